@@ -1,0 +1,77 @@
+"""What the kernel and the run-time libraries say about the end of the process."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from postmortem.facts.memory import Address, MappedFile
+
+
+@dataclass(frozen=True, slots=True)
+class Signal:
+    """The fatal signal as siginfo_t has it (signal.h, include/uapi/asm-generic/siginfo.h)."""
+
+    number: int
+    name: str
+    code_number: int | None = None
+    code: str | None = None
+    """``"SEGV_MAPERR"``, ``"SI_TKILL"`` …; None if the core has no siginfo."""
+    address: int | None = None
+    """Only for faults, and never for SI_KERNEL, which has none. 0 is an address."""
+    sender_pid: int | None = None
+    sender_uid: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """The instruction that the crashed thread was at, decoded as far as a diagnosis needs it."""
+
+    pc: int
+    code: bytes
+    """Up to 16 bytes at `pc`; empty when they cannot be read."""
+    text: str | None = None
+    """gdb's disassembly."""
+    operand: str | None = None
+    """Its memory operand in words of registers, as ``"rax+0x10"``."""
+    operand_address: int | None = None
+    access: str | None = None
+    """``"read"``, ``"write"``, ``"execute"`` or None if not decoded."""
+    feature: str | None = None
+    """What its encoding needs of the CPU (``"AVX-512"``), or ``"trap"`` for ud2, brk …."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Where the crashed thread stood and what it touched."""
+
+    pc: Address
+    sp: Address
+    address: Address | None = None
+    """The fault address; None for signals that have none."""
+    operand: Address | None = None
+    instruction: Instruction | None = None
+    file: MappedFile | None = None
+    """The file under the fault address, if a file was mapped there."""
+    stack_limit: int | None = None
+    """RLIMIT_STACK of the process as far as known, in bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class AbortMessage:
+    """What glibc printed before it aborted (`__abort_msg`)."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class CppException:
+    """A C++ exception in flight."""
+
+    tid: int
+    type: str
+    """Demangled."""
+    what: str | None
+    """Its message; None when the type's layout is not known."""
+    found_by: str
+    """``"tls"`` (the run-time library's own record) or ``"stack"`` (a pointer found on it)."""
+    base_types: tuple[str, ...] = ()

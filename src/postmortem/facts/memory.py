@@ -1,0 +1,120 @@
+"""Address space: modules, single addresses, totals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Literal
+
+ModuleStatus = Literal["ok", "missing", "mismatch", "unverified"]
+
+
+@dataclass(frozen=True, slots=True)
+class Module:
+    """An ELF file that the process had mapped, compared with the file of that name on disk.
+
+    `status` is ``ok`` (build IDs equal), ``mismatch`` (another build is there now: its symbols
+    would lie), ``missing`` (no such file here) or ``unverified`` (no build ID to compare).
+    """
+
+    path: str
+    start: int
+    end: int
+    status: ModuleStatus
+    build_id: str | None = None
+    disk_build_id: str | None = None
+    disk_path: str | None = None
+    """The file that was read for it (with --sysroot or --python, not `path`); None if none was."""
+    has_debug_lines: bool = False
+    """Whether DWARF for it is at hand, in the file or beside it under /usr/lib/debug."""
+
+    @property
+    def name(self) -> str:
+        """File name without folders."""
+        return PurePosixPath(self.path).name
+
+
+@dataclass(frozen=True, slots=True)
+class Modules:
+    """All modules, by address."""
+
+    items: tuple[Module, ...]
+
+    def __iter__(self) -> Iterator[Module]:
+        return iter(self.items)
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def at(self, address: int) -> Module | None:
+        """Return the module mapped at an address."""
+        return next((m for m in self.items if m.start <= address < m.end), None)
+
+    def find(self, name_prefix: str) -> Module | None:
+        """Return the first module whose file name starts so."""
+        return next((m for m in self.items if m.name.startswith(name_prefix)), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """What lies at one address, and what lies nearest to it.
+
+    Permissions are as of `mmap`: ``"r-x"``. Distances are in bytes.
+    """
+
+    value: int
+    mapped: bool
+    start: int | None = None
+    end: int | None = None
+    permissions: str | None = None
+    kind: str | None = None
+    """``"stack"``, ``"thread stack"``, ``"heap"``, ``"anonymous"``, ``"file"``, ``"module"``,
+    ``"shared memory"``, ``"device"``, ``"vdso"``."""
+    path: str | None = None
+    file_offset: int | None = None
+    above_start: int | None = None
+    """Start of the nearest mapping above, when the address itself is not mapped."""
+    above_kind: str | None = None
+    below_end: int | None = None
+    """End of the nearest mapping below, when the address itself is not mapped."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryTotals:
+    """How much memory the process had mapped and how much of it the core holds, in bytes."""
+
+    mapped_bytes: int
+    dumped_bytes: int
+    by_kind: tuple[tuple[str, int], ...]
+    """Dumped bytes by kind, largest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class MappedFile:
+    """A file under a faulting mapping, as it is on this machine now (not when the fault came)."""
+
+    path: str
+    offset: int
+    """Where in the file the fault was."""
+    exists: bool
+    size: int | None = None
+    filesystem_free: int | None = None
+    filesystem_size: int | None = None
+    filesystem_type: str | None = None
+    deleted_then: bool = False
+    """The kernel marked the file as deleted when it wrote the core."""
+
+
+@dataclass(frozen=True, slots=True)
+class BinaryFacts:
+    """What the linker wrote into a module on disk."""
+
+    path: str
+    needed: tuple[str, ...]
+    versions: tuple[tuple[str, tuple[str, ...]], ...]
+    """Symbol versions that it needs, by library: ``("libstdc++.so.6", ("GLIBCXX_3.4.29",))``."""
+    rpath: tuple[str, ...] = ()
+    runpath: tuple[str, ...] = ()
+    static_tls: bool = False
+    """Built with the initial-exec TLS model (DF_STATIC_TLS)."""

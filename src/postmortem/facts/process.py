@@ -1,0 +1,53 @@
+"""The process that died: who it was, how it was started, which rank of which job."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """Identity of one process; None and empty mean that the evidence does not say."""
+
+    pid: int
+    machine: str
+    """``"x86_64"`` or ``"aarch64"``."""
+    ppid: int | None = None
+    uid: int | None = None
+    command: str | None = None
+    """The kernel's short name of the process (at most 15 bytes, `comm`)."""
+    executable: str | None = None
+    argv: tuple[str, ...] = ()
+    env: tuple[tuple[str, str], ...] = ()
+    """The environment when the process died (libc's ``environ``), else the one it started with."""
+    env_is_current: bool = False
+    """False: `env` is the environment at exec; changes through ``os.environ`` do not show."""
+    initial_env: tuple[tuple[str, str], ...] = ()
+    hostname: str | None = None
+    python_version: str | None = None
+    rank: int | None = None
+    local_rank: int | None = None
+    world_size: int | None = None
+    launcher: str | None = None
+    """Which launcher's variables gave the rank: ``"torchrun"``, ``"SLURM"``, ``"Open MPI"`` …"""
+
+    def variable(self, name: str) -> str | None:
+        """Return the value of an environment variable, or None if it was not set."""
+        return next((value for key, value in self.env if key == name), None)
+
+
+@dataclass(frozen=True, slots=True)
+class CoreFile:
+    """How the core was written and how much of it is there."""
+
+    path: str
+    origin: str
+    """``"kernel"`` (a crash) or ``"gcore"`` (a snapshot of a live process)."""
+    size_bytes: int
+    expected_bytes: int
+    """What the headers promise; more than `size_bytes` means that the core is cut."""
+
+    @property
+    def truncated(self) -> bool:
+        """Whether bytes that the headers promise are missing at the end."""
+        return self.expected_bytes > self.size_bytes

@@ -1,0 +1,126 @@
+"""Threads and their stacks."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Literal
+
+
+class Trust(StrEnum):
+    """How a frame was found, best first (the words of rust-minidump's FrameTrust)."""
+
+    CONTEXT = "context"
+    """The registers that the kernel saved."""
+    CFI = "cfi"
+    """Unwind tables of the module (.eh_frame)."""
+    GDB = "gdb"
+    """gdb's unwinder, which does not say how."""
+    FRAME_POINTER = "frame_pointer"
+    SCAN = "scan"
+    """A return address found by searching the stack: it may be a leftover of an earlier call."""
+    PYTHON = "python"
+    """The interpreter's own frame chain."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One call on a stack, innermost first in its thread."""
+
+    function: str
+    """Demangled, unshortened; ``"??"`` when no name is known."""
+    kind: Literal["native", "python"] = "native"
+    pc: int | None = None
+    module: str | None = None
+    """Path of the module as the process mapped it."""
+    module_offset: int | None = None
+    """`pc` relative to the module's link-time addresses, as addr2line takes it."""
+    file: str | None = None
+    line: int | None = None
+    inlined: bool = False
+    trust: Trust = Trust.CONTEXT
+    arguments: tuple[tuple[str, str], ...] = ()
+    locals: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RaisedException:
+    """A Python exception that was being raised or handled."""
+
+    type: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """What a thread waits for, and who holds it where that can be known."""
+
+    what: str
+    address: int
+    holder: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Thread:
+    """One thread at the moment of the dump."""
+
+    tid: int
+    crashed: bool = False
+    name: str | None = None
+    python_name: str | None = None
+    holds_gil: bool = False
+    registers: tuple[tuple[str, int], ...] = ()
+    frames: tuple[Frame, ...] = ()
+    stopped: str | None = None
+    """Why the walk ended before the outermost frame; None when it reached it."""
+    python_exception: RaisedException | None = None
+    waits_for: Wait | None = None
+
+    def register(self, name: str) -> int | None:
+        """Return the value of a register by its name in ptrace's `user_regs_struct`."""
+        return next((value for key, value in self.registers if key == name), None)
+
+    def index_of(self, pattern: str, *, within: int | None = None) -> int | None:
+        """Return the index of the innermost frame whose function matches the regular expression.
+
+        `within` limits the search to that many innermost frames.
+        """
+        compiled = re.compile(pattern)
+        return next(
+            (i for i, f in enumerate(self.frames[:within]) if compiled.search(f.function)), None
+        )
+
+    def frame(self, pattern: str, *, within: int | None = None) -> Frame | None:
+        """Return the innermost frame whose function matches the regular expression."""
+        index = self.index_of(pattern, within=within)
+        return None if index is None else self.frames[index]
+
+
+@dataclass(frozen=True, slots=True)
+class Threads:
+    """All threads of the process, the crashed one first if there is one."""
+
+    items: tuple[Thread, ...]
+    main_tid: int
+
+    def __iter__(self) -> Iterator[Thread]:
+        return iter(self.items)
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    @property
+    def crashed(self) -> Thread | None:
+        """The thread that the fatal signal hit; None in a snapshot."""
+        return next((t for t in self.items if t.crashed), None)
+
+    @property
+    def main(self) -> Thread | None:
+        """The thread that the process started with."""
+        return next((t for t in self.items if t.tid == self.main_tid), None)
+
+    def others(self) -> tuple[Thread, ...]:
+        """All threads but the crashed one."""
+        return tuple(t for t in self.items if not t.crashed)

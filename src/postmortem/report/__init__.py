@@ -1,0 +1,1 @@
+"""The report: one immutable value, rendered many ways."""

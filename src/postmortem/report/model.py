@@ -1,0 +1,88 @@
+"""Diagnoses and the report that carries them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from postmortem.facts.source import Problem, Source
+from postmortem.report.blocks import Block
+
+
+class Role(StrEnum):
+    """What part a diagnosis has in the failure.
+
+    A cascade (something that died because something else did) or a context is never shown as the
+    cause while a root is known.
+    """
+
+    ROOT = "root"
+    CONTRIBUTING = "contributing"
+    CASCADE = "cascade"
+    CONTEXT = "context"
+
+
+class Confidence(StrEnum):
+    """How sure: the evidence states it, one known cause fits, or it is one of several."""
+
+    CERTAIN = "certain"
+    LIKELY = "likely"
+    POSSIBLE = "possible"
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """One thing seen, and where: ``("thread 4711 frame 5", "c10d::…::handleNCCLGuard")``."""
+
+    where: str
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """A conclusion with its evidence; the title would do as the subject of an e-mail."""
+
+    id: str
+    title: str
+    role: Role
+    confidence: Confidence
+    cause: str
+    next_steps: tuple[str, ...]
+    evidence: tuple[Evidence, ...]
+    references: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A rule that could not run, the fact that it lacked, and what would supply it."""
+
+    rule: str
+    missing: str
+    remedy: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Everything that a renderer shows. Same evidence and version give the same report."""
+
+    kind: str
+    inputs: tuple[Source, ...]
+    verdict: str
+    failed: bool
+    """Whether a failure was found: exit code 1."""
+    diagnoses: tuple[Diagnosis, ...]
+    blocks: tuple[Block, ...]
+    body: Mapping[str, object]
+    """The fields of this kind in the JSON schema, as plain JSON values."""
+    problems: tuple[Problem, ...] = ()
+    skipped: tuple[Skipped, ...] = ()
+    footer: str | None = None
+
+
+def ordered(diagnoses: Iterable[Diagnosis]) -> tuple[Diagnosis, ...]:
+    """Return diagnoses the best first: by role, then by confidence; stable within equals."""
+    roles, degrees = list(Role), list(Confidence)
+    return tuple(
+        sorted(diagnoses, key=lambda d: (roles.index(d.role), degrees.index(d.confidence)))
+    )

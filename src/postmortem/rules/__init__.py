@@ -1,0 +1,1 @@
+"""Diagnosis rules: one file each, found by walking this package."""

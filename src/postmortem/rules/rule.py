@@ -1,0 +1,148 @@
+"""What a rule is, how rules are found, and how they are run.
+
+A rule is a function from facts to findings. Its parameters name the facts that it needs by type:
+a required one (``threads: Threads``) makes the rule skip when the evidence does not have it, an
+optional one (``exception: CppException | None``) is None then. Rules know nothing of each other
+and may run in any order; one that raises becomes a problem of the report, and the others go on.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+import types
+import typing
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from postmortem.facts.source import Problem
+from postmortem.report.model import Confidence, Diagnosis, Evidence, Role, Skipped, ordered
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a rule concludes; the engine adds the rule's id, role and references."""
+
+    title: str
+    cause: str
+    confidence: Confidence
+    next_steps: tuple[str, ...]
+    evidence: tuple[Evidence, ...]
+    role: Role | None = None
+    """Overrides the rule's own role where this case has another."""
+
+
+RuleFunction = Callable[..., Iterable[Finding]]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A registered rule."""
+
+    id: str
+    family: str
+    role: Role
+    references: tuple[str, ...]
+    function: RuleFunction
+
+    @property
+    def documentation(self) -> str:
+        """The docstring: what it means, how to be sure, what to do."""
+        return inspect.cleandoc(self.function.__doc__ or "")
+
+    def needs(self) -> dict[str, tuple[type, bool]]:
+        """Return the facts that it takes: parameter name to (type, required)."""
+        hints = typing.get_type_hints(self.function)
+        hints.pop("return", None)
+        return {name: _unwrap_optional(hint) for name, hint in hints.items()}
+
+
+def rule(*, role: Role, references: tuple[str, ...] = ()) -> Callable[[RuleFunction], Rule]:
+    """Make a rule of a function; its name is the rule's id, its package the rule's family."""
+
+    def register(function: RuleFunction) -> Rule:
+        family = function.__module__.rsplit(".", 2)[-2]
+        return Rule(function.__name__, family, role, references, function)
+
+    return register
+
+
+def load() -> tuple[Rule, ...]:
+    """Import every module below this package and return its rules, in order of their ids."""
+    import postmortem.rules as package
+
+    found: dict[str, Rule] = {}
+    for module_info in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
+        module = importlib.import_module(module_info.name)
+        for value in vars(module).values():
+            if isinstance(value, Rule) and value.function.__module__ == module_info.name:
+                if value.id in found:
+                    raise RuntimeError(f"two rules have the id {value.id!r}")
+                found[value.id] = value
+    return tuple(found[name] for name in sorted(found))
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What running the rules gave."""
+
+    diagnoses: tuple[Diagnosis, ...]
+    skipped: tuple[Skipped, ...]
+    problems: tuple[Problem, ...]
+
+
+def run(
+    rules: Iterable[Rule],
+    facts: Mapping[type, object],
+    *,
+    remedies: Mapping[type, str] | None = None,
+) -> Outcome:
+    """Run rules over facts; `remedies` says per fact type what would supply it."""
+    diagnoses: list[Diagnosis] = []
+    skipped: list[Skipped] = []
+    problems: list[Problem] = []
+    for item in rules:
+        arguments: dict[str, object] = {}
+        missing: type | None = None
+        for name, (fact_type, required) in item.needs().items():
+            value = facts.get(fact_type)
+            if value is None and required:
+                missing = fact_type
+                break
+            arguments[name] = value
+        if missing is not None:
+            remedy = (remedies or {}).get(missing)
+            skipped.append(Skipped(item.id, missing.__name__, remedy))
+            continue
+        try:
+            diagnoses.extend(_diagnoses(item, arguments))
+        except Exception as error:  # a broken rule must not take the report with it
+            what = f"the rule failed: {type(error).__name__}: {error}"
+            problems.append(Problem(f"rule {item.id}", what, "please report this with --json"))
+    return Outcome(ordered(diagnoses), tuple(skipped), tuple(problems))
+
+
+def _diagnoses(item: Rule, arguments: dict[str, object]) -> Iterator[Diagnosis]:
+    for finding in item.function(**arguments):
+        yield Diagnosis(
+            id=item.id,
+            title=finding.title,
+            role=finding.role or item.role,
+            confidence=finding.confidence,
+            cause=finding.cause,
+            next_steps=finding.next_steps,
+            evidence=finding.evidence,
+            references=item.references,
+        )
+
+
+def _unwrap_optional(hint: object) -> tuple[type, bool]:
+    if isinstance(hint, types.UnionType):
+        kinds = [arg for arg in typing.get_args(hint) if arg is not types.NoneType]
+        if len(kinds) == 1:
+            return typing.cast(type, kinds[0]), False
+    return typing.cast(type, hint), True
+
+
+__all__ = ["Confidence", "Evidence", "Finding", "Outcome", "Role", "Rule", "load", "rule", "run"]
