@@ -1,0 +1,128 @@
+// read_core(): one call, everything that is known of a core without a debugger.
+#include <pybind11/stl.h>
+
+#include "bind/register.h"
+#include "bind/values.h"
+#include "elfcore/core.h"
+#include "elfcore/modules.h"
+
+namespace py = pybind11;
+
+namespace pm::bind {
+namespace {
+
+using elfcore::Core;
+using elfcore::Module;
+using elfcore::Modules;
+using elfcore::ModuleStatus;
+
+// All of it, read without the GIL; Python objects are made afterwards.
+struct Findings {
+  std::unique_ptr<Core> core;
+  std::unique_ptr<Modules> modules;
+};
+
+Findings read(const std::string& path, const elfcore::ModuleOptions& options) {
+  Findings found;
+  found.core = Core::open(path);
+  found.modules = std::make_unique<Modules>(*found.core, options);
+  return found;
+}
+
+py::object signal_row(const Core& core) {
+  const auto& signal = core.signal();
+  if (!signal) return py::none();
+  py::dict row;
+  row["number"] = signal->number;
+  row["code"] = optional_int(signal->code);
+  row["address"] = optional_int(signal->address);
+  row["sender_pid"] = optional_int(signal->sender_pid);
+  row["sender_uid"] = optional_int(signal->sender_uid);
+  return row;
+}
+
+const char* status_name(ModuleStatus status) {
+  switch (status) {
+    case ModuleStatus::ok:
+      return "ok";
+    case ModuleStatus::missing:
+      return "missing";
+    case ModuleStatus::mismatch:
+      return "mismatch";
+    case ModuleStatus::unverified:
+      break;
+  }
+  return "unverified";
+}
+
+py::list module_rows(const Modules& modules) {
+  py::list rows;
+  for (const Module& module : modules.all()) {
+    py::dict row;
+    row["path"] = text(module.path);
+    row["start"] = module.start;
+    row["end"] = module.end;
+    row["build_id"] = optional_text(module.build_id);
+    row["disk_path"] = text_or_none(module.disk_path);
+    row["disk_build_id"] = optional_text(module.disk_build_id);
+    row["status"] = status_name(module.status);
+    row["has_debug_lines"] = module.image && module.image->has_debug_lines();
+    rows.append(row);
+  }
+  return rows;
+}
+
+py::list thread_rows(const Core& core) {
+  py::list rows;
+  for (const elfcore::ThreadState& thread : core.threads()) {
+    py::tuple registers(thread.registers.count());
+    for (std::size_t i = 0; i < registers.size(); ++i) {
+      registers[i] = py::int_(thread.registers.values[i]);
+    }
+    py::dict row;
+    row["tid"] = thread.tid;
+    row["signal"] = thread.signal;
+    row["registers"] = registers;
+    rows.append(row);
+  }
+  return rows;
+}
+
+py::tuple register_name_row(elfcore::Machine machine) {
+  const auto names = elfcore::register_names(machine);
+  py::tuple row(names.size());
+  for (std::size_t i = 0; i < names.size(); ++i) row[i] = text(names[i]);
+  return row;
+}
+
+py::dict read_core(const std::string& path, const std::optional<std::string>& executable,
+                   const std::optional<std::string>& sysroot) {
+  const SigbusGuard guard;
+  Findings found;
+  {
+    const py::gil_scoped_release release;
+    found = read(path, {executable.value_or(""), sysroot.value_or("")});
+  }
+  const Core& core = *found.core;
+  py::dict result;
+  result["machine"] = core.machine() == elfcore::Machine::x86_64 ? "x86_64" : "aarch64";
+  result["origin"] = core.origin() == elfcore::Origin::kernel ? "kernel" : "gcore";
+  result["size_bytes"] = core.bytes().size();
+  result["expected_bytes"] = core.expected_size();
+  result["page_size"] = core.page_size();
+  result["signal"] = signal_row(core);
+  result["register_names"] = register_name_row(core.machine());
+  result["threads"] = thread_rows(core);
+  result["modules"] = module_rows(*found.modules);
+  result["problems"] = problems(core.problems());
+  return result;
+}
+
+}  // namespace
+
+void register_core(py::module_& module) {
+  module.def("read_core", &read_core, py::arg("path"), py::kw_only(),
+             py::arg("executable") = py::none(), py::arg("sysroot") = py::none());
+}
+
+}  // namespace pm::bind

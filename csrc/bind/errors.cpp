@@ -1,0 +1,37 @@
+// The one place where C++ errors become Python exceptions.
+#include "base/error.h"
+
+#include "bind/register.h"
+#include "bind/values.h"
+
+namespace py = pybind11;
+
+namespace pm::bind {
+
+void register_errors(py::module_&) {
+  py::register_local_exception_translator([](std::exception_ptr pointer) {
+    try {
+      if (pointer) std::rethrow_exception(pointer);
+    } catch (const EvidenceError& error) {
+      // The caller knows the path; here is only what was seen.
+      const py::object type = py::module_::import("postmortem.errors").attr("EvidenceError");
+      const py::object value =
+          type("core", text(error.what()), py::arg("offset") = optional_int(error.offset()));
+      PyErr_SetObject(type.ptr(), value.ptr());
+    }
+  });
+}
+
+py::list problems(const Problems& problems) {
+  py::list result;
+  for (const Problem& problem : problems.rows()) {
+    py::dict row;
+    row["where"] = text(problem.where);
+    row["what"] = text(problem.what);
+    row["remedy"] = text_or_none(problem.remedy);
+    result.append(row);
+  }
+  return result;
+}
+
+}  // namespace pm::bind

@@ -1,0 +1,12 @@
+// What bind/module.cpp calls.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+namespace pm::bind {
+
+void register_errors(pybind11::module_& module);
+void register_core(pybind11::module_& module);
+void register_names(pybind11::module_& module);
+
+}  // namespace pm::bind

@@ -1,0 +1,150 @@
+// An ELF core file: headers, notes, segments, and the memory that was dumped.
+//
+// Formats: System V gABI for ELF; fs/binfmt_elf.c and include/uapi/linux/elf.h of Linux for the
+// notes; gdb/linux-tdep.c for what gcore writes. Only ELF64 little endian, x86-64 and aarch64.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/bytes.h"
+#include "base/error.h"
+#include "base/mapped_file.h"
+#include "elfcore/registers.h"
+
+namespace pm::elfcore {
+
+inline constexpr std::uint32_t kExecute = 1, kWrite = 2, kRead = 4;  // PF_X, PF_W, PF_R
+
+// One PT_LOAD. Of its `size` bytes of address space, the first `present` are in the file; the rest
+// was not dumped (clean file pages, MADV_DONTDUMP) or is cut off.
+struct Segment {
+  std::uint64_t start = 0;
+  std::uint64_t size = 0;
+  std::uint64_t offset = 0;   // in the core file
+  std::uint64_t dumped = 0;   // p_filesz as promised
+  std::uint64_t present = 0;  // what the file really has of it
+  std::uint32_t flags = 0;
+
+  std::uint64_t end() const noexcept { return start + size; }
+  bool contains(std::uint64_t address) const noexcept {
+    return address >= start && address - start < size;
+  }
+};
+
+// One row of NT_FILE: part of a file that was mapped. The path points into the core.
+struct FileMapping {
+  std::uint64_t start = 0;
+  std::uint64_t end = 0;
+  std::uint64_t offset = 0;  // in the mapped file, in bytes
+  std::string_view path;
+};
+
+struct ThreadState {
+  std::int32_t tid = 0;
+  std::int32_t signal = 0;  // pr_cursig
+  Registers registers;
+  std::uint64_t tls = 0;  // thread pointer: fs_base, or TPIDR_EL0 from NT_ARM_TLS
+};
+
+struct SignalInfo {
+  std::int32_t number = 0;
+  std::optional<std::int32_t> code;
+  std::optional<std::uint64_t> address;  // only where the code says that there is one
+  std::optional<std::int32_t> sender_pid;
+  std::optional<std::uint32_t> sender_uid;
+};
+
+// NT_PRPSINFO.
+struct ProcessInfo {
+  std::int32_t pid = 0;
+  std::int32_t ppid = 0;
+  std::uint32_t uid = 0;
+  std::string command;       // pr_fname, at most 15 bytes
+  std::string command_line;  // pr_psargs, at most 79 bytes
+};
+
+enum class Origin { kernel, gcore };
+
+class Core {
+ public:
+  // Throws EvidenceError when the file is not a core that can be read at all.
+  static std::unique_ptr<Core> open(const std::string& path);
+  // The same over bytes that outlive the core (fuzzing, tests).
+  static std::unique_ptr<Core> parse(Bytes bytes);
+
+  Bytes bytes() const noexcept { return bytes_; }
+  Machine machine() const noexcept { return machine_; }
+  Origin origin() const noexcept { return origin_; }
+  std::uint64_t page_size() const noexcept { return page_size_; }
+  std::uint64_t expected_size() const noexcept { return expected_size_; }
+  bool truncated() const noexcept { return expected_size_ > bytes_.size(); }
+
+  // By address.
+  const std::vector<Segment>& segments() const noexcept { return segments_; }
+  // By address.
+  const std::vector<FileMapping>& files() const noexcept { return files_; }
+  // As the notes have them: the kernel and gdb both write the signalled thread first.
+  const std::vector<ThreadState>& threads() const noexcept { return threads_; }
+  const std::optional<SignalInfo>& signal() const noexcept { return signal_; }
+  const std::optional<ProcessInfo>& process() const noexcept { return process_; }
+  // Value of an auxiliary vector entry (AT_*, include/uapi/linux/auxvec.h).
+  std::optional<std::uint64_t> auxv(std::uint64_t type) const noexcept;
+  // The auxiliary vector as the kernel wrote it, to find its copy on the stack.
+  Bytes auxv_bytes() const noexcept { return auxv_; }
+
+  // The thread that the fatal signal hit; null in a snapshot of a live process.
+  const ThreadState* crashed_thread() const noexcept;
+  const ThreadState* thread(std::int32_t tid) const noexcept;
+
+  const Segment* segment_at(std::uint64_t address) const noexcept;
+  // The first segment that starts above the address.
+  const Segment* segment_above(std::uint64_t address) const noexcept;
+  // The last segment that ends at or below the address.
+  const Segment* segment_below(std::uint64_t address) const noexcept;
+  const FileMapping* file_at(std::uint64_t address) const noexcept;
+  // Dumped bytes from the address on, as far as they lie together in the file; maybe none.
+  Bytes dumped_at(std::uint64_t address) const noexcept;
+
+  Problems& problems() noexcept { return problems_; }
+  const Problems& problems() const noexcept { return problems_; }
+
+ private:
+  Core() = default;
+  void read_headers();
+  std::uint64_t count_program_headers() const;
+  void read_segments(std::uint64_t count);
+  void read_notes(std::uint64_t offset, std::uint64_t size);
+  void read_note(std::uint32_t type, std::string_view name, Bytes content, std::uint64_t offset);
+  void read_thread(Bytes content, std::uint64_t offset);
+  void read_process(Bytes content);
+  void read_signal(Bytes content);
+  void read_files(Bytes content, std::uint64_t offset);
+  void check_segments();
+
+  std::shared_ptr<const MappedFile> file_;
+  Bytes bytes_;
+  Machine machine_ = Machine::x86_64;
+  Origin origin_ = Origin::kernel;
+  std::uint64_t page_size_ = 4096;
+  std::uint64_t expected_size_ = 0;
+  std::uint64_t program_headers_ = 0;  // offset
+  std::vector<Segment> segments_;
+  std::vector<FileMapping> files_;
+  std::vector<ThreadState> threads_;
+  std::optional<SignalInfo> signal_;
+  std::optional<ProcessInfo> process_;
+  Bytes auxv_;
+  bool seen_note_ = false;
+  Problems problems_;
+};
+
+// Text for messages: 0x and hexadecimal digits.
+std::string hex(std::uint64_t value);
+
+}  // namespace pm::elfcore

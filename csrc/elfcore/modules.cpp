@@ -1,0 +1,278 @@
+#include "elfcore/modules.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <array>
+
+namespace pm::elfcore {
+namespace {
+
+constexpr std::string_view kDeleted = " (deleted)";
+constexpr std::uint64_t kHeaderBytes = 4096;
+
+bool is_elf(Bytes bytes) {
+  return bytes.size() >= SELFMAG && std::equal(ELFMAG, ELFMAG + SELFMAG, bytes.data());
+}
+
+bool is_regular_file(const std::string& path) {
+  struct stat status{};
+  return stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode);
+}
+
+// Program headers of a module as they stood in memory: the first page of every ELF mapping is
+// dumped (bit 4 of coredump_filter), the rest of its text is not.
+std::vector<Elf64_Phdr> dumped_program_headers(const Core& core, const Module& module) {
+  std::vector<Elf64_Phdr> rows;
+  const Bytes first = core.dumped_at(module.start);
+  const auto header = load<Elf64_Ehdr>(first, 0);
+  if (!header || !is_elf(first) || header->e_phentsize != sizeof(Elf64_Phdr)) return rows;
+  for (std::uint64_t i = 0; i < header->e_phnum; ++i) {
+    const auto row = load<Elf64_Phdr>(first, header->e_phoff + i * sizeof(Elf64_Phdr));
+    if (!row) break;
+    rows.push_back(*row);
+  }
+  return rows;
+}
+
+// A mapping's page of the file holds the page-aligned start of one PT_LOAD: that gives the bias.
+std::optional<std::uint64_t> find_bias(const Module& module, std::span<const Elf64_Phdr> rows,
+                                       std::uint64_t page_size) {
+  const std::uint64_t mask = ~(page_size - 1);
+  for (const FileMapping& mapping : module.mappings) {
+    for (const Elf64_Phdr& row : rows) {
+      if (row.p_type == PT_LOAD && (row.p_offset & mask) == mapping.offset) {
+        return mapping.start - (row.p_vaddr & mask);
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> dumped_build_id(const Core& core, const Module& module,
+                                           std::span<const Elf64_Phdr> rows) {
+  for (const Elf64_Phdr& row : rows) {
+    if (row.p_type != PT_NOTE) continue;
+    const Bytes notes = clip(core.dumped_at(module.bias + row.p_vaddr), 0, row.p_filesz);
+    if (auto id = find_build_id(notes, row.p_align)) return id;
+  }
+  return std::nullopt;
+}
+
+// Without a build ID, a different first page still gives another build away: it holds the program
+// headers, and in most files the hashes of the dynamic symbols.
+bool same_first_page(const Core& core, const Module& module, const Image& image) {
+  const Bytes dumped = clip(core.dumped_at(module.start), 0, kHeaderBytes);
+  const Bytes on_disk = clip(image.bytes(), module.mappings.front().offset, kHeaderBytes);
+  const std::size_t size = std::min(dumped.size(), on_disk.size());
+  return std::equal(dumped.begin(), dumped.begin() + static_cast<std::ptrdiff_t>(size),
+                    on_disk.begin());
+}
+
+// What was mapped as text is ELF even if its first page was not dumped.
+bool has_code(const Core& core, const Module& module) {
+  return std::any_of(module.mappings.begin(), module.mappings.end(),
+                     [&](const FileMapping& mapping) {
+                       const Segment* const segment = core.segment_at(mapping.start);
+                       return segment && (segment->flags & kExecute);
+                     });
+}
+
+bool absent_from_segments(const Core& core, const Module& module) {
+  return std::any_of(
+      module.mappings.begin(), module.mappings.end(),
+      [&](const FileMapping& mapping) { return core.segment_at(mapping.start) == nullptr; });
+}
+
+// Whether a row continues the module of the row before it. RELRO splits one page range into two
+// rows of the same offset, which is 0 in libraries that patchelf has rewritten (torch/_C.so).
+bool goes_on(const FileMapping& last, const FileMapping& next) {
+  if (next.offset != last.offset) return next.offset > last.offset;
+  return next.offset != 0 || next.start == last.end;
+}
+
+}  // namespace
+
+Modules::Modules(Core& core, const ModuleOptions& options) {
+  find(core);
+  open_files(core, options);
+}
+
+// Neighbouring rows of one path are one module; a row that starts the file anew starts a new one
+// (the same library may be mapped twice, by dlmopen or by a copy under the same name).
+void Modules::find(const Core& core) {
+  for (const FileMapping& mapping : core.files()) {
+    const bool deleted = mapping.path.ends_with(kDeleted);
+    std::string_view path = mapping.path;
+    if (deleted) path.remove_suffix(kDeleted.size());
+    if (!modules_.empty() && modules_.back().path == path &&
+        goes_on(modules_.back().mappings.back(), mapping)) {
+      modules_.back().end = std::max(modules_.back().end, mapping.end);
+      modules_.back().mappings.push_back(mapping);
+      continue;
+    }
+    Module module;
+    module.path = path;
+    module.deleted = deleted;
+    module.start = mapping.start;
+    module.end = mapping.end;
+    module.mappings.push_back(mapping);
+    modules_.push_back(std::move(module));
+  }
+  std::erase_if(modules_, [&](const Module& module) {
+    const Bytes first = core.dumped_at(module.start);
+    if (!first.empty()) return !is_elf(first) && !has_code(core, module);
+    // gcore leaves clean file pages out, headers too: the file itself must tell, later.
+    return !has_code(core, module) && !absent_from_segments(core, module);
+  });
+}
+
+void Modules::open_files(Core& core, const ModuleOptions& options) {
+  const std::uint64_t headers = core.auxv(AT_PHDR).value_or(0);
+  const std::uint64_t entry = core.auxv(AT_ENTRY).value_or(0);
+  for (std::size_t i = 0; i < modules_.size() && !executable_; ++i) {
+    if (modules_[i].contains(headers) || modules_[i].contains(entry)) executable_ = i;
+  }
+  for (std::size_t i = 0; i < modules_.size(); ++i) {
+    Module& module = modules_[i];
+    const std::vector<Elf64_Phdr> rows = dumped_program_headers(core, module);
+    if (const auto bias = find_bias(module, rows, core.page_size())) {
+      module.bias = *bias;
+      module.build_id = dumped_build_id(core, module, rows);
+    }
+    const bool given = executable_ == i && !options.executable.empty();
+    if (given) {
+      take_executable(module, core, options.executable);
+    }
+    if (!given || !module.image) compare(module, core, options.sysroot + module.path);
+  }
+  const std::uint64_t main_start = executable_ ? modules_[*executable_].start : 0;
+  std::erase_if(modules_, [&](const Module& module) {
+    return !has_code(core, module) && !module.build_id && !module.image &&
+           !is_elf(core.dumped_at(module.start));
+  });
+  executable_ = index_at(main_start);
+}
+
+void Modules::compare(Module& module, const Core& core, const std::string& disk_path) const {
+  std::string error;
+  module.disk_build_id.reset();
+  module.disk_path.clear();
+  if (!is_regular_file(disk_path)) {
+    module.status = ModuleStatus::missing;
+    return;
+  }
+  auto image = Image::open(disk_path, error);
+  if (!image) {
+    // Something is there, but no ELF file (an emptied file, a script put in its place).
+    module.status = module.build_id ? ModuleStatus::mismatch : ModuleStatus::missing;
+    return;
+  }
+  module.disk_path = disk_path;
+  module.disk_build_id = image->build_id();
+  if (module.build_id && image->build_id()) {
+    module.status =
+        *module.build_id == *image->build_id() ? ModuleStatus::ok : ModuleStatus::mismatch;
+  } else if (image->machine() != static_cast<std::uint16_t>(core.machine()) ||
+             (module.build_id && !image->build_id()) || !same_first_page(core, module, *image)) {
+    module.status = ModuleStatus::mismatch;
+  } else {
+    module.status = ModuleStatus::unverified;
+  }
+  if (module.status == ModuleStatus::mismatch) return;
+  if (const auto bias = find_bias(module, image->program_headers(), core.page_size())) {
+    module.bias = *bias;
+  }
+  module.image = std::move(image);
+}
+
+// The program that the user says it was. If its build ID says otherwise, both IDs are told and the
+// core's own idea of its executable is tried instead.
+void Modules::take_executable(Module& module, Core& core, const std::string& path) const {
+  std::string error;
+  const auto image = Image::open(path, error);
+  if (!image) {
+    core.problems().add(path, "given as the executable, but " + error,
+                        "give the interpreter that ran, for example --python \"$(which python)\"");
+    return;
+  }
+  compare(module, core, path);
+  if (module.status != ModuleStatus::mismatch) return;
+  core.problems().add(
+      path,
+      "is not the program that crashed: its build ID is " + image->build_id().value_or("unknown") +
+          ", the core's is " + module.build_id.value_or("unknown") + " (" + module.path + ")",
+      "activate the environment that the job ran in, and give its interpreter with --python");
+}
+
+const Module* Modules::at(std::uint64_t address) const noexcept {
+  const auto index = index_at(address);
+  return index ? &modules_[*index] : nullptr;
+}
+
+std::optional<std::size_t> Modules::index_at(std::uint64_t address) const noexcept {
+  const auto above =
+      std::upper_bound(modules_.begin(), modules_.end(), address,
+                       [](std::uint64_t value, const Module& m) { return value < m.start; });
+  if (above == modules_.begin()) return std::nullopt;
+  const auto candidate = std::prev(above);
+  if (!candidate->contains(address)) return std::nullopt;
+  return static_cast<std::size_t>(candidate - modules_.begin());
+}
+
+const Module* Modules::executable() const noexcept {
+  return executable_ ? &modules_[*executable_] : nullptr;
+}
+
+const Module* Modules::named(std::string_view prefix) const noexcept {
+  const auto found = std::find_if(modules_.begin(), modules_.end(), [prefix](const Module& m) {
+    return m.name().starts_with(prefix);
+  });
+  return found == modules_.end() ? nullptr : &*found;
+}
+
+Bytes Memory::at(std::uint64_t address) const noexcept {
+  const Bytes dumped = core_.dumped_at(address);
+  if (!dumped.empty()) return dumped;
+  // What is not in the core is still as it is in the file only if it could not be changed: not in
+  // a writable mapping, and not in one that the dump promised (relocated, then made read-only) but
+  // lost by being cut off.
+  if (const Segment* const segment = core_.segment_at(address)) {
+    const bool lost = address - segment->start < segment->dumped;
+    if ((segment->flags & kWrite) || (lost && !(segment->flags & kExecute))) return {};
+  }
+  const Module* const module = modules_.at(address);
+  if (!module || !module->image) return {};
+  const FileMapping* const file = core_.file_at(address);
+  if (!file) return {};
+  const std::uint64_t skip = address - file->start;
+  return clip(module->image->bytes(), file->offset + skip, file->end - address);
+}
+
+bool Memory::read(std::uint64_t address, std::span<std::uint8_t> out) const noexcept {
+  std::size_t done = 0;
+  while (done < out.size()) {
+    if (address > UINT64_MAX - done) return false;
+    const Bytes part = at(address + done);
+    if (part.empty()) return false;
+    const std::size_t size = std::min(part.size(), out.size() - done);
+    std::copy_n(part.begin(), size, out.begin() + static_cast<std::ptrdiff_t>(done));
+    done += size;
+  }
+  return true;
+}
+
+std::optional<std::string> Memory::text(std::uint64_t address, std::size_t limit) const {
+  std::string result;
+  while (result.size() < limit) {
+    const Bytes part = clip(at(address + result.size()), 0, limit - result.size());
+    if (part.empty()) return std::nullopt;
+    const std::string_view view = as_text(part);
+    const std::size_t end = view.find('\0');
+    result += view.substr(0, end);
+    if (end != std::string_view::npos) return result;
+  }
+  return result;
+}
+
+}  // namespace pm::elfcore

@@ -1,0 +1,191 @@
+// The notes of a core: layouts of 64-bit Linux, the same on x86-64 and aarch64 but for registers.
+#include <elf.h>
+
+#include <algorithm>
+
+#include "elfcore/core.h"
+
+namespace pm::elfcore {
+namespace {
+
+constexpr std::uint32_t kNoteSiginfo = 0x53494749;  // NT_SIGINFO, "SIGI"
+constexpr std::uint32_t kNoteFile = 0x46494c45;     // NT_FILE, "FILE"
+constexpr std::uint32_t kNoteArmTls = 0x401;        // NT_ARM_TLS
+
+constexpr std::uint64_t kNotesLimit = std::uint64_t{1} << 30;  // 400,000 threads with AVX-512
+
+// struct elf_prstatus, include/linux/elfcore.h.
+constexpr std::uint64_t kStatusSignal = 12, kStatusPid = 32, kStatusRegisters = 112;
+// struct elf_prpsinfo.
+constexpr std::uint64_t kInfoUid = 16, kInfoPid = 24, kInfoPpid = 28, kInfoName = 40,
+                        kInfoNameSize = 16, kInfoArguments = 56, kInfoArgumentsSize = 80;
+
+std::uint64_t padded(std::uint64_t size) { return (size + 3) & ~std::uint64_t{3}; }
+
+std::string field_text(Bytes content, std::uint64_t offset, std::uint64_t size) {
+  return std::string(c_string(clip(content, offset, size), 0));
+}
+
+// Which signals carry a fault address: sigaction(2), "The siginfo_t argument".
+bool has_fault_address(std::int32_t signal) {
+  constexpr std::int32_t kIll = 4, kTrap = 5, kBus = 7, kFpe = 8, kSegv = 11;
+  return signal == kIll || signal == kTrap || signal == kBus || signal == kFpe || signal == kSegv;
+}
+
+bool sent_by_process(std::int32_t code) {
+  constexpr std::int32_t kUser = 0, kQueue = -1, kMessageQueue = -3, kTkill = -6;
+  return code == kUser || code == kQueue || code == kMessageQueue || code == kTkill;
+}
+
+}  // namespace
+
+void Core::read_notes(std::uint64_t offset, std::uint64_t size) {
+  const Bytes notes = clip(bytes_, offset, std::min(size, kNotesLimit));
+  if (notes.size() < size) {
+    problems_.add("notes", "cut off after " + std::to_string(notes.size()) + " of " +
+                               std::to_string(size) + " bytes");
+  }
+  Cursor cursor(notes);
+  while (cursor.left() >= sizeof(Elf64_Nhdr)) {
+    const std::uint64_t start = cursor.offset();
+    const auto header = cursor.get<Elf64_Nhdr>();
+    const Bytes name = cursor.take(padded(header.n_namesz));
+    const Bytes content = clip(notes, cursor.offset(), header.n_descsz);
+    // gdb leaves out the padding behind the last note.
+    cursor.take(std::min(padded(header.n_descsz), cursor.left()));
+    if (!cursor.ok() || content.size() < header.n_descsz) {
+      problems_.add("note at " + hex(offset + start),
+                    "says that it has " + std::to_string(header.n_namesz) + " + " +
+                        std::to_string(header.n_descsz) + " bytes, but the notes end before");
+      return;
+    }
+    read_note(header.n_type, c_string(name, 0), content, offset + start);
+  }
+}
+
+void Core::read_note(std::uint32_t type, std::string_view name, Bytes content,
+                     std::uint64_t offset) {
+  if (name == "LINUX") {  // FPU and vector state, all but the ARM thread pointer without use here
+    if (type == kNoteArmTls && !threads_.empty()) {
+      threads_.back().tls = load<std::uint64_t>(content, 0).value_or(0);
+    }
+    return;
+  }
+  if (name != "CORE") return;
+  // The kernel begins with the status of the crashed thread, gdb with the process.
+  if (!seen_note_ && type == NT_PRPSINFO) origin_ = Origin::gcore;
+  seen_note_ = true;
+  switch (type) {
+    case NT_PRSTATUS:
+      read_thread(content, offset);
+      break;
+    case NT_PRPSINFO:
+      read_process(content);
+      break;
+    case NT_AUXV:
+      auxv_ = content;
+      break;
+    case kNoteSiginfo:
+      read_signal(content);
+      break;
+    case kNoteFile:
+      read_files(content, offset);
+      break;
+    default:
+      break;
+  }
+}
+
+void Core::read_thread(Bytes content, std::uint64_t offset) {
+  ThreadState thread;
+  thread.registers.machine = machine_;
+  const auto pid = load<std::int32_t>(content, kStatusPid);
+  const auto signal = load<std::int16_t>(content, kStatusSignal);
+  if (!pid || !signal || !exact(content, kStatusRegisters, thread.registers.count() * 8)) {
+    problems_.add("note at " + hex(offset), "thread status of " + std::to_string(content.size()) +
+                                                " bytes is too short to hold its registers");
+    return;
+  }
+  thread.tid = *pid;
+  thread.signal = *signal;
+  for (std::size_t i = 0; i < thread.registers.count(); ++i) {
+    thread.registers.values[i] = *load<std::uint64_t>(content, kStatusRegisters + 8 * i);
+  }
+  constexpr std::size_t kFsBase = 21;
+  if (machine_ == Machine::x86_64) thread.tls = thread.registers.values[kFsBase];
+  threads_.push_back(thread);
+}
+
+void Core::read_process(Bytes content) {
+  ProcessInfo info;
+  const auto pid = load<std::int32_t>(content, kInfoPid);
+  const auto ppid = load<std::int32_t>(content, kInfoPpid);
+  const auto uid = load<std::uint32_t>(content, kInfoUid);
+  if (!pid || !ppid || !uid) {
+    problems_.add("notes", "process information of " + std::to_string(content.size()) +
+                               " bytes is too short");
+    return;
+  }
+  info.pid = *pid;
+  info.ppid = *ppid;
+  info.uid = *uid;
+  info.command = field_text(content, kInfoName, kInfoNameSize);
+  info.command_line = field_text(content, kInfoArguments, kInfoArgumentsSize);
+  while (info.command_line.ends_with(' ')) info.command_line.pop_back();
+  process_ = std::move(info);
+}
+
+// siginfo_t, include/uapi/asm-generic/siginfo.h: a union behind three ints.
+void Core::read_signal(Bytes content) {
+  if (signal_) return;  // gcore writes one per thread; the first is that of the signalled one
+  const auto number = load<std::int32_t>(content, 0);
+  const auto code = load<std::int32_t>(content, 8);
+  if (!number || !code) {
+    problems_.add(
+        "notes", "signal information of " + std::to_string(content.size()) + " bytes is too short");
+    return;
+  }
+  SignalInfo info;
+  info.number = *number;
+  info.code = *code;
+  constexpr std::int32_t kSiKernel = 0x80;
+  if (*code > 0 && *code != kSiKernel && has_fault_address(*number)) {
+    info.address = load<std::uint64_t>(content, 16);
+  } else if (sent_by_process(*code)) {
+    info.sender_pid = load<std::int32_t>(content, 16);
+    info.sender_uid = load<std::uint32_t>(content, 20);
+  }
+  signal_ = info;
+}
+
+void Core::read_files(Bytes content, std::uint64_t offset) {
+  Cursor cursor(content);
+  const std::uint64_t count = cursor.u64();
+  const std::uint64_t page_size = cursor.u64();
+  const std::uint64_t room = cursor.left() / 25;  // three words and a NUL each
+  const bool sane = page_size >= 1 && page_size <= (1u << 30);
+  if (!cursor.ok() || count > room || !sane) {
+    problems_.add("note at " + hex(offset), "list of mapped files claims " + std::to_string(count) +
+                                                " entries in " + std::to_string(content.size()) +
+                                                " bytes");
+    if (!cursor.ok() || !sane) return;
+  }
+  // 1 where offsets stand in bytes already (gdb since 2012 writes the page size like the kernel).
+  if (page_size >= 4096) page_size_ = page_size;
+  const std::uint64_t usable = std::min(count, room);
+  Cursor names(content, 16 + 24 * usable);
+  files_.reserve(files_.size() + usable);
+  for (std::uint64_t i = 0; i < usable; ++i) {
+    FileMapping file;
+    file.start = cursor.u64();
+    file.end = cursor.u64();
+    file.offset = cursor.u64() * page_size;
+    file.path = names.c_string();
+    if (!names.ok()) break;
+    if (file.end > file.start) files_.push_back(file);
+  }
+  std::stable_sort(files_.begin(), files_.end(),
+                   [](const FileMapping& a, const FileMapping& b) { return a.start < b.start; });
+}
+
+}  // namespace pm::elfcore
