@@ -1,0 +1,259 @@
+"""``postmortem core``: from a core file to a report."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from postmortem.analyses.stacks import GdbOptions, MergedThreads, with_gdb
+from postmortem.errors import EvidenceError
+from postmortem.facts.crash import CppException, Fault
+from postmortem.facts.fault_words import explain
+from postmortem.facts.memory import BinaryFacts, Module
+from postmortem.facts.source import Problem, Source
+from postmortem.facts.threads import Threads
+from postmortem.knowledge.modules import module_kind
+from postmortem.readers import core as core_reader
+from postmortem.readers.corefind import newest_core
+from postmortem.readers.executable import resolve_executable
+from postmortem.readers.files import mapped_file
+from postmortem.readers.opening import open_core
+from postmortem.report.model import Report
+from postmortem.report.redact import Redactor
+from postmortem.rules import rule
+from postmortem.rules.verdict import verdict
+from postmortem.sections.core_blocks import core_blocks
+from postmortem.sections.core_body import core_body
+from postmortem.sections.core_view import CoreView
+
+Engine = Literal["auto", "native", "gdb"]
+Progress = Callable[[str], None]
+
+_REMEDIES: Mapping[type, str] = {
+    BinaryFacts: "run without --engine native; the module the crash is in must be on this machine",
+    CppException: "only cores in which a C++ exception was in flight have one",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CoreOptions:
+    """What the user asked for."""
+
+    executable: Path | None = None
+    sysroot: str | None = None
+    engine: Engine = "auto"
+    gdb: GdbOptions = GdbOptions()
+    verbose: bool = False
+    all_threads: bool = False
+    redact: bool = True
+    temp_dir: Path | None = None
+
+
+def choose_core(path: Path | None) -> tuple[Path, Problem | None]:
+    """Return the core that is meant: the file itself, or the newest one in a folder."""
+    folder = Path() if path is None else path
+    if not folder.is_dir():
+        return folder, None
+    found = newest_core(folder)
+    if not found.others:
+        return found.path, None
+    word = "other is" if found.others == 1 else "others are"
+    what = f"took the newest, {found.path.name}; {found.others} {word} in the same folder"
+    return found.path, Problem(str(folder), what, "name a file to have another one explained")
+
+
+def analyse(path: Path, options: CoreOptions, progress: Progress | None = None) -> Report:
+    """Return the report on a core file; raises EvidenceError when it cannot be read at all."""
+    with open_core(path, temp_dir=options.temp_dir, progress=progress) as opened:
+        executable, remarks = None, ()
+        if options.executable is not None:
+            resolved = resolve_executable(options.executable)
+            executable, remarks = resolved.path, resolved.problems
+        try:
+            facts = core_reader.read_core(
+                str(opened.path), executable=executable, sysroot=options.sysroot
+            )
+        except EvidenceError as error:
+            raise EvidenceError(
+                str(path), error.what, offset=error.offset, hint=error.hint
+            ) from error
+        facts = replace(facts, problems=(*opened.problems, *remarks, *facts.problems))
+        source = replace(
+            opened.source, truncated=opened.source.truncated or facts.core.truncated
+        )
+        return _Analysis(facts, source, options, progress).report(str(opened.path))
+
+
+class _Analysis:
+    """One core on its way from facts to report."""
+
+    def __init__(
+        self,
+        facts: core_reader.CoreFacts,
+        source: Source,
+        options: CoreOptions,
+        progress: Progress | None,
+    ) -> None:
+        self._facts = facts
+        self._source = source
+        self._options = options
+        self._progress = progress
+        self._problems = list(facts.problems)
+
+    def report(self, core: str) -> Report:
+        options, facts = self._options, self._facts
+        self._check_thread()
+        stacks, binary = self._stacks_and_binary(core)
+        threads = stacks.threads
+        self._problems += stacks.problems
+        fault = self._fault(stacks.instruction_text)
+        explanation = explain(facts.signal, fault, threads, facts.core, facts.process)
+        outcome = rule.run(rule.load(), self._for_rules(threads, fault, binary), remedies=_REMEDIES)
+        self._problems += outcome.problems
+        view = CoreView(
+            core=facts.core,
+            process=facts.process,
+            threads=threads,
+            modules=facts.modules,
+            memory=facts.memory,
+            signal=facts.signal,
+            explanation=explanation,
+            fault=fault,
+            abort_message=facts.abort_message,
+            cpp_exceptions=facts.cpp_exceptions,
+            binary=binary,
+            diagnoses=outcome.diagnoses,
+        )
+        redactor = Redactor.from_process(
+            facts.process.env, facts.process.initial_env, facts.process.argv
+        )
+        report = Report(
+            kind="core",
+            inputs=(self._source,),
+            verdict=verdict(facts.signal, facts.process, outcome.diagnoses, threads),
+            failed=threads.crashed is not None,
+            diagnoses=outcome.diagnoses,
+            blocks=core_blocks(
+                view,
+                verbose=options.verbose,
+                all_threads=options.all_threads,
+                with_locals=options.gdb.with_locals,
+            ),
+            body=core_body(view, with_locals=options.gdb.with_locals),
+            problems=tuple(self._problems),
+            skipped=outcome.skipped,
+        )
+        footer = stacks.engine
+        if options.redact:
+            report = redactor.report(report)
+            if redactor.count:
+                footer += f" · secrets masked ({redactor.count})"
+        return replace(report, footer=footer)
+
+    def _check_thread(self) -> None:
+        tid = self._options.gdb.tid
+        if tid is None or any(thread.tid == tid for thread in self._facts.threads):
+            return
+        known = [str(thread.tid) for thread in self._facts.threads]
+        more = f" and {len(known) - 20} more" if len(known) > 20 else ""
+        raise EvidenceError(
+            self._source.path,
+            f"has no thread {tid}",
+            hint="its threads are " + ", ".join(known[:20]) + more,
+        )
+
+    def _stacks_and_binary(self, core: str) -> tuple[MergedThreads, BinaryFacts | None]:
+        """Ask gdb and lief at once: both take about half a second, one of them elsewhere."""
+        options, facts = self._options, self._facts
+        if options.engine == "native":
+            return MergedThreads(facts.threads, "native stacks"), None
+        binary = _BinaryReading(self._crashed_extension())
+        gdb = replace(
+            options.gdb, always=options.engine == "gdb", sysroot=options.sysroot
+        )
+        program = next((m for m in facts.modules if m.path == facts.process.executable), None)
+        stacks = with_gdb(core, facts.threads, facts.modules, program, gdb, self._progress)
+        found, problem = binary.result()
+        if problem is not None:
+            self._problems.append(problem)
+        return stacks, found
+
+    def _crashed_extension(self) -> Module | None:
+        """The module that the crash is in, if it is nobody's that is known well."""
+        crashed = self._facts.threads.crashed
+        for frame in crashed.frames if crashed is not None else ():
+            module = None if frame.pc is None else self._facts.modules.at(frame.pc)
+            if module is None:
+                continue
+            if module_kind(module.path).area == "your extension":
+                return module
+            if module_kind(module.path).area not in ("C library", "C++ runtime"):
+                return None
+        return None
+
+    def _fault(self, instruction_text: str | None) -> Fault | None:
+        fault = self._facts.fault
+        if fault is None:
+            return None
+        address = fault.address
+        if address is not None and address.path and address.file_offset is not None:
+            if address.kind in ("file", "shared memory", "module"):
+                deleted = address.path.endswith(" (deleted)")
+                found = mapped_file(
+                    address.path.removesuffix(" (deleted)"), address.file_offset, deleted=deleted
+                )
+                fault = replace(fault, file=found)
+        if instruction_text is not None and fault.instruction is not None:
+            fault = replace(fault, instruction=replace(fault.instruction, text=instruction_text))
+        return fault
+
+    def _for_rules(
+        self, threads: Threads, fault: Fault | None, binary: BinaryFacts | None
+    ) -> dict[type, object]:
+        facts = self._facts
+        crashed = threads.crashed
+        exception = next(
+            (e for e in facts.cpp_exceptions if crashed is not None and e.tid == crashed.tid), None
+        )
+        values = (
+            facts.core,
+            facts.process,
+            threads,
+            facts.modules,
+            facts.memory,
+            facts.signal,
+            fault,
+            facts.abort_message,
+            exception,
+            binary,
+        )
+        return {type(value): value for value in values if value is not None}
+
+
+class _BinaryReading:
+    """lief at work in a thread of its own, while gdb works in a process of its own."""
+
+    def __init__(self, module: Module | None) -> None:
+        self._module = module
+        self._found: BinaryFacts | None = None
+        self._problem: Problem | None = None
+        self._thread: threading.Thread | None = None
+        if module is not None and module.disk_path is not None and module.status != "mismatch":
+            self._thread = threading.Thread(target=self._read, args=(module.disk_path,))
+            self._thread.start()
+
+    def _read(self, path: str) -> None:
+        from postmortem.readers.elf import read_binary
+
+        try:
+            self._found = read_binary(path)
+        except EvidenceError as error:
+            self._problem = Problem(path, error.what, error.hint)
+
+    def result(self) -> tuple[BinaryFacts | None, Problem | None]:
+        if self._thread is not None:
+            self._thread.join()
+        return self._found, self._problem

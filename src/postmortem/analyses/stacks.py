@@ -1,0 +1,115 @@
+"""Stacks from two sources: our own walk first, gdb for what only it knows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from postmortem.errors import DebuggerError
+from postmortem.facts.memory import Module, Modules
+from postmortem.facts.source import Problem
+from postmortem.facts.threads import Threads
+from postmortem.readers.gdb import merge, stacks
+from postmortem.readers.gdb.find import find_gdb
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class GdbOptions:
+    """How gdb is to be used."""
+
+    path: str | None = None
+    """None: $POSTMORTEM_GDB, PATH, the wheel, in this order."""
+    always: bool = False
+    """Ask gdb for all stacks (--engine gdb), not only where it can add lines."""
+    with_locals: bool = False
+    tid: int | None = None
+    sysroot: str | None = None
+    debuginfod: bool = False
+    deadline_seconds: float = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class MergedThreads:
+    """Threads with the frames of both sources, and how they came about."""
+
+    threads: Threads
+    engine: str
+    """What a reader is told: ``"native stacks, lines by gdb 13.1"``."""
+    instruction_text: str | None = None
+    problems: tuple[Problem, ...] = ()
+
+
+def with_gdb(
+    core: str,
+    threads: Threads,
+    modules: Modules,
+    executable: Module | None,
+    options: GdbOptions,
+    progress: Progress | None = None,
+) -> MergedThreads:
+    """Return the threads with what gdb adds to them.
+
+    gdb's time goes into symbol tables (3 of 3.3 s on a torch core for libtorch_cpu.so alone), so it
+    loads only modules that stand on a stack and have line tables at hand.
+    """
+    load = None if options.always else _worth_loading(threads, modules)
+    if load == ():
+        return MergedThreads(threads, "native stacks; no module on them has line tables for gdb")
+    try:
+        gdb = find_gdb(options.path)
+    except DebuggerError as error:
+        if options.path is not None or options.always:
+            raise
+        problem = Problem("gdb", f"{error.what}: no source lines or arguments", error.hint)
+        return MergedThreads(threads, "native stacks", problems=(problem,))
+    usable = executable if executable is not None and executable.status != "mismatch" else None
+    answer = stacks.read_stacks(
+        core,
+        gdb=gdb,
+        executable=usable.disk_path if usable is not None else None,
+        load=load,
+        sysroot=options.sysroot,
+        pcs={t.tid: [f.pc for f in t.frames if f.pc is not None] for t in threads},
+        tid=options.tid,
+        with_locals=options.with_locals,
+        deadline_seconds=options.deadline_seconds,
+        debuginfod=options.debuginfod,
+        progress=progress,
+        mismatched=[m.path for m in modules if m.status == "mismatch"],
+        bases={m.path: m.start for m in modules},
+    )
+    merged, differences = _merged(threads, answer, tell=options.always)
+    return MergedThreads(
+        merged,
+        f"native stacks, lines by {answer.version}" + ("" if answer.complete else ", incomplete"),
+        answer.instruction_text,
+        (*answer.problems, *differences),
+    )
+
+
+def _worth_loading(threads: Threads, modules: Modules) -> tuple[str, ...]:
+    on_stacks = {frame.module for thread in threads for frame in thread.frames}
+    return tuple(
+        m.path
+        for m in modules
+        if m.path in on_stacks and m.has_debug_lines and m.status in ("ok", "unverified")
+    )
+
+
+def _merged(
+    threads: Threads, answer: stacks.GdbStacks, *, tell: bool
+) -> tuple[Threads, tuple[Problem, ...]]:
+    """Merge stack by stack; `tell` the differences, which are expected where gdb loaded less."""
+    by_tid = {thread.tid: thread for thread in answer.threads}
+    items, problems = [], []
+    for thread in threads:
+        theirs = by_tid.get(thread.tid)
+        frames = theirs.frames if theirs is not None else ()
+        merged = merge.merge_stack(thread.frames, frames, answer.lines)
+        name = thread.name or (theirs.name if theirs is not None else None)
+        items.append(replace(thread, frames=merged.frames, name=name))
+        if tell and merged.disagreement is not None:
+            problems.append(Problem(f"stack of thread {thread.tid}", merged.disagreement))
+    return replace(threads, items=tuple(items)), tuple(problems)

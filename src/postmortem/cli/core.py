@@ -1,0 +1,122 @@
+"""``postmortem core``: explain a core file."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+from postmortem.cli.output import add_report_options, emit
+
+SUMMARY = "explain a core file"
+EXAMPLE = 'postmortem core core-python-3097667-6 --python "$(which python)"'
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this command."""
+    parser.add_argument(
+        "core",
+        metavar="CORE|DIR",
+        nargs="?",
+        type=Path,
+        help="a core file, also packed (.zst, .lz4, .gz, .xz), or a folder: then the newest core "
+        "in it (default: the current folder)",
+    )
+    parser.add_argument(
+        "--python",
+        metavar="EXE",
+        type=Path,
+        help="the program that crashed (default: the one that the core names, if its build ID fits)",
+    )
+    parser.add_argument(
+        "--sysroot",
+        metavar="DIR",
+        help="folder under which the program's files lie, for a core from another machine "
+        "(default: /)",
+    )
+    parser.add_argument(
+        "--gdb",
+        metavar="PATH",
+        help="gdb to use (default: $POSTMORTEM_GDB, then PATH, then the wheel of the extra [gdb])",
+    )
+    parser.add_argument(
+        "--engine",
+        choices=("auto", "native", "gdb"),
+        default="auto",
+        help="native: our own reader alone, in milliseconds; gdb: ask gdb for every stack and tell "
+        "where it disagrees; auto: gdb only for lines that it can add (default: auto)",
+    )
+    parser.add_argument(
+        "--locals",
+        action="store_true",
+        help="show local variables where gdb knows them (default: arguments only)",
+    )
+    parser.add_argument(
+        "--thread",
+        metavar="TID",
+        type=int,
+        help="show the stack of this thread (default: the crashed one)",
+    )
+    parser.add_argument(
+        "--all",
+        dest="all_threads",
+        action="store_true",
+        help="show every group of threads with its whole stack (default: one line a group)",
+    )
+    parser.add_argument(
+        "--debuginfod",
+        action="store_true",
+        help="let gdb fetch debug symbols from $DEBUGINFOD_URLS (default: nothing is fetched)",
+    )
+    parser.add_argument(
+        "--deadline",
+        metavar="SECONDS",
+        type=float,
+        default=60.0,
+        help="how long gdb may take; what it has said by then is used (default: 60)",
+    )
+    parser.add_argument(
+        "--temp-dir",
+        metavar="DIR",
+        type=Path,
+        help="where a packed core is unpacked (default: $TMPDIR, else beside the core)",
+    )
+    add_report_options(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Explain the core and write the report."""
+    from dataclasses import replace
+
+    from postmortem.analyses.core import CoreOptions, analyse, choose_core
+    from postmortem.analyses.stacks import GdbOptions
+
+    began = time.monotonic()
+    path, remark = choose_core(args.core)
+    options = CoreOptions(
+        executable=args.python,
+        sysroot=args.sysroot,
+        engine=args.engine,
+        gdb=GdbOptions(
+            path=args.gdb,
+            with_locals=args.locals,
+            tid=args.thread,
+            debuginfod=args.debuginfod,
+            deadline_seconds=args.deadline,
+        ),
+        verbose=args.verbose,
+        all_threads=args.all_threads,
+        redact=not args.no_redact,
+        temp_dir=args.temp_dir,
+    )
+    report = analyse(path, options, _progress)
+    if remark is not None:
+        report = replace(report, problems=(remark, *report.problems))
+    took = time.monotonic() - began
+    footer = f"{took:.2f} s · {report.footer} · --locals, --all, -v, --json for more"
+    return emit(replace(report, footer=footer), args)
+
+
+def _progress(words: str) -> None:
+    print(f"postmortem: {words}", file=sys.stderr, flush=True)

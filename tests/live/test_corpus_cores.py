@@ -1,0 +1,150 @@
+"""Every crash of corpus/cores is made for real, and its report says what the case says."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+CORES = Path(__file__).parents[2] / "corpus" / "cores"
+CASES = sorted(path.parent.name for path in CORES.glob("*/case.toml"))
+
+
+def marks_of(name: str) -> list[pytest.MarkDecorator]:
+    case = tomllib.loads((CORES / name / "case.toml").read_text())
+    known = {"torch": pytest.mark.torch, "cxx": pytest.mark.cxx, "gcore": pytest.mark.gdb}
+    return [pytest.mark.cores] + [known[n] for n in case.get("needs", ()) if n in known]
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Return a function that compiles a library of the corpus once."""
+    folder = tmp_path_factory.mktemp("libraries")
+    done: dict[str, Path] = {}
+
+    def build(source: str) -> Path:
+        compiler = os.environ.get("CXX") or shutil.which("g++") or shutil.which("c++")
+        if compiler is None:
+            pytest.skip("no C++ compiler found (g++, c++ or $CXX)")
+        if source not in done:
+            target = folder / source.replace("/", "_").replace(".cpp", ".so")
+            flags = ["-std=c++17", "-g", "-O1", "-shared", "-fPIC", "-pthread", "-w"]
+            command = [compiler, *flags, "-o", str(target), str(CORES / source)]
+            spec = importlib.util.find_spec("torch")
+            if source.startswith("real_c10") and spec is not None and spec.origin is not None:
+                torch = Path(spec.origin).parent
+                command += [f"-I{torch}/include", f"-L{torch}/lib", "-lc10"]
+                command += [f"-Wl,-rpath,{torch}/lib"]
+            subprocess.run(command, check=True, capture_output=True, text=True)
+            done[source] = target
+        return done[source]
+
+    return build
+
+
+@pytest.fixture
+def small_tmpfs(tmp_path: Path) -> Iterator[Path]:
+    """Mount a tmpfs of one MiB."""
+    folder = tmp_path / "shm"
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True) if os.geteuid() == 0 else None
+    if done is None or done.returncode != 0:
+        pytest.skip("mounting a tmpfs takes root")
+    yield folder
+    subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=marks_of(n)) for n in CASES])
+def test_crash_is_explained(
+    name: str,
+    crash: Callable[..., Any],
+    library: Callable[[str], Path],
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+) -> None:
+    case = tomllib.loads((CORES / name / "case.toml").read_text())
+    needs = case.get("needs", [])
+    if "torch" in needs:
+        pytest.importorskip("torch")
+    words = {"python": sys.executable, "case": str(CORES / name), "cores": str(CORES)}
+    if "library" in case:
+        words["lib"] = str(library(case["library"]))
+    if "tmpfs" in needs:
+        words["tmpfs"] = str(request.getfixturevalue("small_tmpfs"))
+    argv = [word.format(**words) for word in case["argv"]]
+    dump = case.get("dump", "signal")
+    if dump == "gcore":
+        core = gcore_of(argv, tmp_path)
+    elif dump.startswith("kill "):
+        core = crash(["bash", "-c", KILL_WHEN_READY, dump.split()[1], *argv]).core
+    else:
+        core = crash(argv).core
+    report, code = explained(core)
+    check(case["expect"], report, code)
+    core.unlink()
+
+
+# The process itself becomes the victim, and a child of the shell the killer, so that the core lies
+# where the crash fixture looks; the killer waits for the word "ready".
+KILL_WHEN_READY = """
+signal=$1; shift
+exec "$@" > >(while read -r word; do [ "$word" = ready ] && kill -"${signal#SIG}" $PPID && break; done)
+"""
+
+
+def gcore_of(argv: list[str], folder: Path) -> Path:
+    gcore = shutil.which("gcore")
+    if gcore is None:
+        pytest.skip("no gcore found (it comes with gdb)")
+    process = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, cwd=folder)
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline().strip() == "ready"
+        command = [gcore, "-o", str(folder / "snapshot"), str(process.pid)]
+        done = subprocess.run(command, capture_output=True, text=True)
+        path = folder / f"snapshot.{process.pid}"
+        if not path.exists():
+            pytest.skip(f"gcore left no core: {done.stderr.strip()[-200:]}")
+        return path
+    finally:
+        process.kill()
+        process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
+
+
+def explained(core: Path) -> tuple[dict[str, Any], int]:
+    command = [sys.executable, "-m", "postmortem", "core", str(core), "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100)
+    assert done.stdout, done.stderr
+    return json.loads(done.stdout), done.returncode
+
+
+def check(expect: dict[str, Any], report: dict[str, Any], code: int) -> None:
+    ids = [diagnosis["id"] for diagnosis in report["diagnoses"]]
+    said = json.dumps({"verdict": report["verdict"], "ids": ids, "problems": report["problems"]})
+    assert ids, said
+    assert ids[0] == expect["first"], said
+    assert set(expect.get("also", ())) <= set(ids), said
+    assert not set(expect.get("forbid", ())) & set(ids), said
+    assert re.search(expect.get("verdict", ""), report["verdict"]), said
+    assert code == expect.get("exit", 1)
+    for path, wanted in expect.get("json", {}).items():
+        value: Any = report
+        for part in path.split("."):
+            value = value[part]
+        if isinstance(wanted, str) and wanted.startswith("/"):
+            assert re.search(wanted.strip("/"), str(value)), (path, value)
+        else:
+            assert value == (wanted if wanted != "" else None), (path, value)
