@@ -95,11 +95,11 @@ def test_crash_is_explained(
     core.unlink()
 
 
-# The process itself becomes the victim, and a child of the shell the killer, so that the core lies
-# where the crash fixture looks; the killer waits for the word "ready".
+# The shell becomes the victim ($$ stays its process ID through exec), a subshell of it the killer,
+# so that the core lies where the crash fixture looks.
 KILL_WHEN_READY = """
-signal=$1; shift
-exec "$@" > >(while read -r word; do [ "$word" = ready ] && kill -"${signal#SIG}" $PPID && break; done)
+signal=${0#SIG}
+exec "$@" > >(while read -r word; do [ "$word" = ready ] && kill -"$signal" $$ && break; done)
 """
 
 
