@@ -130,3 +130,25 @@ def _needs(requirement: Any) -> Any:
 def _text(value: str | bytes) -> str:
     """Return lief's text; it gives bytes where a name is not UTF-8."""
     return value.decode(errors="surrogateescape") if isinstance(value, bytes) else str(value)
+
+
+def debug_info_of(path: str, *, limit_bytes: int = 4 * DEFAULT_LIMIT_BYTES) -> str | None:
+    """Return the file that holds the DWARF of a binary: itself, a separate one, or None.
+
+    Separate files are looked up as gdb does: by build ID under /usr/lib/debug, then by the name
+    in .gnu_debuglink. Raises EvidenceError as `read_binary` does.
+    """
+    binary = _parse(path, limit_bytes)
+    sections = {_text(section.name): section for section in binary.sections}
+    if ".debug_info" in sections or ".zdebug_info" in sections:
+        return path
+    candidates: list[Path] = []
+    if (note := sections.get(".note.gnu.build-id")) is not None:
+        build_id = bytes(note.content)[16:36].hex()
+        candidates.append(Path("/usr/lib/debug/.build-id", build_id[:2], build_id[2:] + ".debug"))
+    if (link := sections.get(".gnu_debuglink")) is not None:
+        name = bytes(link.content).split(b"\0", 1)[0].decode(errors="surrogateescape")
+        folder = Path(path).resolve().parent
+        beside = (folder, folder / ".debug", Path("/usr/lib/debug") / folder.relative_to("/"))
+        candidates.extend(place / name for place in beside)
+    return next((str(found) for found in candidates if found.is_file()), None)
