@@ -170,9 +170,9 @@ def _library_paths() -> dict[str, str]:
 
 def _symbols(libraries: dict[str, str]) -> tuple[DebugSymbols, ...]:
     python = libraries.get("libpython") or str(Path(sys.executable).resolve())
-    wanted = (("libc", libraries.get("libc")), ("Python", python))
-    wanted += (("libstdc++", libraries.get("libstdc++")),)
-    return tuple(DebugSymbols(name, path, _debug_info(path)) for name, path in wanted)
+    wanted = {"libc": libraries.get("libc"), "Python": python}
+    wanted["libstdc++"] = libraries.get("libstdc++")
+    return tuple(DebugSymbols(name, path, _debug_info(path)) for name, path in wanted.items())
 
 
 def _debug_info(path: str | None) -> str | None:
