@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from postmortem.demo.crashing import KINDS, crash, crash_under_gdb, program
+from postmortem.demo import KINDS
+from postmortem.demo.crashing import crash, crash_under_gdb, program
 from postmortem.errors import DebuggerError, EvidenceError
 from postmortem.readers.corefind import core_pid
 from postmortem.readers.corepattern import container_kind, destination, read_core_pattern

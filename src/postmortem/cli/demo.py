@@ -10,14 +10,18 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from postmortem.demo import KINDS
+
 SUMMARY = "crash a sample program for real and explain its core"
-EXAMPLE = "postmortem demo bus --keep /tmp/crashes"
+EXAMPLES = """\
+example:
+  postmortem demo
+  postmortem demo bus --keep /tmp/crashes
+"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command: its own, and all of ``postmortem core``."""
-    from postmortem.demo.crashing import KINDS
-
     kinds = "; ".join(f"{kind}: {what}" for kind, what in KINDS.items())
     default = next(iter(KINDS))
     parser.add_argument(
@@ -34,9 +38,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         help="keep the core in this folder (default: it is removed at the end)",
     )
-    for action in _core_parser()._actions:
-        if action.option_strings and action.dest != "help":
-            parser._add_action(action)
+    scratch, positionals = _core_parser()
+    for action in positionals:
+        scratch._remove_action(action)
+    # what ArgumentParser(parents=[scratch]) does; this parser has been made already
+    parser._add_container_actions(scratch)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -59,21 +65,21 @@ def run(args: argparse.Namespace) -> int:
     return 0 if code in (0, 1) else code
 
 
-def _core_parser() -> argparse.ArgumentParser:
+def _core_parser() -> tuple[argparse.ArgumentParser, list[argparse.Action]]:
+    """Return the parser of ``postmortem core``, and those of its arguments that are no options."""
     from postmortem.cli import core
 
     parser = argparse.ArgumentParser(add_help=False)
     core.add_arguments(parser)
-    return parser
+    return parser, [action for action in parser._actions if not action.option_strings]
 
 
 def _core_arguments(args: argparse.Namespace, path: Path) -> argparse.Namespace:
     """Return the arguments as ``postmortem core PATH`` with the same options has them."""
     given = argparse.Namespace(**vars(args))
-    for action in _core_parser()._actions:
-        if not action.option_strings:
-            value: object = action.type(str(path)) if callable(action.type) else str(path)
-            setattr(given, action.dest, [value] if action.nargs in ("*", "+") else value)
+    for action in _core_parser()[1]:
+        value: object = action.type(str(path)) if callable(action.type) else str(path)
+        setattr(given, action.dest, [value] if action.nargs in ("*", "+") else value)
     return given
 
 

@@ -7,7 +7,10 @@ import argparse
 from postmortem.cli import output
 
 SUMMARY = "say what this machine lacks for good evidence, and how to get it"
-EXAMPLE = "postmortem doctor --json"
+EXAMPLES = """\
+example:
+  postmortem doctor
+"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -12,21 +12,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from postmortem.errors import DebuggerError, EvidenceError
 from postmortem.readers.corefind import CoreSearch, core_pid, find_core_of
 from postmortem.readers.corepattern import SET_FILE_PATTERN
-
-KINDS = {
-    "segv": "a data loader thread passes a null pointer to C",
-    "abort": "a bad free() corrupts the heap, and glibc aborts",
-    "bus": "a mapped data file is truncated by somebody else",
-    "stack": "Python and C call each other until the stack is used up",
-    "kill": "a rank that hangs is killed from outside with SIGABRT",
-}
-"""Kind to what happens in it, the default first."""
 
 _RUN_SECONDS = 60.0
 _GDB_SECONDS = 180.0
@@ -64,7 +55,8 @@ def crash(kind: str, folder: Path, *, gdb: str | None = None, say: Say) -> Crash
         what = f"the sample program {kind!r} did not crash (exit status {ran.status}): {ran.tail()}"
         raise EvidenceError("demo", what, hint="this should not happen: please report it")
     name = signal.Signals(-ran.status).name
-    words = f" (its last words: {ran.tail()})" if ran.output.strip() else ""
+    said = replace(ran, output=_READY.sub(b"", ran.output))
+    words = f" (its last words: {said.tail()})" if said.output.strip() else ""
     say(f"process {ran.pid} died of {name}{words}; looking for its core")
     found = find_core_of(
         ran.pid,

@@ -23,13 +23,14 @@ from typing import BinaryIO
 
 from postmortem.errors import EvidenceError
 from postmortem.facts.source import Problem, Source
-from postmortem.readers.codecs import StreamError, compression_of_stream, decoded
+from postmortem.readers.codecs import OUTPUT_BYTES, StreamError, compression_of_stream, decoded
 from postmortem.readers.formats import HEAD_BYTES, elf_head, require_core
 
 Progress = Callable[[str], None]
 
 _BLOCK = 4096
 _ZERO_BLOCK = bytes(_BLOCK)
+_ZEROS = bytes(OUTPUT_BYTES + _BLOCK)
 _RESERVE = 64 << 20
 """Bytes that unpacking leaves free: other jobs may write their checkpoints there."""
 _PROGRESS_SECONDS = 1.0
@@ -124,7 +125,7 @@ def _cannot_open(path: Path, error: OSError) -> EvidenceError:
             return EvidenceError(where, what)
         return EvidenceError(where, "no such file", hint=_near_names(path))
     if error.errno in (errno.EACCES, errno.EPERM):
-        hint = f"cores belong to the user whose process died: sudo cat {where} >mycore, or sudo"
+        hint = f"it belongs to another user: sudo cat {where} > mycore; postmortem core mycore"
         return EvidenceError(where, "no permission to read it", hint=hint)
     return EvidenceError(where, f"cannot be opened: {error.strerror}")
 
@@ -165,8 +166,10 @@ def _private_folder(path: Path, temp_dir: Path | None, packed_size: int) -> Path
     failures: list[str] = []
     for candidate in _candidates(path, temp_dir):
         try:
-            if (free := shutil.disk_usage(candidate).free) < packed_size:
-                failures.append(f"{candidate}: {free >> 20:,} MiB free")
+            usage = shutil.disk_usage(candidate)
+            # some FUSE and 9p mounts report a size of 0: then only trying tells
+            if usage.total and usage.free < packed_size:
+                failures.append(f"{candidate}: {usage.free >> 20:,} MiB free")
                 continue
             return Path(tempfile.mkdtemp(prefix="postmortem-", dir=candidate))
         except OSError as error:
@@ -256,7 +259,7 @@ class _SparseFile:
         whole = len(data) - len(data) % _BLOCK
         self._pending = data[whole:]
         run_start: int | None = None
-        if data.count(0, 0, _BLOCK) == _BLOCK and not data.strip(b"\0"):
+        if _ZEROS.startswith(data):
             return
         for at in range(0, whole, _BLOCK):
             if data[at : at + _BLOCK] == _ZERO_BLOCK:

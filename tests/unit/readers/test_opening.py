@@ -13,12 +13,16 @@ import socket
 import struct
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import lz4.block
 import lz4.frame
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from postmortem.errors import EvidenceError
 from postmortem.readers.opening import is_core, open_core
@@ -117,6 +121,26 @@ def test_skippable_frames_before_between_and_behind(tmp_path: Path, name: str) -
     data = core_bytes()
     parts = [SKIPPABLE, SKIPPABLE, packer(data[:9]), SKIPPABLE, packer(data[9:]), SKIPPABLE]
     with open_core(pack(tmp_path, b"".join(parts))) as opened:
+        assert opened.path.read_bytes() == data
+        assert opened.problems == ()
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.sampled_from(sorted(PACKERS)),
+    st.lists(st.tuples(st.booleans(), st.integers(1, 9000)), max_size=12),
+    st.lists(st.integers(0, 60_000), max_size=4),
+)
+def test_any_mix_of_zeros_and_frames_comes_out_equal(
+    name: str, runs: list[tuple[bool, int]], cuts: list[int]
+) -> None:
+    data = elf() + b"".join(bytes(size) if zero else b"\xa5" * size for zero, size in runs)
+    edges = [0, *sorted(min(cut, len(data)) for cut in cuts), len(data)]
+    packed = b"".join(PACKERS[name][1](data[a:b]) for a, b in pairwise(edges))
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        open_core(pack(Path(folder), packed)) as opened,
+    ):
         assert opened.path.read_bytes() == data
         assert opened.problems == ()
 
@@ -313,6 +337,8 @@ FOREIGN: list[tuple[bytes, str]] = [
     (b"import torch\n", "a Python script"),
     ("Erfolg für alle\n".encode(), "a text file"),
     (bytes(70_000), "zeros"),
+    (b"7z\xbc\xaf\x27\x1c" + bytes(40), "7-Zip"),
+    (b"\x1f\x9d\x90" + bytes(40), "compress"),
     (b"\x01\x02\x00\xff" * 30, "unknown data that starts with 01 02 00 ff"),
     (gzip.compress(b""), "compressed file with nothing in it"),
     (gzip.compress(b"just a log\n"), "a gzip file that holds a text file"),
