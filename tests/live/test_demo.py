@@ -112,6 +112,30 @@ def test_sample_that_does_not_crash_is_told_so(
         crash("segv", tmp_path, say=lambda _: None)
 
 
+@pytest.mark.skipif(
+    shutil.which("setpriv") is None or importlib.util.find_spec("postmortem.readers.gdb") is None,
+    reason="needs setpriv and the gdb reader",
+)
+@pytest.mark.skipif(TAKER.handler != "file", reason=f"cores go to {TAKER.words}")
+def test_hard_limit_of_zero_is_named_with_its_remedy(tmp_path: Path) -> None:
+    code = (
+        "import resource, sys; from pathlib import Path\n"
+        "resource.setrlimit(resource.RLIMIT_CORE, (0, 0))\n"
+        "from postmortem.demo.crashing import crash\n"
+        "from postmortem.errors import EvidenceError\n"
+        "try: crash('abort', Path(sys.argv[1]), gdb='/no/such/gdb', say=print)\n"
+        "except EvidenceError as error: print(error, error.hint)\n"
+    )
+    # without the capability root cannot raise the hard limit either
+    command = ["setpriv", "--bounding-set", "-sys_resource", sys.executable, "-c", code, tmp_path]
+    if os.geteuid() != 0:
+        command = command[3:]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert "the hard limit of this session is 0" in done.stdout, done
+    assert "/no/such/gdb" in done.stdout
+    assert "limits.d/core.conf" in done.stdout
+
+
 def test_samples_use_the_standard_library_only() -> None:
     for kind in KINDS:
         text = program(kind).read_text()

@@ -7,6 +7,9 @@ from postmortem.facts.machine import Machine
 from postmortem.report.blocks import Block, KeyValues, Table
 from postmortem.report.model import Report
 
+_CORE_CHECKS = ("core limit", "core_pattern", "coredump_filter")
+"""Where "missing" means that no core, or none with a stack, comes into our hands."""
+
 
 def analyse(*, gdb: str | None = None) -> Report:
     """Return the report on this machine; `gdb` is the one asked for, if any."""
@@ -36,8 +39,12 @@ def _verdict(found: tuple[Check, ...], *, fatal: bool) -> str:
     if fatal:
         needed = [check.name for check in found if check.fatal and check.status == "missing"]
         return f"postmortem core cannot work here without: {', '.join(needed)}"
+    if stopped := [name for name in missing if name in _CORE_CHECKS]:
+        others = [name for name in missing if name not in _CORE_CHECKS]
+        also = f"; also missing: {', '.join(others)}" if others else ""
+        return f"a crash here leaves no core to explain, because of: {', '.join(stopped)}{also}"
     if missing:
-        return f"good evidence of a crash needs on this machine: {', '.join(missing)}"
+        return f"a crash here leaves a core; missing to explain it well: {', '.join(missing)}"
     if warnings:
         return f"a crash here leaves evidence; it could be better: {', '.join(warnings)}"
     return "this machine is ready: a crash leaves a core, and it can be explained in full"

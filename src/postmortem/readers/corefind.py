@@ -31,6 +31,7 @@ _NAME = re.compile(
 )
 _SOURCE_CODE = re.compile(r".*\.(py|pyc|pyi|c|cc|cpp|h|hpp|js|ts|txt|md|rst|json|yaml|log|html)")
 _MOST_FILES = 20_000
+_MOST_ODD_NAMES = 2_000
 _MOST_LISTED = 5
 _CLOCK_SLACK = 2.0
 """Seconds that file times may lie before the clock's (coarse kernel clock, network drives)."""
@@ -69,7 +70,13 @@ def newest_core(folder: Path) -> FoundCore:
     found: Path | None = None
     others = 0
     skipped: list[tuple[Path, str]] = []
+    odd_names = 0
     for path in files:
+        if not _named_like_core(path):
+            # a folder of a data set may hold a hundred thousand files on a slow network drive
+            odd_names += 1
+            if odd_names > _MOST_ODD_NAMES:
+                continue
         problem = _core_problem(path)
         if problem is None:
             others += found is not None
@@ -104,9 +111,13 @@ def _natural(name: str) -> list[int | str]:
     return [int(part) if i % 2 else part for i, part in enumerate(re.split(r"(\d+)", name))]
 
 
+def _named_like_core(path: Path) -> bool:
+    return _NAME.fullmatch(path.name) is not None and not _SOURCE_CODE.fullmatch(path.name)
+
+
 def _core_problem(path: Path) -> str | None:
     """Return None for a core, "" for a file that nobody would take for one, else what it is."""
-    named_so = _NAME.fullmatch(path.name) is not None and not _SOURCE_CODE.fullmatch(path.name)
+    named_so = _named_like_core(path)
     apport = path.suffix == ".crash"
     try:
         with path.open("rb") as stream:

@@ -24,7 +24,7 @@ from typing import BinaryIO
 from postmortem.errors import EvidenceError
 from postmortem.facts.source import Problem, Source
 from postmortem.readers.codecs import OUTPUT_BYTES, StreamError, compression_of_stream, decoded
-from postmortem.readers.formats import HEAD_BYTES, elf_head, require_core
+from postmortem.readers.formats import HEAD_BYTES, require_core
 
 Progress = Callable[[str], None]
 
@@ -79,16 +79,6 @@ def open_core(
                 source = Source(str(path), size, compression, truncated=problem is not None)
                 opened = OpenedCore(folder / "core", source, (problem,) if problem else ())
         yield opened
-
-
-def is_core(path: Path) -> bool:
-    """Return whether a regular file is an ELF core, of whatever machine; False if unreadable."""
-    try:
-        with _opened(path) as stream:
-            elf = elf_head(stream.read(_BLOCK))
-    except EvidenceError:
-        return False
-    return elf is not None and elf.is_core
 
 
 @contextlib.contextmanager

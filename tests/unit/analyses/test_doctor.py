@@ -92,6 +92,18 @@ def test_every_finding_says_why_and_how_to_mend_it() -> None:
     assert set(body[0]) == {"name", "status", "found", "why", "fix"}
 
 
+def test_verdict_says_what_it_means_for_a_crash() -> None:
+    no_gdb = Tool("gdb", problem="no gdb found")
+    verdict = report_on(dataclasses.replace(GOOD, core_limit_soft=0, gdb=no_gdb)).verdict
+    assert verdict == (
+        "a crash here leaves no core to explain, because of: core limit; also missing: gdb"
+    )
+    verdict = report_on(dataclasses.replace(GOOD, gdb=no_gdb)).verdict
+    assert verdict == "a crash here leaves a core; missing to explain it well: gdb"
+    verdict = report_on(dataclasses.replace(GOOD, core_limit_soft=1 << 20)).verdict
+    assert verdict == "a crash here leaves evidence; it could be better: core limit"
+
+
 @pytest.mark.parametrize(
     ("soft", "hard", "status", "fix"),
     [

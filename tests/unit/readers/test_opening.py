@@ -25,7 +25,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from postmortem.errors import EvidenceError
-from postmortem.readers.opening import is_core, open_core
+from postmortem.readers.opening import open_core
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -361,7 +361,6 @@ def test_real_executable_and_library() -> None:
     import _ctypes
 
     assert "a shared library" in str(refusal(Path(_ctypes.__file__)))
-    assert not is_core(Path(sys.executable))
 
 
 def test_things_that_are_no_files(tmp_path: Path) -> None:
@@ -394,9 +393,3 @@ def test_no_permission(tmp_path: Path) -> None:
     finally:
         os.seteuid(0)
     assert "no permission" in str(error)
-
-
-def test_is_core(tmp_path: Path) -> None:
-    assert is_core(pack(tmp_path, elf(4, 22, order=">")))
-    assert not is_core(pack(tmp_path, b"text"))
-    assert not is_core(tmp_path)
