@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import shutil
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -53,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
     _say(f"running {program(args.kind)}, which will crash")
     with _work_folder(args.keep) as folder:
         crashed = crash(args.kind, folder, gdb=getattr(args, "gdb", None), say=_say)
-        path = _kept(crashed.core, args.keep, f"core.{args.kind}.{crashed.pid}")
+        path = _kept(crashed.core, folder, args.keep, f"core.{args.kind}.{crashed.pid}")
         writer = "gdb wrote its core" if crashed.by_gdb else "its core is"
         size = path.stat().st_size
         _say(f"{writer} {path} ({size / (1 << 20):.1f} MiB); explaining it as postmortem core does")
@@ -86,21 +84,24 @@ def _core_arguments(args: argparse.Namespace, path: Path) -> argparse.Namespace:
 @contextlib.contextmanager
 def _work_folder(keep: Path | None) -> Iterator[Path]:
     """Make a private folder to crash in; on the disk of `keep`, so that the core can be moved."""
+    import tempfile  # not at the top: `postmortem --help` imports this module
+
     if keep is not None:
         keep.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="postmortem-demo-", dir=keep) as folder:
         yield Path(folder).resolve()
 
 
-def _kept(core: Path, keep: Path | None, name: str) -> Path:
+def _kept(core: Path, folder: Path, keep: Path | None, name: str) -> Path:
     """Put the core into the folder to keep it in, if there is one; returns where it is then."""
     if keep is None:
         return core
     target = keep / (name + "".join(s for s in core.suffixes if s in (".zst", ".lz4", ".xz")))
-    try:
-        core.rename(target)
-    except OSError:  # another file system, or another's folder
-        shutil.copyfile(core, target)
+    if core.is_relative_to(folder):
+        return core.rename(target)  # the folder was made on that disk
+    import shutil
+
+    shutil.copyfile(core, target)  # the system's own copy stays where it is
     return target
 
 

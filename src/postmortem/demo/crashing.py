@@ -24,8 +24,15 @@ _GDB_SECONDS = 180.0
 _OUTPUT_BYTES = 1 << 20
 _FILTER = Path("/proc/self/coredump_filter")
 _READY = re.compile(rb"^ready (\d+)$", re.MULTILINE)
-# The sample must die as a plain training script does: no handler that prints, no other allocator
-_REMOVED = ("PYTHONFAULTHANDLER", "PYTHONDEVMODE", "PYTHONMALLOC", "MALLOC_CHECK_")
+# The sample must die as a plain training script does: no handler that prints, no other allocator;
+# and gdb must not download symbols while it runs it
+_REMOVED = (
+    "PYTHONFAULTHANDLER",
+    "PYTHONDEVMODE",
+    "PYTHONMALLOC",
+    "MALLOC_CHECK_",
+    "DEBUGINFOD_URLS",
+)
 
 Say = Callable[[str], None]
 

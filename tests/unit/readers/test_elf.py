@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from postmortem.errors import EvidenceError
-from postmortem.readers.elf import read_binary, version_key, versions_provided
+from postmortem.readers.elf import debug_info_of, read_binary, version_key, versions_provided
 
 COMPILER = shutil.which("cc") or shutil.which("gcc")
 needs_compiler = pytest.mark.skipif(COMPILER is None, reason="needs a C compiler")
@@ -61,6 +61,25 @@ def test_versions_that_a_library_defines(tmp_path: Path) -> None:
 def test_this_python() -> None:
     facts = read_binary(str(Path(sys.executable).resolve()))
     assert any(name.startswith(("libc.", "libpython")) for name in facts.needed)
+
+
+@pytest.mark.cxx
+@needs_compiler
+def test_debug_info_in_the_binary_beside_it_or_nowhere(tmp_path: Path) -> None:
+    objcopy = shutil.which("objcopy")
+    if objcopy is None:
+        pytest.skip("needs objcopy")
+    source = "int main(void) {return 0;}"
+    whole = build(tmp_path, "whole", source, "-g")
+    assert debug_info_of(str(whole)) == str(whole)
+    separate, stripped = tmp_path / ".debug" / "whole.debug", tmp_path / "stripped"
+    separate.parent.mkdir()
+    subprocess.run([objcopy, "--only-keep-debug", whole, separate], check=True)
+    option = f"--add-gnu-debuglink={separate}"
+    subprocess.run([objcopy, "--strip-debug", option, whole, stripped], check=True)
+    assert debug_info_of(str(stripped)) == str(separate)
+    separate.unlink()
+    assert debug_info_of(str(stripped)) is None
 
 
 def test_version_key() -> None:
