@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PATH",
         help="check this gdb (default: $POSTMORTEM_GDB, then PATH, then the wheel)",
     )
-    output.add_output_arguments(parser)
+    output.add_report_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:
