@@ -24,7 +24,7 @@ from postmortem.readers.corepattern import (
     file_glob,
     read_core_pattern,
 )
-from postmortem.readers.formats import HEAD_BYTES, elf_head, require_core
+from postmortem.readers.formats import ELF_HEADER_BYTES, HEAD_BYTES, elf_head, require_core
 
 _NAME = re.compile(
     r"(core|core[.-].+|.+\.core|coredump|CoreDump|vgcore\..+)(\.(zst|zstd|lz4|gz|xz|bz2))?"
@@ -128,7 +128,11 @@ def _core_problem(path: Path) -> str | None:
             compression = compression_of_stream(stream, head)
             if compression is not None:
                 stream.seek(0)
-                head = next(decoded(stream, compression), b"")
+                head = b""
+                for piece in decoded(stream, compression):
+                    head += piece
+                    if len(head) >= ELF_HEADER_BYTES:
+                        break
             require_core(head, str(path), packed_as=compression)
     except EvidenceError as error:
         elf = elf_head(head)

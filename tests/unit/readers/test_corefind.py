@@ -81,6 +81,12 @@ def test_packed_core_of_systemd_counts(tmp_path: Path) -> None:
     assert newest_core(tmp_path).path == path
 
 
+def test_packed_core_of_tiny_and_cut_frames_counts(tmp_path: Path) -> None:
+    packed = gzip.compress(b"") + gzip.compress(core()[:9]) + gzip.compress(core()[9:] * 50)
+    path = put(tmp_path, "core.1.gz", packed[:-9])
+    assert newest_core(tmp_path).path == path
+
+
 def test_names_that_lie_are_skipped_with_the_reason(tmp_path: Path) -> None:
     old = put(tmp_path, "core.1", core(), age=60)
     put(tmp_path, "core.2", b"")
