@@ -1,0 +1,1 @@
+"""Analyses: evidence in, one report out."""

@@ -1,0 +1,109 @@
+"""``postmortem demo``: crash a sample program for real and explain its core."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from postmortem.demo import KINDS
+
+SUMMARY = "crash a sample program for real and explain its core"
+EXAMPLES = """\
+example:
+  postmortem demo
+  postmortem demo bus --keep /tmp/crashes
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this command: its own, and all of ``postmortem core``."""
+    kinds = "; ".join(f"{kind}: {what}" for kind, what in KINDS.items())
+    default = next(iter(KINDS))
+    parser.add_argument(
+        "kind",
+        metavar="KIND",
+        nargs="?",
+        choices=tuple(KINDS),
+        default=default,
+        help=f"what happens (default: {default}). {kinds}",
+    )
+    parser.add_argument(
+        "--keep",
+        metavar="DIR",
+        type=Path,
+        help="keep the core in this folder (default: it is removed at the end)",
+    )
+    scratch, positionals = _core_parser()
+    for action in positionals:
+        scratch._remove_action(action)
+    # what ArgumentParser(parents=[scratch]) does; this parser has been made already
+    parser._add_container_actions(scratch)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Crash the sample program, then do what ``postmortem core`` does with its core."""
+    from postmortem.cli import core
+    from postmortem.demo.crashing import crash, program
+
+    _say(f"running {program(args.kind)}, which will crash")
+    with _work_folder(args.keep) as folder:
+        crashed = crash(args.kind, folder, gdb=getattr(args, "gdb", None), say=_say)
+        path = _kept(crashed.core, folder, args.keep, f"core.{args.kind}.{crashed.pid}")
+        writer = "gdb wrote its core" if crashed.by_gdb else "its core is"
+        size = path.stat().st_size
+        _say(f"{writer} {path} ({size / (1 << 20):.1f} MiB); explaining it as postmortem core does")
+        sys.stderr.flush()
+        code = core.run(_core_arguments(args, path))
+        if args.keep is None and not path.is_relative_to(folder):
+            _say(f"the core stays where the system keeps its cores: {path}")
+    # the crash is what was asked for, so that it was found is no failure of the demo
+    return 0 if code in (0, 1) else code
+
+
+def _core_parser() -> tuple[argparse.ArgumentParser, list[argparse.Action]]:
+    """Return the parser of ``postmortem core``, and those of its arguments that are no options."""
+    from postmortem.cli import core
+
+    parser = argparse.ArgumentParser(add_help=False)
+    core.add_arguments(parser)
+    return parser, [action for action in parser._actions if not action.option_strings]
+
+
+def _core_arguments(args: argparse.Namespace, path: Path) -> argparse.Namespace:
+    """Return the arguments as ``postmortem core PATH`` with the same options has them."""
+    given = argparse.Namespace(**vars(args))
+    for action in _core_parser()[1]:
+        value: object = action.type(str(path)) if callable(action.type) else str(path)
+        setattr(given, action.dest, [value] if action.nargs in ("*", "+") else value)
+    return given
+
+
+@contextlib.contextmanager
+def _work_folder(keep: Path | None) -> Iterator[Path]:
+    """Make a private folder to crash in; on the disk of `keep`, so that the core can be moved."""
+    import tempfile  # not at the top: `postmortem --help` imports this module
+
+    if keep is not None:
+        keep.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="postmortem-demo-", dir=keep) as folder:
+        yield Path(folder).resolve()
+
+
+def _kept(core: Path, folder: Path, keep: Path | None, name: str) -> Path:
+    """Put the core into the folder to keep it in, if there is one; returns where it is then."""
+    if keep is None:
+        return core
+    target = keep / (name + "".join(s for s in core.suffixes if s in (".zst", ".lz4", ".xz")))
+    if core.is_relative_to(folder):
+        return core.rename(target)  # the folder was made on that disk
+    import shutil
+
+    shutil.copyfile(core, target)  # the system's own copy stays where it is
+    return target
+
+
+def _say(text: str) -> None:
+    print(f"postmortem demo: {text}", file=sys.stderr, flush=True)

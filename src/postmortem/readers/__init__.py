@@ -1,0 +1,1 @@
+"""Readers: evidence to facts. A reader never concludes."""

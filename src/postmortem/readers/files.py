@@ -1,0 +1,106 @@
+"""Files that the dead process had mapped, as they are on this machine now; never opened."""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from postmortem.facts.memory import MappedFile
+
+STAT_SECONDS = 2.0
+"""Longest that one file may take: a dead NFS server makes stat() hang, uninterruptibly."""
+
+_DELETED = " (deleted)"
+_OCTAL = re.compile(r"\\([0-7]{3})")
+
+Answer = TypeVar("Answer")
+
+
+def mapped_file(
+    path: str, offset: int, *, deleted: bool, timeout: float = STAT_SECONDS
+) -> MappedFile:
+    """Return what is now at the path of a mapped file: size, and room of its file system.
+
+    A file that was deleted when the core was written is not looked up, since another one may have
+    its name now; its file system is. `exists` is False too when there is no answer within
+    `timeout` seconds: then `filesystem_type` is known and the sizes are None.
+    """
+    name = path.removesuffix(_DELETED)
+    deleted = deleted or name != path
+    # Mount points are plain text from the kernel: this does not touch the file system
+    filesystem_type = _filesystem_type(name)
+    status = None if deleted else answer_within(timeout, lambda: os.stat(name))  # noqa: PTH116
+    if status is None and not deleted and not _answers(name, timeout):
+        return MappedFile(path, offset, exists=False, filesystem_type=filesystem_type)
+    usage = answer_within(timeout, lambda: os.statvfs(_nearest_folder(name)))
+    return MappedFile(
+        path,
+        offset,
+        exists=status is not None,
+        size=None if status is None else status.st_size,
+        filesystem_free=None if usage is None else usage.f_bavail * usage.f_frsize,
+        filesystem_size=None if usage is None else usage.f_blocks * usage.f_frsize,
+        filesystem_type=filesystem_type,
+        deleted_then=deleted,
+    )
+
+
+def answer_within(seconds: float, question: Callable[[], Answer]) -> Answer | None:
+    """Return what a call on a file system gives; None if it fails or takes longer.
+
+    The thread is a daemon: one that hangs in the kernel does not keep the program alive.
+    """
+    answers: list[Answer] = []
+
+    def ask() -> None:
+        try:
+            answers.append(question())
+        except (OSError, ValueError):  # ValueError: a NUL in a path out of a crafted core
+            return
+
+    thread = threading.Thread(target=ask, name="stat", daemon=True)
+    thread.start()
+    thread.join(seconds)
+    return answers[0] if answers else None
+
+
+def _answers(name: str, timeout: float) -> bool:
+    """Return whether the file system answers at all, even with an error."""
+    return bool(answer_within(timeout, lambda: os.path.lexists(name) or True))
+
+
+def _nearest_folder(name: str) -> Path:
+    folder = Path(name).parent
+    while not folder.is_dir() and folder != folder.parent:
+        folder = folder.parent
+    return folder
+
+
+def _filesystem_type(name: str) -> str | None:
+    try:
+        text = Path("/proc/self/mountinfo").read_text(errors="surrogateescape")
+    except OSError:
+        return None
+    return filesystem_type_in(text, name)
+
+
+def filesystem_type_in(mountinfo: str, name: str) -> str | None:
+    """Return the type of the file system that a path lies on, by proc_pid_mountinfo(5).
+
+    The longest mount point wins, and of equal ones the last, which hides the others.
+    """
+    best: tuple[int, str] | None = None
+    for line in mountinfo.splitlines():
+        left, separator, right = line.partition(" - ")
+        fields = left.split(" ")
+        if not separator or len(fields) < 5:
+            continue
+        point = _OCTAL.sub(lambda match: chr(int(match[1], 8)), fields[4])
+        prefix = point if point.endswith("/") else point + "/"
+        if (name + "/").startswith(prefix) and (best is None or len(point) >= best[0]):
+            best = (len(point), right.split(" ", 1)[0])
+    return None if best is None else best[1]

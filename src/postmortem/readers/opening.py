@@ -1,0 +1,278 @@
+"""Opening what the user names as a core: plain, packed, or not a core at all.
+
+A packed core is unpacked into a private temporary file, because gdb needs a real file to map;
+cores are mostly zeros, so the file is written with holes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+import signal
+import stat
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import BinaryIO
+
+from postmortem.errors import EvidenceError
+from postmortem.facts.source import Problem, Source
+from postmortem.readers.codecs import OUTPUT_BYTES, StreamError, compression_of_stream, decoded
+from postmortem.readers.formats import HEAD_BYTES, require_core
+
+Progress = Callable[[str], None]
+
+_BLOCK = 4096
+_ZERO_BLOCK = bytes(_BLOCK)
+_ZEROS = bytes(OUTPUT_BYTES + _BLOCK)
+_RESERVE = 64 << 20
+"""Bytes that unpacking leaves free: other jobs may write their checkpoints there."""
+_PROGRESS_SECONDS = 1.0
+_NOT_REGULAR = {
+    stat.S_IFIFO: "a pipe (FIFO)",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a character device",
+    stat.S_IFBLK: "a block device",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedCore:
+    """A core that can be mapped at `path` as long as the context is open."""
+
+    path: Path
+    source: Source
+    problems: tuple[Problem, ...] = ()
+
+
+@contextlib.contextmanager
+def open_core(
+    path: Path, *, temp_dir: Path | None = None, progress: Progress | None = None
+) -> Iterator[OpenedCore]:
+    """Give a plain core file for the core at `path`, unpacked if need be.
+
+    Raises EvidenceError for what is not a core; a packed core that is cut or damaged gives what
+    could be unpacked, with a Problem. `Source.size_bytes` is the size of the file as it lies
+    there. For a plain core `Source.truncated` is False: only its headers can tell, and the core
+    reader reads those. The unpacked copy is removed at the end, also on Ctrl-C and SIGTERM.
+    """
+    with contextlib.ExitStack() as undo:
+        with _opened(path) as stream:
+            size = os.fstat(stream.fileno()).st_size
+            head = stream.read(HEAD_BYTES)
+            compression = compression_of_stream(stream, head)
+            if compression is None:
+                require_core(head, str(path))
+                opened = OpenedCore(path, Source(str(path), size))
+            else:
+                undo.enter_context(_terminations_unwind())
+                folder = _private_folder(path, temp_dir, size)
+                undo.callback(shutil.rmtree, folder, ignore_errors=True)
+                stream.seek(0)
+                problem = _unpack(stream, compression, path, folder / "core", progress)
+                source = Source(str(path), size, compression, truncated=problem is not None)
+                opened = OpenedCore(folder / "core", source, (problem,) if problem else ())
+        yield opened
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[BinaryIO]:
+    """Open a regular file; a FIFO or a device is refused before it can block."""
+    where = str(path)
+    try:
+        kind = stat.S_IFMT(path.stat().st_mode)
+        if kind == stat.S_IFDIR:
+            hint = f"postmortem core {where} (with nothing else) takes the newest core in it"
+            raise EvidenceError(where, "is a directory", hint=hint)
+        if kind != stat.S_IFREG:
+            what = f"is {_NOT_REGULAR.get(kind, 'not a regular file')}, not a core file"
+            hint = "write it to a file first; gdb and postmortem need to seek in it"
+            raise EvidenceError(where, what, hint=hint)
+        stream = path.open("rb")
+    except OSError as error:
+        raise _cannot_open(path, error) from error
+    with stream:
+        try:
+            yield stream
+        except OSError as error:
+            if error.errno not in (errno.EIO, errno.ESTALE):
+                raise
+            hint = "copy the core to a local disk and try again"
+            raise EvidenceError(where, f"cannot be read: {error.strerror}", hint=hint) from error
+
+
+def _cannot_open(path: Path, error: OSError) -> EvidenceError:
+    where = str(path)
+    if error.errno == errno.ENOENT:
+        if path.is_symlink():
+            what = f"is a link to {path.readlink()}, which does not exist"
+            return EvidenceError(where, what)
+        return EvidenceError(where, "no such file", hint=_near_names(path))
+    if error.errno in (errno.EACCES, errno.EPERM):
+        hint = f"it belongs to another user: sudo cat {where} > mycore; postmortem core mycore"
+        return EvidenceError(where, "no permission to read it", hint=hint)
+    return EvidenceError(where, f"cannot be opened: {error.strerror}")
+
+
+def _near_names(path: Path) -> str:
+    parent = path.parent
+    if not parent.is_dir():
+        return f"the folder {parent} does not exist either"
+    return f"postmortem core {parent} takes the newest core in that folder, if there is one"
+
+
+@contextlib.contextmanager
+def _terminations_unwind() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP end the program through its `finally` clauses meanwhile.
+
+    A batch system ends a job with SIGTERM; by default Python then leaves the unpacked core, which
+    may be many GB, behind.
+    """
+    replaced: list[signal.Signals] = []
+
+    def unwind(number: int, _frame: FrameType | None) -> None:
+        raise SystemExit(128 + number)
+
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) is signal.SIG_DFL:
+                signal.signal(number, unwind)
+                replaced.append(number)
+    try:
+        yield
+    finally:
+        for taken in replaced:
+            signal.signal(taken, signal.SIG_DFL)
+
+
+def _private_folder(path: Path, temp_dir: Path | None, packed_size: int) -> Path:
+    """Make a folder only we can read, where the unpacked core has the best chance to fit."""
+    failures: list[str] = []
+    for candidate in _candidates(path, temp_dir):
+        try:
+            usage = shutil.disk_usage(candidate)
+            # some FUSE and 9p mounts report a size of 0: then only trying tells
+            if usage.total and usage.free < packed_size:
+                failures.append(f"{candidate}: {usage.free >> 20:,} MiB free")
+                continue
+            return Path(tempfile.mkdtemp(prefix="postmortem-", dir=candidate))
+        except OSError as error:
+            failures.append(f"{candidate}: {error.strerror}")
+    what = "no place to unpack the core: " + "; ".join(failures)
+    hint = "name a folder with room for the unpacked core: --temp-dir DIR"
+    raise EvidenceError(str(path), what, hint=hint)
+
+
+def _candidates(path: Path, temp_dir: Path | None) -> Iterator[Path]:
+    if temp_dir is not None:
+        yield temp_dir
+        return
+    if chosen := os.environ.get("TMPDIR"):
+        yield Path(chosen)
+    yield path.resolve().parent
+    yield Path(tempfile.gettempdir())
+
+
+def _unpack(
+    stream: BinaryIO, compression: str, path: Path, target: Path, progress: Progress | None
+) -> Problem | None:
+    """Unpack into a file with holes; returns what was wrong with the stream, if anything was."""
+    descriptor = os.open(target, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+    out = _SparseFile(descriptor)
+    error: StreamError | None = None
+    told = time.monotonic()
+    try:
+        try:
+            for piece in decoded(stream, compression):
+                out.write(piece)
+                if progress and time.monotonic() - told > _PROGRESS_SECONDS:
+                    told = time.monotonic()
+                    progress(f"unpacking {path.name}: {out.size >> 20:,} MiB")
+        except StreamError as stopped:
+            error = stopped
+        out.finish()
+        head = os.pread(descriptor, HEAD_BYTES, 0)
+    except OSError as failure:
+        raise _cannot_write(path, target, out.size, failure) from failure
+    finally:
+        os.close(descriptor)
+    if error is not None and len(head) < 64:
+        raise EvidenceError(str(path), f"{error}; it gave {len(head)} bytes, too few for a core")
+    require_core(head, str(path), packed_as=compression)
+    if error is None:
+        return None
+    remedy = "copy the core again if the original is whole; a full disk cuts cores"
+    return Problem(str(path), f"{error}; the {out.size:,} bytes before it are used", remedy)
+
+
+def _cannot_write(path: Path, target: Path, size: int, failure: OSError) -> EvidenceError:
+    folder = target.parent.parent
+    if failure.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        reason = {
+            errno.ENOSPC: "no space left there",
+            errno.EDQUOT: "the disk quota is used up",
+            errno.EFBIG: "files there (or ulimit -f) may not be larger",
+        }[failure.errno]
+        what = f"unpacking it into {folder} stopped after {size >> 20:,} MiB: {reason}"
+        hint = "name a folder with more room: --temp-dir DIR"
+        return EvidenceError(str(path), what, hint=hint)
+    return EvidenceError(str(path), f"unpacking it into {folder} failed: {failure.strerror}")
+
+
+def _free(descriptor: int) -> int:
+    usage = os.fstatvfs(descriptor)
+    return usage.f_bavail * usage.f_frsize
+
+
+class _SparseFile:
+    """Writes a stream at a descriptor, leaving blocks of zeros out."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._pending = b""
+        self._stored = 0
+        self._reserve = min(_RESERVE, _free(descriptor) // 20)
+        self.size = 0
+        """Bytes taken so far."""
+
+    def write(self, data: bytes) -> None:
+        """Take the next piece; whole blocks go out at once."""
+        offset = self.size - len(self._pending)
+        self.size += len(data)
+        data = self._pending + data if self._pending else data
+        whole = len(data) - len(data) % _BLOCK
+        self._pending = data[whole:]
+        run_start: int | None = None
+        if _ZEROS.startswith(data):
+            return
+        for at in range(0, whole, _BLOCK):
+            if data[at : at + _BLOCK] == _ZERO_BLOCK:
+                if run_start is not None:
+                    self._put(data[run_start:at], offset + run_start)
+                run_start = None
+            elif run_start is None:
+                run_start = at
+        if run_start is not None:
+            self._put(data[run_start:whole], offset + run_start)
+
+    def finish(self) -> None:
+        """Write the rest and give the file its full size."""
+        self._put(self._pending, self.size - len(self._pending))
+        os.ftruncate(self._descriptor, self.size)
+
+    def _put(self, data: bytes, offset: int) -> None:
+        self._stored += len(data)
+        if self._stored > _RESERVE // 2:
+            self._stored = 0
+            if _free(self._descriptor) < self._reserve:
+                raise OSError(errno.ENOSPC, "no space left but a reserve")
+        view = memoryview(data)
+        while view:
+            count = os.pwrite(self._descriptor, view, offset)
+            view, offset = view[count:], offset + count
