@@ -1,0 +1,1 @@
+"""The command line: one module a command, imported only when that command is asked for."""
