@@ -1,0 +1,204 @@
+"""The command ``postmortem``: finds the command's module, runs it, turns errors into exit codes.
+
+Only the modules of the command that was asked for are imported; ``--help`` reads one line of each.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from types import ModuleType
+
+from postmortem._version import __version__
+from postmortem.cli.output import OutputError, check_target
+from postmortem.errors import DebuggerError, EvidenceError
+
+COMMANDS: tuple[str, ...] = ("rules",)
+"""Modules of this package, in the order of the help.
+
+Each has ``SUMMARY``, ``add_arguments(parser)`` and ``run(args)``, and in ``EXAMPLES`` the epilog of
+its help. One that cannot be imported is an error, never a command that is not there.
+"""
+
+USAGE_ERROR = 2
+NOT_ANALYSED = 3
+INTERRUPTED = 130
+
+_DESCRIPTION = "Explain dead training jobs from what they left behind."
+_EPILOG = """\
+exit codes:
+  0  analysed, nothing wrong was found      2  usage error
+  1  analysed, a failure was found          3  the input could not be analysed
+
+example:
+  postmortem core core-python-3097667-6
+"""
+
+
+class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    """Keeps the layout of epilogs and writes options the same way in all Python versions."""
+
+    def _format_action(self, action: argparse.Action) -> str:
+        text = super()._format_action(action)
+        if isinstance(action, argparse._SubParsersAction):
+            return text.partition("\n")[2]  # the line that only says COMMAND
+        return text
+
+    def _format_action_invocation(self, action: argparse.Action) -> str:
+        # Python 3.13 changed "-o FILE, --output FILE" to "-o, --output FILE".
+        if not action.option_strings or action.nargs == 0:
+            return super()._format_action_invocation(action)
+        values = self._format_args(action, self._get_default_metavar_for_optional(action))
+        return f"{', '.join(action.option_strings)} {values}"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command line and return its exit code."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        return _flushed(_run(words))
+    except KeyboardInterrupt:
+        _drop_output()
+        return INTERRUPTED
+
+
+def _run(words: list[str]) -> int:
+    try:
+        return _dispatch(words)
+    except SystemExit as error:  # argparse, after --help or a usage error
+        return error.code if isinstance(error.code, int) else USAGE_ERROR
+    except BrokenPipeError:  # the reader has seen enough
+        return 0
+    except (EvidenceError, DebuggerError, OutputError) as error:
+        _complain(str(error), error.hint)
+    except OSError as error:
+        what = error.strerror or str(error)
+        _complain(f"{error.filename}: {what}" if error.filename else what, None)
+    except Exception as error:
+        first = (str(error).splitlines() or [""])[0]
+        _complain(
+            f"unexpected {type(error).__name__}: {first}".rstrip(": "),
+            "this is a bug of postmortem: please report it with what POSTMORTEM_DEBUG=1 prints",
+        )
+    return NOT_ANALYSED
+
+
+def _dispatch(words: list[str]) -> int:
+    command = next((word for word in words if not word.startswith("-")), None)
+    alone = command in COMMANDS and words[0] == command
+    parser, commands = _parser((words[0],) if alone else COMMANDS)
+    if command is not None and command not in COMMANDS:
+        parser.error(_unknown(command))
+    if not words:
+        parser.print_help(sys.stderr)
+        return USAGE_ERROR
+    args = parser.parse_args(words)
+    if args.command is None:
+        parser.error("name a command")
+    refusal = check_target(args)
+    if refusal is not None:
+        parser.error(refusal)
+    code = commands[args.command].run(args)
+    assert isinstance(code, int)
+    return code
+
+
+def _parser(names: Sequence[str]) -> tuple[argparse.ArgumentParser, dict[str, ModuleType]]:
+    """Return the parser for these commands, and their modules."""
+    parser = argparse.ArgumentParser(
+        prog="postmortem",
+        usage="postmortem [-h] [-V] COMMAND ...",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        formatter_class=_HelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "-V",
+        "--version",
+        action="version",
+        version=f"postmortem {__version__}",
+        help="show the version and exit",
+    )
+    subparsers = parser.add_subparsers(
+        title="commands", dest="command", metavar="COMMAND", prog="postmortem"
+    )
+    modules: dict[str, ModuleType] = {}
+    for name in names:
+        module = importlib.import_module(f"postmortem.cli.{name}")
+        modules[name] = module
+        subparser = subparsers.add_parser(
+            name,
+            help=module.SUMMARY,
+            description=f"{module.SUMMARY[0].upper()}{module.SUMMARY[1:]}.",
+            epilog=getattr(module, "EXAMPLES", None),
+            formatter_class=_HelpFormatter,
+            allow_abbrev=False,
+        )
+        module.add_arguments(subparser)
+    return parser, modules
+
+
+def _unknown(command: str) -> str:
+    """Return what is wrong with a command that does not exist, and what may be meant."""
+    from postmortem.render.safe import line
+
+    what = f"there is no command {line(command)!r}"
+    if "core" in COMMANDS and os.path.lexists(command):
+        return f"{what}; to explain that file: postmortem core {line(command)}"
+    import difflib
+
+    near = difflib.get_close_matches(command, COMMANDS, n=1)
+    return f"{what}; did you mean {near[0]}?" if near else f"{what}; see postmortem --help"
+
+
+def _complain(what: str, hint: str | None) -> None:
+    """Write an error as one line and a hint, and with POSTMORTEM_DEBUG its traceback before."""
+    from postmortem.render.safe import line
+
+    if sys.stderr is None:
+        return
+    try:
+        if os.environ.get("POSTMORTEM_DEBUG", "0") not in ("", "0"):
+            import traceback
+
+            traceback.print_exc()
+        print(f"postmortem: {line(what)}", file=sys.stderr)
+        if hint:
+            print(f"hint: {line(hint)}", file=sys.stderr)
+    except (OSError, ValueError):  # standard error is closed: the exit code says it
+        return
+
+
+def _flushed(code: int) -> int:
+    """Write what is still in the buffer of standard output: at exit it would be too late to tell.
+
+    Python flushes at shutdown and prints "Exception ignored" when the reader is gone.
+    """
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        _drop_output()
+    except OSError as error:
+        _drop_output()
+        if code != NOT_ANALYSED:  # else it was told already
+            _complain(f"standard output: {error.strerror or error}", None)
+        return NOT_ANALYSED
+    except ValueError:  # closed by the program that called us
+        return code
+    return code
+
+
+def _drop_output() -> None:
+    """Let the flush at shutdown go nowhere."""
+    try:
+        descriptor = sys.stdout.fileno()
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, descriptor)
+        os.close(nowhere)
+    except (AttributeError, OSError, ValueError):
+        return

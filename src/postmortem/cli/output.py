@@ -1,0 +1,244 @@
+"""Options that all reports share, and writing the report where they say."""
+
+from __future__ import annotations
+
+import argparse
+import errno
+import os
+import stat
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from postmortem.report.model import Report
+
+DEFAULT_WIDTH = 100
+"""Width of a report that does not go to a terminal."""
+
+WIDEST = 160
+"""A wider terminal is not filled: rows get too long to follow."""
+
+
+class OutputError(Exception):
+    """A report cannot be written where it was asked for."""
+
+    def __init__(self, where: str, what: str, *, hint: str | None = None) -> None:
+        super().__init__(f"{where}: {what}")
+        self.hint = hint
+
+
+def add_report_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that every command with a report has."""
+    group = parser.add_argument_group("report")
+    form = group.add_mutually_exclusive_group()
+    form.add_argument(
+        "--json", action="store_true", help="write JSON (default: text for a terminal)"
+    )
+    form.add_argument(
+        "--markdown",
+        action="store_true",
+        help="write Markdown, to paste into an issue (default: text)",
+    )
+    group.add_argument(
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="write to FILE, whole or not at all (default: standard output)",
+    )
+    group.add_argument(
+        "--color",
+        choices=("auto", "always", "never"),
+        default="auto",
+        help="colour the text (default: auto, only on a terminal and without NO_COLOR)",
+    )
+    group.add_argument(
+        "--width",
+        type=_width,
+        metavar="COLUMNS",
+        help=f"width of the text (default: that of the terminal, else {DEFAULT_WIDTH})",
+    )
+    group.add_argument(
+        "-v",
+        "--verbose",
+        action="store_true",
+        help="full names, all evidence, skipped rules (default: the best of it)",
+    )
+    group.add_argument(
+        "--exit-zero",
+        action="store_true",
+        help="exit with 0 when a failure was found (default: 1)",
+    )
+    group.add_argument(
+        "--no-redact",
+        action="store_true",
+        help="show values that look secret (default: masked)",
+    )
+
+
+def emit(report: Report, args: argparse.Namespace) -> int:
+    """Write the report as the options say and return the exit code: 0, or 1 for a failure."""
+    target: str | None = args.output
+    try:
+        if target is None or target == "-":
+            _write_standard(_rendered(report, args, sys.stdout), args)
+        else:
+            path = Path(target)
+            _refuse_evidence(path, report)
+            _write_file(path, _rendered(report, args, None))
+    except BrokenPipeError:  # the reader (head, less) has seen enough; the finding stands
+        pass
+    return 1 if report.failed and not args.exit_zero else 0
+
+
+def write_text(text: str) -> None:
+    """Write text to standard output, whatever characters it takes."""
+    if sys.stdout is None:
+        raise OutputError("standard output", "it is closed", hint="write to a file with -o FILE")
+    encoding = sys.stdout.encoding or "ascii"
+    try:
+        sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OutputError("standard output", _reason(error)) from error
+
+
+def check_target(args: argparse.Namespace) -> str | None:
+    """Return why the file for the report cannot be written, before hours go into making it."""
+    target: str | None = getattr(args, "output", None)
+    if target is None or target == "-":
+        return None
+    if target == "":
+        return "-o: the name of the file is empty"
+    path = Path(target)
+    if path.is_dir():
+        return f"-o {target}: is a folder; name a file in it"
+    if not path.parent.is_dir():
+        return f"-o {target}: there is no folder {path.parent}"
+    if not path.exists() and not os.access(path.parent, os.W_OK):
+        return f"-o {target}: the folder {path.parent.resolve()} is not writable"
+    return None
+
+
+def use_color(choice: str, stream: TextIO | None, environ: Mapping[str, str]) -> bool:
+    """Return whether to colour: the option decides, then NO_COLOR, FORCE_COLOR, the stream.
+
+    The conventions are those of no-color.org and force-color.org: any value that is not empty.
+    """
+    if choice != "auto":
+        return choice == "always"
+    if environ.get("NO_COLOR"):
+        return False
+    if environ.get("FORCE_COLOR", "0") not in ("", "0"):
+        return True
+    return _is_terminal(stream) and environ.get("TERM") not in ("dumb", "unknown")
+
+
+def page_width(asked: int | None, stream: TextIO | None) -> int:
+    """Return how wide to set text: as asked, else the terminal's width."""
+    if asked is not None:
+        return asked
+    if stream is None or not _is_terminal(stream):
+        return DEFAULT_WIDTH
+    try:
+        columns = os.get_terminal_size(stream.fileno()).columns
+    except (OSError, ValueError):
+        columns = 0
+    return min(columns or DEFAULT_WIDTH, WIDEST)  # 0: some terminals in containers do not say
+
+
+def _rendered(report: Report, args: argparse.Namespace, stream: TextIO | None) -> str:
+    import io
+
+    out = io.StringIO()
+    if args.json:
+        from postmortem.render import json
+
+        json.render(report, out)
+    elif args.markdown:
+        from postmortem.render import markdown
+
+        markdown.render(report, out, verbose=args.verbose)
+    else:
+        from postmortem.render import terminal
+
+        terminal.render(
+            report,
+            out,
+            width=page_width(args.width, stream),
+            color=use_color(args.color, stream, os.environ if stream else {}),
+            encoding=(stream.encoding or "ascii") if stream else "utf-8",
+            verbose=args.verbose,
+        )
+    return out.getvalue()
+
+
+def _write_standard(text: str, args: argparse.Namespace) -> None:
+    buffer = getattr(sys.stdout, "buffer", None)
+    if not args.json or buffer is None:
+        write_text(text)
+        return
+    try:  # JSON is UTF-8 in every locale (RFC 8259, section 8.1)
+        sys.stdout.flush()
+        buffer.write(text.encode())
+        buffer.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OutputError("standard output", _reason(error)) from error
+
+
+def _write_file(path: Path, text: str) -> None:
+    """Write a file so that it is there whole or as it was before."""
+    final = Path(os.path.realpath(path))  # a link stays a link
+    try:
+        if final.exists() and not stat.S_ISREG(final.stat().st_mode):
+            final.write_text(text, encoding="utf-8")  # a pipe, /dev/null, /dev/stderr
+            return
+        partial = final.with_name(f".{final.name[:200]}.{os.getpid()}.partial")
+        try:
+            partial.write_text(text, encoding="utf-8")
+            if final.exists():
+                partial.chmod(stat.S_IMODE(final.stat().st_mode))
+            partial.replace(final)
+        finally:
+            partial.unlink(missing_ok=True)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OutputError(str(path), _reason(error)) from error
+
+
+def _refuse_evidence(path: Path, report: Report) -> None:
+    for source in report.inputs:
+        try:
+            same = path.samefile(source.path)
+        except OSError:
+            continue
+        if same:
+            raise OutputError(
+                str(path), "is the evidence itself", hint="give -o the name of another file"
+            )
+
+
+def _reason(error: OSError) -> str:
+    if error.errno == errno.EBADF:
+        return "it is closed"
+    return f"cannot be written: {error.strerror or error}"
+
+
+def _is_terminal(stream: TextIO | None) -> bool:
+    try:
+        return stream is not None and stream.isatty()
+    except ValueError:  # closed
+        return False
+
+
+def _width(text: str) -> int:
+    width = int(text) if text.isdecimal() else 0
+    if not 40 <= width <= 1000:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 40 to 1000")
+    return width

@@ -1,0 +1,106 @@
+"""Writes a report as JSON: the envelope of the schema, then the fields of its kind.
+
+The same report gives the same bytes: no clock, no host, keys in the order of the schema. The
+text is valid Unicode whatever bytes the evidence had, and holds no character that a terminal
+would obey when someone prints the file.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+from collections.abc import Mapping
+from typing import TextIO
+
+from postmortem._version import __version__
+from postmortem.facts.source import Problem, Source
+from postmortem.render import safe
+from postmortem.report.model import Diagnosis, Report, Skipped
+
+SCHEMA = "postmortem/1"
+
+# json.dumps escapes the C0 controls by itself. These it leaves: DEL and C1 (a terminal obeys
+# U+009B as it does ESC [), bidirectional controls, zero-width characters, line separators.
+_OBEYED = re.compile(
+    "[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
+)
+
+
+def render(report: Report, out: TextIO, *, version: str = __version__) -> None:
+    """Write the report as one JSON document; `out` should be UTF-8."""
+    text = json.dumps(document(report, version), ensure_ascii=False, indent=2, allow_nan=False)
+    out.write(_OBEYED.sub(lambda match: _escape(match[0]), text) + "\n")
+
+
+def document(report: Report, version: str = __version__) -> dict[str, object]:
+    """Return the report as plain JSON values."""
+    envelope: dict[str, object] = {
+        "schema": SCHEMA,
+        "kind": report.kind,
+        "tool": {"version": version},
+        "inputs": [_source(item) for item in report.inputs],
+        "verdict": report.verdict,
+        "diagnoses": [_diagnosis(item) for item in report.diagnoses],
+        "problems": [_problem(item) for item in report.problems],
+    }
+    last = {"skipped": [_skipped(item) for item in report.skipped]}
+    body = {key: value for key, value in report.body.items() if key not in {*envelope, *last}}
+    plain = _plain({**envelope, **body, **last}, "report")
+    assert isinstance(plain, dict)
+    return plain
+
+
+def _source(source: Source) -> dict[str, object]:
+    return {
+        "path": source.path,
+        "size_bytes": source.size_bytes,
+        "compression": source.compression,
+        "truncated": source.truncated,
+    }
+
+
+def _diagnosis(diagnosis: Diagnosis) -> dict[str, object]:
+    return {
+        "id": diagnosis.id,
+        "title": diagnosis.title,
+        "role": diagnosis.role.value,
+        "confidence": diagnosis.confidence.value,
+        "cause": diagnosis.cause,
+        "next_steps": diagnosis.next_steps,
+        "evidence": [{"where": item.where, "what": item.what} for item in diagnosis.evidence],
+        "references": diagnosis.references,
+    }
+
+
+def _problem(problem: Problem) -> dict[str, object]:
+    return {"where": problem.where, "what": problem.what, "remedy": problem.remedy}
+
+
+def _skipped(skipped: Skipped) -> dict[str, object]:
+    return {"rule": skipped.rule, "missing": skipped.missing, "remedy": skipped.remedy}
+
+
+def _plain(value: object, where: str) -> object:
+    """Return a value with only what JSON has; `where` names it if it cannot be written."""
+    if isinstance(value, str):
+        return safe.without_surrogates(str(value))
+    if value is None or isinstance(value, bool | int):
+        return value
+    if isinstance(value, float):  # JSON has no NaN and no infinity
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {
+            safe.without_surrogates(str(key)): _plain(item, f"{where}.{key}")
+            for key, item in value.items()
+        }
+    if isinstance(value, list | tuple):
+        return [_plain(item, f"{where}[{i}]") for i, item in enumerate(value)]
+    if isinstance(value, os.PathLike):
+        return safe.without_surrogates(os.fsdecode(value))
+    raise TypeError(f"{where} is a {type(value).__name__}, which JSON does not have")
+
+
+def _escape(character: str) -> str:
+    return json.dumps(character)[1:-1] if ord(character) > 0x7F else "\\u007f"

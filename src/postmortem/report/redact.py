@@ -1,0 +1,256 @@
+"""Masks secrets in a report: what the process was given, wherever it shows up again.
+
+A secret is learnt where its name gives it away (environment, command line, a local variable) and
+masked in every text afterwards: a token from the environment comes back in an exception message,
+an URL, a string on the stack. Values of well-known form are masked wherever they stand.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import urllib.parse
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass, replace
+from enum import Enum
+from typing import Any, Self, cast
+
+from postmortem.report.blocks import BacktraceLine, KeyValues
+from postmortem.report.leaks import (
+    Find,
+    find_assignments,
+    find_in_argv,
+    find_told,
+    find_values,
+)
+from postmortem.report.model import Report
+from postmortem.report.secrets import Suspicion, is_secret, looks_random, suspicion
+
+SHORTEST = 6
+"""Characters that a secret needs to be masked wherever it occurs. A shorter one would make holes
+in innocent words; it is masked only where its name stands beside it."""
+
+# A text that was cut shows the beginning of a secret only.
+_CUT = re.compile(r"…|\"?\.\.\.")
+_SHORTEST_CUT = 8
+
+_QUOTED = re.compile(r"\"((?:[^\"\\]|\\.)*)\"|'((?:[^'\\]|\\.)*)'")
+
+
+class Redactor:
+    """Knows the secrets of one process and masks them."""
+
+    def __init__(self) -> None:
+        self._roots: dict[str, str] = {}  # a form of a secret → the secret that it is a form of
+        self._names: dict[str, str | None] = {}  # secret → name
+        self._pattern: re.Pattern[str] | None = None
+        self._texts: dict[str, str] = {}
+        self._masked: set[str] = set()
+
+    @classmethod
+    def from_process(
+        cls,
+        env: Iterable[tuple[str, str]],
+        initial_env: Iterable[tuple[str, str]],
+        argv: Sequence[str],
+    ) -> Self:
+        """Return a redactor that knows the secrets in both environments and the command line."""
+        redactor = cls()
+        for name, value in [*env, *initial_env]:
+            redactor._learn_variable(name, value)
+        for index, find in find_in_argv(argv):
+            if find.learn:
+                redactor._learn(find.name, argv[index][find.start : find.end])
+        for word in argv:
+            redactor._learn_inside(word, None)
+        return redactor
+
+    @property
+    def count(self) -> int:
+        """How many distinct secrets were masked so far; ask after `report`."""
+        return len(self._masked)
+
+    def env(self, pairs: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+        """Return environment variables with secret values masked."""
+        return tuple((name, self._variable(name, value)) for name, value in pairs)
+
+    def argv(self, args: Sequence[str]) -> tuple[str, ...]:
+        """Return a command line with secret words and parts of words masked."""
+        finds: dict[int, list[Find]] = {}
+        for index, find in find_in_argv(args):
+            finds.setdefault(index, []).append(find)
+        return tuple(self.text(self._cut_out(a, finds.get(i, []))) for i, a in enumerate(args))
+
+    def text(self, text: str) -> str:
+        """Return text with known secrets, and values that are secret by their form, masked."""
+        if len(text) < SHORTEST:
+            return text
+        known = self._texts.get(text)
+        if known is None:
+            known = self._texts[text] = self._mask_text(text)
+        return known
+
+    def report(self, report: Report) -> Report:
+        """Return the report with every string masked: blocks, diagnoses, body, problems, the rest.
+
+        Names of JSON fields stay. Local variables with telling names are learnt first, so that
+        their values are masked in parts of the report that come before them too.
+        """
+        for block in report.blocks:
+            for line in getattr(block, "lines", ()):
+                if isinstance(line, BacktraceLine):
+                    self._learn_details(line)
+        body = {key: self._body(value, key) for key, value in report.body.items()}
+        masked = cast(Report, self._walk(replace(report, body={})))
+        return replace(masked, body=body)
+
+    # --- learning
+
+    def _learn_variable(self, name: str, value: str) -> None:
+        if is_secret(name, value):
+            self._learn(name, value)
+        self._learn_inside(value, name)
+
+    def _learn_inside(self, text: str, name: str | None) -> None:
+        """Learn parts of a value: the password of an URL, a field of a connection string."""
+        for find in find_values(text):
+            self._learn(name, text[find.start : find.end])
+        for find in find_assignments(text):
+            if find.learn:
+                self._learn(find.name, text[find.start : find.end])
+
+    def _learn(self, name: str | None, value: str) -> None:
+        value = value.strip()
+        self._names.setdefault(value, name)
+        for form in _forms(value):
+            if len(form.strip()) >= SHORTEST and form not in self._roots:
+                self._roots[form] = value
+                self._pattern = None
+                self._texts.clear()
+
+    def _learn_details(self, line: BacktraceLine) -> None:
+        for name, value in line.details:
+            for match in _QUOTED.finditer(value):
+                inner = match[1] or match[2] or ""
+                if is_secret(name, inner):
+                    self._learn(name, inner)
+
+    # --- masking
+
+    def _variable(self, name: str, value: str) -> str:
+        if is_secret(name, value):
+            return self._mask(value.strip(), name)
+        return self.text(value)
+
+    def _mask(self, secret: str, name: str | None = None) -> str:
+        self._masked.add(self._roots.get(secret, secret))
+        if name is None or not re.fullmatch(r"-{0,2}[A-Za-z_][\w.-]{0,63}", name):
+            return "[masked]"
+        name = name.lstrip("-")
+        # A name may itself hold a secret: PASSWORD=PASSWORD
+        return "[masked]" if any(form in name for form in self._roots) else f"[masked: {name}]"
+
+    def _cut_out(self, text: str, finds: Iterable[Find]) -> str:
+        """Replace parts of a text by masks; where finds overlap, the first one counts."""
+        parts: list[str] = []
+        position = 0
+        for find in sorted(finds):
+            if find.start >= position and find.end > find.start:
+                mask = self._mask(find.root or text[find.start : find.end], find.name)
+                parts += [text[position : find.start], mask]
+                position = find.end
+        return "".join([*parts, text[position:]])
+
+    def _mask_text(self, text: str) -> str:
+        for _ in range(3):  # a mask and its surroundings can form another secret, in theory
+            before = text
+            if self._roots:
+                text = self._known().sub(self._mask_known, text)
+                text = self._cut_out(text, self._find_cut(text))
+            if text == before:
+                break
+        text = self._cut_out(text, find_values(text))
+        return self._cut_out(text, find_told(text))
+
+    def _known(self) -> re.Pattern[str]:
+        if self._pattern is None:  # the longest first: one secret may begin another
+            forms = sorted(self._roots, key=len, reverse=True)
+            self._pattern = re.compile("|".join(map(re.escape, forms)))
+        return self._pattern
+
+    def _mask_known(self, match: re.Match[str]) -> str:
+        return self._mask(match[0], self._names.get(self._roots[match[0]]))
+
+    def _find_cut(self, text: str) -> Iterator[Find]:
+        for cut in _CUT.finditer(text):
+            end = cut.start()
+            for form, root in self._roots.items():
+                start = text.rfind(form[:_SHORTEST_CUT], max(end - len(form), 0), end)
+                if len(form) > _SHORTEST_CUT and start >= 0 and form.startswith(text[start:end]):
+                    yield Find(start, end, self._names.get(root), root=root)
+
+    # --- walking
+
+    def _walk(self, value: object) -> object:
+        if isinstance(value, Enum):
+            return value
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, tuple):
+            return tuple(self._walk(item) for item in value)
+        if isinstance(value, BacktraceLine):
+            value = replace(value, details=tuple(map(self._detail, value.details)))
+        elif isinstance(value, KeyValues):
+            value = replace(value, rows=tuple(map(self._fact_row, value.rows)))
+        if is_dataclass(value) and not isinstance(value, type):
+            changed = {f.name: self._walk(getattr(value, f.name)) for f in fields(value)}
+            return replace(cast(Any, value), **changed)
+        return value
+
+    def _body(self, value: object, key: str) -> object:
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, Mapping):
+            if key == "env":
+                return {name: self._env_field(name, item) for name, item in value.items()}
+            return {name: self._body(item, str(name)) for name, item in value.items()}
+        if isinstance(value, list | tuple):
+            if key == "argv" and all(isinstance(item, str) for item in value):
+                return list(self.argv(value))
+            return [self._body(item, key) for item in value]
+        return value
+
+    def _env_field(self, name: str, value: object) -> object:
+        return self._variable(name, value) if isinstance(value, str) else self._body(value, name)
+
+    def _detail(self, pair: tuple[str, str]) -> tuple[str, str]:
+        name, value = pair
+        finds = [
+            Find(match.start() + 1, match.end() - 1, name)
+            for match in _QUOTED.finditer(value)
+            if is_secret(name, match[1] or match[2] or "")
+        ]
+        if not finds and looks_random(value) and is_secret(name, value):
+            finds = [Find(0, len(value), name)]
+        return name, self._cut_out(value, finds)
+
+    def _fact_row(self, pair: tuple[str, str]) -> tuple[str, str]:
+        # Rows have labels in prose ("private   3.1 GiB"): only a plain name of a secret counts.
+        name, value = pair
+        if suspicion(name) is Suspicion.STRONG and " " not in value and is_secret(name, value):
+            return name, self._mask(value.strip(), name)
+        return pair
+
+
+def _forms(value: str) -> Iterator[str]:
+    """Yield a secret as it may be written: quoted, escaped, in an URL, line by line."""
+    yield value
+    yield repr(value)[1:-1]
+    yield json.dumps(value, ensure_ascii=False)[1:-1]
+    yield json.dumps(value)[1:-1]
+    yield urllib.parse.quote(value, safe="", errors="replace")
+    if "%" in value:
+        yield urllib.parse.unquote(value)
+    pieces = re.split(r"(?:\\+[rn]|[\r\n])+", value)
+    if len(pieces) > 1:
+        yield from (piece.strip() for piece in pieces)

@@ -1,0 +1,326 @@
+"""The command line from outside: help, exit codes, streams that are closed, narrow or gone."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import postmortem
+
+TESTS = Path(__file__).parents[2]
+SAMPLE = [sys.executable, str(TESTS / "programs" / "sample_command.py")]
+POSTMORTEM = [sys.executable, "-m", "postmortem"]
+
+
+def environment(**more: str) -> dict[str, str]:
+    """Return an environment of known width and locale in which the tests' modules are found."""
+    kept = {
+        k: v for k, v in os.environ.items() if not k.startswith(("LC_", "PYTHON", "POSTMORTEM"))
+    }
+    for name in ("NO_COLOR", "FORCE_COLOR", "LANG"):
+        kept.pop(name, None)
+    path = os.pathsep.join([str(TESTS), str(Path(postmortem.__file__).parents[1])])
+    return {**kept, "LC_ALL": "C.UTF-8", "COLUMNS": "80", "PYTHONPATH": path, **more}
+
+
+def call(
+    command: list[str], *words: str, env: dict[str, str] | None = None, cwd: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*command, *words],
+        env=env or environment(),
+        cwd=cwd,
+        capture_output=True,
+        encoding="utf-8",
+        errors="surrogateescape",
+        timeout=60,
+        check=False,
+    )
+
+
+def test_help(golden: Callable[[str, str], None]) -> None:
+    done = call(POSTMORTEM, "--help")
+    assert (done.returncode, done.stderr) == (0, "")
+    golden("help.txt", done.stdout)
+
+
+def test_help_of_rules(golden: Callable[[str, str], None]) -> None:
+    golden("help-rules.txt", call(POSTMORTEM, "rules", "--help").stdout)
+
+
+def test_help_of_a_command_with_a_report(golden: Callable[[str, str], None]) -> None:
+    golden("help-report.txt", call(SAMPLE, "sample", "--help").stdout)
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = (
+        "import sys; from postmortem.cli.main import main; main(['--help']); "
+        "print(*sorted(sys.modules), file=sys.stderr)"
+    )
+    loaded = set(call([sys.executable, "-c", code]).stderr.split())
+    heavy = {
+        "rich",
+        "json",
+        "lief",
+        "pygdbmi",
+        "numpy",
+        "tomllib",
+        "dataclasses",
+        "typing_extensions",
+    }
+    assert "postmortem.cli.main" in loaded
+    assert not loaded & (heavy | {"postmortem._native", "postmortem.rules", "postmortem.render"})
+
+
+def test_a_command_imports_no_other_command() -> None:
+    code = (
+        "import sys; from postmortem.cli import main; main.COMMANDS = ('rules', 'missing'); "
+        "sys.exit(main.main(['rules', '--help']))"
+    )
+    assert call([sys.executable, "-c", code]).returncode == 0
+
+
+def test_a_command_that_cannot_be_imported_is_an_error() -> None:
+    code = (
+        "import sys; from postmortem.cli import main; main.COMMANDS = ('rules', 'missing'); "
+        "sys.exit(main.main(['--help']))"
+    )
+    done = call([sys.executable, "-c", code])
+    assert done.returncode == 3
+    assert "No module named 'postmortem.cli.missing'" in done.stderr
+
+
+@pytest.mark.parametrize("option", ["-V", "--version"])
+def test_version(option: str) -> None:
+    done = call(POSTMORTEM, option)
+    assert (done.returncode, done.stdout) == (0, f"postmortem {postmortem.__version__}\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ([], "usage: postmortem"),
+        (["rulse"], "there is no command 'rulse'; did you mean rules?"),
+        (["zzz"], "there is no command 'zzz'; see postmortem --help"),
+        (["rules", "--nonsense"], "unrecognized arguments: --nonsense"),
+        (["rules", "no_such_rule"], "there is no rule 'no_such_rule'"),
+    ],
+)
+def test_usage_errors(words: list[str], told: str) -> None:
+    done = call(POSTMORTEM, *words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert told in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("what", "told"),
+    [
+        ("evidence", "postmortem: core.1\\x1b[2J:+0x10: is empty\nhint: look at ulimit -c\n"),
+        ("debugger", "postmortem: gdb gave no answer in 10 s\nhint: try --engine native\n"),
+        ("file", "postmortem: /nonexistent/core: No such file or directory\n"),
+        ("bug", "postmortem: unexpected ValueError: unforeseen\nhint: this is a bug"),
+    ],
+)
+def test_what_cannot_be_analysed(what: str, told: str) -> None:
+    done = call(SAMPLE, "sample", what)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr.removeprefix("ready\n").startswith(told)
+    assert "Traceback" not in done.stderr
+    assert "Traceback" in call(SAMPLE, "sample", what, env=environment(POSTMORTEM_DEBUG="1")).stderr
+
+
+def test_exit_codes_of_a_failure() -> None:
+    assert call(SAMPLE, "sample", "report").returncode == 1
+    assert call(SAMPLE, "sample", "report", "--exit-zero").returncode == 0
+
+
+def test_renderings_exclude_each_other() -> None:
+    assert call(SAMPLE, "sample", "report", "--json", "--markdown").returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("form", "first"),
+    [
+        ("--json", '{\n  "schema": "postmortem/1"'),
+        ("--markdown", "### SIGABRT"),
+        ("-v", "SIGABRT in"),
+    ],
+)
+def test_forms(form: str, first: str) -> None:
+    assert call(SAMPLE, "sample", "report", form).stdout.startswith(first)
+
+
+def test_width_and_color_can_be_asked_for() -> None:
+    narrow = call(SAMPLE, "sample", "report", "--width", "60", "--color=always").stdout
+    assert "\x1b[1m" in narrow
+    assert "\x1b[" not in call(SAMPLE, "sample", "report").stdout
+    assert call(SAMPLE, "sample", "report", "--width", "7").returncode == 2
+
+
+@pytest.mark.parametrize("form", ["--json", "--markdown", "--verbose"])
+def test_the_reader_may_leave(form: str) -> None:
+    command = f"set -o pipefail; '{sys.executable}' '{SAMPLE[1]}' sample report {form} | head -1"
+    done = subprocess.run(
+        ["bash", "-c", command],
+        env=environment(PYTHONUNBUFFERED="1"),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.stderr == "ready\n"
+    assert done.stdout.count("\n") == 1
+
+
+def test_a_reader_that_is_gone_before_the_help() -> None:
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run(
+        [*POSTMORTEM, "--help"],
+        env=environment(),
+        stdout=write,
+        stderr=subprocess.PIPE,
+        timeout=60,
+        check=False,
+    )
+    os.close(write)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_a_reader_that_is_gone_does_not_change_the_finding() -> None:
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run(
+        [*SAMPLE, "sample", "report", "--json"],
+        env=environment(),
+        stdout=write,
+        stderr=subprocess.PIPE,
+        timeout=60,
+        check=False,
+    )
+    os.close(write)
+    assert (done.returncode, done.stderr) == (1, b"ready\n")
+
+
+def test_interrupted() -> None:
+    with subprocess.Popen(
+        [*SAMPLE, "sample", "wait"],
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as child:
+        assert child.stderr is not None
+        assert child.stderr.readline() == "ready\n"
+        child.send_signal(signal.SIGINT)
+        out, err = child.communicate(timeout=60)
+    assert (child.returncode, out, err) == (130, "", "")
+
+
+@pytest.mark.parametrize("form", ["--json", "--markdown", "--verbose"])
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+def test_any_encoding_of_standard_output(form: str, encoding: str) -> None:
+    env = environment(
+        LC_ALL="C", PYTHONCOERCECLOCALE="0", PYTHONUTF8="0", PYTHONIOENCODING=encoding
+    )
+    done = subprocess.run(
+        [*SAMPLE, "sample", "report", form], env=env, capture_output=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stderr) == (1, b"ready\n")
+    text = done.stdout.decode("utf-8" if form == "--json" else encoding)
+    if form == "--json":
+        assert json.loads(text)["kind"] == "core"
+    elif encoding == "ascii":
+        assert "secrets masked (4)" in text
+
+
+def test_the_c_locale() -> None:
+    env = environment(LC_ALL="C", PYTHONCOERCECLOCALE="0", PYTHONUTF8="0")
+    done = call(SAMPLE, "sample", "report", env=env)
+    assert done.returncode == 1
+    assert done.stdout.isascii()
+    assert "<- the message" in done.stdout
+
+
+def test_closed_standard_output() -> None:
+    for words, code in (("sample report", 3), ("--help", 0)):
+        command = f"'{sys.executable}' '{SAMPLE[1]}' {words} >&-"
+        done = subprocess.run(
+            ["bash", "-c", command],
+            env=environment(),
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == code
+        assert "Traceback" not in done.stderr
+        if code == 3:
+            assert "postmortem: standard output: it is closed" in done.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize(
+    "words", [["sample", "report"], ["sample", "report", "--json"], ["--help"]]
+)
+def test_a_full_disk_is_told_once(words: list[str]) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [*SAMPLE, *words],
+            env=environment(),
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    assert done.returncode == 3
+    assert done.stderr.count("No space left on device") == 1
+    assert "Exception ignored" not in done.stderr
+
+
+def test_output_to_a_file(tmp_path: Path) -> None:
+    done = call(SAMPLE, "sample", "report", "--json", "-o", "r.json", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert json.loads((tmp_path / "r.json").read_text(encoding="utf-8"))["kind"] == "core"
+    assert [p.name for p in tmp_path.iterdir()] == ["r.json"]
+
+
+def test_output_replaces_a_file_whole_and_keeps_its_mode_and_link(tmp_path: Path) -> None:
+    real, link = tmp_path / "real.md", tmp_path / "link.md"
+    real.write_text("old")
+    real.chmod(0o640)
+    link.symlink_to(real)
+    assert call(SAMPLE, "sample", "report", "--markdown", "-o", str(link)).returncode == 1
+    assert link.is_symlink()
+    assert real.read_text(encoding="utf-8").startswith("### ")
+    assert stat.S_IMODE(real.stat().st_mode) == 0o640
+
+
+def test_output_never_replaces_the_evidence(tmp_path: Path) -> None:
+    core = tmp_path / "core-python-3097667-6.zst"
+    core.write_bytes(b"evidence")
+    done = call(SAMPLE, "sample", "report", "-o", core.name, cwd=tmp_path)
+    assert done.returncode == 3
+    assert "is the evidence itself" in done.stderr
+    assert core.read_bytes() == b"evidence"
+
+
+@pytest.mark.parametrize("target", ["missing/r.json", "."])
+def test_an_output_that_cannot_be_is_told_before_the_work(target: str, tmp_path: Path) -> None:
+    done = call(SAMPLE, "sample", "report", "-o", target, cwd=tmp_path)
+    assert done.returncode == 2
+    assert "ready" not in done.stderr
+
+
+def test_output_to_what_is_no_file() -> None:
+    assert call(SAMPLE, "sample", "report", "-o", "/dev/null").returncode == 1
+    assert call(SAMPLE, "sample", "report", "-o", "-").stdout.startswith("SIGABRT")

@@ -1,0 +1,73 @@
+"""The JSON document: shape, determinism, and text that is always valid UTF-8."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+from dataclasses import replace
+
+import pytest
+
+from builders.reports import full_report
+from postmortem.render.json import render
+from postmortem.report.model import Report
+
+EMPTY = Report("core", (), "nothing is wrong", False, (), (), {})
+
+
+def written(report: Report) -> str:
+    out = io.StringIO()
+    render(report, out)
+    return out.getvalue()
+
+
+def test_fields_stand_in_the_order_of_the_contract() -> None:
+    document = json.loads(written(full_report()))
+    assert list(document)[:7] == [
+        "schema",
+        "kind",
+        "tool",
+        "inputs",
+        "verdict",
+        "diagnoses",
+        "problems",
+    ]
+    assert list(document)[-1] == "skipped"
+    assert document["process"]["rank"] == 3
+    assert document["diagnoses"][0]["role"] == "root"
+
+
+def test_the_same_report_gives_the_same_bytes() -> None:
+    assert written(full_report()) == written(full_report())
+
+
+def test_bytes_that_are_no_text_become_escapes() -> None:
+    text = written(replace(EMPTY, body={"env": {"A\udcff": "caf\udce9 \ud800"}}))
+    text.encode("utf-8")
+    assert json.loads(text)["env"] == {"A\\xff": "caf\\xe9 \\ud800"}
+
+
+def test_printing_the_document_is_safe() -> None:
+    evil = "\x1b[2J\x9b2J\x7f\u202e\u2028\U000e0041"
+    text = written(replace(EMPTY, verdict=evil))
+    assert all(c == "\n" or c.isprintable() for c in text)
+    # A lone astral escape would be two: what JSON readers give back is what was there.
+    assert json.loads(text)["verdict"] == evil
+
+
+def test_no_number_is_outside_json() -> None:
+    text = written(replace(EMPTY, body={"a": math.nan, "b": [math.inf, 1.5]}))
+    assert json.loads(text)["a"] is None
+    assert json.loads(text)["b"] == [None, 1.5]
+
+
+def test_a_field_of_a_kind_cannot_replace_the_envelope() -> None:
+    assert (
+        json.loads(written(replace(EMPTY, body={"verdict": "other"})))["verdict"] == EMPTY.verdict
+    )
+
+
+def test_a_value_that_json_does_not_have_is_named() -> None:
+    with pytest.raises(TypeError, match=r"report\.threads\[1\] is a set"):
+        written(replace(EMPTY, body={"threads": [1, {2}]}))

@@ -1,0 +1,83 @@
+"""The schema of the JSON report: it takes what we write, and refuses what the contract forbids."""
+
+from __future__ import annotations
+
+import copy
+import io
+import json
+from collections.abc import Callable
+from importlib import resources
+from typing import Any
+
+import jsonschema
+import pytest
+
+from builders.reports import full_report
+from postmortem.render.json import render
+
+SCHEMA = json.loads(resources.files("postmortem.report").joinpath("schema.json").read_text())
+
+
+@pytest.fixture
+def document() -> dict[str, Any]:
+    out = io.StringIO()
+    render(full_report(), out)
+    parsed: dict[str, Any] = json.loads(out.getvalue())
+    return parsed
+
+
+def test_the_schema_is_one() -> None:
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+
+
+def test_a_full_report_is_valid(document: dict[str, Any]) -> None:
+    jsonschema.validate(document, SCHEMA)
+
+
+def test_fields_may_be_added(document: dict[str, Any]) -> None:
+    document["new"] = 1
+    document["threads"][0]["frames"][0]["new"] = 1
+    jsonschema.validate(document, SCHEMA)
+
+
+def _set(*path: Any, value: Any) -> Callable[[dict[str, Any]], None]:
+    def change(document: Any) -> None:
+        for key in path[:-1]:
+            document = document[key]
+        document[path[-1]] = value
+
+    return change
+
+
+def _drop(*path: Any) -> Callable[[dict[str, Any]], None]:
+    def change(document: Any) -> None:
+        for key in path[:-1]:
+            document = document[key]
+        del document[path[-1]]
+
+    return change
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        _drop("verdict"),
+        _drop("threads"),
+        _drop("inputs", 0, "truncated"),
+        _set("schema", value="postmortem/2"),
+        _set("diagnoses", 0, "role", value="cause"),
+        _set("diagnoses", 0, "confidence", value="sure"),
+        _set("threads", 0, "frames", 0, "pc", value=139_767_000),
+        _set("threads", 0, "frames", 0, "kind", value="c++"),
+        _set("modules", 0, "status", value="fine"),
+        _set("modules", 0, "start", value="7f00"),
+        _set("process", "env", value=[["A", "b"]]),
+    ],
+)
+def test_what_the_contract_forbids_is_refused(
+    document: dict[str, Any], change: Callable[[dict[str, Any]], None]
+) -> None:
+    broken = copy.deepcopy(document)
+    change(broken)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(broken, SCHEMA)
