@@ -106,6 +106,7 @@ def short_name(path: str | None) -> str | None:
     return _TAG.sub("", name)
 
 
+@lru_cache(maxsize=8192)
 def area_of(function: str, path: str | None, executable: str | None = None) -> str:
     """Return the area of one frame; inside of PyTorch the function decides between its parts."""
     area = module_kind(path, executable).area
