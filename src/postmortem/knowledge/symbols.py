@@ -66,6 +66,8 @@ def symbol(name: str) -> Symbol:
 def _plain(name: str) -> str:
     # glibc's own calls go through hidden aliases (__GI_raise) since 2.3; debug files name those.
     name = name.removeprefix("__GI_")
+    if name.startswith("_INTERNAL"):  # icc's anonymous namespace, in libiomp5 and MKL
+        name = name.partition("::")[2] or name
     at = name.find("@", 1)  # memcpy@@GLIBC_2.14, malloc@plt
     return name if at < 0 else name[:at]
 
@@ -128,7 +130,9 @@ def _top_level(text: str) -> list[str]:
         elif token.startswith("'lambda"):
             pieces.append(_LAMBDA)
         elif token.isspace():
-            if _keeps_blank(pieces):
+            if text.startswith(("const::", "const &::", "const&::"), position):
+                skip_to = position = text.index("::", position)  # `f() const::{lambda()#1}`
+            elif _keeps_blank(pieces):
                 pieces.append(" ")
             else:
                 pieces.clear()

@@ -20,6 +20,7 @@ from postmortem.knowledge.threads import (
 from postmortem.sections.names import location, shorten
 
 RUNNING, WAITING, IDLE = "running", "waiting", "idle"
+EVALUATOR = "CPython's evaluator"
 _LANDMARKS = 3
 
 
@@ -108,8 +109,11 @@ def _outermost(thread: Thread, kind: str, executable: str | None) -> Iterator[Fr
     for frame in reversed(thread.frames):
         if frame.kind != kind:
             continue
+        fold = kind_of(frame, executable).fold
+        if fold == EVALUATOR:
+            return  # what Python calls says nothing of what the thread was started for
         yield frame
-        seen += not kind_of(frame, executable).noise
+        seen += fold is None
         if seen >= OUTERMOST:
             return
 

@@ -20,9 +20,10 @@ _MOST_GROUPS = 14
 _MOST_VERBOSE_FRAMES = 2_000
 """From here on even the full view folds recursion: a million lines help nobody."""
 _LONGEST_VALUE = 200
-_PLACE = re.compile(r"thread (\d+),? frames? (\d+)(?: to (\d+))?", re.ASCII)
+_PLACE = re.compile(r"\bthread (\d{1,10}),? frames? (\d{1,7})(?:(?: to |-)(\d{1,7}))?\b", re.ASCII)
 _OBVIOUS_AREAS = frozenset({"C library", "C++ runtime", "system library"})
 """Areas that the name of the module says as well."""
+_RUN_TIME_AREAS = frozenset({"C library", "C++ runtime"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,7 @@ def _opening_stack(view: CoreView, thread: Thread, style: _Style) -> Backtrace:
         "holds the GIL" if thread.holds_gil else None,
         f"the walk stopped: {thread.stopped}" if thread.stopped else None,
     ]
-    markers = _markers(view.diagnoses, thread)
+    markers = _markers(view.diagnoses, thread, style.executable)
     return Backtrace(
         title=f"{kind} {thread.tid}" + (f' "{name}"' if name else ""),
         lines=_lines(thread, style, markers),
@@ -74,19 +75,34 @@ def _opening_stack(view: CoreView, thread: Thread, style: _Style) -> Backtrace:
     )
 
 
-def _markers(diagnoses: tuple[Diagnosis, ...], thread: Thread) -> dict[int, str]:
-    """Return why the reader should look at frames, from the places that diagnoses cite."""
+def _markers(
+    diagnoses: tuple[Diagnosis, ...], thread: Thread, executable: str | None
+) -> dict[int, str]:
+    """Return why the reader should look at frames: one frame for each diagnosis that cites some.
+
+    A rule cites the whole way (abort, terminate, the thrower); the frame that tells most is the
+    innermost cited one outside of the run-time libraries.
+    """
     markers: dict[int, str] = {}
     for diagnosis in diagnoses:
-        word = "the message" if diagnosis.role in (Role.CASCADE, Role.CONTEXT) else "look here"
-        for evidence in diagnosis.evidence:
-            for tid, first, last in _PLACE.findall(evidence.where):
-                # digits of evidence: a number of a thousand digits must not become an index
-                if int(tid[:12]) == thread.tid and len(first) < 7 and len(last) < 7:
-                    for index in range(int(first), int(last or first) + 1)[:8]:
-                        if index < len(thread.frames):
-                            markers.setdefault(index, word)
+        if diagnosis.role is Role.CONTEXT:
+            continue
+        cited = [index for e in diagnosis.evidence for index in _cited(e.where, thread)]
+        told = [i for i in cited if area(thread.frames[i], executable) not in _RUN_TIME_AREAS]
+        if cited:
+            word = "the message" if diagnosis.role is Role.CASCADE else "look here"
+            markers.setdefault((told or cited)[0], word)
     return markers
+
+
+def _cited(where: str, thread: Thread) -> list[int]:
+    """Return the frames of a thread that a place names: ``thread 4711 frame 5``."""
+    found: list[int] = []
+    for tid, first, last in _PLACE.findall(where):
+        if int(tid) == thread.tid:
+            indices = range(int(first), int(last or first) + 1)[:16]
+            found += [index for index in indices if index < len(thread.frames)]
+    return found
 
 
 def _lines(
