@@ -191,7 +191,7 @@ def _note(frame: Frame, note: str | None, own_area: str, style: _Style) -> str |
         text = f"{own_area}: {note}"
     remarks = [text]
     if frame.module in style.mismatched:
-        remarks.append("another build is on disk: no names")
+        remarks.append("another build of it is on disk: no names")
     if frame.trust is Trust.SCAN:
         remarks.append("found by searching the stack")
     return "; ".join(filter(None, remarks)) or None
