@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -22,6 +23,8 @@ from postmortem.sections.names import location, shorten
 RUNNING, WAITING, IDLE = "running", "waiting", "idle"
 EVALUATOR = "CPython's evaluator"
 _LANDMARKS = 3
+_LIBRARY = re.compile(r"/(?:site|dist)-packages/|/lib(?:64)?/python3|^<frozen ").search
+"""Files that are not the user's own code."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,18 +59,18 @@ def role(thread: Thread, main_tid: int, executable: str | None) -> str | None:
     """Return what a thread is there for, None when nothing tells."""
     if thread.tid == main_tid:
         return MAIN
-    named = role_of_name(thread.name)
-    if named is not None and named != MAIN:
-        return named
     by_python = _first_role(
         role_of_python(f.file, f.function) for f in _outermost(thread, "python", executable)
     )
-    if by_python is not None:
-        return by_python
-    by_function = _first_role(
+    by_function = by_python or _first_role(
         role_of_function(f.function, area(f, executable))
         for f in _outermost(thread, "native", executable)
     )
+    # A name comes after functions: a new thread inherits that of its creator, so the OpenMP team
+    # of a backward pass calls itself pt_autograd_0, and everything else pt_main_thread.
+    named = role_of_name(thread.name)
+    if by_function in (None, PYTHON) and named not in (None, MAIN):
+        return named
     if by_function is not None:
         return by_function
     if any(f.kind == "python" for f in thread.frames) or thread.python_name is not None:
@@ -88,7 +91,7 @@ def activity(thread: Thread, main_tid: int, executable: str | None) -> Activity:
 def where(thread: Thread, executable: str | None) -> str:
     """Return the places that say most of a stack, the outermost first."""
     calls = [f for f in thread.frames if f.kind == "python" and not kind_of(f, executable).noise]
-    parts = [_python_place(f) for f in reversed(calls[:_LANDMARKS])]
+    parts = _python_places(calls)
     native = list(_landmarks(thread, executable, before_python=bool(calls)))
     most = 1 if len(parts) > 1 else _LANDMARKS
     if not calls and len(native) > most:
@@ -160,6 +163,15 @@ def _landmarks(thread: Thread, executable: str | None, *, before_python: bool) -
         if own_area != last_area:
             last_area = own_area
             yield shorten(frame.function)
+
+
+def _python_places(calls: list[Frame]) -> list[str]:
+    """Return the two innermost Python calls, after the innermost one of the user's own code."""
+    own = next((i for i, f in enumerate(calls) if f.file and not _LIBRARY(f.file)), 0)
+    chosen = [_python_place(frame) for frame in reversed(calls[:2])]
+    if own >= 2:
+        chosen[:0] = [_python_place(calls[own]), *(["…"] if own > 2 else [])]
+    return chosen
 
 
 def _python_place(frame: Frame) -> str:

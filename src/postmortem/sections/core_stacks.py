@@ -12,7 +12,7 @@ from postmortem.report.model import Diagnosis, Role
 from postmortem.sections.activity import area, kind_of, role
 from postmortem.sections.core_view import CoreView
 from postmortem.sections.folding import UNNAMED, Fold, folded
-from postmortem.sections.grouping import Group, frame_key, groups, who
+from postmortem.sections.grouping import Group, frame_key, groups
 from postmortem.sections.names import location, shorten
 from postmortem.sections.quantities import address, counted, some
 
@@ -63,9 +63,8 @@ def _opening_stack(view: CoreView, thread: Thread, style: _Style) -> Backtrace:
         # the name says it already, or the title does
         "main thread" if own_role == "main" and thread.crashed else None,
         own_role if own_role != "main" else None,
-        counted(len(thread.frames), "frame"),
+        _depth(thread),
         "holds the GIL" if thread.holds_gil else None,
-        f"the walk stopped: {thread.stopped}" if thread.stopped else None,
     ]
     markers = _markers(view.diagnoses, thread, style.executable)
     return Backtrace(
@@ -73,6 +72,11 @@ def _opening_stack(view: CoreView, thread: Thread, style: _Style) -> Backtrace:
         lines=_lines(thread, style, markers),
         subtitle=" · ".join(filter(None, remarks)),
     )
+
+
+def _depth(thread: Thread) -> str:
+    least = "at least " if thread.stopped is not None else ""
+    return least + counted(len(thread.frames), "frame")
 
 
 def _markers(
@@ -134,6 +138,9 @@ def _lines(
         repeated = note == said and not style.verbose
         lines.append(_line(entry, frame, style, markers.get(entry), None if repeated else note))
         said = note
+    if thread.stopped is not None:
+        text = f"the walk stopped here: {thread.stopped}"
+        lines.append(BacktraceLine(function=text, tone=Tone.WARNING))
     return tuple(lines)
 
 
@@ -226,8 +233,8 @@ def _table(others: tuple[Group, ...], *, every: bool) -> Table:
 
 
 def _who(group: Group) -> str:
-    text = who(group.threads, group.activity)
-    return f"{text} ({group.tids[0]})" if len(group.threads) == 1 else text
+    alone = len(group.threads) == 1
+    return f"{group.label} ({group.tids[0]})" if alone else group.label
 
 
 def _state(group: Group) -> str:
@@ -246,10 +253,9 @@ def _state(group: Group) -> str:
 def _group_stack(group: Group, style: _Style) -> Backtrace:
     first = group.threads[0]
     return Backtrace(
-        title=f"{who(group.threads, group.activity)}: {some(group.tids, 24)}",
+        title=f"{group.label}: {some(group.tids, 24)}",
         lines=_lines(first, style),
-        subtitle=f"{_state(group)} · {counted(len(first.frames), 'frame')}"
-        + (f" · the walk stopped: {first.stopped}" if first.stopped else ""),
+        subtitle=f"{_state(group)} · {_depth(first)}",
     )
 
 

@@ -32,6 +32,8 @@ class Group:
     """Number in order of interest, from 0: the same core gives the same numbers."""
     threads: tuple[Thread, ...]
     activity: Activity
+    label: str
+    """Role, number and names: ``8 Python threads, wk0 … wk7``."""
     summary: str
 
     @property
@@ -66,8 +68,12 @@ def groups(threads: Threads, executable: str | None = None) -> tuple[Group, ...]
         (tuple(same), activity(same[0], threads.main_tid, executable)) for same in members.values()
     ]
     found.sort(key=lambda item: _interest(*item, main_tid=threads.main_tid))
+    inherited = threads.main.name if threads.main is not None else None
     return tuple(
-        Group(number, same, act, _summary(same, act)) for number, (same, act) in enumerate(found)
+        Group(
+            number, same, act, (label := _label(same, act, inherited)), _summary(same, act, label)
+        )
+        for number, (same, act) in enumerate(found)
     )
 
 
@@ -115,7 +121,7 @@ def _interest(same: tuple[Thread, ...], act: Activity, *, main_tid: int) -> tupl
     )
 
 
-def _summary(same: tuple[Thread, ...], act: Activity) -> str:
+def _summary(same: tuple[Thread, ...], act: Activity, label: str) -> str:
     first = same[0]
     verb = {RUNNING: "in", WAITING: "waiting in", IDLE: "idle in"}[act.state]
     extras = []
@@ -127,17 +133,18 @@ def _summary(same: tuple[Thread, ...], act: Activity) -> str:
         holder = first.waits_for.holder
         held = "" if holder is None else f", which thread {holder} holds"
         extras.append(f"waits for {first.waits_for.what}{held}")
-    words = ", ".join([who(same, act), *extras])
+    words = ", ".join([label, *extras])
     return f"{words}, {verb} {act.where}"
 
 
-def who(same: tuple[Thread, ...], act: Activity) -> str:
-    """Return the threads of a group by number, role and names: ``8 Python threads, wk0 … wk7``."""
-    names = list(dict.fromkeys(filter(None, (t.python_name or t.name for t in same))))
+def _label(same: tuple[Thread, ...], act: Activity, inherited: str | None) -> str:
+    # threads that nobody named have the name of the thread that started them
+    own = (t.python_name or (t.name if t.name != inherited else None) for t in same)
+    names = list(dict.fromkeys(filter(None, own)))
     role = act.role or "thread"
     if len(same) == 1:
-        own = "main thread" if role == MAIN else role
-        return f'{own} "{names[0]}"' if names and role != MAIN else own
+        label = "main thread" if role == MAIN else role
+        return f'{label} "{names[0]}"' if names and role != MAIN else label
     plural = _PLURALS.get(role, f"{role}s")
     text = counted(len(same), role, plural)
     if len(names) > 3:

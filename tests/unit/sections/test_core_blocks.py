@@ -393,3 +393,10 @@ def test_whatever_the_evidence_says_there_is_a_report(
     frames = tuple(native(name, path) for name in functions)
     thread = Thread(1, crashed=True, name=path, frames=frames)
     assert core_blocks(view((thread,)), verbose=verbose, all_threads=True)
+
+
+def test_a_walk_that_stopped_says_so_where_it_stopped() -> None:
+    thread = Thread(1, crashed=True, frames=(native("f", LIBC),), stopped="no unwind information")
+    stack = block(core_blocks(view((thread,))), Backtrace, "crashed")
+    assert stack.subtitle == "main thread · at least 1 frame"
+    assert stack.lines[-1].function == "the walk stopped here: no unwind information"

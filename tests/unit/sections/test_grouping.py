@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from postmortem.facts.threads import RaisedException, Thread, Threads, Wait
 from postmortem.sections.grouping import groups
 from unit.sections.views import LIBC, PYTHON, native, python, real_view, stacks
@@ -153,4 +155,41 @@ def test_main_in_a_backward_pass_is_no_autograd_worker() -> None:
     assert main.activity.state == "running"
     assert main.summary.endswith(
         "at::native::cpublas::gemm -> mkl_blas_sgemm_omp_driver_v1 -> gomp_team_barrier_wait_end"
+    )
+
+
+def test_a_role_by_function_beats_an_inherited_name() -> None:
+    team = native("gomp_team_barrier_wait_end", GOMP)
+    threads = Threads(
+        (
+            Thread(1, name="pt_main_thread", frames=(native("main", PYTHON),)),
+            replace(worker(2, team), name="pt_autograd_0"),
+            Thread(3, name="pt_autograd_0", frames=(native("??", "/x/libtorch_cpu.so"),)),
+            Thread(4, name="pt_main_thread", frames=(native("poll", LIBC),)),
+        ),
+        1,
+    )
+    by_tid = {group.tids[0]: group.label for group in groups(threads)}
+    assert by_tid == {
+        1: "main thread",
+        2: 'OpenMP worker "pt_autograd_0"',
+        3: 'PyTorch autograd worker "pt_autograd_0"',
+        4: "thread",
+    }
+
+
+def test_the_users_own_call_is_named_beside_the_innermost() -> None:
+    torch = "/x/site-packages/torch"
+    frames = (
+        native("poll", LIBC),
+        python("_engine_run_backward", f"{torch}/autograd/graph.py", 768),
+        python("backward", f"{torch}/autograd/__init__.py", 267),
+        python("backward", f"{torch}/_tensor.py", 581),
+        python("train_step", "/home/u/train.py", 31),
+        python("<module>", "/home/u/train.py", 99),
+    )
+    (only,) = groups(Threads((Thread(1, frames=frames),), 1))
+    assert only.activity.where == (
+        "train_step (train.py:31) -> … -> backward (torch/autograd/__init__.py:267) -> "
+        "_engine_run_backward (torch/autograd/graph.py:768) -> poll"
     )
