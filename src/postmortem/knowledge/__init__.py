@@ -1,0 +1,1 @@
+"""Tables of what is known about libraries, functions and threads, and how to look it up."""

@@ -1,0 +1,1 @@
+"""Facts to blocks, and facts to the fields of the JSON report."""

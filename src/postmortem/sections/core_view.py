@@ -1,0 +1,48 @@
+"""All facts about one core, as the sections take them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from postmortem.facts.crash import AbortMessage, CppException, Fault, Signal
+from postmortem.facts.memory import BinaryFacts, MemoryTotals, Modules
+from postmortem.facts.process import CoreFile, Process
+from postmortem.facts.threads import RaisedException, Thread, Threads
+from postmortem.report.model import Diagnosis
+
+
+@dataclass(frozen=True, slots=True)
+class CoreView:
+    """What is known about one dead process, and what was concluded from it."""
+
+    core: CoreFile
+    process: Process
+    threads: Threads
+    modules: Modules
+    memory: MemoryTotals
+    signal: Signal | None
+    explanation: str
+    """What the signal means here, in words."""
+    fault: Fault | None = None
+    abort_message: AbortMessage | None = None
+    cpp_exceptions: tuple[CppException, ...] = ()
+    binary: BinaryFacts | None = None
+    diagnoses: tuple[Diagnosis, ...] = ()
+
+    @property
+    def python_exception(self) -> RaisedException | None:
+        """The Python exception of the crashed thread."""
+        crashed = self.threads.crashed
+        return None if crashed is None else crashed.python_exception
+
+    @property
+    def cpp_exception(self) -> CppException | None:
+        """The C++ exception in flight: that of the crashed thread before any other."""
+        crashed = self.threads.crashed
+        own = [e for e in self.cpp_exceptions if crashed is not None and e.tid == crashed.tid]
+        return next(iter((*own, *self.cpp_exceptions)), None)
+
+    @property
+    def shown_thread(self) -> Thread | None:
+        """The thread that the report opens with: the crashed one, in a snapshot the main one."""
+        return self.threads.crashed or self.threads.main or next(iter(self.threads), None)
