@@ -10,6 +10,9 @@ from postmortem.facts.threads import Frame
 MANY = 30
 """Appearances of one function that no ordinary stack shows together with the share below."""
 SHARE = 0.75
+DEEP = 380
+"""Frames of one recursion that make an overflow likely where no address is known."""
+
 WINDOW = 400
 """Innermost frames that are looked at: deep stacks are cut by readers at about 500."""
 

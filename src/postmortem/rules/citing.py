@@ -5,9 +5,10 @@ from __future__ import annotations
 from postmortem.facts.crash import AbortMessage, CppException, Fault, Signal
 from postmortem.facts.fault_kind import FaultKind
 from postmortem.facts.fault_words import explain
+from postmortem.facts.recursion import Recursion
 from postmortem.facts.threads import Frame, Thread, Threads
 from postmortem.report.model import Evidence
-from postmortem.rules.names import bare, clip
+from postmortem.rules.names import bare, clip, short
 from postmortem.rules.owners import file_name
 
 TEXT_LIMIT = 600
@@ -53,3 +54,9 @@ def cite_exception(exception: CppException) -> Evidence:
 def cite_abort(message: AbortMessage) -> Evidence:
     """Return what the C library printed before it aborted."""
     return Evidence("abort message of the C library", clip(message.text, TEXT_LIMIT))
+
+
+def cite_recursion(thread: Thread, cycle: Recursion) -> Evidence:
+    """Return the functions that repeat on a stack."""
+    shown = ", ".join(short(name, 60) for name in cycle.functions[:6])
+    return Evidence(f"thread {thread.tid}", f"at least {cycle.frames} frames repeat: {shown}")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 _SUFFIX = re.compile(
-    r"(\.(cold|part|constprop|isra|lto_priv|localalias|llvm)(\.\d+)*|@@?[A-Z_]+[\d.]*| \[clone [^]]*\])+$"
+    r"(\.(cold|part|constprop|isra|lto_priv|localalias|llvm)(\.\d+)*"
+    r"|@@?[A-Z_]+[\d.]*| \[clone [^]]*\])+$"
 )
 _QUALIFIER = re.compile(r"(\s+(const|volatile|noexcept|&&?|\[clone [^]]*\]))+$")
 

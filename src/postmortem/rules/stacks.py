@@ -1,8 +1,8 @@
 """What the crashed thread's stack shows: machinery, the place that matters, and who called it.
 
-Names differ by C library and by reader: glibc 2.34 moved `raise` into `__pthread_kill_implementation`,
-Debian keeps `__GI_` aliases, musl has `__restore_sigs`. Stripped libraries have no names at all;
-then the module decides.
+Names differ by C library and by reader: glibc 2.34 moved `raise` into
+`__pthread_kill_implementation`, Debian keeps `__GI_` aliases, musl has `__restore_sigs`. Stripped
+libraries have no names at all; then the module decides.
 """
 
 from __future__ import annotations
@@ -28,9 +28,6 @@ _RAISE = {
     "abort",
 }
 _LIBC_FATAL = {
-    "message",
-    "message_impl",
-    "fatal",
     "fortify_fail",
     "fortify_fail_abort",
     "stack_chk_fail",
@@ -40,8 +37,6 @@ _LIBC_FATAL = {
     "assert_fail",
     "assert_fail_base",
     "assert_perror_fail",
-    "__libc_message",
-    "__libc_fatal",
 }
 _TERMINATE = re.compile(
     r"^(__gnu_cxx::__verbose_terminate_handler|__cxxabiv1::__\w+|std::(__)?terminate|"
@@ -91,6 +86,8 @@ def is_machinery(frame: Frame) -> bool:
     """Return whether a frame only serves to end the process: raise, abort, terminate."""
     name = plain(frame.function)
     if name in _RAISE or name in _LIBC_FATAL or is_signal_frame(frame):
+        return True
+    if frame.function.startswith(("__libc_message", "__libc_fatal")):
         return True
     return _TERMINATE.match(bare(frame.function)) is not None
 
