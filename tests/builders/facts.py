@@ -140,12 +140,9 @@ def load_case(path: Path) -> Case:
 
 
 def load_cases() -> list[Case]:
-    """Read all cases of rules, in order of their paths."""
-    return [
-        load_case(path)
-        for path in sorted(CORPUS.glob("*/*/*.toml"))
-        if "bt" in (text := path.read_text()) or "[signal]" in text
-    ]
+    """Read all cases of rules over core facts, in order of their paths."""
+    paths = sorted(CORPUS.glob("*/*/*.toml"))
+    return [load_case(p) for p in paths if tomllib.loads(p.read_text()).get("facts") == "core"]
 
 
 def facts_of(raw: dict[str, Any]) -> dict[type, object]:
@@ -218,6 +215,8 @@ def _fault(raw: dict[str, Any]) -> Fault:
     for key in ("pc", "sp", "address", "operand"):
         if key in entry:
             entry[key] = Address(**entry[key])
+    entry.setdefault("pc", CODE)
+    entry.setdefault("sp", STACK)
     if "file" in entry:
         entry["file"] = MappedFile(**entry["file"])
     if "instruction" in entry:
@@ -225,8 +224,6 @@ def _fault(raw: dict[str, Any]) -> Fault:
         entry["instruction"] = Instruction(
             **{"pc": entry["pc"].value, "code": code, **entry["instruction"]}
         )
-    entry.setdefault("pc", CODE)
-    entry.setdefault("sp", STACK)
     return Fault(**entry)
 
 

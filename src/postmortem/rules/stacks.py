@@ -11,7 +11,7 @@ import re
 
 from postmortem.facts.crash import CppException
 from postmortem.facts.threads import Frame, Thread, Threads
-from postmortem.rules.names import bare, short
+from postmortem.rules.names import bare, clip, short
 from postmortem.rules.owners import Owner, file_name, owner
 
 _PREFIX = re.compile(r"^(__GI_+|__libc_|___?)(?=[a-z])")
@@ -103,10 +103,15 @@ def is_malloc(frame: Frame) -> bool:
     return _MALLOC.match(bare(frame.function)) is not None
 
 
+def in_allocator(thread: Thread | None) -> bool:
+    """Return whether the innermost frame is malloc or free: then the heap is what is wrong."""
+    return thread is not None and bool(thread.frames) and is_malloc(thread.frames[0])
+
+
 def site(thread: Thread) -> int | None:
     """Return the index of the innermost frame that is not machinery: who wanted this end."""
-    nameless = all(frame.function == "??" for frame in thread.frames[:4])
     for index, frame in enumerate(thread.frames):
+        nameless = frame.function == "??"
         if is_machinery(frame):
             continue
         if nameless and owner(frame) in (Owner.GLIBC, Owner.CXX_RUNTIME):
@@ -165,18 +170,21 @@ def place(thread: Thread | None) -> str:
     start = 0 if start is None else start + 1
     if start >= len(thread.frames):
         return ""
+    at_exit = " while exiting" if exit_index(thread) is not None else ""
     first = thread.frames[start]
     text = f" in {_name(first)}"
     index = ctypes_index(thread, start + 8)
     if index is not None and index > start:
         name = bare(thread.frames[index].function)
         through = f"ctypes.{name}" if name.endswith("string_at") else "ctypes"
-        return f"{text}, called through {through}"
+        return f"{text}, called through {through}{at_exit}"
     if owner(first) in (Owner.GLIBC, Owner.CXX_RUNTIME, Owner.KERNEL):
         index = caller(thread, start)
         if index is not None:
             text += f", called from {_name(thread.frames[index])}"
-    return text
+    elif owner(first) is Owner.EXTENSION and first.function != "??":
+        text += f" ({clip(file_name(first.module), 30)})"
+    return text + at_exit
 
 
 def _name(frame: Frame) -> str:

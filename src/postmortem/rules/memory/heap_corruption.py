@@ -13,7 +13,7 @@ from postmortem.report.model import Confidence, Evidence, Role
 from postmortem.rules.citing import cite_abort, cite_frame, cite_python, cite_signal
 from postmortem.rules.names import clip, short
 from postmortem.rules.rule import Finding, rule
-from postmortem.rules.stacks import caller, exit_index, is_malloc, plain
+from postmortem.rules.stacks import caller, exit_index, in_allocator, is_malloc, plain
 
 # The messages of glibc's malloc/malloc.c, by what they say of the cause. Before 2.26 they stood
 # inside "*** Error in `python': ... : 0x... ***".
@@ -121,7 +121,7 @@ def _by_message(text: str) -> tuple[str, str, bool] | None:
 
 def _died_in_malloc(kind: FaultKind, thread: Thread) -> bool:
     if kind.is_memory_fault:
-        return is_malloc(thread.frames[0]) and "operator" not in thread.frames[0].function
+        return in_allocator(thread)
     if kind is not FaultKind.ABORT:
         return False
     # No message can be read (cut core, musl): malloc_printerr on the stack says as much.

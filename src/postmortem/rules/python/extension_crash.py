@@ -8,7 +8,7 @@ from postmortem.facts.crash import Fault, Signal
 from postmortem.facts.fault_kind import FaultKind
 from postmortem.facts.memory import Modules
 from postmortem.facts.process import Process
-from postmortem.facts.threads import Threads
+from postmortem.facts.threads import Thread, Threads
 from postmortem.report.model import Confidence, Evidence, Role
 from postmortem.rules.citing import cite_frame, cite_python, cite_signal
 from postmortem.rules.names import clip, short
@@ -20,7 +20,7 @@ _KINDS = (FaultKind.ARITHMETIC, FaultKind.COMPILER_TRAP, FaultKind.RERAISED)
 
 
 @rule(
-    role=Role.ROOT,
+    role=Role.CONTRIBUTING,
     references=("https://docs.python.org/3/extending/extending.html",),
 )
 def extension_crash(
@@ -55,7 +55,7 @@ def extension_crash(
     if index is None or owner(crashed.frames[index], process) is not Owner.EXTENSION:
         return
     frame = crashed.frames[index]
-    if not frame.module or not _is_python(process, modules):
+    if not frame.module or not _is_python(process, crashed):
         return
     distance = index - (0 if start is None else start + 1)
     name = file_name(frame.module)
@@ -87,13 +87,13 @@ def extension_crash(
     )
 
 
-def _is_python(process: Process | None, modules: Modules | None) -> bool:
+def _is_python(process: Process | None, thread: Thread) -> bool:
     """Return whether the process is an interpreter: elsewhere every library is the program's."""
-    if modules is not None and modules.find("libpython") is not None:
+    if any(owner(f) is Owner.CPYTHON or package(f.module or "") for f in thread.frames):
         return True
     if process is None:
-        return True
+        return False
     names = (process.executable or "", process.command or "", *process.argv[:1])
     return process.python_version is not None or any(
-        file_name(name).startswith(("python", "pypy", "pt_main", "torchrun")) for name in names
+        file_name(name).startswith(("python", "pypy", "pt_main")) for name in names
     )

@@ -13,7 +13,7 @@ from postmortem.report.model import Confidence, Role
 from postmortem.rules.citing import cite_frame, cite_python, cite_signal
 from postmortem.rules.names import clip
 from postmortem.rules.rule import Finding, rule
-from postmortem.rules.stacks import caller, place
+from postmortem.rules.stacks import caller, in_allocator, place
 
 _TITLES = {
     FaultKind.UNMAPPED: "access to unmapped memory",
@@ -93,4 +93,5 @@ def bad_pointer(
         )
         + ((f"follow the trace in the address: {hint}",) if hint else ()),
         evidence=tuple(evidence),
+        role=Role.CONTRIBUTING if in_allocator(crashed) else None,
     )

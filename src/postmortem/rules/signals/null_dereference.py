@@ -12,7 +12,7 @@ from postmortem.report.model import Confidence, Evidence, Role
 from postmortem.rules.citing import cite_frame, cite_python, cite_signal
 from postmortem.rules.names import clip
 from postmortem.rules.rule import Finding, rule
-from postmortem.rules.stacks import caller, place
+from postmortem.rules.stacks import caller, in_allocator, place
 
 
 @rule(
@@ -64,4 +64,5 @@ def null_dereference(
         confidence=Confidence.CERTAIN if is_small else Confidence.LIKELY,
         next_steps=tuple(steps),
         evidence=tuple(evidence),
+        role=Role.CONTRIBUTING if in_allocator(crashed) else None,
     )
