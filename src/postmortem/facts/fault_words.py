@@ -254,6 +254,11 @@ def _other(
             return "a system call was made that the seccomp filter of the process forbids"
         case FaultKind.ABORT:
             return "the process aborted itself (abort() in its own code or a library)"
+        case FaultKind.RERAISED if not _shows_handler(threads):
+            return (
+                f"the process sent {signal.name} to itself, on purpose or from a handler whose "
+                "frame cannot be read: no instruction of this stack failed as far as it shows"
+            )
         case FaultKind.RERAISED:
             return (
                 f"a handler inside the process caught {signal.name} and sent it again, so the "
@@ -279,6 +284,13 @@ def _sent(kind: FaultKind, signal: Signal) -> str:
         return f"the kernel sent {signal.name}"
     code = f" ({signal.code})" if signal.code else ""
     return f"the process ended by {signal.name}{code}; the core does not say more"
+
+
+def _shows_handler(threads: Threads | None) -> bool:
+    """Return whether a signal frame is on the crashed stack, as gdb or the symbols name it."""
+    crashed = threads.crashed if threads is not None else None
+    names = ("<signal handler called>", "__restore_rt", "__kernel_rt_sigreturn")
+    return crashed is None or any(frame.function in names for frame in crashed.frames)
 
 
 def _bus_other(signal: Signal, fault: Fault | None) -> str:

@@ -34,7 +34,7 @@ _BY_FILE: tuple[tuple[Owner, str], ...] = (
         r"(lib)?(c|m|pthread|dl|rt|util|resolv|nss_\w+|anl|thread_db|mvec|c_malloc_debug)"
         r"(-\d[\d.]*)?\.so(\.\d+)*$|ld-[\w.-]*\.so(\.\d+)*$|ld-musl|libc\.musl",
     ),
-    (Owner.CXX_RUNTIME, r"lib(stdc\+\+|c\+\+|c\+\+abi|gcc_s|unwind)\b"),
+    (Owner.CXX_RUNTIME, r"lib(stdc\+\+|c\+\+abi|c\+\+|gcc_s|unwind)(?![a-z+])"),
     (Owner.KERNEL, r"linux-vdso|linux-gate|\[vdso\]"),
     (Owner.LIBFFI, r"libffi\b"),
     (Owner.CPYTHON, r"(python|pypy)[\d.]*[a-z]*$|libpython[\d.]+"),
@@ -55,6 +55,8 @@ _BY_FILE: tuple[tuple[Owner, str], ...] = (
 )
 _COMPILED = tuple((owner, re.compile(pattern)) for owner, pattern in _BY_FILE)
 _BY_FUNCTION: tuple[tuple[Owner, re.Pattern[str]], ...] = (
+    # glibc chooses these at run time; debuggers with line information name no module for them.
+    (Owner.GLIBC, re.compile(r"^_*(mem|str|wcs|wmem)\w+_(avx|sse|evex|ssse|erms|asimd|sve)\w*$")),
     (Owner.PYTORCH, re.compile(r"^(c10d?|at|torch|THP)(::|\w*_)")),
     (Owner.CPYTHON, re.compile(r"^_?Py[A-Z_]\w*")),
     (Owner.LIBFFI, re.compile(r"^ffi_call")),

@@ -98,6 +98,21 @@ def is_terminate(frame: Frame) -> bool:
     return _TERMINATE.match(name) is not None and "terminate" in name
 
 
+def is_terminated(thread: Thread) -> bool:
+    """Return whether the C++ runtime called abort: std::terminate, named or in a stripped library.
+
+    Distributions strip libstdc++'s local functions, and calls of `std::terminate` are tail calls
+    in places: what is left is an unnamed frame of libstdc++ between abort and the code that threw.
+    """
+    end = site(thread)
+    for frame in thread.frames[: 16 if end is None else end]:
+        if _TERMINATE.match(bare(frame.function)) is not None:
+            return True
+        if frame.function == "??" and owner(frame) is Owner.CXX_RUNTIME:
+            return True
+    return False
+
+
 def is_malloc(frame: Frame) -> bool:
     """Return whether a frame is the C library's allocator at work."""
     return _MALLOC.match(bare(frame.function)) is not None

@@ -20,6 +20,7 @@ _ASSERTION = re.compile(
     r"Assertion [`'](?P<condition>.*)' failed",
     re.DOTALL,
 )
+_FRAMES = {"assert_fail", "std::__glibcxx_assert_fail", "std::__replacement_assert"}
 _OF_MALLOC = re.compile(r"malloc\.c:|sysmalloc|arena\.c:")
 
 
@@ -48,7 +49,8 @@ def assertion_failed(
     crashed = threads.crashed if threads is not None else None
     names = {plain(frame.function) for frame in crashed.frames[:8]} if crashed else set()
     found = _ASSERTION.search(text)
-    if _OF_MALLOC.search(text) or (found is None and "assert_fail" not in names):
+    by_frames = bool(names & _FRAMES)
+    if _OF_MALLOC.search(text) or (found is None and not by_frames):
         return
     evidence: list[Evidence] = [cite_abort(message)] if found and message else []
     index = caller(crashed) if crashed is not None else None

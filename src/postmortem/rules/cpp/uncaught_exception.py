@@ -12,7 +12,7 @@ from postmortem.rules.citing import cite_exception, cite_frame, cite_python
 from postmortem.rules.names import bare, clip, short
 from postmortem.rules.rule import Finding, rule
 from postmortem.rules.special_exceptions import has_own_rule
-from postmortem.rules.stacks import exit_index, is_terminate, site, thrown
+from postmortem.rules.stacks import exit_index, is_terminate, is_terminated, site, thrown
 
 
 @rule(
@@ -48,7 +48,7 @@ def uncaught_exception(
     if kind is not FaultKind.ABORT or crashed is None or message is not None:
         return
     own = thrown(exception, threads)
-    terminated = any(is_terminate(frame) for frame in crashed.frames[:12])
+    terminated = is_terminated(crashed)
     if has_own_rule(own, crashed) or (own is None and not terminated):
         return
     if own is None:
@@ -80,6 +80,15 @@ def uncaught_exception(
     )
 
 
+_THROWING = (
+    "__cxa_throw",
+    "__cxa_rethrow",
+    "std::rethrow_exception",
+    "__gxx_personality_v0",
+    "_Unwind_RaiseException",
+)
+
+
 def _met_noexcept(thread: Thread) -> bool:
     names = [bare(frame.function) for frame in thread.frames[:16]]
     return any(
@@ -103,7 +112,7 @@ def _without_exception(thread: Thread) -> Iterator[Finding]:
     by = ""
     if index is not None and thread.frames[index].function != "??":
         by = f" by {short(thread.frames[index].function, 40)}"
-    rethrown = any(name == "std::rethrow_exception" or name == "__cxa_throw" for name in names)
+    rethrown = any(name in _THROWING for name in names)
     if rethrown:
         yield Finding(
             title=clip(f"uncaught C++ exception of unknown type{by}", 100),

@@ -51,6 +51,8 @@ def ctypes_call(
     if index is None or index < start or start >= len(crashed.frames):
         return
     between = crashed.frames[start:index]
+    if kind is FaultKind.BAD_CALL and len(between) > 1:
+        return  # the function that ctypes called has a bad pointer of its own
     if any(owner(frame) in (Owner.PYTORCH, Owner.CUDA, Owner.CUDA_DRIVER) for frame in between):
         return
     called = between[-1] if between else crashed.frames[index]
@@ -62,11 +64,13 @@ def ctypes_call(
     else:
         what = short(called.function)
     yield Finding(
-        title=clip(f"{what} was called through ctypes with arguments that it cannot use", 100),
+        title=clip(f"{what}, called through ctypes, was given what it cannot use", 100),
         cause=f"Python called {what} through ctypes (or cffi), and it failed on the memory that it "
         "was given: a wrong, missing or freed pointer, or argtypes and restype that were not set. "
         "A bug of the C function itself looks the same",
-        confidence=Confidence.LIKELY if index - start <= 3 else Confidence.POSSIBLE,
+        confidence=Confidence.LIKELY
+        if index - start <= 3 and kind is not FaultKind.RERAISED
+        else Confidence.POSSIBLE,
         next_steps=(
             f"find the Python line that calls {what} and print its arguments",
             "set argtypes and restype of that function; c_void_p for returned pointers, else they "

@@ -83,7 +83,7 @@ def py_fatal_error(kind: FaultKind, threads: Threads | None) -> Iterator[Finding
         by = f", called by {name}"
     evidence.extend(cite_python(crashed))
     yield Finding(
-        title=clip(f"fatal Python error: {message or what}{by}", 100),
+        title=clip(f"fatal Python error: {clip(message or what, 48 if by else 79)}{by}", 100),
         cause=cause,
         confidence=Confidence.CERTAIN if message or what != _GENERAL else Confidence.LIKELY,
         next_steps=('read the line "Fatal Python error: …" on standard error', step),

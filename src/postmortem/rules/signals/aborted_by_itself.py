@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from postmortem.facts.crash import Signal
 from postmortem.facts.fault_kind import FaultKind
 from postmortem.facts.fault_words import explain
-from postmortem.facts.threads import Threads
+from postmortem.facts.threads import Thread, Threads
 from postmortem.report.model import Confidence, Evidence, Role
 from postmortem.rules.citing import cite_frame, cite_python
 from postmortem.rules.names import clip, short
 from postmortem.rules.owners import Owner, file_name, owner
 from postmortem.rules.rule import Finding, rule
-from postmortem.rules.stacks import site
+from postmortem.rules.stacks import is_malloc, site
 
 
 @rule(
@@ -43,7 +43,7 @@ def aborted_by_itself(
         Evidence(f"signal {signal.name} {signal.code or ''}".rstrip(), explain(kind, signal))
     ]
     title = "the process aborted itself"
-    index = site(crashed) if crashed is not None else None
+    index = _who(crashed) if crashed is not None else None
     if crashed is not None and index is not None:
         frame = crashed.frames[index]
         evidence.extend([cite_frame(crashed, index), *cite_python(crashed)])
@@ -58,3 +58,15 @@ def aborted_by_itself(
         next_steps=("read the last lines that the process wrote to standard error",),
         evidence=tuple(evidence),
     )
+
+
+def _who(thread: Thread) -> int | None:
+    """Return the index of the frame that decided: not the allocator, not Py_FatalError's parts."""
+    start = site(thread)
+    if start is None:
+        return None
+    for index in range(start, len(thread.frames)):
+        frame = thread.frames[index]
+        if not is_malloc(frame) and not frame.function.startswith("fatal_error"):
+            return index
+    return start
