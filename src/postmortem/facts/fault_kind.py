@@ -1,0 +1,300 @@
+"""Which kind of end the process met, by definition of the signal and of the address it names.
+
+This is classification, not diagnosis: every branch follows from siginfo (`sigaction(2)`,
+include/uapi/asm-generic/siginfo.h) and from what was mapped where. Whose fault it was is a
+question for the rules.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from postmortem.facts.crash import Fault, Signal
+from postmortem.facts.memory import Address, MappedFile
+from postmortem.facts.process import CoreFile, Process
+from postmortem.facts.recursion import recursion
+from postmortem.facts.threads import Threads
+
+NULL_PAGE = 64 * 1024
+"""Addresses below it are never mapped: `vm.mmap_min_addr` is 65536 on usual kernels."""
+
+STACK_NEAR = 64 * 1024
+"""How far below the stack pointer, in bytes, an access can be and still belong to its frame."""
+
+STACK_REACH = 16 * 1024 * 1024
+"""How far below the end of a stack, in bytes, one large frame can put the stack pointer."""
+
+ADDRESS_SPACE = 1 << 64
+
+
+class FaultKind(StrEnum):
+    """How the process ended."""
+
+    NULL_DEREFERENCE = "null dereference"
+    BAD_CALL = "bad call"
+    """The program counter itself is the fault: a jump to NULL, to data or to garbage."""
+    UNMAPPED = "unmapped address"
+    NON_CANONICAL = "non-canonical address"
+    NO_PERMISSION = "no permission"
+    GENERAL_PROTECTION = "general protection fault"
+    """x86 refused the instruction and the operand does not tell why."""
+    STACK_OVERFLOW = "stack overflow"
+    FILE_TRUNCATED = "file shorter than its mapping"
+    FILE_GONE = "mapped file gone"
+    FILE_UNREADABLE = "mapped file unreadable"
+    NO_SPACE = "no space behind a mapping"
+    HARDWARE_MEMORY = "memory hardware error"
+    MISALIGNED = "misaligned access"
+    BUS_OTHER = "bus error"
+    ILLEGAL_INSTRUCTION = "illegal instruction"
+    COMPILER_TRAP = "compiler trap"
+    ARITHMETIC = "arithmetic fault"
+    BREAKPOINT = "breakpoint trap"
+    SECCOMP = "forbidden system call"
+    ABORT = "abort by itself"
+    RERAISED = "raised again by its own handler"
+    """A handler in the process caught the signal and sent it again: the siginfo is the copy's."""
+    KILLED_BY_PROCESS = "killed by another process"
+    KILLED_BY_KERNEL = "killed by the kernel"
+    TERMINAL_QUIT = "quit from the terminal"
+    RESOURCE_LIMIT = "resource limit"
+    SNAPSHOT = "snapshot"
+    UNKNOWN = "unknown"
+
+    @property
+    def is_memory_fault(self) -> bool:
+        """Whether an instruction touched memory that it may not touch."""
+        return self in _MEMORY_FAULTS
+
+    @property
+    def is_fault(self) -> bool:
+        """Whether the processor stopped the program, so that the innermost frame matters."""
+        return self in _MEMORY_FAULTS | _OTHER_FAULTS
+
+
+_MEMORY_FAULTS = frozenset(
+    {
+        FaultKind.NULL_DEREFERENCE,
+        FaultKind.BAD_CALL,
+        FaultKind.UNMAPPED,
+        FaultKind.NON_CANONICAL,
+        FaultKind.NO_PERMISSION,
+        FaultKind.GENERAL_PROTECTION,
+        FaultKind.MISALIGNED,
+    }
+)
+_OTHER_FAULTS = frozenset(
+    {
+        FaultKind.STACK_OVERFLOW,
+        FaultKind.FILE_TRUNCATED,
+        FaultKind.FILE_GONE,
+        FaultKind.FILE_UNREADABLE,
+        FaultKind.NO_SPACE,
+        FaultKind.HARDWARE_MEMORY,
+        FaultKind.BUS_OTHER,
+        FaultKind.ILLEGAL_INSTRUCTION,
+        FaultKind.COMPILER_TRAP,
+        FaultKind.ARITHMETIC,
+        FaultKind.BREAKPOINT,
+    }
+)
+_SENT_CODES = ("SI_USER", "SI_TKILL", "SI_QUEUE")
+_SYNCHRONOUS = ("SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGTRAP")
+
+
+def classify(
+    signal: Signal | None,
+    fault: Fault | None,
+    threads: Threads | None,
+    core: CoreFile | None,
+    process: Process | None,
+) -> FaultKind:
+    """Return how the process ended, as far as the evidence defines it."""
+    if core is not None and core.origin == "gcore":
+        return FaultKind.SNAPSHOT
+    if signal is None:
+        return FaultKind.UNKNOWN
+    if signal.code in _SENT_CODES:
+        return _sent(signal, threads, process)
+    if signal.name == "SIGSEGV":
+        return _segmentation_fault(signal, fault, threads)
+    if signal.name == "SIGBUS":
+        return _bus_error(signal, fault, threads)
+    simple = {
+        "SIGABRT": FaultKind.ABORT,
+        "SIGFPE": FaultKind.ARITHMETIC,
+        "SIGTRAP": FaultKind.BREAKPOINT,
+        "SIGSYS": FaultKind.SECCOMP,
+        "SIGXCPU": FaultKind.RESOURCE_LIMIT,
+        "SIGXFSZ": FaultKind.RESOURCE_LIMIT,
+    }
+    if signal.name in simple:
+        return simple[signal.name]
+    if signal.name == "SIGILL":
+        return _illegal_instruction(fault)
+    if signal.code == "SI_KERNEL":
+        # Ctrl-\ reaches the foreground group from the terminal driver, which has no pid
+        # (n_tty.c: isig -> kill_pgrp); a hang-up of the same kind cannot be told apart.
+        return FaultKind.TERMINAL_QUIT if signal.name == "SIGQUIT" else FaultKind.KILLED_BY_KERNEL
+    return FaultKind.UNKNOWN
+
+
+def is_canonical(address: int) -> bool:
+    """Return whether x86-64 accepts an address with 48 significant bits (Intel SDM 1, 3.3.7.1)."""
+    return address < 1 << 47 or address >= ADDRESS_SPACE - (1 << 47)
+
+
+def is_null_based(address: int) -> bool:
+    """Return whether an address is a small offset, forward or backward, from NULL."""
+    return address < NULL_PAGE or address >= ADDRESS_SPACE - NULL_PAGE
+
+
+def _sent(signal: Signal, threads: Threads | None, process: Process | None) -> FaultKind:
+    own = {process.pid} if process is not None else set()
+    if threads is not None:
+        own |= {thread.tid for thread in threads}
+    from_itself = signal.sender_pid is None or signal.sender_pid in own
+    if signal.code == "SI_TKILL" and signal.sender_pid == 0:
+        from_itself = True  # pid namespaces: a sender outside of ours reads as 0, tgkill is ours
+    if not from_itself:
+        return FaultKind.KILLED_BY_PROCESS
+    if signal.name == "SIGABRT":
+        return FaultKind.ABORT
+    if signal.name in _SYNCHRONOUS:
+        return FaultKind.RERAISED
+    return FaultKind.RESOURCE_LIMIT if signal.name in ("SIGXCPU", "SIGXFSZ") else FaultKind.UNKNOWN
+
+
+def _segmentation_fault(signal: Signal, fault: Fault | None, threads: Threads | None) -> FaultKind:
+    if fault is not None and _is_stack_overflow(signal, fault, threads):
+        return FaultKind.STACK_OVERFLOW
+    if signal.code == "SI_KERNEL":
+        return _general_protection(fault)
+    if fault is not None and _is_bad_call(signal, fault):
+        return FaultKind.BAD_CALL
+    if signal.address is None:
+        return FaultKind.UNKNOWN
+    if is_null_based(signal.address):
+        return FaultKind.NULL_DEREFERENCE
+    if signal.code in ("SEGV_ACCERR", "SEGV_PKUERR", "SEGV_MTEAERR", "SEGV_MTESERR", "SEGV_CPERR"):
+        return FaultKind.NO_PERMISSION
+    if not is_canonical(signal.address):
+        return FaultKind.NON_CANONICAL
+    return FaultKind.UNMAPPED
+
+
+def _general_protection(fault: Fault | None) -> FaultKind:
+    """Tell apart what x86 reports as #GP, without an address (Intel SDM 3A, 6.15)."""
+    if fault is None:
+        return FaultKind.GENERAL_PROTECTION
+    if not is_canonical(fault.pc.value):
+        return FaultKind.BAD_CALL
+    operand = fault.operand
+    if operand is None:
+        return FaultKind.GENERAL_PROTECTION
+    if not is_canonical(operand.value):
+        return FaultKind.NON_CANONICAL
+    # movaps and its like demand 16, 32 or 64 bytes; a stack that a caller left misaligned, or a
+    # buffer from an allocator with 8-byte blocks, gives exactly this fault.
+    if operand.mapped and operand.value % 16:
+        return FaultKind.MISALIGNED
+    return FaultKind.GENERAL_PROTECTION
+
+
+def _is_bad_call(signal: Signal, fault: Fault) -> bool:
+    if signal.address is not None and fault.pc.value == signal.address:
+        return True
+    return not fault.pc.mapped or "x" not in (fault.pc.permissions or "x")
+
+
+def _is_stack_overflow(signal: Signal, fault: Fault, threads: Threads | None) -> bool:
+    sp = fault.sp
+    if signal.code == "SI_KERNEL":
+        # The kernel could not push the frame of a signal handler (arch/x86/kernel/signal.c,
+        # force_sigsegv): handlers without an alternate stack turn an overflow into this.
+        return _is_below_stack(sp) or _is_guard(sp)
+    address = fault.address
+    if address is None:
+        return False
+    if not sp.value - STACK_NEAR <= address.value <= sp.value + STACK_REACH:
+        return False
+    if _is_below_stack(address):
+        bottom = address.above_start or 0
+        return sp.value <= bottom + STACK_NEAR
+    if _is_guard(address):
+        # Other guard pages exist (malloc arenas, allocators): the stack pointer must stand in
+        # this one or in the mapping that begins where it ends.
+        return (address.start or 0) <= sp.value <= (address.end or 0) + STACK_NEAR
+    if signal.code == "SEGV_MAPERR" and "stack" in (address.kind or "") and address.mapped:
+        # glibc 2.42 makes guards with MADV_GUARD_INSTALL: no mapping of their own.
+        return address.value - (address.start or 0) <= STACK_NEAR
+    if address.mapped or address.above_start is not None:
+        return False
+    return abs(address.value - sp.value) <= STACK_NEAR and _recurses(threads)
+
+
+def _is_below_stack(address: Address) -> bool:
+    return (
+        not address.mapped
+        and "stack" in (address.above_kind or "")
+        and address.above_start is not None
+        and address.above_start - address.value <= STACK_REACH
+    )
+
+
+def _is_guard(address: Address) -> bool:
+    return address.mapped and address.permissions is not None and address.permissions[:3] == "---"
+
+
+def _recurses(threads: Threads | None) -> bool:
+    crashed = threads.crashed if threads is not None else None
+    return crashed is not None and recursion(crashed.frames) is not None
+
+
+def _bus_error(signal: Signal, fault: Fault | None, threads: Threads | None) -> FaultKind:
+    if signal.code in ("BUS_MCEERR_AR", "BUS_MCEERR_AO"):
+        return FaultKind.HARDWARE_MEMORY
+    if signal.code == "BUS_ADRALN":
+        return FaultKind.MISALIGNED
+    if fault is None or fault.file is None:
+        if fault is not None and _is_stack_overflow(signal, fault, threads):
+            return FaultKind.STACK_OVERFLOW
+        return FaultKind.BUS_OTHER
+    return _bus_error_in_file(fault.file)
+
+
+def is_memory_backed(file: MappedFile) -> bool:
+    """Return whether a file's pages are memory: tmpfs, /dev/shm, hugetlbfs."""
+    kind = file.filesystem_type or ""
+    return kind in ("tmpfs", "ramfs", "hugetlbfs", "devtmpfs") or file.path.startswith(
+        ("/dev/shm/", "/run/shm/", "/memfd:", "/anon_hugepage", "/SYSV")
+    )
+
+
+def _bus_error_in_file(file: MappedFile) -> FaultKind:
+    deleted = file.deleted_then or not file.exists
+    if not deleted and file.size is not None and file.size <= file.offset:
+        return FaultKind.FILE_TRUNCATED
+    if is_memory_backed(file):
+        # A page inside the file that could not be given: the file system, or the memory cgroup
+        # that pays for it, was full. Space is free again once the process is gone.
+        return FaultKind.NO_SPACE
+    if deleted:
+        return FaultKind.FILE_GONE
+    if file.filesystem_free is not None and file.filesystem_free < 64 * 1024:
+        return FaultKind.NO_SPACE
+    return FaultKind.FILE_UNREADABLE
+
+
+def _illegal_instruction(fault: Fault | None) -> FaultKind:
+    instruction = fault.instruction if fault is not None else None
+    if instruction is not None and instruction.feature == "trap":
+        return FaultKind.COMPILER_TRAP
+    if fault is not None and _jumped_to_data(fault.pc):
+        return FaultKind.BAD_CALL
+    return FaultKind.ILLEGAL_INSTRUCTION
+
+
+def _jumped_to_data(pc: Address) -> bool:
+    """Return whether code ran in memory that is executable but holds no module (heap, stack)."""
+    return pc.mapped and (pc.kind or "") in ("heap", "stack", "thread stack")

@@ -1,0 +1,62 @@
+"""Evidence as a diagnosis cites it."""
+
+from __future__ import annotations
+
+from postmortem.facts.crash import AbortMessage, CppException, Fault, Signal
+from postmortem.facts.fault_kind import FaultKind
+from postmortem.facts.fault_words import explain
+from postmortem.facts.recursion import Recursion
+from postmortem.facts.threads import Frame, Thread, Threads
+from postmortem.report.model import Evidence
+from postmortem.rules.names import bare, clip, short
+from postmortem.rules.owners import file_name
+
+TEXT_LIMIT = 600
+"""Characters of a message that evidence quotes; c10 errors carry whole backtraces."""
+
+
+def cite_signal(
+    kind: FaultKind, signal: Signal, fault: Fault | None, threads: Threads | None
+) -> Evidence:
+    """Return what siginfo says."""
+    code = f" {signal.code}" if signal.code else ""
+    return Evidence(f"signal {signal.name}{code}", explain(kind, signal, fault, threads))
+
+
+def cite_frame(thread: Thread, index: int) -> Evidence:
+    """Return a frame with its place."""
+    return Evidence(f"thread {thread.tid} frame {index}", frame_words(thread.frames[index]))
+
+
+def frame_words(frame: Frame) -> str:
+    """Return a frame in one line: function, file and line or module."""
+    name = clip(bare(frame.function), 160)
+    if frame.file and frame.line:
+        return f"{name} ({file_name(frame.file)}:{frame.line})"
+    return f"{name} ({file_name(frame.module)})" if frame.module else name
+
+
+def cite_python(thread: Thread) -> tuple[Evidence, ...]:
+    """Return the innermost Python frame of a thread, if its Python frames are known."""
+    for index, frame in enumerate(thread.frames):
+        if frame.kind == "python":
+            return (cite_frame(thread, index),)
+    return ()
+
+
+def cite_exception(exception: CppException) -> Evidence:
+    """Return a C++ exception with its message."""
+    how = "" if exception.found_by == "tls" else " (found on the stack)"
+    text = f"{exception.type}: {exception.what}" if exception.what else exception.type
+    return Evidence(f"C++ exception of thread {exception.tid}{how}", clip(text, TEXT_LIMIT))
+
+
+def cite_abort(message: AbortMessage) -> Evidence:
+    """Return what the C library printed before it aborted."""
+    return Evidence("abort message of the C library", clip(message.text, TEXT_LIMIT))
+
+
+def cite_recursion(thread: Thread, cycle: Recursion) -> Evidence:
+    """Return the functions that repeat on a stack."""
+    shown = ", ".join(short(name, 60) for name in cycle.functions[:6])
+    return Evidence(f"thread {thread.tid}", f"at least {cycle.frames} frames repeat: {shown}")

@@ -1,0 +1,1 @@
+"""C++ exceptions and the runtime's own checks."""

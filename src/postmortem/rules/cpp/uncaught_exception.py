@@ -1,0 +1,143 @@
+"""A C++ exception left its thread uncaught, or std::terminate was called."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.facts.crash import AbortMessage, CppException
+from postmortem.facts.fault_kind import FaultKind
+from postmortem.facts.threads import Thread, Threads
+from postmortem.report.model import Confidence, Evidence, Role
+from postmortem.rules.citing import cite_exception, cite_frame, cite_python
+from postmortem.rules.names import bare, clip, short
+from postmortem.rules.rule import Finding, rule
+from postmortem.rules.special_exceptions import has_own_rule
+from postmortem.rules.stacks import exit_index, is_terminate, is_terminated, site, thrown
+
+
+@rule(
+    role=Role.ROOT,
+    references=(
+        "https://en.cppreference.com/w/cpp/error/terminate",
+        "https://github.com/pytorch/pytorch/issues/38228",
+    ),
+)
+def uncaught_exception(
+    kind: FaultKind,
+    threads: Threads | None,
+    exception: CppException | None,
+    message: AbortMessage | None,
+) -> Iterator[Finding]:
+    """A C++ exception left its thread uncaught, or std::terminate was called.
+
+    What it means
+        An exception was thrown and nothing on that thread caught it; or it met a function marked
+        noexcept (destructors are), or was thrown while another was being handled. Without any
+        exception, std::terminate comes from the destructor of a std::thread that was still
+        joinable, often at exit after a Python error whose traceback stands above in the log.
+
+    How to be sure
+        The run-time library's own record of the exception gives its type and message. The frames
+        show who threw: the first function outside the C++ runtime.
+
+    What to do
+        Read the message first. Catch the exception at the top of the thread; join threads before
+        their objects go.
+    """
+    crashed = threads.crashed if threads is not None else None
+    if kind is not FaultKind.ABORT or crashed is None or message is not None:
+        return
+    own = thrown(exception, threads)
+    terminated = is_terminated(crashed)
+    if has_own_rule(own, crashed) or (own is None and not terminated):
+        return
+    if own is None:
+        yield from _without_exception(crashed)
+        return
+    index = site(crashed)
+    evidence: list[Evidence] = [cite_exception(own)]
+    evidence += [cite_frame(crashed, index)] if index is not None else []
+    evidence += cite_python(crashed)
+    by = ""
+    if index is not None and crashed.frames[index].function != "??":
+        by = f" in {short(crashed.frames[index].function, 40)}"
+    said = f": {own.what}" if own.what else ""
+    sure = own.found_by == "tls" and terminated
+    noexcept = " It met a function that may not throw (noexcept, a destructor)"
+    yield Finding(
+        title=clip(f"uncaught C++ exception {short(own.type, 44)}{by}{said}", 100),
+        cause=f"{own.type}{clip(said, 400)}: nothing caught it, so the C++ runtime ended the "
+        f"process.{noexcept if _met_noexcept(crashed) else ''}".rstrip("."),
+        confidence=Confidence.CERTAIN if sure else Confidence.LIKELY,
+        next_steps=(
+            "read the exception's message: it is the error itself",
+            f"see why {short(crashed.frames[index].function)} threw"
+            if by and index is not None
+            else "see in the stack who threw: the first function outside the C++ runtime",
+            "catch it at the top of that thread, so that it can be reported as an error",
+        ),
+        evidence=tuple(evidence),
+    )
+
+
+_THROWING = (
+    "__cxa_throw",
+    "__cxa_rethrow",
+    "std::rethrow_exception",
+    "__gxx_personality_v0",
+    "_Unwind_RaiseException",
+)
+
+
+def _met_noexcept(thread: Thread) -> bool:
+    names = [bare(frame.function) for frame in thread.frames[:16]]
+    return any(
+        name in ("__cxa_call_terminate", "__clang_call_terminate", "__gxx_personality_v0")
+        for name in names
+    )
+
+
+def _without_exception(thread: Thread) -> Iterator[Finding]:
+    """Yield what std::terminate means when no exception is in flight."""
+    names = [bare(frame.function) for frame in thread.frames[:16]]
+    if any("pthread_exit" in name or name == "_Unwind_ForcedUnwind" for name in names):
+        return  # the interpreter killed the thread: gil_at_exit
+    if any(name in ("__cxa_pure_virtual", "__cxa_deleted_virtual") for name in names):
+        return  # pure_virtual_call
+    index = site(thread)
+    evidence = [
+        cite_frame(thread, i) for i, frame in enumerate(thread.frames[:12]) if is_terminate(frame)
+    ][-1:]
+    evidence += [cite_frame(thread, index)] if index is not None else []
+    by = ""
+    if index is not None and thread.frames[index].function != "??":
+        by = f" by {short(thread.frames[index].function, 40)}"
+    rethrown = any(name in _THROWING for name in names)
+    if rethrown:
+        yield Finding(
+            title=clip(f"uncaught C++ exception of unknown type{by}", 100),
+            cause="a C++ exception was thrown and nothing caught it; its type could not be read",
+            confidence=Confidence.LIKELY,
+            next_steps=(
+                'read "terminate called after throwing an instance of …" and the line "what():" '
+                "on standard error",
+            ),
+            evidence=tuple(evidence),
+        )
+        return
+    joinable = any("std::thread" in name for name in names)
+    at_exit = exit_index(thread) is not None
+    yield Finding(
+        title=clip(f"std::terminate was called without an exception{by}", 100),
+        cause="no C++ exception is in flight: the usual cause is a std::thread that was destroyed "
+        "while it still ran (not joined)"
+        + ("; here the program was already ending" if at_exit else ""),
+        confidence=Confidence.LIKELY if joinable else Confidence.POSSIBLE,
+        next_steps=(
+            "look for a Python traceback above in the log: at exit this abort only follows it",
+            "join() or detach() every std::thread before its object goes; from Python, close the "
+            "objects that own threads (process groups, writers, servers) before the end",
+        ),
+        evidence=tuple(evidence),
+        role=Role.CASCADE if at_exit else None,
+    )

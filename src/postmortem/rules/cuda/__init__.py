@@ -1,0 +1,1 @@
+"""The GPU: CUDA errors and the driver."""

@@ -1,0 +1,1 @@
+"""Libraries and files that do not fit together."""

@@ -1,0 +1,1 @@
+"""The C heap, buffers, and memory that ran out."""

@@ -1,0 +1,63 @@
+"""Function names as people say them: without arguments, clones and walls of templates."""
+
+from __future__ import annotations
+
+import re
+
+_SUFFIX = re.compile(
+    r"(\.(cold|part|constprop|isra|lto_priv|localalias|llvm)(\.\d+)*"
+    r"|@@?[A-Z_]+[\d.]*| \[clone [^]]*\])+$"
+)
+_QUALIFIER = re.compile(r"(\s+(const|volatile|noexcept|&&?|\[clone [^]]*\]))+$")
+
+
+def bare(name: str) -> str:
+    """Return a function's name without its arguments: ``"c10d::Work::wait"``."""
+    name = _QUALIFIER.sub("", _SUFFIX.sub("", name.strip()))
+    if not name.endswith(")"):
+        return name
+    depth = 0
+    for index in range(len(name) - 1, -1, -1):
+        depth += {")": 1, "(": -1}.get(name[index], 0)
+        if depth == 0:
+            head = name[:index]
+            is_name = head.endswith("operator") or not head or head.endswith("::")
+            return name if is_name else _SUFFIX.sub("", head)
+    return name
+
+
+def short(name: str, limit: int = 48) -> str:
+    """Return a name of at most `limit` characters that a reader still recognises."""
+    text = _without_templates(bare(name))
+    text = text.replace("(anonymous namespace)::", "")
+    if " " in text and "operator" not in text and "{" not in text:
+        text = text.rsplit(" ", 1)[-1]  # a template's return type comes first
+    parts = text.split("::")
+    while len("::".join(parts)) > limit and len(parts) > 2:
+        parts.pop(0)
+    return clip("::".join(parts), limit)
+
+
+def clip(text: str, limit: int) -> str:
+    """Return text of at most `limit` characters, on one line, its end marked if cut."""
+    text = " ".join(text.split())
+    return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"
+
+
+def _without_templates(name: str) -> str:
+    if "operator" in name or name.count("<") != name.count(">") or name.startswith("<"):
+        return name
+    out: list[str] = []
+    depth = 0
+    for character in name:
+        if character == "<":
+            depth += 1
+            continue
+        if character == ">":
+            depth -= 1
+            if depth == 0:
+                out.append("<…>")
+            continue
+        if depth == 0:
+            out.append(character)
+    return "".join(out)

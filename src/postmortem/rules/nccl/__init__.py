@@ -1,0 +1,1 @@
+"""Collective communication: NCCL and gloo."""

@@ -1,0 +1,103 @@
+"""Whose code a frame is: the library that it lies in, in plain words."""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+
+from postmortem.facts.process import Process
+from postmortem.facts.threads import Frame
+
+
+class Owner(StrEnum):
+    """A group of libraries that a reader knows by one name."""
+
+    GLIBC = "the C library"
+    CXX_RUNTIME = "the C++ runtime"
+    KERNEL = "the kernel's vdso"
+    CPYTHON = "CPython"
+    LIBFFI = "libffi"
+    PYTORCH = "PyTorch"
+    NCCL = "NCCL"
+    CUDA_DRIVER = "the CUDA driver"
+    CUDA = "the CUDA libraries"
+    OPENMP = "OpenMP"
+    MATH = "a math library"
+    ALLOCATOR = "a replacement allocator"
+    PROGRAM = "the program itself"
+    EXTENSION = "an extension module or library"
+
+
+_BY_FILE: tuple[tuple[Owner, str], ...] = (
+    (
+        Owner.GLIBC,
+        r"(lib)?(c|m|pthread|dl|rt|util|resolv|nss_\w+|anl|thread_db|mvec|c_malloc_debug)"
+        r"(-\d[\d.]*)?\.so(\.\d+)*$|ld-[\w.-]*\.so(\.\d+)*$|ld-musl|libc\.musl",
+    ),
+    (Owner.CXX_RUNTIME, r"lib(stdc\+\+|c\+\+abi|c\+\+|gcc_s|unwind)(?![a-z+])"),
+    (Owner.KERNEL, r"linux-vdso|linux-gate|\[vdso\]"),
+    (Owner.LIBFFI, r"libffi\b"),
+    (Owner.CPYTHON, r"(python|pypy)[\d.]*[a-z]*$|libpython[\d.]+"),
+    (Owner.CUDA_DRIVER, r"lib(cuda|nvidia-\w[\w-]*)\.so"),
+    (Owner.NCCL, r"lib(nccl|rccl|nccl-net|nccl-net-\w+)\b"),
+    (
+        Owner.CUDA,
+        r"lib(cudart|cublas|cublasLt|cudnn|cufft|curand|cusolver|cusparse|cusparseLt|cupti|nvrtc|"
+        r"nvJitLink|nvToolsExt|cufile)\w*\b",
+    ),
+    (Owner.OPENMP, r"lib(gomp|iomp5|omp)\b"),
+    (Owner.MATH, r"lib(mkl\w*|openblas\w*|blas|cblas|lapack|dnnl)\b"),
+    (Owner.ALLOCATOR, r"lib(jemalloc|tcmalloc\w*|mimalloc)\b"),
+    (
+        Owner.PYTORCH,
+        r"lib(torch\w*|c10\w*|shm|caffe2\w*|gloo\w*)\b|_C\.cpython|functorch|libtriton",
+    ),
+)
+_COMPILED = tuple((owner, re.compile(pattern)) for owner, pattern in _BY_FILE)
+_BY_FUNCTION: tuple[tuple[Owner, re.Pattern[str]], ...] = (
+    # glibc chooses these at run time; debuggers with line information name no module for them.
+    (Owner.GLIBC, re.compile(r"^_*(mem|str|wcs|wmem)\w+_(avx|sse|evex|ssse|erms|asimd|sve)\w*$")),
+    (Owner.PYTORCH, re.compile(r"^(c10d?|at|torch|THP)(::|\w*_)")),
+    (Owner.CPYTHON, re.compile(r"^_?Py[A-Z_]\w*")),
+    (Owner.LIBFFI, re.compile(r"^ffi_call")),
+)
+
+
+def owner(frame: Frame, process: Process | None = None) -> Owner | None:
+    """Return whose code a frame is; None when neither module nor name tells."""
+    if frame.kind == "python":
+        return Owner.CPYTHON
+    if frame.module:
+        return module_owner(frame.module, process)
+    return next((kind for kind, pattern in _BY_FUNCTION if pattern.search(frame.function)), None)
+
+
+def module_owner(path: str, process: Process | None = None) -> Owner:
+    """Return whose code a module is, by its path."""
+    name = path.rsplit("/", 1)[-1]
+    for kind, pattern in _COMPILED:
+        if pattern.match(name):
+            return kind
+    if "/lib-dynload/" in path:
+        return Owner.CPYTHON
+    if "/torch/lib/" in path or "/torch/_C" in path:
+        return Owner.PYTORCH
+    if process is not None and process.executable == path:
+        return Owner.PROGRAM
+    return Owner.EXTENSION
+
+
+_PACKAGE = re.compile(r"/(?:site|dist)-packages/([^/]+)")
+
+
+def package(path: str) -> str | None:
+    """Return the name of the Python package that a module belongs to, from its path."""
+    found = _PACKAGE.search(path)
+    if found is None:
+        return None
+    return re.split(r"\.libs$|[.](?:cpython|abi3|so)", found.group(1))[0]
+
+
+def file_name(path: str | None) -> str:
+    """Return the last part of a module's path, or ``"an unknown module"``."""
+    return path.rsplit("/", 1)[-1] if path else "an unknown module"

@@ -1,0 +1,1 @@
+"""The interpreter, its extensions, and how its processes start and end."""

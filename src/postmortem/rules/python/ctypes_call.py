@@ -1,0 +1,85 @@
+"""The crash is directly under a call through ctypes or cffi."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.facts.crash import Fault, Signal
+from postmortem.facts.fault_kind import FaultKind
+from postmortem.facts.threads import Threads
+from postmortem.report.model import Confidence, Role
+from postmortem.rules.citing import cite_frame, cite_python, cite_signal
+from postmortem.rules.names import bare, clip, short
+from postmortem.rules.owners import Owner, owner
+from postmortem.rules.rule import Finding, rule
+from postmortem.rules.stacks import ctypes_index, handler_index
+
+NEAR = 4
+"""Native frames between the fault and ctypes that still make the arguments the first suspect."""
+
+
+@rule(
+    role=Role.ROOT,
+    references=("https://docs.python.org/3/library/ctypes.html#calling-functions",),
+)
+def ctypes_call(
+    kind: FaultKind, signal: Signal, fault: Fault | None, threads: Threads | None
+) -> Iterator[Finding]:
+    """The crash is directly under a call through ctypes or cffi.
+
+    What it means
+        Python called a C function through ctypes, and that function, or one right under it,
+        touched bad memory. ctypes checks nothing: without argtypes and restype, pointers are cut
+        to 32 bits, NULL goes through, and buffers may already be freed.
+
+    How to be sure
+        The frames of libffi stand a few frames below the fault. That the arguments are at fault
+        is likely, not certain: the C function may have a bug of its own.
+
+    What to do
+        Declare argtypes and restype for the function (c_void_p for pointers that are returned),
+        check for None and 0, keep buffers alive while C uses them.
+    """
+    crashed = threads.crashed if threads is not None else None
+    if crashed is None or not (kind.is_memory_fault or kind is FaultKind.RERAISED):
+        return
+    start = handler_index(crashed)
+    start = 0 if start is None else start + 1
+    if kind is FaultKind.RERAISED and start == 0:
+        return
+    index = ctypes_index(crashed, start + NEAR + 1)
+    if index is None or index < start or start >= len(crashed.frames):
+        return
+    between = crashed.frames[start:index]
+    if kind is FaultKind.BAD_CALL and len(between) > 1:
+        return  # the function that ctypes called has a bad pointer of its own
+    if any(owner(frame) in (Owner.PYTORCH, Owner.CUDA, Owner.CUDA_DRIVER) for frame in between):
+        return
+    called = between[-1] if between else crashed.frames[index]
+    name = bare(crashed.frames[index].function)
+    if name in ("string_at", "wstring_at"):
+        what = f"ctypes.{name}"
+    elif called.function == "??" or owner(called) is Owner.LIBFFI:
+        what = "a function without a name"
+    else:
+        what = short(called.function)
+    yield Finding(
+        title=clip(f"{what}, called through ctypes, was given what it cannot use", 100),
+        cause=f"Python called {what} through ctypes (or cffi), and it failed on the memory that it "
+        "was given: a wrong, missing or freed pointer, or argtypes and restype that were not set. "
+        "A bug of the C function itself looks the same",
+        confidence=Confidence.LIKELY
+        if index - start <= 3 and kind is not FaultKind.RERAISED
+        else Confidence.POSSIBLE,
+        next_steps=(
+            f"find the Python line that calls {what} and print its arguments",
+            "set argtypes and restype of that function; c_void_p for returned pointers, else they "
+            "are cut to 32 bits",
+            "keep a reference to every buffer and callback for as long as C uses it",
+        ),
+        evidence=(
+            cite_signal(kind, signal, fault, threads),
+            cite_frame(crashed, index),
+            *cite_python(crashed),
+        ),
+    )

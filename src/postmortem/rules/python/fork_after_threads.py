@@ -1,0 +1,109 @@
+"""A forked child used what only the parent's threads could have kept working."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from postmortem.facts.crash import Fault, Signal
+from postmortem.facts.fault_kind import FaultKind
+from postmortem.facts.threads import Thread, Threads
+from postmortem.report.model import Confidence, Role
+from postmortem.rules.citing import cite_frame, cite_python
+from postmortem.rules.names import clip, short
+from postmortem.rules.owners import Owner, file_name, owner
+from postmortem.rules.rule import Finding, rule
+from postmortem.rules.stacks import plain
+
+_IN_FORK = re.compile(
+    r"^(run_(pre|post)?fork_handlers|fork|_?Fork|reclaim_stacks|PyOS_AfterFork_Child|os_fork\w*|"
+    r"run_at_forkers|fork_exec|subprocess_fork_exec)$"
+)
+_FORKED_CHILD = re.compile(r"multiprocessing/(popen_fork|context|process)\.py$")
+_POOLS = (Owner.OPENMP, Owner.MATH, Owner.CUDA, Owner.CUDA_DRIVER, Owner.NCCL)
+_POOL_NAMES = re.compile(r"TaskThreadPool|c10::ThreadPool|thread_?pool|grpc_|omp_|GOMP_|__kmp")
+
+
+@rule(
+    role=Role.CONTRIBUTING,
+    references=(
+        "https://man7.org/linux/man-pages/man2/fork.2.html",
+        "https://docs.python.org/3/library/multiprocessing.html#contexts-and-start-methods",
+        "https://github.com/pytorch/pytorch/issues/75147",
+    ),
+)
+def fork_after_threads(
+    kind: FaultKind, signal: Signal, fault: Fault | None, threads: Threads | None
+) -> Iterator[Finding]:
+    """A forked child used what only the parent's threads could have kept working.
+
+    What it means
+        fork copies one thread only. Locks that other threads held stay locked for ever, thread
+        pools (OpenMP, MKL, gRPC) exist on paper only, and a CUDA context cannot be used. A child
+        that touches any of these before exec may crash or hang.
+
+    How to be sure
+        Functions of fork stand on the crashed stack; or the process is a forked multiprocessing
+        child with a single thread that died inside a library with a thread pool.
+
+    What to do
+        Start children with spawn or forkserver, or fork before the first thread and the first use
+        of CUDA.
+    """
+    crashed = threads.crashed if threads is not None else None
+    if threads is None or crashed is None:
+        return
+    if not (kind.is_fault or kind in (FaultKind.ABORT, FaultKind.RERAISED)):
+        return
+    in_fork = next(
+        (i for i, frame in enumerate(crashed.frames) if _IN_FORK.match(plain(frame.function))), None
+    )
+    # fork() itself must still be running: Python's child code returns from it, so a frame of it
+    # on the stack means its handlers, or the moments right after.
+    pool = _in_pool(crashed) if len(threads) == 1 and _is_forked_child(crashed) else None
+    if in_fork is None and pool is None:
+        return
+    index = in_fork if in_fork is not None else pool
+    assert index is not None
+    frame = crashed.frames[index]
+    name = short(frame.function) if frame.function != "??" else file_name(frame.module)
+    if in_fork is not None:
+        title = f"the process died in the middle of a fork ({name})"
+        cause = (
+            "a fork handler, or code right after fork, met state that belonged to threads of the "
+            "parent"
+        )
+    else:
+        title = f"a forked child with one thread died inside a thread pool ({name})"
+        cause = (
+            "the child was forked and has none of the parent's threads, but used a library that "
+            "relies on them"
+        )
+    yield Finding(
+        title=clip(title, 100),
+        cause=cause,
+        confidence=Confidence.LIKELY if in_fork is not None else Confidence.POSSIBLE,
+        next_steps=(
+            'multiprocessing.set_start_method("spawn"), or multiprocessing_context="spawn" for a '
+            "DataLoader",
+            "if it must fork: do it before the first thread, the first tensor operation and the "
+            "first use of CUDA; OMP_NUM_THREADS=1 as a test",
+        ),
+        evidence=(cite_frame(crashed, index), *cite_python(crashed)),
+    )
+
+
+def _is_forked_child(thread: Thread) -> bool:
+    return any(
+        frame.kind == "python"
+        and _FORKED_CHILD.search(frame.file or "") is not None
+        and frame.function in ("_launch", "_Popen", "_bootstrap")
+        for frame in thread.frames
+    )
+
+
+def _in_pool(thread: Thread) -> int | None:
+    for index, frame in enumerate(thread.frames[:12]):
+        if owner(frame) in _POOLS or _POOL_NAMES.search(frame.function):
+            return index
+    return None

@@ -1,0 +1,1 @@
+"""What the fatal signal and its address say."""

@@ -1,0 +1,63 @@
+"""An integer division failed, or a floating-point trap was on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.facts.crash import Fault, Signal
+from postmortem.facts.fault_kind import FaultKind
+from postmortem.facts.fault_words import explain
+from postmortem.facts.threads import Threads
+from postmortem.report.model import Confidence, Role
+from postmortem.rules.citing import cite_frame, cite_python, cite_signal
+from postmortem.rules.names import clip
+from postmortem.rules.rule import Finding, rule
+from postmortem.rules.stacks import place
+
+
+@rule(
+    role=Role.ROOT,
+    references=(
+        "https://man7.org/linux/man-pages/man2/sigaction.2.html",
+        "https://man7.org/linux/man-pages/man3/fenv.3.html",
+    ),
+)
+def arithmetic_fault(
+    kind: FaultKind, signal: Signal, fault: Fault | None, threads: Threads | None
+) -> Iterator[Finding]:
+    """An integer division failed, or a floating-point trap was on.
+
+    What it means
+        Native code divided an integer by zero, or the most negative integer by -1: often a size,
+        stride, group or batch count that is 0 (an empty tensor, a rank without data).
+        Floating-point codes come only if something switched traps on (feenableexcept).
+
+    How to be sure
+        The signal's code says which. The instruction at the innermost frame is the division.
+
+    What to do
+        Look at which sizes reach that function; guard against empty inputs.
+    """
+    if kind is not FaultKind.ARITHMETIC:
+        return
+    crashed = threads.crashed if threads is not None else None
+    evidence = [cite_signal(kind, signal, fault, threads)]
+    if crashed is not None and crashed.frames:
+        evidence.extend([cite_frame(crashed, 0), *cite_python(crashed)])
+    is_integer = signal.code in ("FPE_INTDIV", "FPE_INTOVF")
+    what = "integer division by zero or overflow" if is_integer else "arithmetic trap"
+    yield Finding(
+        title=clip(f"{what}{place(crashed)}", 100),
+        cause=explain(kind, signal, fault, threads),
+        confidence=Confidence.CERTAIN if is_integer else Confidence.LIKELY,
+        next_steps=(
+            "look at the sizes, strides and counts that reach the innermost function: one is 0",
+            "check whether this rank had an empty batch, shard or tensor",
+        )
+        if is_integer
+        else (
+            "look for feenableexcept, -ffpe-trap or a library that switches floating-point traps "
+            "on, and switch them off or find the operation named here",
+        ),
+        evidence=tuple(evidence),
+    )

@@ -1,0 +1,97 @@
+"""A pointer that is neither null nor valid was used."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.facts.crash import Fault, Signal
+from postmortem.facts.fault_kind import FaultKind
+from postmortem.facts.fault_words import explain
+from postmortem.facts.poison import pointer_hint
+from postmortem.facts.threads import Threads
+from postmortem.report.model import Confidence, Role
+from postmortem.rules.citing import cite_frame, cite_python, cite_signal
+from postmortem.rules.names import clip
+from postmortem.rules.rule import Finding, rule
+from postmortem.rules.stacks import caller, in_allocator, place
+
+_TITLES = {
+    FaultKind.UNMAPPED: "access to unmapped memory",
+    FaultKind.NON_CANONICAL: "access through a damaged pointer",
+    FaultKind.NO_PERMISSION: "access that the memory's permissions forbid",
+    FaultKind.MISALIGNED: "misaligned memory access",
+    FaultKind.GENERAL_PROTECTION: "invalid memory access",
+}
+_CAUSES = {
+    FaultKind.UNMAPPED: "Nothing is mapped there: memory that was freed and given back, an index "
+    "far outside its array, or a pointer that something else has overwritten",
+    FaultKind.NON_CANONICAL: "No such address can exist, so the pointer itself was overwritten or "
+    "read from memory that is not a pointer: a buffer overrun, use after free, or an uninitialised "
+    "variable",
+    FaultKind.NO_PERMISSION: "The memory exists, but not for this: a write to constant data or to "
+    "a read-only mapped file (an array over a read-only buffer), or a guard page next to a buffer",
+    FaultKind.MISALIGNED: "Vector instructions demand addresses that are multiples of 16, 32 or "
+    "64: a buffer from an allocator that aligns less, a pointer cast, or a stack that foreign code "
+    "left misaligned",
+    FaultKind.GENERAL_PROTECTION: "The pointer is damaged, or a vector access was misaligned; the "
+    "evidence does not decide between them",
+}
+
+
+@rule(
+    role=Role.ROOT,
+    references=(
+        "https://man7.org/linux/man-pages/man2/sigaction.2.html",
+        "https://github.com/google/sanitizers/wiki/AddressSanitizer",
+    ),
+)
+def bad_pointer(
+    kind: FaultKind, signal: Signal, fault: Fault | None, threads: Threads | None
+) -> Iterator[Finding]:
+    """A pointer that is neither null nor valid was used.
+
+    What it means
+        Native code touched memory that is not mapped, not a possible address, not permitted, or
+        not aligned as the instruction demands. That the access failed is certain; who damaged the
+        pointer often is not in the stack, because the damage is older than the crash.
+
+    How to be sure
+        The address against the mappings, and what its value looks like (text, a freed-memory
+        pattern, -1). The same crash at other places in other runs means damaged memory; always the
+        same place means a bug there.
+
+    What to do
+        Start at the first function of your own on the stack. If the place changes from run to run,
+        run under AddressSanitizer or valgrind; for Python objects, PYTHONMALLOC=debug.
+    """
+    if kind not in _TITLES:
+        return
+    crashed = threads.crashed if threads is not None else None
+    evidence = [cite_signal(kind, signal, fault, threads)]
+    if crashed is not None:
+        if crashed.frames:
+            evidence.append(cite_frame(crashed, 0))
+        index = caller(crashed)
+        if index:
+            evidence.append(cite_frame(crashed, index))
+        evidence.extend(cite_python(crashed))
+    address = signal.address
+    if address is None and fault is not None and fault.operand is not None:
+        address = fault.operand.value
+    shown = "" if address is None else f" (address {address:#x})"
+    hint = None if address is None else pointer_hint(address)
+    unsure = kind is FaultKind.GENERAL_PROTECTION
+    yield Finding(
+        title=clip(f"{_TITLES[kind]}{shown}{place(crashed)}", 100),
+        cause=f"{explain(kind, signal, fault, threads)}. {_CAUSES[kind]}",
+        confidence=Confidence.POSSIBLE if unsure else Confidence.LIKELY,
+        next_steps=(
+            "look at what the first function of your own on the crashed stack passes inwards",
+            "run a small case under AddressSanitizer (-fsanitize=address) or valgrind, which stop "
+            "where the memory is damaged and not where it is used",
+            "if Python objects are involved: PYTHONMALLOC=debug python …",
+        )
+        + ((f"follow the trace in the address: {hint}",) if hint else ()),
+        evidence=tuple(evidence),
+        role=Role.CONTRIBUTING if in_allocator(crashed) else None,
+    )

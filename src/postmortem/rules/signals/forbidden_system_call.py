@@ -1,0 +1,55 @@
+"""A sandbox forbade a system call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.facts.crash import Signal
+from postmortem.facts.fault_kind import FaultKind
+from postmortem.facts.fault_words import explain
+from postmortem.facts.threads import Threads
+from postmortem.report.model import Confidence, Evidence, Role
+from postmortem.rules.citing import cite_frame
+from postmortem.rules.names import clip
+from postmortem.rules.rule import Finding, rule
+from postmortem.rules.stacks import place
+
+
+@rule(
+    role=Role.ROOT,
+    references=("https://man7.org/linux/man-pages/man2/seccomp.2.html",),
+)
+def forbidden_system_call(
+    kind: FaultKind, signal: Signal, threads: Threads | None
+) -> Iterator[Finding]:
+    """A sandbox forbade a system call.
+
+    What it means
+        The process runs under a seccomp filter (a container's profile, systemd's SystemCallFilter,
+        a sandbox) whose answer to this system call is to kill.
+
+    How to be sure
+        The signal is SIGSYS. The call's number is in the kernel's audit log (type=SECCOMP).
+
+    What to do
+        Permit the call in the profile, or try once with seccomp=unconfined to confirm.
+    """
+    if kind is not FaultKind.SECCOMP:
+        return
+    crashed = threads.crashed if threads is not None else None
+    evidence = [Evidence("signal SIGSYS", explain(kind, signal))]
+    number = crashed.register("orig_rax") if crashed is not None else None
+    if crashed is not None and crashed.frames:
+        evidence.append(cite_frame(crashed, 0))
+    if number is not None and number < 1 << 16:
+        evidence.append(Evidence("register orig_rax", f"system call number {number}"))
+    yield Finding(
+        title=clip(f"a seccomp filter forbade a system call{place(crashed)}", 100),
+        cause=explain(kind, signal),
+        confidence=Confidence.CERTAIN if signal.code == "SYS_SECCOMP" else Confidence.LIKELY,
+        next_steps=(
+            "dmesg -T | grep -i seccomp (or ausearch -m SECCOMP) names the call by its number",
+            "as a test: docker run --security-opt seccomp=unconfined …",
+        ),
+        evidence=tuple(evidence),
+    )

@@ -1,0 +1,91 @@
+"""The processor does not know an instruction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.facts.crash import Fault, Signal
+from postmortem.facts.fault_kind import FaultKind
+from postmortem.facts.fault_words import explain
+from postmortem.facts.process import Process
+from postmortem.facts.threads import Threads
+from postmortem.report.model import Confidence, Evidence, Role
+from postmortem.rules.citing import cite_frame, cite_python, cite_signal
+from postmortem.rules.names import clip, short
+from postmortem.rules.owners import file_name
+from postmortem.rules.rule import Finding, rule
+from postmortem.rules.stacks import plain
+
+_INITIALISERS = {
+    "call_init",
+    "_dl_init",
+    "dl_open_worker",
+    "_dl_init_internal",
+    "dl_open_worker_begin",
+}
+
+
+@rule(
+    role=Role.ROOT,
+    references=(
+        "https://github.com/pytorch/pytorch/issues/37577",
+        "https://github.com/pytorch/pytorch/issues/116623",
+    ),
+)
+def illegal_instruction(
+    kind: FaultKind,
+    signal: Signal,
+    fault: Fault | None,
+    threads: Threads | None,
+    process: Process | None,
+) -> Iterator[Finding]:
+    """The processor does not know an instruction.
+
+    What it means
+        A library was built for a newer processor (AVX2, AVX-512, AMX, SVE) than the one that runs
+        it, as when a wheel or container is built on one kind of host and run on another. More
+        rarely the program jumped into data, or code in memory is damaged.
+
+    How to be sure
+        The bytes at the program counter name the extension that they need; compare with the flags
+        in /proc/cpuinfo of that host. It dies at the same place on every run, on hosts of that
+        kind only.
+
+    What to do
+        Use a build for that processor, or a host that has the extension. For PyTorch's own kernels
+        ATEN_CPU_CAPABILITY=default chooses the plain ones (after import).
+    """
+    if kind is not FaultKind.ILLEGAL_INSTRUCTION:
+        return
+    instruction = fault.instruction if fault is not None else None
+    feature = instruction.feature if instruction is not None else None
+    crashed = threads.crashed if threads is not None else None
+    evidence = [cite_signal(kind, signal, fault, threads)]
+    where, at_load = "", False
+    if crashed is not None and crashed.frames:
+        first = crashed.frames[0]
+        evidence.extend([cite_frame(crashed, 0), *cite_python(crashed)])
+        name = file_name(first.module) if first.function == "??" else short(first.function)
+        where = f" in {name}"
+        at_load = any(plain(frame.function) in _INITIALISERS for frame in crashed.frames[:12])
+    if at_load:
+        evidence.append(Evidence("stack", "the library was just being loaded (its initialisers)"))
+    host = f" of host {process.hostname}" if process is not None and process.hostname else ""
+    needs = f": {feature} is not in this processor" if feature else ""
+    yield Finding(
+        title=clip(f"illegal instruction{where}{needs}", 100),
+        cause=f"{explain(kind, signal, fault, threads)}. "
+        + (
+            f"The library was built for a processor with {feature}"
+            if feature
+            else "Either the code was built for another processor, or what ran there was not code"
+        ),
+        confidence=Confidence.LIKELY if feature or at_load else Confidence.POSSIBLE,
+        next_steps=(
+            f"grep -m1 flags /proc/cpuinfo{host}: is {feature or 'the extension'} there?",
+            "install a build for that processor (or build it there), or keep the job on hosts "
+            "that have the extension",
+            "for PyTorch's own kernels only: ATEN_CPU_CAPABILITY=default",
+        ),
+        evidence=tuple(evidence),
+    )

@@ -1,0 +1,68 @@
+"""A null pointer was dereferenced."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.facts.crash import Fault, Signal
+from postmortem.facts.fault_kind import FaultKind
+from postmortem.facts.fault_words import explain
+from postmortem.facts.threads import Threads
+from postmortem.report.model import Confidence, Evidence, Role
+from postmortem.rules.citing import cite_frame, cite_python, cite_signal
+from postmortem.rules.names import clip
+from postmortem.rules.rule import Finding, rule
+from postmortem.rules.stacks import caller, in_allocator, place
+
+
+@rule(
+    role=Role.ROOT,
+    references=("https://man7.org/linux/man-pages/man2/sigaction.2.html",),
+)
+def null_dereference(
+    kind: FaultKind, signal: Signal, fault: Fault | None, threads: Threads | None
+) -> Iterator[Finding]:
+    """A null pointer was dereferenced.
+
+    What it means
+        The program read or wrote at an address so close to 0 (or, wrapping around, just below 0)
+        that the pointer it started from was NULL: an object that was never made, an allocation or
+        look-up that failed unnoticed, an argument that should not have been None.
+
+    How to be sure
+        The kernel gives the address. 0 is the pointer itself; a small offset is a member or an
+        element behind it. Which caller passed the null pointer is in the frames above the fault.
+
+    What to do
+        Read the stack from the fault outwards to the first function of your own, and look at what
+        it passed. From Python, the innermost Python line names the call.
+    """
+    if kind is not FaultKind.NULL_DEREFERENCE or signal.address is None:
+        return
+    crashed = threads.crashed if threads is not None else None
+    evidence: list[Evidence] = [cite_signal(kind, signal, fault, threads)]
+    steps = ["read the crashed stack outwards: the first function of your own passed the pointer"]
+    if crashed is not None:
+        if crashed.frames:
+            evidence.append(cite_frame(crashed, 0))
+        index = caller(crashed)
+        if index:
+            evidence.append(cite_frame(crashed, index))
+        evidence.extend(cite_python(crashed))
+    steps.append(
+        "no line numbers there? build that module with -g and run again, or PYTHONFAULTHANDLER=1 "
+        "for the Python lines"
+    )
+    # An offset of pages is a large array or object; it can also be a small integer that was taken
+    # for a pointer.
+    is_small = signal.address < 4096
+    yield Finding(
+        title=clip(f"null pointer dereference (address {signal.address:#x}){place(crashed)}", 100),
+        cause=explain(kind, signal, fault, threads)
+        + ". The code at the fault only received the pointer; its callers decide where it came "
+        "from",
+        confidence=Confidence.CERTAIN if is_small else Confidence.LIKELY,
+        next_steps=tuple(steps),
+        evidence=tuple(evidence),
+        role=Role.CONTRIBUTING if in_allocator(crashed) else None,
+    )

@@ -1,0 +1,74 @@
+"""A handler inside the process caught a fault and sent the signal again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.facts.crash import Fault, Signal
+from postmortem.facts.fault_kind import FaultKind
+from postmortem.facts.fault_words import explain
+from postmortem.facts.threads import Threads
+from postmortem.report.model import Confidence, Role
+from postmortem.rules.citing import cite_frame, cite_python, cite_signal
+from postmortem.rules.names import clip
+from postmortem.rules.rule import Finding, rule
+from postmortem.rules.stacks import handler_index, place
+
+_WORDS = {
+    "SIGSEGV": "invalid memory access",
+    "SIGBUS": "bus error",
+    "SIGILL": "illegal instruction",
+    "SIGFPE": "arithmetic fault",
+    "SIGTRAP": "trap",
+}
+
+
+@rule(
+    role=Role.ROOT,
+    references=("https://docs.python.org/3/library/faulthandler.html",),
+)
+def reraised_signal(
+    kind: FaultKind, signal: Signal, fault: Fault | None, threads: Threads | None
+) -> Iterator[Finding]:
+    """A handler inside the process caught a fault and sent the signal again.
+
+    What it means
+        faulthandler, PyTorch's DataLoader workers, absl or another library handles fatal signals:
+        it prints something and then raises the same signal again. The core therefore shows the
+        copy: the address of the fault is lost, but the stack still holds the place.
+
+    How to be sure
+        siginfo says that the process sent the signal to itself, and a signal frame stands on the
+        stack. Without one, the program may have raised the signal on purpose.
+
+    What to do
+        Read what the handler printed on standard error; read the frames beyond the signal frame.
+    """
+    if kind is not FaultKind.RERAISED:
+        return
+    crashed = threads.crashed if threads is not None else None
+    index = handler_index(crashed) if crashed is not None else None
+    evidence = [cite_signal(kind, signal, fault, threads)]
+    if crashed is not None and index is not None and index + 1 < len(crashed.frames):
+        evidence.extend([cite_frame(crashed, index + 1), *cite_python(crashed)])
+        title = f"{_WORDS.get(signal.name, 'fault')}{place(crashed)}"
+        cause = explain(kind, signal)
+    else:
+        title = f"the process sent itself {signal.name}"
+        cause = (
+            f"the process sent {signal.name} to itself and no signal frame shows on the stack: it "
+            "was raised on purpose (a test, os.kill, raise()), or by a handler whose frames cannot "
+            "be read"
+        )
+    yield Finding(
+        title=clip(title, 100),
+        cause=cause,
+        confidence=Confidence.LIKELY if index is not None else Confidence.POSSIBLE,
+        next_steps=(
+            "read the last lines that the process wrote to standard error: the handler printed "
+            "there what it caught",
+            "run once without the handler (PYTHONFAULTHANDLER=0, no faulthandler.enable()) to get "
+            "a core with the address",
+        ),
+        evidence=tuple(evidence),
+    )

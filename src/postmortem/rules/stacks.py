@@ -1,0 +1,219 @@
+"""What the crashed thread's stack shows: machinery, the place that matters, and who called it.
+
+Names differ by C library and by reader: glibc 2.34 moved `raise` into
+`__pthread_kill_implementation`, Debian keeps `__GI_` aliases, musl has `__restore_sigs`. Stripped
+libraries have no names at all; then the module decides.
+"""
+
+from __future__ import annotations
+
+import re
+
+from postmortem.facts.crash import CppException
+from postmortem.facts.threads import Frame, Thread, Threads
+from postmortem.rules.names import bare, clip, short
+from postmortem.rules.owners import Owner, file_name, owner
+
+_PREFIX = re.compile(r"^(__GI_+|__libc_|___?)(?=[a-z])")
+_RAISE = {
+    "raise",
+    "gsignal",
+    "kill",
+    "tgkill",
+    "pthread_kill",
+    "pthread_kill_implementation",
+    "pthread_kill_internal",
+    "nptl_tgkill",
+    "restore_sigs",
+    "abort",
+}
+_LIBC_FATAL = {
+    "fortify_fail",
+    "fortify_fail_abort",
+    "stack_chk_fail",
+    "stack_chk_fail_local",
+    "chk_fail",
+    "malloc_printerr",
+    "assert_fail",
+    "assert_fail_base",
+    "assert_perror_fail",
+}
+_TERMINATE = re.compile(
+    r"^(__gnu_cxx::__verbose_terminate_handler|__cxxabiv1::__\w+|std::(__)?terminate|"
+    r"std::unexpected|std::rethrow_exception|std::__exception_ptr::|__cxa_\w+|"
+    r"__gxx_personality_v0|_Unwind_\w+|__clang_call_terminate|__verbose_terminate_handler|"
+    r"demangling_terminate_handler|std::rethrow_if_nested|abort_message)"
+)
+_SIGNAL_FRAME = {"<signal handler called>", "__restore_rt", "__kernel_rt_sigreturn", "restore_rt"}
+_MALLOC = re.compile(
+    r"^(_int_(free|malloc|realloc|memalign|calloc)\w*|malloc_consolidate|unlink_chunk|sysmalloc|"
+    r"systrim|(__GI_+|__)?(__libc_|libc_)?(malloc|free|cfree|calloc|realloc|memalign)|"
+    r"tcache_(get|put|free|thread_shutdown|key_\w+)\w*|malloc_usable_size|mremap_chunk|munmap_chunk|"
+    r"operator (new|delete)(\[\])?.*|arena_get\w*|__malloc_\w+)$"
+)
+_EXIT = {
+    "exit",
+    "run_exit_handlers",
+    "cxa_finalize",
+    "_dl_fini",
+    "_dl_call_fini",
+    "Py_Exit",
+    "Py_FinalizeEx",
+    "Py_Finalize",
+    "finalize_modules",
+    "atexit_callfuncs",
+    "pymain_free",
+    "_Py_Finalize",
+    "call_tls_dtors",
+}
+
+
+def plain(function: str) -> str:
+    """Return a C function's name without the aliases' prefixes of the C library."""
+    name = bare(function)
+    previous = ""
+    while previous != name:
+        previous, name = name, _PREFIX.sub("", name)
+    return name
+
+
+def is_signal_frame(frame: Frame) -> bool:
+    """Return whether a frame is the kernel's call of a signal handler."""
+    return frame.function in _SIGNAL_FRAME or plain(frame.function) in _SIGNAL_FRAME
+
+
+def is_machinery(frame: Frame) -> bool:
+    """Return whether a frame only serves to end the process: raise, abort, terminate."""
+    name = plain(frame.function)
+    if name in _RAISE or name in _LIBC_FATAL or is_signal_frame(frame):
+        return True
+    if frame.function.startswith(("__libc_message", "__libc_fatal")):
+        return True
+    return _TERMINATE.match(bare(frame.function)) is not None
+
+
+def is_terminate(frame: Frame) -> bool:
+    """Return whether a frame is std::terminate or a function that only calls it."""
+    name = bare(frame.function)
+    return _TERMINATE.match(name) is not None and "terminate" in name
+
+
+def is_terminated(thread: Thread) -> bool:
+    """Return whether the C++ runtime called abort: std::terminate, named or in a stripped library.
+
+    Distributions strip libstdc++'s local functions, and calls of `std::terminate` are tail calls
+    in places: what is left is an unnamed frame of libstdc++ between abort and the code that threw.
+    """
+    end = site(thread)
+    for frame in thread.frames[: 16 if end is None else end]:
+        if _TERMINATE.match(bare(frame.function)) is not None:
+            return True
+        if frame.function == "??" and owner(frame) is Owner.CXX_RUNTIME:
+            return True
+    return False
+
+
+def is_malloc(frame: Frame) -> bool:
+    """Return whether a frame is the C library's allocator at work."""
+    return _MALLOC.match(bare(frame.function)) is not None
+
+
+def in_allocator(thread: Thread | None) -> bool:
+    """Return whether the innermost frame is malloc or free: then the heap is what is wrong."""
+    return thread is not None and bool(thread.frames) and is_malloc(thread.frames[0])
+
+
+def site(thread: Thread) -> int | None:
+    """Return the index of the innermost frame that is not machinery: who wanted this end."""
+    for index, frame in enumerate(thread.frames):
+        nameless = frame.function == "??"
+        if is_machinery(frame):
+            continue
+        if nameless and owner(frame) in (Owner.GLIBC, Owner.CXX_RUNTIME):
+            continue
+        return index
+    return None
+
+
+def caller(thread: Thread, start: int = 0) -> int | None:
+    """Return the index of the innermost frame outside the C and C++ libraries."""
+    skipped = (Owner.GLIBC, Owner.CXX_RUNTIME, Owner.KERNEL, Owner.ALLOCATOR)
+    for index in range(start, len(thread.frames)):
+        frame = thread.frames[index]
+        if not (is_machinery(frame) or is_malloc(frame) or owner(frame) in skipped):
+            return index
+    return None
+
+
+def handler_index(thread: Thread) -> int | None:
+    """Return the index of the signal frame: beyond it is the code that the signal hit."""
+    return next((i for i, frame in enumerate(thread.frames) if is_signal_frame(frame)), None)
+
+
+def exit_index(thread: Thread) -> int | None:
+    """Return the index of the innermost frame that ends the program in order, or None."""
+    for index, frame in enumerate(thread.frames):
+        if plain(frame.function) not in _EXIT:
+            continue
+        if plain(frame.function) == "exit" and owner(frame) not in (Owner.GLIBC, None):
+            continue
+        return index
+    return None
+
+
+_CTYPES = re.compile(
+    r"^(ffi_call\w*|_call_function_pointer|_ctypes_callproc|PyCFuncPtr_call|string_at|wstring_at|"
+    r"cast|memmove_at)$"
+)
+
+
+def ctypes_index(thread: Thread, within: int = 8) -> int | None:
+    """Return the index of the innermost frame that belongs to a call through ctypes or cffi."""
+    for index, frame in enumerate(thread.frames[:within]):
+        if owner(frame) is Owner.LIBFFI or _CTYPES.match(bare(frame.function)):
+            return index
+        if "_ctypes" in file_name(frame.module):
+            return index
+    return None
+
+
+def place(thread: Thread | None) -> str:
+    """Return where a fault happened for a title: ``" in f, called from g"``, or nothing."""
+    if thread is None or not thread.frames:
+        return ""
+    start = handler_index(thread)
+    start = 0 if start is None else start + 1
+    if start >= len(thread.frames):
+        return ""
+    at_exit = " while exiting" if exit_index(thread) is not None else ""
+    first = thread.frames[start]
+    text = f" in {_name(first)}"
+    index = ctypes_index(thread, start + 8)
+    if index is not None and index > start:
+        name = bare(thread.frames[index].function)
+        through = f"ctypes.{name}" if name.endswith("string_at") else "ctypes"
+        return f"{text}, called through {through}{at_exit}"
+    if owner(first) in (Owner.GLIBC, Owner.CXX_RUNTIME, Owner.KERNEL):
+        index = caller(thread, start)
+        if index is not None:
+            text += f", called from {_name(thread.frames[index])}"
+    elif owner(first) is Owner.EXTENSION and first.function != "??":
+        text += f" ({clip(file_name(first.module), 30)})"
+    return text + at_exit
+
+
+def _name(frame: Frame) -> str:
+    if frame.function == "??":
+        return file_name(frame.module) if frame.module else "unnamed code"
+    return short(frame.function, 36)
+
+
+def thrown(exception: CppException | None, threads: Threads | None) -> CppException | None:
+    """Return the C++ exception if it is the crashed thread's own, else None.
+
+    Other threads may hold exceptions that they are handling in good order.
+    """
+    crashed = threads.crashed if threads is not None else None
+    if exception is None or (crashed is not None and exception.tid != crashed.tid):
+        return None
+    return exception

@@ -1,0 +1,93 @@
+"""The verdict: one sentence from the diagnoses, for a reader who reads nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from postmortem.facts.crash import Signal
+from postmortem.facts.process import Process
+from postmortem.facts.threads import Thread, Threads
+from postmortem.report.model import Confidence, Diagnosis, Role, ordered
+from postmortem.rules.owners import file_name
+
+# Contexts that say how far the evidence can be trusted; they are no answer to "what happened".
+_ABOUT_EVIDENCE = ("mismatched_module", "truncated_core")
+_ORDER = (Role.ROOT, Role.CASCADE, Role.CONTRIBUTING, Role.CONTEXT)
+
+
+def verdict(
+    signal: Signal | None,
+    process: Process | None,
+    diagnoses: Sequence[Diagnosis],
+    *,
+    threads: Threads | None = None,
+) -> str:
+    """Return what happened, in one sentence: the signal, the rank, and the best diagnosis.
+
+    A cascade or a context is the verdict only while no root is known. Several roots that are all
+    merely possible give a sentence that says so and names them.
+    """
+    usable = [d for d in ordered(diagnoses) if d.id not in _ABOUT_EVIDENCE]
+    taken = next((d for d in usable if d.id == "snapshot"), None)
+    if taken is not None:
+        return f"{_who(None, process)}{taken.title}"
+    for role in _ORDER:
+        of_role = [d for d in usable if d.role is role]
+        if of_role:
+            return _sentence(signal, process, of_role, threads)
+    name = signal.name if signal is not None else "an unknown signal"
+    rank = _rank(process)
+    return f"{name} ended the process{rank}; the evidence does not say why"
+
+
+def _sentence(
+    signal: Signal | None,
+    process: Process | None,
+    diagnoses: Sequence[Diagnosis],
+    threads: Threads | None,
+) -> str:
+    best = diagnoses[0]
+    who = _who(signal, process)
+    if best.role is Role.ROOT and best.confidence is Confidence.POSSIBLE:
+        others = [d.title for d in diagnoses[1:3] if d.id != best.id]
+        if others:
+            return f"{who}undecided between {best.title}; and {'; and '.join(others)}"
+        return f"{who}possibly {best.title}{_where(threads)}"
+    return f"{who}{best.title}{_where(threads) if best.role is Role.ROOT else ''}"
+
+
+def _who(signal: Signal | None, process: Process | None) -> str:
+    rank = _rank(process)
+    if signal is None:
+        return f"{rank.removeprefix(' in ')}: " if rank else ""
+    return f"{signal.name}{rank}: "
+
+
+def _rank(process: Process | None) -> str:
+    if process is None or process.rank is None:
+        return ""
+    of = f" of {process.world_size}" if process.world_size is not None else ""
+    return f" in rank {process.rank}{of}"
+
+
+def _where(threads: Threads | None) -> str:
+    """Return the thread, if it is not the main one, and the innermost Python line."""
+    crashed = threads.crashed if threads is not None else None
+    if threads is None or crashed is None:
+        return ""
+    parts = []
+    name = crashed.python_name or crashed.name
+    if name and crashed.tid != threads.main_tid:
+        parts.append(f'thread "{name}"')
+    line = _python_line(crashed)
+    if line:
+        parts.append(line)
+    return f" ({', '.join(parts)})" if parts else ""
+
+
+def _python_line(thread: Thread) -> str | None:
+    frame = next((frame for frame in thread.frames if frame.kind == "python"), None)
+    if frame is None or not frame.file:
+        return None
+    line = f":{frame.line}" if frame.line else ""
+    return f"Python: {frame.function} at {file_name(frame.file)}{line}"
