@@ -1,0 +1,1 @@
+"""Evidence to facts: each reader opens one kind of evidence and concludes nothing."""
