@@ -45,12 +45,13 @@ def find_gdb(explicit: str | None = None) -> Gdb:
     asked = explicit or os.environ.get("POSTMORTEM_GDB")
     if asked:
         origin = "--gdb" if explicit else "POSTMORTEM_GDB"
-        path = shutil.which(Path(asked).expanduser())
+        path = shutil.which(str(Path(asked).expanduser()))
         if path is None:
             seen = "is not executable" if Path(asked).exists() else "does not exist"
             raise DebuggerError(f"{origin} names {asked}, which {seen}", hint=HINT)
         try:
-            return _probe(path)
+            # gdb runs in another folder, so a relative path would not hold.
+            return _probe(str(Path(path).absolute()))
         except DebuggerError as error:
             raise DebuggerError(f"{origin}: {error.what}", hint=HINT) from error
     failures = []
@@ -67,7 +68,7 @@ def _candidates() -> list[tuple[str, tuple[str, ...]]]:
     found: list[tuple[str, tuple[str, ...]]] = []
     on_path = shutil.which("gdb")
     if on_path is not None:
-        found.append((on_path, ()))
+        found.append((str(Path(on_path).absolute()), ()))
     wheel = _wheel()
     if wheel is not None:
         found.append(wheel)

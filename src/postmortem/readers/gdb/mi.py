@@ -24,6 +24,7 @@ MAX_LINE = 16 << 20
 MAX_TOTAL = 1 << 30
 _LOG_LINES = 200
 _LAST_WORDS = 3
+_GRACE_SECONDS = 1.0
 _MAX_NESTING = 60
 _RESULT = re.compile(rb"(\d+)\^(\w+)")
 _STRUCTURE = re.compile(r'"(?:[^"\\]|\\.)*"|["{}\[\]]', re.DOTALL)
@@ -185,7 +186,7 @@ class Conversation:
 
     def _take(self, line: bytes) -> None:
         match = _RESULT.match(line)
-        if match:
+        if match and int(match[1][:18]) <= self._token:
             self._results[int(match[1])] = line
         elif line.startswith(b"&"):
             self._take_log(line)
@@ -207,6 +208,11 @@ class Conversation:
         self._log.extend(part for part in whole if part.strip())
 
     def _death(self, ending: str | None) -> str:
+        # Its pipes are closed a moment before it counts as ended.
+        grace = time.monotonic() + min(_GRACE_SECONDS, self.seconds_left)
+        while ending is None and time.monotonic() < grace:
+            time.sleep(0.005)
+            ending = self._child.ending()
         how = ending or "closed its output"
         words = [line.strip() for line in list(self.log)[-_LAST_WORDS:]]
         tail = f"; last words: {' | '.join(words)[:400]}" if words else ""
