@@ -75,9 +75,8 @@ def open_core(gdb: Conversation, core: str, request: Request) -> list[Problem]:
     if request.selective:
         gdb.console("set auto-solib-add off")
     if request.executable is not None:
-        problems += _attempt(
-            gdb, f"-file-exec-and-symbols {quoted(_word(request.executable))}", request.executable
-        )
+        command = f"file {_word(request.executable)}"
+        problems += _attempt(gdb, _console(command), request.executable)
     gdb.ask(f"-target-select core {core}")
     if request.selective:
         problems += _load_symbols(gdb, request)
@@ -85,7 +84,8 @@ def open_core(gdb: Conversation, core: str, request: Request) -> list[Problem]:
 
 
 def _word(path: str) -> str:
-    # `file` splits its argument as a shell would, also when it comes through MI.
+    # The console splits the arguments of `file` and `add-symbol-file` as a shell would. MI's own
+    # -file-exec-and-symbols takes neither quotes nor backslashes (gdb 13).
     return "".join(f"\\{char}" if char in " \t\\'\"" else char for char in path)
 
 
