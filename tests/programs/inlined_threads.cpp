@@ -34,6 +34,8 @@ template <class T>
   return train_step(step, batch, target);  // a tail call at -O2: no frame of its own
 }
 
+[[gnu::noinline]] void keep(char* text) { asm volatile("" : : "r"(text) : "memory"); }
+
 static void print_libraries() {
   char line[4096];
   std::FILE* maps = std::fopen("/proc/self/maps", "r");
@@ -47,6 +49,9 @@ int main() {
   for (int i = 0; i < 3; i++) std::thread(wait_in_library, &ready, i).detach();
   while (ready < 3) usleep(1000);
   Batch batch{7, 0.5, "first\nbatch"};
+  char large[1 << 20];
+  std::memset(large, 'x', sizeof large);
+  keep(large);
   print_libraries();
   std::printf("train_step(21) is about to store 147 at address 0\n");
   std::fflush(stdout);

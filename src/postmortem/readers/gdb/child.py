@@ -15,6 +15,7 @@ _CHUNK = 1 << 16
 # How long select() sleeps at most before the process itself is looked at. A pipe alone does not
 # tell that gdb is dead: a program that it started may hold the other end open.
 _LOOK = 0.1
+_REAP_SECONDS = 2.0
 
 
 class Child:
@@ -124,7 +125,9 @@ class Child:
             if pipe is not None:
                 with contextlib.suppress(OSError):
                     pipe.close()
-        process.wait()
+        # Stuck in the kernel (a dead NFS server) it cannot die yet; we do not wait for that.
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=_REAP_SECONDS)
 
     def _watch_stdin(self) -> None:
         pipe = self._started.stdin

@@ -112,7 +112,7 @@ def _load_symbols(gdb: Conversation, request: Request) -> list[Problem]:
         some = wanted[start : start + _PATHS_PER_COMMAND]
         command = f"sharedlibrary {alternatives(some)}"
         problems += _attempt(gdb, _console(command), "shared libraries")
-    for path, base in _unlisted(libraries, request):
+    for path, base in _not_loaded(gdb, request):
         command = f"add-symbol-file {_word(path)} -o {base:#x}"
         problems += _attempt(gdb, _console(command), path)
     return problems
@@ -154,18 +154,28 @@ def _names(paths: Iterable[str], sysroot: str | None) -> set[str]:
     return names
 
 
-def _unlisted(libraries: list[dict[str, Any]], request: Request) -> list[tuple[str, int]]:
-    listed = _names((str(row.get("host-name", "")) for row in libraries), None)
-    listed |= {str(row.get("target-name", "")) for row in libraries}
-    never = _names(request.mismatched, request.sysroot)
+def _not_loaded(gdb: Conversation, request: Request) -> list[tuple[str, int]]:
+    """Return files and load addresses of wanted modules that gdb did not find by itself.
+
+    It reads the dynamic linker's list, which a cut core lacks, and which has names as they were
+    given to dlopen: a relative one means nothing here.
+    """
+    if not request.bases:
+        return []
+    try:
+        rows = shared_libraries(gdb)
+    except GdbRefused:
+        rows = []
+    loaded = {str(row.get("host-name", "")) for row in rows if row.get("symbols-loaded") == "1"}
+    done = _names(loaded, None) | _names(request.mismatched, request.sysroot)
     if request.executable is not None:
-        never |= _names((request.executable,), None)
+        done |= _names((request.executable,), None)
     missing = []
     for path in request.bases if request.load is None else request.load:
-        on_disk = path if request.sysroot is None else str(Path(request.sysroot, path.lstrip("/")))
-        names = _names((path,), request.sysroot)
-        if path in request.bases and not names & (listed | never) and Path(on_disk).is_file():
-            missing.append((on_disk, request.bases[path]))
+        root = request.sysroot
+        on_disk = Path(path) if root is None else Path(root, path.lstrip("/"))
+        if path in request.bases and not _names((path,), root) & done and on_disk.is_file():
+            missing.append((str(on_disk), request.bases[path]))
     return missing
 
 

@@ -31,7 +31,9 @@ _HARMLESS = re.compile(
     r"reg-xstate|libthread_db|in core file too small|debuginfod|Missing auto-load|"
     r"Unexpected size of section|No symbol table is loaded|Undefined (set )?command|"
     r"Error while mapping shared library sections|is not at the expected address|"
-    r"Source file is more recent|auto-load safe-path"
+    r"Source file is more recent|auto-load safe-path|"
+    # Our own reader says exactly what is cut off.
+    r"segment extending past end of file|is truncated|failed to parse execution context"
 )
 _WARNING = re.compile(r"warning: |BFD: |Error reading shared library|Python Exception|Error while")
 
@@ -109,6 +111,7 @@ class _Reading:
         self._question = question
         self._deadline = deadline
         self._progress = progress
+        self._core = ""
         self._stage = "starting"
         self._next_word = time.monotonic() + _QUIET_SECONDS
         self._began = time.monotonic()
@@ -119,6 +122,7 @@ class _Reading:
         self._instruction: str | None = None
 
     def run(self, core: str, *, debuginfod: bool, use_python: bool) -> None:
+        self._core = core
         (self._folder / "core").symlink_to(core)
         with self._conversation(debuginfod) as talk:
             try:
@@ -249,12 +253,16 @@ class _Reading:
                 self.complete = True
 
     def _note_warnings(self, log: Sequence[str]) -> None:
-        seen = dict.fromkeys(
-            line.strip()[:400]
-            for line in log
-            if _WARNING.search(line) and not _HARMLESS.search(line)
+        told = (line for line in log if _WARNING.search(line) and not _HARMLESS.search(line))
+        # The name of our folder is random: it must not get into a report.
+        plain_words = (
+            re.sub(r"^(BFD: |warning: )+", "", line.strip())
+            .replace(f"{self._folder}/core", self._core)
+            .replace(str(self._folder), "the working directory")
+            for line in told
         )
-        self.problems += [Problem("gdb", line) for line in list(seen)[:_MAX_WARNINGS]]
+        seen = list(dict.fromkeys(words[:400] for words in plain_words))
+        self.problems += [Problem("gdb", words) for words in seen[:_MAX_WARNINGS]]
 
     def _tick(self) -> None:
         now = time.monotonic()

@@ -190,4 +190,55 @@ def test_warnings_about_the_evidence_are_told_and_the_harmless_ones_not(
         """
     )
     told = [problem.what for problem in read(path, tmp_path).problems]
-    assert told == ["warning: core file may not match specified executable file."]
+    assert told == ["core file may not match specified executable file."]
+
+
+_PLAIN = r"""
+FRAMES = (
+    'stack=[frame={level="0",addr="0x10",func="store",file="s.h",fullname="/s.h",line="1"},'
+    'frame={level="1",addr="0x10",func="step",file="a.c",line="7",from="/m.so"},'
+    'frame={level="2",addr="0x20",func="??"}]'
+)
+VALUES = 'stack-args=[frame={level="1",args=[{name="n",value="3"},{name="odd"}]}]'
+def plain_answer(token, command):
+    if command == "-list-features":
+        say(token + '^done,features=[' + FEATURES + ']')
+    elif "inside.py" in command:
+        say('&"Python Exception <class \'ImportError\'>: No module named json\\n"')
+        say(token + '^error,msg="Error while executing Python code."')
+    elif command == "-thread-info":
+        say(token + '^done,threads=[{id="1",target-id="LWP 41"},{id="2",target-id="LWP 42"}],'
+            'current-thread-id="2"')
+    elif "-stack-list-frames" in command:
+        say(token + ('^done,' + FRAMES if "--thread 2" in command else '^error,msg="no registers"'))
+    elif "-stack-list-arguments" in command:
+        say(token + '^done,' + VALUES)
+    else:
+        answer(token, command)
+for token, command in commands():
+    plain_answer(token, command)
+"""
+
+
+@pytest.mark.parametrize(
+    ("features", "told"),
+    [
+        ("", "this gdb has no Python"),
+        ('"python"', "the script inside gdb failed: Python Exception <class 'ImportError'>"),
+    ],
+)
+def test_gdb_without_a_working_python_is_asked_by_commands(
+    fake_gdb: FakeGdb, tmp_path: Path, features: str, told: str
+) -> None:
+    stacks = read(fake_gdb(f"FEATURES = {features!r}\n" + _PLAIN), tmp_path)
+    assert told in stacks.problems[0].what
+    assert stacks.complete
+    assert [(t.tid, t.current) for t in stacks.threads] == [(42, True), (41, False)]
+    store, step, unknown = stacks.threads[0].frames
+    assert (store.function, store.inlined, store.file, store.line) == ("store", True, "/s.h", 1)
+    assert (step.function, step.inlined, step.module) == ("step", False, "/m.so")
+    assert step.arguments == (("n", "3"),)
+    assert (unknown.function, unknown.pc) == ("??", 0x20)
+    assert stacks.threads[1].frames == ()
+    assert stacks.threads[1].stopped is not None
+    assert "no registers" in stacks.threads[1].stopped
