@@ -8,6 +8,7 @@ import tempfile
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -138,7 +139,7 @@ class _Reading:
             instruction_text=self._instruction,
             version=self._gdb.version_text,
             complete=self.complete,
-            problems=tuple(self.problems),
+            problems=tuple(replace(p, what=self._without_folder(p.what)) for p in self.problems),
         )
 
     @contextmanager
@@ -254,15 +255,13 @@ class _Reading:
 
     def _note_warnings(self, log: Sequence[str]) -> None:
         told = (line for line in log if _WARNING.search(line) and not _HARMLESS.search(line))
-        # The name of our folder is random: it must not get into a report.
-        plain_words = (
-            re.sub(r"^(BFD: |warning: )+", "", line.strip())
-            .replace(f"{self._folder}/core", self._core)
-            .replace(str(self._folder), "the working directory")
-            for line in told
-        )
-        seen = list(dict.fromkeys(words[:400] for words in plain_words))
-        self.problems += [Problem("gdb", words) for words in seen[:_MAX_WARNINGS]]
+        words = (re.sub(r"^(BFD: |warning: )+", "", line.strip())[:400] for line in told)
+        seen = list(dict.fromkeys(words))
+        self.problems += [Problem("gdb", line) for line in seen[:_MAX_WARNINGS]]
+
+    def _without_folder(self, text: str) -> str:
+        # Its name is random: it would make every report different.
+        return text.replace(f"{self._folder}/core", self._core).replace(f"{self._folder}/", "")
 
     def _tick(self) -> None:
         now = time.monotonic()
