@@ -15,6 +15,8 @@ _CHUNK = 1 << 16
 # How long select() sleeps at most before the process itself is looked at. A pipe alone does not
 # tell that gdb is dead: a program that it started may hold the other end open.
 _LOOK = 0.1
+# With both pipes closed nothing can wake select(), and the process is about to end.
+_LOOK_AFTER_CLOSING = 0.005
 _REAP_SECONDS = 2.0
 
 
@@ -83,7 +85,8 @@ class Child:
         """
         self._watch_stdin()
         heard = {"stdout": b"", "stderr": b""}
-        for key, _ in self._selector.select(max(0.0, min(seconds, _LOOK))):
+        look = _LOOK if self._open else _LOOK_AFTER_CLOSING
+        for key, _ in self._selector.select(max(0.0, min(seconds, look))):
             if key.data == "stdin":
                 self._write(key.fd)
             else:

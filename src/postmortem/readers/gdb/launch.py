@@ -45,6 +45,9 @@ _SETTINGS = (
     "set print max-depth 3",
     "set print static-members off",
     "set max-value-size 65536",
+    # An internal error ends gdb at once: it would ask, and dump a core of its own.
+    "maintenance set internal-error quit yes",
+    "maintenance set internal-error corefile no",
     # Both walks go on to _start, so that they can be compared to the end.
     "set backtrace past-main on",
     "set backtrace past-entry off",
