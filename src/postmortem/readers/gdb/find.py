@@ -1,0 +1,142 @@
+"""Which gdb to use: the one asked for, then PATH, then the wheel in our own environment."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from postmortem.errors import DebuggerError
+from postmortem.readers.gdb.child import Child
+from postmortem.readers.gdb.launch import environment
+
+HINT = "install one: apt-get install gdb, or pip install 'torch-postmortem[gdb]'"
+_PROBE_SECONDS = 20.0  # a cold NFS home took 6 s to start the wheel's gdb; a hang takes for ever
+_PROBE_BYTES = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Gdb:
+    """A gdb that has answered to ``--version``."""
+
+    path: str
+    version: tuple[int, int] | None
+    version_text: str
+    """First line of its ``--version``."""
+    command: tuple[str, ...] = ()
+    """How to start it, where that is not just `path` (the wheel without its console script)."""
+
+    @property
+    def start(self) -> tuple[str, ...]:
+        """The beginning of its command line."""
+        return self.command or (self.path,)
+
+
+def find_gdb(explicit: str | None = None) -> Gdb:
+    """Return the gdb to use: `explicit`, else ``$POSTMORTEM_GDB``, else PATH, else the wheel.
+
+    One that was asked for and does not work is an error, never passed over: the caller would read
+    another gdb's answer. Raises `DebuggerError`.
+    """
+    asked = explicit or os.environ.get("POSTMORTEM_GDB")
+    if asked:
+        origin = "--gdb" if explicit else "POSTMORTEM_GDB"
+        path = shutil.which(str(Path(asked).expanduser()))
+        if path is None:
+            seen = "is not executable" if Path(asked).exists() else "does not exist"
+            raise DebuggerError(f"{origin} names {asked}, which {seen}", hint=HINT)
+        try:
+            # gdb runs in another folder, so a relative path would not hold.
+            return _probe(str(Path(path).absolute()))
+        except DebuggerError as error:
+            raise DebuggerError(f"{origin}: {error.what}", hint=HINT) from error
+    failures = []
+    for path, command in _candidates():
+        try:
+            return _probe(path, command)
+        except DebuggerError as error:
+            failures.append(error.what)
+    tried = "; ".join(failures) or "none on PATH and no gdb-for-pwndbg in this Python"
+    raise DebuggerError(f"no gdb found ({tried})", hint=HINT)
+
+
+def _candidates() -> list[tuple[str, tuple[str, ...]]]:
+    found: list[tuple[str, tuple[str, ...]]] = []
+    on_path = shutil.which("gdb")
+    if on_path is not None:
+        found.append((str(Path(on_path).absolute()), ()))
+    wheel = _wheel()
+    if wheel is not None:
+        found.append(wheel)
+    return found
+
+
+def _wheel() -> tuple[str, tuple[str, ...]] | None:
+    # gdb-for-pwndbg 18.1 keeps the binary in gdb_for_pwndbg/_vendor/bin/gdb, which runs only with
+    # --data-directory and PYTHONHOME set by its own launcher (and a link to libpython that this
+    # makes): so that launcher is started, through our own interpreter because the console script
+    # may be missing (pip install --target) or hidden behind another gdb.
+    from importlib.util import find_spec
+
+    spec = find_spec("gdb_for_pwndbg")
+    if spec is None or not spec.submodule_search_locations:
+        return None
+    binary = Path(next(iter(spec.submodule_search_locations)), "_vendor", "bin", "gdb")
+    if not binary.exists():
+        return None
+    # Our own import path may hold what an isolated Python does not see (PYTHONPATH, --target).
+    site = str(binary.parents[3])
+    start = (
+        f"import sys; sys.path.append({site!r}); "
+        "from gdb_for_pwndbg.gdb import main; sys.argv[0] = 'gdb'; sys.exit(main())"
+    )
+    return str(binary), (sys.executable, "-I", "-c", start)
+
+
+def _probe(path: str, command: tuple[str, ...] = ()) -> Gdb:
+    said, complaint, ending = _version_output(path, command or (path,))
+    first = next((line.strip() for line in said.splitlines() if line.strip()), "")
+    if "gdb" not in first.lower():
+        shown = (first or complaint.strip().rpartition("\n")[2])[:200]
+        what = f"said {shown!r}" if shown else "said nothing"
+        raise DebuggerError(f"{path} is not a gdb that works: --version {what} ({ending})")
+    return Gdb(path=path, version=version_of(first), version_text=first[:200], command=command)
+
+
+def _version_output(path: str, start: tuple[str, ...]) -> tuple[str, str, str]:
+    heard = [bytearray(), bytearray()]
+    end = time.monotonic() + _PROBE_SECONDS
+    try:
+        with Child((*start, "--version"), cwd=None, env=environment()) as child:
+            ending = None
+            while True:
+                finished = child.ending()
+                for place, data in zip(heard, child.pump(end - time.monotonic()), strict=True):
+                    place += data
+                if finished is not None and (child.silent or ending is not None):
+                    break
+                ending = finished
+                if len(heard[0]) > _PROBE_BYTES or len(heard[1]) > _PROBE_BYTES:
+                    finished = "it would not stop talking"
+                    break
+                if time.monotonic() > end:
+                    raise DebuggerError(
+                        f"{path} does not work: --version gave no answer in {_PROBE_SECONDS:.0f} s"
+                    )
+    except OSError as error:
+        raise DebuggerError(f"{path} cannot be started: {error.strerror or error}") from error
+    out, complaint = (bytes(part).decode("utf-8", "replace") for part in heard)
+    return out, complaint, finished
+
+
+def version_of(line: str) -> tuple[int, int] | None:
+    """Return (major, minor) from the first line of ``gdb --version``.
+
+    Distributions put their own numbers in brackets before gdb's: ``GNU gdb (Debian 13.1-3) 13.1``.
+    """
+    match = re.search(r"(?<![\d.])(\d{1,3})\.(\d{1,3})", re.sub(r"\([^)]*\)", " ", line))
+    return (int(match[1]), int(match[2])) if match else None

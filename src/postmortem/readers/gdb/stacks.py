@@ -1,0 +1,276 @@
+"""Asking gdb once for everything it knows about the stacks of a core, under one deadline."""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from postmortem.errors import DebuggerError
+from postmortem.facts.source import Problem
+from postmortem.readers.gdb import answers, plain
+from postmortem.readers.gdb.answers import GdbStacks, GdbThread, SourceLine
+from postmortem.readers.gdb.find import Gdb
+from postmortem.readers.gdb.launch import arguments, environment
+from postmortem.readers.gdb.mi import Conversation, GdbDied, GdbRefused
+from postmortem.readers.gdb.session import Request, complaint, open_core
+
+__all__ = ["GdbStacks", "GdbThread", "SourceLine", "read_stacks"]
+
+_MAX_ANSWER = 64 << 20
+_VALUE_LIMIT = 160
+_QUIET_SECONDS = 2.0
+_MAX_WARNINGS = 5
+# Said about cores that are in order, or by settings of ours.
+_HARMLESS = re.compile(
+    r"reg-xstate|libthread_db|in core file too small|debuginfod|Missing auto-load|"
+    r"Unexpected size of section|No symbol table is loaded|Undefined (set )?command|"
+    r"Error while mapping shared library sections|is not at the expected address|"
+    r"Source file is more recent|auto-load safe-path|"
+    # Our own reader says exactly what is cut off.
+    r"segment extending past end of file|is truncated|failed to parse execution context"
+)
+_WARNING = re.compile(r"warning: |BFD: |Error reading shared library|Python Exception|Error while")
+
+
+def read_stacks(
+    core: str,
+    *,
+    gdb: Gdb,
+    executable: str | None,
+    load: Sequence[str] | None,
+    sysroot: str | None,
+    pcs: Mapping[int, Sequence[int]],
+    tid: int | None,
+    with_locals: bool,
+    deadline_seconds: float,
+    debuginfod: bool = False,
+    progress: Callable[[str], None] | None = None,
+    mismatched: Collection[str] = (),
+    bases: Mapping[str, int] | None = None,
+    max_frames: int = 512,
+    use_python: bool = True,
+) -> GdbStacks:
+    """Return what gdb tells about the threads of a core; never raises for what gdb does.
+
+    `load` names the mapped modules to load symbols of (None: all, empty: only the executable),
+    `mismatched` those whose file on disk is another build and must not be loaded. `pcs` are the
+    program counters per thread, innermost first, to which source lines are wanted even where gdb
+    itself cannot unwind. `bases` are load addresses of modules, used for those that gdb does not
+    find because a cut core lacks the dynamic linker's list. `tid` limits the walk to one thread.
+    `use_python` False keeps to plain MI commands. A gdb that hangs is killed after
+    `deadline_seconds`; what it had written by then is in the result.
+    """
+    request = Request(
+        executable=None if executable is None else str(Path(executable).absolute()),
+        load=load,
+        mismatched=mismatched,
+        sysroot=None if sysroot is None else str(Path(sysroot).absolute()),
+        bases=bases or {},
+    )
+    question = {
+        "pcs": {str(thread): list(addresses) for thread, addresses in pcs.items()},
+        "tid": tid,
+        "with_locals": with_locals,
+        "max_frames": max_frames,
+        "max_bytes": _MAX_ANSWER,
+        "value_limit": _VALUE_LIMIT,
+    }
+    with tempfile.TemporaryDirectory(prefix="postmortem-gdb-") as folder:
+        reading = _Reading(
+            Path(folder), gdb, request, question, time.monotonic() + deadline_seconds, progress
+        )
+        try:
+            reading.run(str(Path(core).absolute()), debuginfod=debuginfod, use_python=use_python)
+        except DebuggerError as error:
+            reading.complete = False
+            reading.problems.append(complaint(error, deadline_seconds))
+        return reading.result()
+
+
+class _Reading:
+    """One conversation and what has come out of it so far."""
+
+    def __init__(
+        self,
+        folder: Path,
+        gdb: Gdb,
+        request: Request,
+        question: dict[str, Any],
+        deadline: float,
+        progress: Callable[[str], None] | None,
+    ) -> None:
+        self._folder = folder
+        self._gdb = gdb
+        self._request = request
+        self._question = question
+        self._deadline = deadline
+        self._progress = progress
+        self._core = ""
+        self._stage = "starting"
+        self._next_word = time.monotonic() + _QUIET_SECONDS
+        self._began = time.monotonic()
+        self.complete = False
+        self.problems: list[Problem] = []
+        self._threads: list[GdbThread] = []
+        self._lines: dict[int, tuple[SourceLine, ...]] = {}
+        self._instruction: str | None = None
+
+    def run(self, core: str, *, debuginfod: bool, use_python: bool) -> None:
+        self._core = core
+        (self._folder / "core").symlink_to(core)
+        with self._conversation(debuginfod) as talk:
+            try:
+                self._talk(talk, use_python)
+            finally:
+                self._collect()
+                self._note_warnings(talk.log)
+
+    def result(self) -> GdbStacks:
+        return GdbStacks(
+            threads=tuple(self._threads),
+            lines=self._lines,
+            instruction_text=self._instruction,
+            version=self._gdb.version_text,
+            complete=self.complete,
+            problems=tuple(replace(p, what=self._without_folder(p.what)) for p in self.problems),
+        )
+
+    @contextmanager
+    def _conversation(self, debuginfod: bool) -> Iterator[Conversation]:
+        # mi3 came with gdb 9; RHEL 8 has 8.2.
+        for interpreter in ("mi3", "mi2"):
+            talk = Conversation(
+                (*self._gdb.start, *arguments(interpreter, debuginfod=debuginfod)),
+                cwd=str(self._folder),
+                env=environment(debuginfod=debuginfod),
+                deadline=self._deadline,
+                on_wait=self._tick,
+            )
+            with talk:
+                try:
+                    talk.ask("-gdb-version")
+                except GdbDied:
+                    unknown = any("nterpreter" in line for line in talk.log)
+                    if interpreter == "mi3" and unknown:
+                        continue
+                    raise
+                yield talk
+                return
+
+    def _talk(self, talk: Conversation, use_python: bool) -> None:
+        load = self._request.load
+        self._stage = "opening the core" + ("" if load is None else f" with {len(load)} libraries")
+        self.problems += open_core(talk, "core", self._request)
+        if use_python and "python" in talk.ask("-list-features").get("features", ()):
+            if self._by_python(talk):
+                return
+        elif use_python:
+            self.problems.append(
+                Problem(
+                    self._gdb.path,
+                    "this gdb has no Python: inlined calls are known less exactly",
+                    "use another one with --gdb, or pip install 'torch-postmortem[gdb]'",
+                )
+            )
+        self._by_commands(talk)
+
+    def _by_python(self, talk: Conversation) -> bool:
+        """Let our script in gdb's Python answer; return False if it could not even begin."""
+        self._stage = "walking the stacks"
+        left = talk.seconds_left
+        question = self._question | {"seconds": max(0.0, left - min(1.0, left / 10))}
+        (self._folder / "request.json").write_text(json.dumps(question), encoding="ascii")
+        script = Path(__file__).with_name("inside.py").read_bytes()
+        (self._folder / "inside.py").write_bytes(script)
+        try:
+            talk.console("source inside.py")
+        except GdbRefused as error:
+            words = [line for line in talk.log if line.startswith("Python Exception")]
+            what = f"the script inside gdb failed: {words[-1] if words else error.what}"
+            self.problems.append(Problem("gdb", what[:400]))
+            return any(record.get("kind") == "thread" for record in self._records())
+        return True
+
+    def _by_commands(self, talk: Conversation) -> None:
+        question = self._question
+        self._stage = "walking the stacks"
+        self._instruction = plain.instruction(talk)
+        for thread in plain.read_threads(
+            talk,
+            tid=question["tid"],
+            max_frames=question["max_frames"],
+            with_locals=question["with_locals"],
+        ):
+            self._threads.append(thread)
+        walked = {t.tid: {f.pc for f in t.frames if f.pc is not None} for t in self._threads}
+        pcs = {int(thread): addresses for thread, addresses in question["pcs"].items()}
+        plain.read_lines(talk, pcs, lambda thread: walked.get(thread, set()), self._lines)
+        self.complete = True
+
+    def _records(self) -> Iterator[dict[str, Any]]:
+        try:
+            file = (self._folder / "answer.jsonl").open("rb")
+        except OSError:
+            return
+        with file:
+            # The last line may be half a line: gdb was killed while it wrote.
+            for line in file.read(_MAX_ANSWER + (1 << 20)).splitlines():
+                try:
+                    record = json.loads(line)
+                except ValueError:
+                    continue
+                if isinstance(record, dict):
+                    yield record
+
+    def _collect(self) -> None:
+        broken = 0
+        for record in self._records():
+            try:
+                self._take(record)
+            except (KeyError, TypeError, ValueError):
+                broken += 1
+        if broken:
+            self.problems.append(Problem("gdb", f"{broken} of its answers are not understood"))
+
+    def _take(self, record: dict[str, Any]) -> None:
+        match record.get("kind"):
+            case "thread":
+                self._threads.append(answers.thread_of(record))
+            case "lines":
+                self._lines |= answers.lines_of(record)
+            case "instruction":
+                self._instruction = str(record["text"])
+            case "stopped":
+                what = f"gdb was stopped half-way: {record['why']}"
+                self.problems.append(Problem("gdb", what))
+            case "end":
+                self.complete = True
+
+    def _note_warnings(self, log: Sequence[str]) -> None:
+        told = (line for line in log if _WARNING.search(line) and not _HARMLESS.search(line))
+        words = (re.sub(r"^(BFD: |warning: )+", "", line.strip())[:400] for line in told)
+        seen = list(dict.fromkeys(words))
+        self.problems += [Problem("gdb", line) for line in seen[:_MAX_WARNINGS]]
+
+    def _without_folder(self, text: str) -> str:
+        # Its name is random: it would make every report different.
+        return text.replace(f"{self._folder}/core", self._core).replace(f"{self._folder}/", "")
+
+    def _tick(self) -> None:
+        now = time.monotonic()
+        if self._progress is None or now < self._next_word:
+            return
+        self._next_word = now + 1.0
+        try:
+            done = (self._folder / "answer.jsonl").read_bytes().count(b'"kind": "thread"')
+        except OSError:
+            done = 0
+        walked = f", {done} threads so far" if done else ""
+        self._progress(f"gdb is {self._stage}{walked} ({now - self._began:.0f} s)")

@@ -1,0 +1,141 @@
+"""Real crashes: programs are compiled, run with core dumps on, and their cores found."""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import re
+import resource
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+PROGRAMS = Path(__file__).parents[1] / "programs"
+_SECONDS = 60
+
+
+@dataclass(frozen=True)
+class CrashedProcess:
+    """A process that died of a signal, and its core file."""
+
+    core: Path
+    pid: int
+    returncode: int
+    """Negative signal number, as subprocess has it."""
+    output: str
+    """Standard output and standard error together."""
+
+
+@pytest.fixture
+def crash(tmp_path: Path) -> Iterator[Callable[..., CrashedProcess]]:
+    """Return `crash(argv, **env)`: run a program with core dumps on and find its core.
+
+    The variables are added to our environment. The cores are deleted after the test; where the
+    kernel writes none that can be found, the test is skipped with the reason.
+    """
+    cores: list[Path] = []
+
+    def run(argv: Sequence[str | os.PathLike[str]], **env: str) -> CrashedProcess:
+        folder = tmp_path / f"crash-{len(cores)}"
+        folder.mkdir()
+        process = _run(argv, folder, env)
+        core = _find_core(folder, process.pid)
+        cores.append(core)
+        output = (folder / "output").read_text(errors="replace")
+        return CrashedProcess(core, process.pid, process.returncode, output)
+
+    yield run
+    for core in cores:
+        core.unlink(missing_ok=True)
+
+
+def _run(
+    argv: Sequence[str | os.PathLike[str]], folder: Path, env: dict[str, str]
+) -> subprocess.Popen[bytes]:
+    pattern = _core_pattern()
+    if pattern.startswith("|"):
+        pytest.skip(f"core_pattern is a pipe ({pattern.split()[0]}): no core file to find")
+    _, hard = resource.getrlimit(resource.RLIMIT_CORE)
+    if hard == 0:
+        pytest.skip("the hard limit for core files is 0 (ulimit -H -c)")
+
+    def allow_core() -> None:
+        resource.setrlimit(resource.RLIMIT_CORE, (hard, hard))
+
+    with (folder / "output").open("wb") as output:
+        process = subprocess.Popen(
+            [os.fspath(part) for part in argv],
+            cwd=folder,
+            env=dict(os.environ) | env,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            preexec_fn=allow_core,
+        )
+        try:
+            process.wait(timeout=_SECONDS)
+        finally:
+            process.kill()
+            process.wait()
+    return process
+
+
+def _core_pattern() -> str:
+    try:
+        return Path("/proc/sys/kernel/core_pattern").read_text().strip()
+    except OSError:
+        return "core"
+
+
+def _find_core(folder: Path, pid: int) -> Path:
+    # core(5): %p and others stand for facts of the process, "core" may get ".PID" behind it.
+    pattern = _core_pattern()
+    where = Path(pattern).parent if pattern.startswith("/") else folder / Path(pattern).parent
+    name = re.sub(r"%(.)", lambda m: {"p": str(pid), "%": "%"}.get(m[1], "*"), Path(pattern).name)
+    found = [
+        path
+        for path in (where.iterdir() if where.is_dir() else ())
+        if fnmatch.fnmatch(path.name, name) or path.name == f"{name}.{pid}"
+    ]
+    if not found:
+        pytest.skip(f"the kernel left no core file (core_pattern is {pattern!r})")
+    return max(found, key=lambda path: path.stat().st_mtime_ns)
+
+
+@pytest.fixture(scope="session")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """Return `compiled(source, *flags, to=NAME)`: a program of tests/programs, built once."""
+    compiler = os.environ.get("CXX") or shutil.which("g++") or shutil.which("c++")
+    folder = tmp_path_factory.mktemp("compiled")
+    done: dict[tuple[str, ...], Path] = {}
+
+    def build(source: str, *flags: str, to: str | None = None) -> Path:
+        if compiler is None:
+            pytest.skip("no C++ compiler found (g++, c++ or $CXX)")
+        target = folder / (to or Path(source).stem)
+        key = (source, *flags, str(target))
+        if key not in done:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            command = [compiler, "-std=c++17", str(PROGRAMS / source), "-o", str(target), *flags]
+            subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)
+            done[key] = target
+        return done[key]
+
+    return build
+
+
+@pytest.fixture(scope="session")
+def line_of() -> Callable[[str, str], int]:
+    """Return `line_of(source, mark)`: the number of the line that has ``// LINE mark`` in it."""
+
+    def find(source: str, mark: str) -> int:
+        lines = (PROGRAMS / source).read_text().splitlines()
+        return next(
+            n for n, line in enumerate(lines, 1) if line.rstrip().endswith(f"// LINE {mark}")
+        )
+
+    return find

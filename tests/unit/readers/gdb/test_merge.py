@@ -1,0 +1,215 @@
+"""One stack out of our walk and gdb's."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from postmortem.facts.threads import Frame, Trust
+from postmortem.readers.gdb.answers import SourceLine
+from postmortem.readers.gdb.merge import merge_stack
+
+
+def ours(pc: int, name: str = "??", trust: Trust = Trust.CFI) -> Frame:
+    return Frame(function=name, pc=pc, module="/m.so", module_offset=pc - 0x1000, trust=trust)
+
+
+def theirs(pc: int, name: str = "??", **more: object) -> Frame:
+    module = None if name == "??" else "/m.so"
+    return Frame(function=name, pc=pc, module=module, trust=Trust.GDB, **more)  # type: ignore[arg-type]
+
+
+def names(frames: tuple[Frame, ...]) -> list[str]:
+    return [frame.function for frame in frames]
+
+
+def test_gdb_adds_lines_arguments_and_a_fuller_name() -> None:
+    native = (ours(0x10, "step", Trust.CONTEXT), ours(0x20, "main"))
+    gdb = (
+        theirs(
+            0x10,
+            "step(int)",
+            file="/a.cpp",
+            line=7,
+            arguments=(("n", "3"),),
+            locals=(("got", "4"),),
+        ),
+        theirs(0x20, "main"),
+    )
+    merged = merge_stack(native, gdb, {})
+    assert merged.disagreement is None
+    top = merged.frames[0]
+    assert (top.function, top.file, top.line) == ("step(int)", "/a.cpp", 7)
+    assert (top.arguments, top.locals) == ((("n", "3"),), (("got", "4"),))
+    assert (top.trust, top.module_offset) == (Trust.CONTEXT, 0x10 - 0x1000)
+
+
+def test_inlined_frames_stand_before_their_physical_frame_and_are_no_difference() -> None:
+    native = (ours(0x10, "step(int)", Trust.CONTEXT), ours(0x20, "main"))
+    gdb = (
+        theirs(0x10, "store", inlined=True, file="/s.h", line=1),
+        theirs(0x10, "step(int)", file="/a.cpp", line=7),
+        theirs(0x20, "main"),
+    )
+    merged = merge_stack(native, gdb, {})
+    assert names(merged.frames) == ["store", "step(int)", "main"]
+    assert [frame.inlined for frame in merged.frames] == [True, False, False]
+    assert merged.frames[0].trust is Trust.CONTEXT
+    assert merged.frames[0].module == "/m.so"
+    assert merged.disagreement is None
+
+
+def test_tail_call_frames_are_shown_and_no_difference() -> None:
+    native = (ours(0x10, "leaf"), ours(0x30, "main"))
+    gdb = (theirs(0x10, "leaf"), theirs(0x28, "gone", tail_call=True), theirs(0x30, "main"))
+    merged = merge_stack(native, gdb, {})
+    assert names(merged.frames) == ["leaf", "gone", "main"]
+    assert merged.frames[1].tail_call
+    assert merged.disagreement is None
+
+
+def test_alias_of_the_same_address_does_not_replace_the_name() -> None:
+    merged = merge_stack((ours(0x10, "pause"),), (theirs(0x10, "__libc_pause"),), {})
+    assert names(merged.frames) == ["pause"]
+
+
+def test_name_comes_from_gdb_where_we_have_none() -> None:
+    merged = merge_stack((ours(0x10),), (theirs(0x10, "hidden_static"),), {})
+    assert names(merged.frames) == ["hidden_static"]
+
+
+def test_templates_do_not_hide_that_two_names_are_one() -> None:
+    merged = merge_stack(
+        (ours(0x10, "at::Tensor::data_ptr"),),
+        (theirs(0x10, "at::Tensor::data_ptr<std::map<int, (anonymous namespace)::x>>(int) const"),),
+        {},
+    )
+    assert merged.frames[0].function.startswith("at::Tensor::data_ptr<")
+
+
+def test_without_our_walk_the_frames_are_those_of_gdb() -> None:
+    gdb = (theirs(0x10, "a", inlined=True), theirs(0x10, "b"), theirs(0x20, "c"))
+    merged = merge_stack((), gdb, {})
+    assert merged.frames == gdb
+    assert {frame.trust for frame in merged.frames} == {Trust.GDB}
+    assert merged.disagreement is None
+
+
+def test_without_gdb_our_walk_stands_and_gets_lines() -> None:
+    lines = {
+        0x10: (SourceLine("store", "/s.h", 1, inlined=True), SourceLine("step(int)", "/a.cpp", 7))
+    }
+    merged = merge_stack((ours(0x10, "step"), ours(0x20, "main")), (), lines)
+    assert names(merged.frames) == ["store", "step(int)", "main"]
+    assert [(frame.file, frame.line) for frame in merged.frames] == [
+        ("/s.h", 1),
+        ("/a.cpp", 7),
+        (None, None),
+    ]
+    assert merged.frames[0].inlined
+    assert merged.disagreement is None
+
+
+def test_our_longer_walk_stands_and_the_difference_is_told() -> None:
+    native = (ours(0x10, "a", Trust.CONTEXT), ours(0x20, "b"), ours(0x30, "c"))
+    merged = merge_stack(native, (theirs(0x10, "a"),), {0x20: (SourceLine("b", "/b.c", 5),)})
+    assert names(merged.frames) == ["a", "b", "c"]
+    assert merged.frames[1].line == 5
+    assert merged.disagreement == (
+        "after frame #0 (a) gdb's stack ends; our walk goes on for 2 more frames"
+    )
+
+
+def test_longer_walk_of_gdb_is_appended_and_marked() -> None:
+    gdb = (theirs(0x10, "a"), theirs(0x20, "b"), theirs(0x30, "c"))
+    merged = merge_stack((ours(0x10, "a", Trust.CONTEXT),), gdb, {})
+    assert names(merged.frames) == ["a", "b", "c"]
+    assert [frame.trust for frame in merged.frames] == [Trust.CONTEXT, Trust.GDB, Trust.GDB]
+    assert merged.disagreement == (
+        "after frame #0 (a) our walk ends; gdb's goes on for 2 more frames"
+    )
+
+
+def test_words_of_the_stack_at_the_end_of_gdbs_walk_are_no_frames() -> None:
+    # MKL sgemm kernels have no unwind tables: gdb 13 ended in two nameless words of the stack.
+    gdb = (theirs(0x10, "sgemm"), theirs(0x3F800000), theirs(0x0))
+    merged = merge_stack((ours(0x10, "sgemm", Trust.CONTEXT),), gdb, {})
+    assert names(merged.frames) == ["sgemm"]
+    assert merged.disagreement is None
+
+
+def test_proven_frames_win_where_the_walks_part() -> None:
+    native = (ours(0x10, "a", Trust.CONTEXT), ours(0x20, "b"), ours(0x30, "c"))
+    gdb = (theirs(0x10, "a"), theirs(0x99, "wrong"))
+    merged = merge_stack(native, gdb, {})
+    assert names(merged.frames) == ["a", "b", "c"]
+    assert merged.disagreement == (
+        "after frame #0 (a) our walk goes to b (0x20) (cfi), gdb's to wrong (0x99); "
+        "our walk is followed"
+    )
+
+
+def test_scanned_frames_give_way_to_those_of_gdb() -> None:
+    native = (ours(0x10, "a", Trust.CONTEXT), ours(0x20, "leftover", Trust.SCAN))
+    gdb = (theirs(0x10, "a"), theirs(0x40, "b"), theirs(0x50, "c"))
+    merged = merge_stack(native, gdb, {})
+    assert names(merged.frames) == ["a", "b", "c"]
+    assert merged.disagreement is not None
+    assert "gdb is followed" in merged.disagreement
+
+
+def test_scanned_frames_do_not_give_way_to_nameless_ones() -> None:
+    native = (ours(0x10, "a", Trust.CONTEXT), ours(0x20, "b", Trust.SCAN), ours(0x30, "clone3"))
+    gdb = (theirs(0x10, "a"), theirs(0x40), theirs(0x50))
+    merged = merge_stack(native, gdb, {})
+    assert names(merged.frames) == ["a", "b", "clone3"]
+
+
+def test_walks_that_meet_again_stay_joined_and_keep_proven_frames() -> None:
+    native = (ours(0x10, "a", Trust.CONTEXT), ours(0x20, "b"), ours(0x30, "c"))
+    merged = merge_stack(native, (theirs(0x10, "a"), theirs(0x30, "c", file="/c.c", line=2)), {})
+    assert names(merged.frames) == ["a", "b", "c"]
+    assert merged.frames[2].line == 2
+    assert merged.disagreement == (
+        "after frame #0 (a) our walk has 1 more frame than gdb before both agree again"
+    )
+
+
+def test_frame_that_only_gdb_has_in_the_middle_is_left_out_when_ours_is_proven() -> None:
+    gdb = (theirs(0x10, "a"), theirs(0x18, "odd"), theirs(0x20, "b"))
+    proven = (ours(0x10, "a", Trust.CONTEXT), ours(0x20, "b"))
+    merged = merge_stack(proven, gdb, {})
+    assert names(merged.frames) == ["a", "b"]
+    assert merged.disagreement is not None
+    assert "left out" in merged.disagreement
+    guessed = (ours(0x10, "a", Trust.SCAN), ours(0x20, "b"))
+    assert names(merge_stack(guessed, gdb, {}).frames) == ["a", "odd", "b"]
+
+
+def test_another_innermost_frame_means_another_thread_and_nothing_is_taken() -> None:
+    merged = merge_stack((ours(0x10, "a"),), (theirs(0x99, "b", line=3),), {})
+    assert names(merged.frames) == ["a"]
+    assert merged.disagreement == "gdb has the thread at b (0x99), the core at a (0x10)"
+
+
+def test_recursion_is_matched_frame_by_frame() -> None:
+    native = tuple(ours(0x10, "again") for _ in range(300))
+    gdb = tuple(theirs(0x10, "again(int)") for _ in range(290))
+    merged = merge_stack(native, gdb, {})
+    assert len(merged.frames) == 300
+    assert merged.disagreement is not None
+    assert "10 more frames" in merged.disagreement
+
+
+_pcs = st.lists(st.integers(1, 6).map(lambda n: n * 16), max_size=8)
+
+
+@given(_pcs, st.lists(st.tuples(st.integers(1, 6), st.booleans()), max_size=12))
+def test_no_proven_physical_frame_is_ever_lost(
+    pcs: list[int], told: list[tuple[int, bool]]
+) -> None:
+    native = tuple(ours(pc, f"f{pc}") for pc in pcs)
+    gdb = tuple(theirs(n * 16, f"g{n}", inlined=inlined) for n, inlined in told)
+    merged = merge_stack(native, gdb, {})
+    kept = iter(frame.pc for frame in merged.frames if frame.trust is Trust.CFI)
+    assert all(pc in kept for pc in pcs)

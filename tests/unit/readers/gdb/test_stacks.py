@@ -1,0 +1,244 @@
+"""What is left of gdb's answer when gdb hangs, dies or lies half-way."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from postmortem.readers.gdb.find import Gdb
+from postmortem.readers.gdb.stacks import GdbStacks, read_stacks
+
+from .conftest import FakeGdb, group_is_gone
+
+# What our script in gdb's Python would write: two threads, and a third that was cut.
+_PARTIAL = r"""
+def write_answer():
+    with open("answer.jsonl", "w") as file:
+        for tid in (7, 8):
+            frame = {"pc": 4096 + tid, "name": "work", "file": "/w.c", "line": 3, "module": "/m"}
+            frame["arguments"] = [["x", "1"]]
+            thread = {"kind": "thread", "tid": tid, "name": None, "current": tid == 7}
+            file.write(json.dumps(dict(thread, frames=[frame], stopped=None)) + "\n")
+        file.write('{"kind": "thread", "tid": 9, "fra')
+"""
+
+
+def read(path: str, tmp_path: Path, seconds: float = 20.0, **options: object) -> GdbStacks:
+    core = tmp_path / "a core"
+    core.touch()
+    arguments: dict[str, object] = {
+        "executable": None,
+        "load": None,
+        "sysroot": None,
+        "pcs": {},
+        "tid": None,
+        "with_locals": False,
+        "deadline_seconds": seconds,
+    }
+    gdb = Gdb(path=path, version=(12, 3), version_text="GNU gdb 12.3")
+    return read_stacks(str(core), gdb=gdb, **(arguments | options))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("last_act", "told"),
+    [
+        ("time.sleep(1000)", "did not answer"),
+        ("os.kill(os.getpid(), signal.SIGKILL)", "killed by SIGKILL"),
+        ("sys.exit(1)", "exit status 1"),
+    ],
+)
+def test_threads_told_before_the_end_are_kept(
+    fake_gdb: FakeGdb, tmp_path: Path, last_act: str, told: str
+) -> None:
+    path = fake_gdb(
+        _PARTIAL
+        + f"""
+for token, command in commands():
+    if "inside.py" in command:
+        write_answer()
+        {last_act}
+    answer(token, command)
+"""
+    )
+    began = time.monotonic()
+    stacks = read(path, tmp_path, 2.0)
+    assert time.monotonic() - began < 8
+    assert [thread.tid for thread in stacks.threads] == [7, 8]
+    assert stacks.threads[0].current
+    assert stacks.threads[0].frames[0].arguments == (("x", "1"),)
+    assert not stacks.complete
+    assert [told in problem.what for problem in stacks.problems] == [True]
+    assert stacks.problems[0].remedy is not None
+
+
+def test_hanging_before_the_first_answer_gives_a_problem_and_no_threads(
+    fake_gdb: FakeGdb, tmp_path: Path
+) -> None:
+    path = fake_gdb(
+        """
+        with open(os.environ["SEEN"], "w") as file:
+            file.write(str(os.getpgrp()))
+        time.sleep(1000)
+        """
+    )
+    seen = tmp_path / "seen"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SEEN", str(seen))
+        stacks = read(path, tmp_path, 1.0)
+    assert stacks.threads == ()
+    assert not stacks.complete
+    assert "in time (1 s)" in stacks.problems[0].what
+    assert group_is_gone(int(seen.read_text()))
+
+
+def test_core_that_gdb_refuses_is_a_problem(fake_gdb: FakeGdb, tmp_path: Path) -> None:
+    path = fake_gdb(
+        r"""
+        for token, command in commands():
+            if command.startswith("-target-select"):
+                say(token + '^error,msg="not a core dump: file format not recognized"')
+            else:
+                answer(token, command)
+        """
+    )
+    stacks = read(path, tmp_path)
+    assert not stacks.complete
+    assert "file format not recognized" in stacks.problems[0].what
+
+
+def test_old_gdb_without_mi3_is_asked_again_with_mi2(fake_gdb: FakeGdb, tmp_path: Path) -> None:
+    path = fake_gdb(
+        _PARTIAL
+        + """
+if "--interpreter=mi3" in sys.argv:
+    print("Interpreter `mi3' unrecognized", file=sys.stderr)
+    sys.exit(1)
+for token, command in commands():
+    if "inside.py" in command:
+        write_answer()
+    answer(token, command)
+"""
+    )
+    assert len(read(path, tmp_path).threads) == 2
+
+
+def test_nonsense_from_the_script_is_counted_and_the_rest_kept(
+    fake_gdb: FakeGdb, tmp_path: Path
+) -> None:
+    path = fake_gdb(
+        _PARTIAL
+        + r"""
+for token, command in commands():
+    if "inside.py" in command:
+        write_answer()
+        with open("answer.jsonl", "a") as file:
+            file.write('\n[1]\n{"kind": "thread"}\n{"kind": "lines", "items": [[1]]}\n\x00\n')
+    answer(token, command)
+"""
+    )
+    stacks = read(path, tmp_path)
+    assert len(stacks.threads) == 2
+    assert not stacks.complete
+    assert [problem.what for problem in stacks.problems] == ["2 of its answers are not understood"]
+
+
+def test_progress_is_told_in_words_after_two_seconds(fake_gdb: FakeGdb, tmp_path: Path) -> None:
+    path = fake_gdb(
+        """
+        for token, command in commands():
+            if command.startswith("-target-select"):
+                time.sleep(2.6)
+            answer(token, command)
+        """
+    )
+    words: list[str] = []
+    read(path, tmp_path, load=["/a.so", "/b.so"], progress=words.append)
+    assert words
+    assert words[0] == "gdb is opening the core with 2 libraries (2 s)"
+
+
+def test_nothing_is_said_when_it_is_quick(fake_gdb: FakeGdb, tmp_path: Path) -> None:
+    path = fake_gdb("for token, command in commands(): answer(token, command)")
+    words: list[str] = []
+    read(path, tmp_path, progress=words.append)
+    assert words == []
+
+
+def test_temporary_files_are_gone_afterwards(
+    fake_gdb: FakeGdb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "tmp"
+    folder.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(folder))
+    read(fake_gdb("sys.exit(1)"), tmp_path)
+    assert list(folder.iterdir()) == []
+
+
+def test_warnings_about_the_evidence_are_told_and_the_harmless_ones_not(
+    fake_gdb: FakeGdb, tmp_path: Path
+) -> None:
+    path = fake_gdb(
+        r"""
+        for token, command in commands():
+            if command.startswith("-target-select"):
+                say('&"warning: Section `.reg-xstate/1\' in core file too small.\\n"')
+                say('&"warning: "')
+                say('&"core file may not match specified executable file.\\n"')
+            answer(token, command)
+        """
+    )
+    told = [problem.what for problem in read(path, tmp_path).problems]
+    assert told == ["core file may not match specified executable file."]
+
+
+_PLAIN = r"""
+FRAMES = (
+    'stack=[frame={level="0",addr="0x10",func="store",file="s.h",fullname="/s.h",line="1"},'
+    'frame={level="1",addr="0x10",func="step",file="a.c",line="7",from="/m.so"},'
+    'frame={level="2",addr="0x20",func="??"}]'
+)
+VALUES = 'stack-args=[frame={level="1",args=[{name="n",value="3"},{name="odd"}]}]'
+def plain_answer(token, command):
+    if command == "-list-features":
+        say(token + '^done,features=[' + FEATURES + ']')
+    elif "inside.py" in command:
+        say('&"Python Exception <class \'ImportError\'>: No module named json\\n"')
+        say(token + '^error,msg="Error while executing Python code."')
+    elif command == "-thread-info":
+        say(token + '^done,threads=[{id="1",target-id="LWP 41"},{id="2",target-id="LWP 42"}],'
+            'current-thread-id="2"')
+    elif "-stack-list-frames" in command:
+        say(token + ('^done,' + FRAMES if "--thread 2" in command else '^error,msg="no registers"'))
+    elif "-stack-list-arguments" in command:
+        say(token + '^done,' + VALUES)
+    else:
+        answer(token, command)
+for token, command in commands():
+    plain_answer(token, command)
+"""
+
+
+@pytest.mark.parametrize(
+    ("features", "told"),
+    [
+        ("", "this gdb has no Python"),
+        ('"python"', "the script inside gdb failed: Python Exception <class 'ImportError'>"),
+    ],
+)
+def test_gdb_without_a_working_python_is_asked_by_commands(
+    fake_gdb: FakeGdb, tmp_path: Path, features: str, told: str
+) -> None:
+    stacks = read(fake_gdb(f"FEATURES = {features!r}\n" + _PLAIN), tmp_path)
+    assert told in stacks.problems[0].what
+    assert stacks.complete
+    assert [(t.tid, t.current) for t in stacks.threads] == [(42, True), (41, False)]
+    store, step, unknown = stacks.threads[0].frames
+    assert (store.function, store.inlined, store.file, store.line) == ("store", True, "/s.h", 1)
+    assert (step.function, step.inlined, step.module) == ("step", False, "/m.so")
+    assert step.arguments == (("n", "3"),)
+    assert (unknown.function, unknown.pc) == ("??", 0x20)
+    assert stacks.threads[1].frames == ()
+    assert stacks.threads[1].stopped is not None
+    assert "no registers" in stacks.threads[1].stopped
