@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
 from postmortem.analyses.stacks import GdbOptions, MergedThreads, with_gdb
 from postmortem.errors import EvidenceError
 from postmortem.facts.crash import CppException, Fault
+from postmortem.facts.fault_kind import classify
 from postmortem.facts.fault_words import explain
 from postmortem.facts.memory import BinaryFacts, Module
 from postmortem.facts.source import Problem, Source
@@ -45,24 +46,28 @@ class CoreOptions:
     executable: Path | None = None
     sysroot: str | None = None
     engine: Engine = "auto"
-    gdb: GdbOptions = GdbOptions()
+    gdb: GdbOptions = field(default_factory=GdbOptions)
     verbose: bool = False
     all_threads: bool = False
     redact: bool = True
     temp_dir: Path | None = None
 
 
-def choose_core(path: Path | None) -> tuple[Path, Problem | None]:
-    """Return the core that is meant: the file itself, or the newest one in a folder."""
+def choose_core(path: Path | None) -> tuple[Path, tuple[Problem, ...]]:
+    """Return the core that is meant: the file itself, or the newest one in a folder.
+
+    With it come remarks on what else lies there.
+    """
     folder = Path() if path is None else path
     if not folder.is_dir():
-        return folder, None
+        return folder, ()
     found = newest_core(folder)
-    if not found.others:
-        return found.path, None
-    word = "other is" if found.others == 1 else "others are"
-    what = f"took the newest, {found.path.name}; {found.others} {word} in the same folder"
-    return found.path, Problem(str(folder), what, "name a file to have another one explained")
+    remarks = [Problem(str(skipped), f"is newer, but {why}") for skipped, why in found.skipped]
+    if found.others:
+        word = "other core lies" if found.others == 1 else "other cores lie"
+        what = f"took the newest, {found.path.name}; {found.others} {word} in the same folder"
+        remarks.append(Problem(str(folder), what, "name a file to have another one explained"))
+    return found.path, tuple(remarks)
 
 
 def analyse(path: Path, options: CoreOptions, progress: Progress | None = None) -> Report:
@@ -81,9 +86,7 @@ def analyse(path: Path, options: CoreOptions, progress: Progress | None = None) 
                 str(path), error.what, offset=error.offset, hint=error.hint
             ) from error
         facts = replace(facts, problems=(*opened.problems, *remarks, *facts.problems))
-        source = replace(
-            opened.source, truncated=opened.source.truncated or facts.core.truncated
-        )
+        source = replace(opened.source, truncated=opened.source.truncated or facts.core.truncated)
         return _Analysis(facts, source, options, progress).report(str(opened.path))
 
 
@@ -110,7 +113,7 @@ class _Analysis:
         threads = stacks.threads
         self._problems += stacks.problems
         fault = self._fault(stacks.instruction_text)
-        explanation = explain(facts.signal, fault, threads, facts.core, facts.process)
+        kind = classify(facts.signal, fault, threads, facts.core, facts.process)
         outcome = rule.run(rule.load(), self._for_rules(threads, fault, binary), remedies=_REMEDIES)
         self._problems += outcome.problems
         view = CoreView(
@@ -120,7 +123,7 @@ class _Analysis:
             modules=facts.modules,
             memory=facts.memory,
             signal=facts.signal,
-            explanation=explanation,
+            explanation=explain(kind, facts.signal, fault, threads, facts.process),
             fault=fault,
             abort_message=facts.abort_message,
             cpp_exceptions=facts.cpp_exceptions,
@@ -133,7 +136,7 @@ class _Analysis:
         report = Report(
             kind="core",
             inputs=(self._source,),
-            verdict=verdict(facts.signal, facts.process, outcome.diagnoses, threads),
+            verdict=verdict(facts.signal, facts.process, outcome.diagnoses, threads=threads),
             failed=threads.crashed is not None,
             diagnoses=outcome.diagnoses,
             blocks=core_blocks(
@@ -171,9 +174,7 @@ class _Analysis:
         if options.engine == "native":
             return MergedThreads(facts.threads, "native stacks"), None
         binary = _BinaryReading(self._crashed_extension())
-        gdb = replace(
-            options.gdb, always=options.engine == "gdb", sysroot=options.sysroot
-        )
+        gdb = replace(options.gdb, always=options.engine == "gdb", sysroot=options.sysroot)
         program = next((m for m in facts.modules if m.path == facts.process.executable), None)
         stacks = with_gdb(core, facts.threads, facts.modules, program, gdb, self._progress)
         found, problem = binary.result()
@@ -199,12 +200,11 @@ class _Analysis:
         if fault is None:
             return None
         address = fault.address
-        if address is not None and address.path and address.file_offset is not None:
-            if address.kind in ("file", "shared memory", "module"):
-                deleted = address.path.endswith(" (deleted)")
-                found = mapped_file(
-                    address.path.removesuffix(" (deleted)"), address.file_offset, deleted=deleted
-                )
+        if address is not None and address.kind in ("file", "shared memory", "module"):
+            if address.path and address.file_offset is not None:
+                name = address.path.removesuffix(" (deleted)")
+                deleted = name != address.path
+                found = mapped_file(name, address.file_offset, deleted=deleted)
                 fault = replace(fault, file=found)
         if instruction_text is not None and fault.instruction is not None:
             fault = replace(fault, instruction=replace(fault.instruction, text=instruction_text))

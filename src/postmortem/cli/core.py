@@ -10,7 +10,11 @@ from pathlib import Path
 from postmortem.cli.output import add_report_options, emit
 
 SUMMARY = "explain a core file"
-EXAMPLE = 'postmortem core core-python-3097667-6 --python "$(which python)"'
+EXAMPLES = """\
+examples:
+  postmortem core core-python-3097667-6 --python "$(which python)"
+  postmortem core /var/crash --markdown
+"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--python",
         metavar="EXE",
         type=Path,
-        help="the program that crashed (default: the one that the core names, if its build ID fits)",
+        help="the program that crashed (default: the one that the core names)",
     )
     parser.add_argument(
         "--sysroot",
@@ -93,7 +97,7 @@ def run(args: argparse.Namespace) -> int:
     from postmortem.analyses.stacks import GdbOptions
 
     began = time.monotonic()
-    path, remark = choose_core(args.core)
+    path, remarks = choose_core(args.core)
     options = CoreOptions(
         executable=args.python,
         sysroot=args.sysroot,
@@ -111,8 +115,7 @@ def run(args: argparse.Namespace) -> int:
         temp_dir=args.temp_dir,
     )
     report = analyse(path, options, _progress)
-    if remark is not None:
-        report = replace(report, problems=(remark, *report.problems))
+    report = replace(report, problems=(*remarks, *report.problems))
     took = time.monotonic() - began
     footer = f"{took:.2f} s · {report.footer} · --locals, --all, -v, --json for more"
     return emit(replace(report, footer=footer), args)
