@@ -43,6 +43,9 @@ class Frame:
     trust: Trust = Trust.CONTEXT
     arguments: tuple[tuple[str, str], ...] = ()
     locals: tuple[tuple[str, str], ...] = ()
+    tail_call: bool = False
+    """It had left the stack by a jump into the frame above; gdb inferred it from DWARF call sites.
+    Like an inlined frame it has no stack frame of its own."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ _LONGEST_MESSAGE = 600
 _LONGEST_ARGUMENTS = 160
 _LONGEST_VALUE = 160
 _MOST_MODULES = 8
+_MOST_VARIABLES = 24
 
 # Variables that decide how PyTorch, NCCL, OpenMP and the launchers behave; all of them are in the
 # JSON report.
@@ -188,15 +189,20 @@ def _ranks(process: Process) -> str | None:
 
 def environment(view: CoreView, *, verbose: bool) -> Block | None:
     """Return the variables that decide how such programs behave."""
-    rows = tuple(
+    rows = [
         (name, value if verbose or len(value) <= _LONGEST_VALUE else value[:_LONGEST_VALUE] + "…")
         for name, value in view.process.env
         if name in _RELEVANT or name.startswith(_RELEVANT_PREFIXES)
-    )
+    ]
     if not rows:
         return None
+    if not verbose and len(rows) > _MOST_VARIABLES:
+        rest = [name for name, _ in rows[_MOST_VARIABLES:]]
+        rows[_MOST_VARIABLES:] = [(f"{len(rest)} more", some(rest, 6))]
     when = "when it died" if view.process.env_is_current else "as it was started"
-    return KeyValues(rows, title=f"environment {when} (of {len(view.process.env)} variables)")
+    return KeyValues(
+        tuple(rows), title=f"environment {when} (of {len(view.process.env)} variables)"
+    )
 
 
 def trouble(view: CoreView) -> Block | None:

@@ -185,6 +185,8 @@ def _function(frame: Frame, *, short: bool) -> str:
     name = frame.function
     if short and frame.kind == "native":
         name = shorten(name)
+    if frame.tail_call:
+        return f"{name} [tail call]"
     return f"{name} [inlined]" if frame.inlined else name
 
 
