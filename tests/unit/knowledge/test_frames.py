@@ -52,6 +52,7 @@ def test_note(function: str, area: str, note: str) -> None:
         ("save", "your extension"),
         ("start_thread", "your extension"),
         ("my::abort()", "your extension"),
+        ("__main", "your program"),
         ("??", "C library"),
         ("", "C library"),
     ],

@@ -204,15 +204,21 @@ def test_trouble_names_modules_on_stacks_and_counts_the_rest() -> None:
     modules = Modules((
         module("libon.so", "missing"), module("liboff.so", "missing"),
         module("libnoid.so", "unverified"), module("libother.so", "unverified"),
-        module("libgood.so", "ok"), Module("[vdso]", 0, 1, "unverified"),
+        module("libgood.so", "ok"), Module("linux-vdso.so.1", 0, 1, "unverified"),
+        module("libother1.so", "mismatch"), module("libhere.so", "mismatch"),
     ))  # fmt: skip
-    frames = (native("f", "/x/libon.so"), native("g", "/x/libnoid.so"), native("h", "[vdso]"))
+    frames = (
+        native("f", "/x/libon.so"),
+        native("g", "/x/libnoid.so"),
+        native("h", "linux-vdso.so.1"),
+        native("i", "/x/libhere.so"),
+    )
     core = CoreFile("core", "kernel", 1 << 30, 3 << 30)
     blocks = core_blocks(
         view((Thread(1, crashed=True, frames=frames),), modules=modules, core=core)
     )
     assert [row[0] for row in block(blocks, KeyValues, "trouble").rows] == [
-        "core", "libon.so", "1 missing", "libnoid.so", "1 unverified",
+        "core", "libhere.so", "libother1.so", "libon.so", "1 missing", "libnoid.so", "1 unverified",
     ]  # fmt: skip
     assert "cut: 2.0 GiB are missing at the end" in text(blocks)
 
