@@ -103,6 +103,8 @@ def _thread(thread: Thread, view: CoreView, group: int, with_locals: bool) -> di
         "python_exception": _raised(thread.python_exception),
         "waits_for": _wait(thread.waits_for),
         "stopped": thread.stopped,
+        "skipped_frames": thread.skipped,
+        "skipped_at": thread.skipped_at,
         "frames": [_frame(frame, executable, with_locals) for frame in thread.frames],
     }
 

@@ -76,7 +76,7 @@ def _opening_stack(view: CoreView, thread: Thread, style: _Style) -> Backtrace:
 
 def _depth(thread: Thread) -> str:
     least = "at least " if thread.stopped is not None else ""
-    return least + counted(len(thread.frames), "frame")
+    return least + counted(len(thread.frames) + max(thread.skipped, 0), "frame")
 
 
 def _markers(
@@ -128,7 +128,11 @@ def _lines(
         )
     lines: list[BacktraceLine] = []
     said: str | None = None
+    gap = thread.skipped_at if thread.skipped > 0 else None
     for entry in entries:
+        if gap is not None and (entry if isinstance(entry, int) else entry.first) >= gap:
+            lines.append(_gap(thread))
+            gap = None
         if isinstance(entry, Fold):
             lines.append(BacktraceLine(function=entry.text, tone=Tone.QUIET))
             continue
@@ -138,10 +142,17 @@ def _lines(
         repeated = note == said and not style.verbose
         lines.append(_line(entry, frame, style, markers.get(entry), None if repeated else note))
         said = note
+    if gap is not None:
+        lines.append(_gap(thread))
     if thread.stopped is not None:
         text = f"the walk stopped here: {thread.stopped}"
         lines.append(BacktraceLine(function=text, tone=Tone.WARNING))
     return tuple(lines)
+
+
+def _gap(thread: Thread) -> BacktraceLine:
+    text = f"{counted(thread.skipped, 'frame')} left out: the stack is that deep"
+    return BacktraceLine(function=text, tone=Tone.WARNING)
 
 
 def _boilerplate(frame: Frame, executable: str | None) -> str | None:

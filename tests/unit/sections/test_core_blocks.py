@@ -406,3 +406,18 @@ def test_a_walk_that_stopped_says_so_where_it_stopped() -> None:
     stack = block(core_blocks(view((thread,))), Backtrace, "crashed")
     assert stack.subtitle == "main thread · at least 1 frame"
     assert stack.lines[-1].function == "the walk stopped here: no unwind information"
+
+
+def test_a_gap_in_a_deep_stack_is_shown_where_it_is() -> None:
+    turn = (native("visit", "/x/liba.so"), native("walk", "/x/liba.so"))
+    frames = (native("strlen", LIBC), *turn * 100, native("main", "/home/u/bin/app"))
+    thread = Thread(1, crashed=True, frames=frames, skipped=3900, skipped_at=101)
+    stack = block(core_blocks(view((thread,))), Backtrace, "crashed")
+    assert stack.subtitle == "main thread · 4,102 frames"
+    assert [line.function for line in stack.lines] == [
+        "strlen", "visit", "walk", "99 more repeats of 2 frames: walk -> visit",
+        "3,900 frames left out: the stack is that deep", "main",
+    ]  # fmt: skip
+    plain = replace(thread, frames=frames[:2], skipped_at=1)
+    lines = block(core_blocks(view((plain,))), Backtrace, "crashed").lines
+    assert [line.index for line in lines] == [0, None, 1]
