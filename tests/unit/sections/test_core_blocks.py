@@ -234,6 +234,7 @@ def test_exceptions_messages_and_files() -> None:
                 CppException(7, "std::bad_alloc", None, "stack"),
             ),
             abort_message=AbortMessage("free(): invalid pointer\n"),
+            signal=Signal(7, "SIGBUS", 2, "BUS_ADRERR", 4096),
             fault=Fault(pc, pc, file=file),
         )
     )
@@ -421,3 +422,16 @@ def test_a_gap_in_a_deep_stack_is_shown_where_it_is() -> None:
     plain = replace(thread, frames=frames[:2], skipped_at=1)
     lines = block(core_blocks(view((plain,))), Backtrace, "crashed").lines
     assert [line.index for line in lines] == [0, None, 1]
+
+
+def test_the_instruction_is_shown_only_where_it_raised_the_signal() -> None:
+    pc = Address(0x1000, mapped=True)
+    odd = Address(0x4141414141414151, mapped=False)
+    fault = Fault(pc, pc, operand=odd, instruction=Instruction(0x1000, b"\x0f\x0b", "ud2"))
+    killed = core_blocks(seed_view(fault=fault))
+    assert "ud2" not in text(killed)
+    faulted = core_blocks(seed_view(fault=fault, signal=Signal(11, "SIGSEGV", 128, "SI_KERNEL")))
+    rows = dict(block(faulted, KeyValues, "what happened").rows)
+    assert rows["instruction"] == "ud2"
+    assert rows["operand"] == "0x4141414141414151, not mapped"
+    assert "address" not in rows
