@@ -20,6 +20,8 @@ _MOST_GROUPS = 14
 _MOST_VERBOSE_FRAMES = 2_000
 """From here on even the full view folds recursion: a million lines help nobody."""
 _LONGEST_VALUE = 200
+_LONGEST_NAME = 16_000
+"""Template names of PyTorch reach 12,000 characters; what is longer is no name."""
 _PLACE = re.compile(r"\bthread (\d{1,10}),? frames? (\d{1,7})(?:(?: to |-)(\d{1,7}))?\b", re.ASCII)
 _OBVIOUS_AREAS = frozenset({"C library", "C++ runtime", "system library"})
 """Areas that the name of the module says as well."""
@@ -134,7 +136,11 @@ def _lines(
             lines.append(_gap(thread))
             gap = None
         if isinstance(entry, Fold):
-            lines.append(BacktraceLine(function=entry.text, tone=Tone.QUIET))
+            text = entry.text
+            if gap is not None and gap < entry.first + entry.count:
+                text += f"; {counted(thread.skipped, 'frame')} among them left out"
+                gap = None
+            lines.append(BacktraceLine(function=text, tone=Tone.QUIET))
             continue
         frame = frames[entry]
         note = kind_of(frame, style.executable).note
@@ -193,7 +199,7 @@ def _function(frame: Frame, *, short: bool) -> str:
         # what addr2line and a later look with symbols need
         offset = frame.module_offset
         return "??" if offset is None else f"?? +{offset:#x}"
-    name = frame.function
+    name = frame.function[:_LONGEST_NAME]
     if short and frame.kind == "native":
         name = shorten(name)
     if frame.tail_call:

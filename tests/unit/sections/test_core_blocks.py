@@ -416,12 +416,13 @@ def test_a_gap_in_a_deep_stack_is_shown_where_it_is() -> None:
     stack = block(core_blocks(view((thread,))), Backtrace, "crashed")
     assert stack.subtitle == "main thread · 4,102 frames"
     assert [line.function for line in stack.lines] == [
-        "strlen", "visit", "walk", "99 more repeats of 2 frames: walk -> visit",
-        "3,900 frames left out: the stack is that deep", "main",
+        "strlen", "visit", "walk",
+        "99 more repeats of 2 frames: walk -> visit; 3,900 frames among them left out", "main",
     ]  # fmt: skip
     plain = replace(thread, frames=frames[:2], skipped_at=1)
     lines = block(core_blocks(view((plain,))), Backtrace, "crashed").lines
     assert [line.index for line in lines] == [0, None, 1]
+    assert lines[1].function == "3,900 frames left out: the stack is that deep"
 
 
 def test_the_instruction_is_shown_only_where_it_raised_the_signal() -> None:
