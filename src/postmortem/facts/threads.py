@@ -78,6 +78,10 @@ class Thread:
     frames: tuple[Frame, ...] = ()
     stopped: str | None = None
     """Why the walk ended before the outermost frame; None when it reached it."""
+    skipped: int = 0
+    """Frames left out of the middle of a very long stack."""
+    skipped_at: int | None = None
+    """Index in `frames` of the first frame behind the gap; None when nothing was left out."""
     python_exception: RaisedException | None = None
     waits_for: Wait | None = None
 

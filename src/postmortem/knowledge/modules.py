@@ -21,6 +21,7 @@ _INTERPRETER = re.compile(r"python(?:\d+(?:\.\d+)*t?d?)?(?:-dbg|-debug)?(?:\.rea
 _HASH = re.compile(r"-[0-9a-f]{8,40}(?=\.|$)", re.ASCII)
 _VERSION = re.compile(r"-\d+(?:\.\d+)+$", re.ASCII)
 _TAG = re.compile(r"\.(?:cpython-[\w-]+|abi3)(?=\.so$)", re.ASCII)
+_NO_FILES = ("/dev/", "/memfd:", "/SYSV", "anon_inode:", "[heap]", "[stack")
 _PACKAGES = ("/site-packages/", "/dist-packages/")
 
 
@@ -61,6 +62,8 @@ def module_kind(path: str | None, executable: str | None = None) -> ModuleKind:
     if not path:
         return ModuleKind("unknown", "no module: made at run time, or a lost stack")
     path = path.removesuffix(" (deleted)")
+    if path.startswith(_NO_FILES):
+        return ModuleKind("unknown", "memory without a file: code made at run time, or a device")
     name = PurePosixPath(path).name
     if "vdso" in name or name == "linux-gate.so.1" or path == "[vsyscall]":
         return ModuleKind(VDSO, "code that the kernel lends to every process")

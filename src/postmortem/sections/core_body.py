@@ -37,6 +37,9 @@ def core_body(view: CoreView, *, with_locals: bool = False) -> dict[str, object]
         "python_exception": _raised(view.python_exception),
         "crashed_thread": None if crashed is None else crashed.tid,
         "main_thread": view.threads.main_tid,
+        "registers": None
+        if crashed is None
+        else {name: address(value) for name, value in crashed.registers},
         "threads": [
             _thread(thread, view, group_of[thread.tid], with_locals) for thread in view.threads
         ],
@@ -100,7 +103,8 @@ def _thread(thread: Thread, view: CoreView, group: int, with_locals: bool) -> di
         "python_exception": _raised(thread.python_exception),
         "waits_for": _wait(thread.waits_for),
         "stopped": thread.stopped,
-        "registers": {name: address(value) for name, value in thread.registers},
+        "skipped_frames": thread.skipped,
+        "skipped_at": thread.skipped_at,
         "frames": [_frame(frame, executable, with_locals) for frame in thread.frames],
     }
 
@@ -115,6 +119,7 @@ def _frame(frame: Frame, executable: str | None, with_locals: bool) -> dict[str,
         "file": frame.file,
         "line": frame.line,
         "inlined": frame.inlined,
+        "tail_call": frame.tail_call,
         "note": kind_of(frame, executable).note,
         "area": area(frame, executable),
         "trust": str(frame.trust),

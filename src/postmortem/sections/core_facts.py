@@ -16,6 +16,9 @@ _LONGEST_MESSAGE = 600
 _LONGEST_ARGUMENTS = 160
 _LONGEST_VALUE = 160
 _MOST_MODULES = 8
+_MOST_VARIABLES = 24
+_FAULTS = frozenset({"SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGTRAP"})
+"""Signals that the instruction itself raised; in all others it is only where the signal came."""
 
 # Variables that decide how PyTorch, NCCL, OpenMP and the launchers behave; all of them are in the
 # JSON report.
@@ -29,7 +32,7 @@ _RELEVANT_PREFIXES = (
 _RELEVANT = frozenset({
     "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "ROLE_RANK",
     "GLIBC_TUNABLES", "TMPDIR", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMI_SIZE", "VIRTUAL_ENV",
-    "CONDA_PREFIX", "TOKENIZERS_PARALLELISM", "HOSTNAME",
+    "CONDA_PREFIX", "TOKENIZERS_PARALLELISM",
 })  # fmt: skip
 
 
@@ -41,7 +44,7 @@ def what_happened(view: CoreView, *, verbose: bool) -> Block | None:
         rows.append((label, view.explanation))
     if view.signal is not None and view.signal.sender_pid is not None and not view.explanation:
         rows.append(("sender", f"pid {view.signal.sender_pid}"))
-    if view.fault is not None:
+    if view.fault is not None and view.signal is not None and view.signal.name in _FAULTS:
         rows += _fault_rows(view.fault)
     if view.abort_message is not None:
         rows.append(("abort message", _cut(view.abort_message.text.strip(), verbose)))
@@ -71,7 +74,10 @@ def _fault_rows(fault: Fault) -> list[tuple[str, str]]:
             rows.append(("instruction", text))
     if fault.address is not None:
         rows.append(("address", f"{fault.address.value:#x}, {place(fault.address)}"))
-    if fault.pc.value and not fault.pc.mapped:
+    if fault.operand is not None and fault.operand != fault.address:
+        # a general protection fault (SI_KERNEL) comes without an address: the operand has it
+        rows.append(("operand", f"{fault.operand.value:#x}, {place(fault.operand)}"))
+    if not fault.pc.mapped:
         rows.append(("program counter", f"{fault.pc.value:#x}, {place(fault.pc)}"))
     if fault.file is not None:
         rows.append(("file", _file(fault.file)))
@@ -188,15 +194,20 @@ def _ranks(process: Process) -> str | None:
 
 def environment(view: CoreView, *, verbose: bool) -> Block | None:
     """Return the variables that decide how such programs behave."""
-    rows = tuple(
+    rows = [
         (name, value if verbose or len(value) <= _LONGEST_VALUE else value[:_LONGEST_VALUE] + "…")
         for name, value in view.process.env
         if name in _RELEVANT or name.startswith(_RELEVANT_PREFIXES)
-    )
+    ]
     if not rows:
         return None
+    if not verbose and len(rows) > _MOST_VARIABLES:
+        rest = [name for name, _ in rows[_MOST_VARIABLES:]]
+        rows[_MOST_VARIABLES:] = [(f"{len(rest)} more", some(rest, 6))]
     when = "when it died" if view.process.env_is_current else "as it was started"
-    return KeyValues(rows, title=f"environment {when} (of {len(view.process.env)} variables)")
+    return KeyValues(
+        tuple(rows), title=f"environment {when} (of {len(view.process.env)} variables)"
+    )
 
 
 def trouble(view: CoreView) -> Block | None:

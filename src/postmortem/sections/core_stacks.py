@@ -20,6 +20,8 @@ _MOST_GROUPS = 14
 _MOST_VERBOSE_FRAMES = 2_000
 """From here on even the full view folds recursion: a million lines help nobody."""
 _LONGEST_VALUE = 200
+_LONGEST_NAME = 16_000
+"""Template names of PyTorch reach 12,000 characters; what is longer is no name."""
 _PLACE = re.compile(r"\bthread (\d{1,10}),? frames? (\d{1,7})(?:(?: to |-)(\d{1,7}))?\b", re.ASCII)
 _OBVIOUS_AREAS = frozenset({"C library", "C++ runtime", "system library"})
 """Areas that the name of the module says as well."""
@@ -76,7 +78,7 @@ def _opening_stack(view: CoreView, thread: Thread, style: _Style) -> Backtrace:
 
 def _depth(thread: Thread) -> str:
     least = "at least " if thread.stopped is not None else ""
-    return least + counted(len(thread.frames), "frame")
+    return least + counted(len(thread.frames) + max(thread.skipped, 0), "frame")
 
 
 def _markers(
@@ -128,9 +130,17 @@ def _lines(
         )
     lines: list[BacktraceLine] = []
     said: str | None = None
+    gap = thread.skipped_at if thread.skipped > 0 else None
     for entry in entries:
+        if gap is not None and (entry if isinstance(entry, int) else entry.first) >= gap:
+            lines.append(_gap(thread))
+            gap = None
         if isinstance(entry, Fold):
-            lines.append(BacktraceLine(function=entry.text, tone=Tone.QUIET))
+            text = entry.text
+            if gap is not None and gap < entry.first + entry.count:
+                text += f"; {counted(thread.skipped, 'frame')} among them left out"
+                gap = None
+            lines.append(BacktraceLine(function=text, tone=Tone.QUIET))
             continue
         frame = frames[entry]
         note = kind_of(frame, style.executable).note
@@ -138,10 +148,17 @@ def _lines(
         repeated = note == said and not style.verbose
         lines.append(_line(entry, frame, style, markers.get(entry), None if repeated else note))
         said = note
+    if gap is not None:
+        lines.append(_gap(thread))
     if thread.stopped is not None:
         text = f"the walk stopped here: {thread.stopped}"
         lines.append(BacktraceLine(function=text, tone=Tone.WARNING))
     return tuple(lines)
+
+
+def _gap(thread: Thread) -> BacktraceLine:
+    text = f"{counted(thread.skipped, 'frame')} left out: the stack is that deep"
+    return BacktraceLine(function=text, tone=Tone.WARNING)
 
 
 def _boilerplate(frame: Frame, executable: str | None) -> str | None:
@@ -182,9 +199,11 @@ def _function(frame: Frame, *, short: bool) -> str:
         # what addr2line and a later look with symbols need
         offset = frame.module_offset
         return "??" if offset is None else f"?? +{offset:#x}"
-    name = frame.function
+    name = frame.function[:_LONGEST_NAME]
     if short and frame.kind == "native":
         name = shorten(name)
+    if frame.tail_call:
+        return f"{name} [tail call]"
     return f"{name} [inlined]" if frame.inlined else name
 
 

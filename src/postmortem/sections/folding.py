@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from postmortem.sections.quantities import counted
 
-ENOUGH = 28
+ENOUGH = 20
 """Lines up to which a stack is shown with all its boilerplate."""
 MOST = 44
 """Lines of the default view; what is still longer loses its middle."""

@@ -81,7 +81,7 @@ def stack_key(thread: Thread, executable: str | None = None) -> Hashable:
     """Return what two threads share when they stand in the same place."""
     if not thread.frames:
         return ("no frames", thread.stopped)
-    frames = [frame for frame in thread.frames if not frame.inlined] or list(thread.frames)
+    frames = [f for f in thread.frames if not (f.inlined or f.tail_call)] or list(thread.frames)
     start = 0
     while start < len(frames) - 1 and _enters_kernel(frames[start], executable):
         start += 1

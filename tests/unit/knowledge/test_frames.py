@@ -52,6 +52,7 @@ def test_note(function: str, area: str, note: str) -> None:
         ("save", "your extension"),
         ("start_thread", "your extension"),
         ("my::abort()", "your extension"),
+        ("__main", "your program"),
         ("??", "C library"),
         ("", "C library"),
     ],
@@ -64,7 +65,16 @@ def test_start_up_and_waiting() -> None:
     assert frame_kind("clone3", "C library").fold == "thread start-up"
     assert frame_kind("pymain_main", "CPython").fold == "program start-up"
     assert frame_kind("main", "CPython").fold == "program start-up"
-    assert frame_kind("__futex_abstimed_wait_common64", "C library").wait
+    for name in (
+        "__futex_abstimed_wait_common64", "__GI___futex_abstimed_wait_cancelable64", "syscall",
+        "__new_sem_wait_slow64.constprop.0", "___pthread_cond_timedwait64", "__syscall_cancel_arch",
+        "__timedwait_cp", "pthread_cond_wait@@GLIBC_2.3.2",
+    ):  # fmt: skip
+        assert frame_kind(name, "C library").wait, name
+    for name in ("__GI___poll", "epoll_wait", "__libc_recv", "__GI___clock_nanosleep"):
+        kind = frame_kind(name, "C library")
+        assert kind.idle, name
+        assert not kind.wait, name
     assert frame_kind("gomp_team_barrier_wait_end", "OpenMP").role == "OpenMP worker"
     assert not frame_kind("gomp_team_end", "OpenMP").idle
 

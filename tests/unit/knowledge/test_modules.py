@@ -60,6 +60,8 @@ SITE = "/opt/train/lib/python3.11/site-packages"
         (f"{SITE}/vllm/_C.abi3.so", "your extension"),
         ("/home/u/.cache/torch_extensions/py311_cu121/adam/adam.so", "your extension"),
         ("/home/u/bin/train", "your program"),
+        ("/memfd:jit (deleted)", "unknown"),
+        ("/dev/nvidia0", "unknown"),
         (None, "unknown"),
         ("", "unknown"),
     ],

@@ -204,15 +204,21 @@ def test_trouble_names_modules_on_stacks_and_counts_the_rest() -> None:
     modules = Modules((
         module("libon.so", "missing"), module("liboff.so", "missing"),
         module("libnoid.so", "unverified"), module("libother.so", "unverified"),
-        module("libgood.so", "ok"), Module("[vdso]", 0, 1, "unverified"),
+        module("libgood.so", "ok"), Module("linux-vdso.so.1", 0, 1, "unverified"),
+        module("libother1.so", "mismatch"), module("libhere.so", "mismatch"),
     ))  # fmt: skip
-    frames = (native("f", "/x/libon.so"), native("g", "/x/libnoid.so"), native("h", "[vdso]"))
+    frames = (
+        native("f", "/x/libon.so"),
+        native("g", "/x/libnoid.so"),
+        native("h", "linux-vdso.so.1"),
+        native("i", "/x/libhere.so"),
+    )
     core = CoreFile("core", "kernel", 1 << 30, 3 << 30)
     blocks = core_blocks(
         view((Thread(1, crashed=True, frames=frames),), modules=modules, core=core)
     )
     assert [row[0] for row in block(blocks, KeyValues, "trouble").rows] == [
-        "core", "libon.so", "1 missing", "libnoid.so", "1 unverified",
+        "core", "libhere.so", "libother1.so", "libon.so", "1 missing", "libnoid.so", "1 unverified",
     ]  # fmt: skip
     assert "cut: 2.0 GiB are missing at the end" in text(blocks)
 
@@ -228,6 +234,7 @@ def test_exceptions_messages_and_files() -> None:
                 CppException(7, "std::bad_alloc", None, "stack"),
             ),
             abort_message=AbortMessage("free(): invalid pointer\n"),
+            signal=Signal(7, "SIGBUS", 2, "BUS_ADRERR", 4096),
             fault=Fault(pc, pc, file=file),
         )
     )
@@ -400,3 +407,32 @@ def test_a_walk_that_stopped_says_so_where_it_stopped() -> None:
     stack = block(core_blocks(view((thread,))), Backtrace, "crashed")
     assert stack.subtitle == "main thread · at least 1 frame"
     assert stack.lines[-1].function == "the walk stopped here: no unwind information"
+
+
+def test_a_gap_in_a_deep_stack_is_shown_where_it_is() -> None:
+    turn = (native("visit", "/x/liba.so"), native("walk", "/x/liba.so"))
+    frames = (native("strlen", LIBC), *turn * 100, native("main", "/home/u/bin/app"))
+    thread = Thread(1, crashed=True, frames=frames, skipped=3900, skipped_at=101)
+    stack = block(core_blocks(view((thread,))), Backtrace, "crashed")
+    assert stack.subtitle == "main thread · 4,102 frames"
+    assert [line.function for line in stack.lines] == [
+        "strlen", "visit", "walk",
+        "99 more repeats of 2 frames: walk -> visit; 3,900 frames among them left out", "main",
+    ]  # fmt: skip
+    plain = replace(thread, frames=frames[:2], skipped_at=1)
+    lines = block(core_blocks(view((plain,))), Backtrace, "crashed").lines
+    assert [line.index for line in lines] == [0, None, 1]
+    assert lines[1].function == "3,900 frames left out: the stack is that deep"
+
+
+def test_the_instruction_is_shown_only_where_it_raised_the_signal() -> None:
+    pc = Address(0x1000, mapped=True)
+    odd = Address(0x4141414141414151, mapped=False)
+    fault = Fault(pc, pc, operand=odd, instruction=Instruction(0x1000, b"\x0f\x0b", "ud2"))
+    killed = core_blocks(seed_view(fault=fault))
+    assert "ud2" not in text(killed)
+    faulted = core_blocks(seed_view(fault=fault, signal=Signal(11, "SIGSEGV", 128, "SI_KERNEL")))
+    rows = dict(block(faulted, KeyValues, "what happened").rows)
+    assert rows["instruction"] == "ud2"
+    assert rows["operand"] == "0x4141414141414151, not mapped"
+    assert "address" not in rows

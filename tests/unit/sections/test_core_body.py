@@ -35,6 +35,7 @@ def full_body() -> dict[str, Any]:
         crashed=True,
         name="pt_nccl_watchdg",
         holds_gil=True,
+        registers=(("rip", 0xDEAD),),
         frames=(*seed_frames(), python("train", "/home/u/train.py", 31)),
         python_exception=RaisedException("ValueError", "bad"),
         waits_for=Wait("lock", 0x7F10, 11),
@@ -73,6 +74,7 @@ def test_every_name_of_the_contract_is_there() -> None:
 def test_values() -> None:
     body = full_body()
     assert body["crashed_thread"] == 10
+    assert body["registers"] == {"rip": "0x000000000000dead"}
     assert body["process"]["env"] == {"RANK": "3"}
     assert body["signal"]["address"] == "0x0000000000000000", "0 is an address"
     assert body["abort_message"] == "free(): invalid pointer"

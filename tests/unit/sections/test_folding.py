@@ -52,6 +52,8 @@ def test_two_recursions_in_one_stack() -> None:
 
 def test_few_repeats_are_no_recursion() -> None:
     assert repeats("ababab" + "cdefghij") == ()
+    assert repeats("abcdabcdabcd" + "efghij") == ()
+    assert repeats("ababab" * 2 + "cdefghij") != ()
 
 
 def test_boilerplate_folds_only_in_a_long_stack() -> None:
@@ -59,6 +61,8 @@ def test_boilerplate_folds_only_in_a_long_stack() -> None:
     assert "2 frames of dispatcher" not in fold("abcddefg", kinds)
     letters = "abcdd" + "efghijklmnopqrstuvwxyzABCDEFGHIJ"
     assert "2 frames of dispatcher" in fold(letters, kinds)
+    assert "2 frames of dispatcher" not in fold(letters, kinds, keep={3}), "a cited frame stays"
+    assert fold("dd" + letters, kinds)[:2] == ["d", "d"], "so do the innermost frames"
 
 
 def test_a_long_stack_loses_its_middle_but_nothing_that_is_cited() -> None:
