@@ -31,7 +31,7 @@ SHORTEST = 6
 in innocent words; it is masked only where its name stands beside it."""
 
 # A text that was cut shows the beginning of a secret only.
-_CUT = re.compile(r"…|\"?\.\.\.")
+_CUT = re.compile(r" ?…|\"?\.\.\.")
 _SHORTEST_CUT = 8
 
 _QUOTED = re.compile(r"\"((?:[^\"\\]|\\.)*)\"|'((?:[^'\\]|\\.)*)'")
@@ -249,6 +249,8 @@ def _forms(value: str) -> Iterator[str]:
     yield json.dumps(value, ensure_ascii=False)[1:-1]
     yield json.dumps(value)[1:-1]
     yield urllib.parse.quote(value, safe="", errors="replace")
+    if "'" in value:
+        yield value.replace("'", "'\"'\"'")  # shlex.join
     if "%" in value:
         yield urllib.parse.unquote(value)
     pieces = re.split(r"(?:\\+[rn]|[\r\n])+", value)
