@@ -21,7 +21,7 @@ from postmortem.report.secrets import (
 _OPTION = re.compile(r"--?[A-Za-z][\w.-]*")
 _WORD_ASSIGNMENT = re.compile(r"[-+~]*([A-Za-z_][\w.:/-]*)=(.*)", re.DOTALL)
 _INNER_OPTION = re.compile(
-    r"(?<!\S)--?(?P<name>[A-Za-z][\w-]+)[ =](?P<value>[^\s\"'`;|&<>-][^\s\"'`;|&<>]*)"
+    r"(?<!\S)--?(?P<name>[A-Za-z][\w-]+)[ =](?P<value>[^\s\"'`;|&<>\[-][^\s\"'`;|&<>]*)"
 )
 _SWITCH = re.compile(
     r"-*(use|no|with|without|enable|disable|skip|ignore|show|allow|is|has)[-_]", re.I
@@ -92,6 +92,8 @@ def find_told(text: str) -> Iterator[Find]:
         told = suspicion(name) is Suspicion.STRONG and "TOKEN" not in name.upper()
         if told or looks_random(text[find.start : find.end]):
             yield find
+    if "-" in text and may_tell(f"{text}="):
+        yield from _find_options(text)
 
 
 def find_in_argv(args: Sequence[str]) -> Iterator[tuple[int, Find]]:
@@ -105,9 +107,14 @@ def find_in_argv(args: Sequence[str]) -> Iterator[tuple[int, Find]]:
             yield index, find
         elif re.search(r"[\s\"'{]", word):  # code, JSON, a shell command
             yield from ((index, inner) for inner in find_assignments(word))
-            for match in _INNER_OPTION.finditer(word):
-                if is_secret(match["name"], match["value"]):
-                    yield index, Find(*match.span("value"), match["name"])
+            yield from ((index, inner) for inner in _find_options(word))
+
+
+def _find_options(text: str) -> Iterator[Find]:
+    """Find ``--password X`` in a command that is one text."""
+    for match in _INNER_OPTION.finditer(text):
+        if is_secret(match["name"], match["value"]):
+            yield Find(*match.span("value"), match["name"])
 
 
 def _find_in_word(word: str, before: str, password_options: set[str]) -> Find | None:

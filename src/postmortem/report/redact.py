@@ -30,8 +30,12 @@ SHORTEST = 6
 """Characters that a secret needs to be masked wherever it occurs. A shorter one would make holes
 in innocent words; it is masked only where its name stands beside it."""
 
+# An environment holds a handful of secrets. This bounds the time that a crafted one costs; what is
+# beyond it is still masked where its name stands beside it.
+_MOST_FORMS = 2_000
+
 # A text that was cut shows the beginning of a secret only.
-_CUT = re.compile(r"…|\"?\.\.\.")
+_CUT = re.compile(r" ?…|\"?\.\.\.")
 _SHORTEST_CUT = 8
 
 _QUOTED = re.compile(r"\"((?:[^\"\\]|\\.)*)\"|'((?:[^'\\]|\\.)*)'")
@@ -123,6 +127,8 @@ class Redactor:
         value = value.strip()
         self._names.setdefault(value, name)
         for form in _forms(value):
+            if len(self._roots) >= _MOST_FORMS:
+                return
             if len(form.strip()) >= SHORTEST and form not in self._roots:
                 self._roots[form] = value
                 self._pattern = None
@@ -249,6 +255,8 @@ def _forms(value: str) -> Iterator[str]:
     yield json.dumps(value, ensure_ascii=False)[1:-1]
     yield json.dumps(value)[1:-1]
     yield urllib.parse.quote(value, safe="", errors="replace")
+    if "'" in value:
+        yield value.replace("'", "'\"'\"'")  # shlex.join
     if "%" in value:
         yield urllib.parse.unquote(value)
     pieces = re.split(r"(?:\\+[rn]|[\r\n])+", value)

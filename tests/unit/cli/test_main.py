@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import postmortem
+from postmortem.cli import main
 
 TESTS = Path(__file__).parents[2]
 SAMPLE = [sys.executable, str(TESTS / "programs" / "sample_command.py")]
@@ -135,6 +136,15 @@ def test_what_cannot_be_analysed(what: str, told: str) -> None:
     assert done.stderr.removeprefix("ready\n").startswith(told)
     assert "Traceback" not in done.stderr
     assert "Traceback" in call(SAMPLE, "sample", what, env=environment(POSTMORTEM_DEBUG="1")).stderr
+
+
+def test_a_file_without_a_command_is_understood(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    core = tmp_path / "core.4711"
+    core.touch()
+    monkeypatch.setattr(main, "COMMANDS", ("core", "rules"))
+    assert main._unknown(str(core)).endswith(f"to explain that file: postmortem core {core}")
 
 
 def test_exit_codes_of_a_failure() -> None:

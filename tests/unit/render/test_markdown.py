@@ -8,8 +8,13 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
 
 from builders.reports import full_report
+from postmortem.render import safe
 from postmortem.render.markdown import inline, render
 from postmortem.report.blocks import Backtrace, BacktraceLine, Excerpt, Table
 from postmortem.report.model import Report
@@ -50,6 +55,61 @@ def test_page(golden: Callable[[str, str], None]) -> None:
 )
 def test_inline(text: str, markdown: str) -> None:
     assert inline(text) == markdown
+
+
+WORDS = (
+    "https://e.x",
+    "www.e.x",
+    "@user",
+    "#12",
+    "<!--",
+    "<b>",
+    "![i](u)",
+    "[a](b)",
+    "&amp;",
+    "1.",
+)
+MISCHIEF = st.lists(
+    st.sampled_from([*"ab1 \\`*_{}[]()<>#+-.!|~&@$:/'\"=\n\t\x1b", *WORDS]), max_size=30
+).map("".join)
+
+
+def tokens(markdown: str) -> list[Token]:
+    """Return what a Markdown parser sees inside of blocks."""
+    parser = MarkdownIt("commonmark", {"html": True}).enable("table").enable("strikethrough")
+    blocks = parser.parse(markdown)
+    return [inner for block in blocks for inner in block.children or ()]
+
+
+def assert_harmless(found: list[Token]) -> None:
+    for token in found:
+        assert token.type in {"text", "code_inline", "html_inline", "softbreak", "hardbreak"}, token
+        if token.type == "html_inline":
+            assert token.content in {"<br>", "<code>", "</code>"}
+    # GitHub looks for these in all text but code.
+    inside = 0
+    for token in found:
+        inside += {"<code>": 1, "</code>": -1}.get(token.content, 0)
+        if token.type == "text" and not inside:
+            assert not re.search(r"@\w|://|www\.|#\d", token.content)
+
+
+@given(MISCHIEF)
+def test_nothing_in_a_sentence_acts(text: str) -> None:
+    markdown = inline(text)
+    found = tokens(markdown)
+    assert_harmless(found)
+    shown = "".join(t.content for t in found if t.type in {"text", "code_inline"})
+    expected = re.sub(" {2,}", " · ", safe.line(text).strip())
+    assert re.sub(r"[ ·]", "", shown) == re.sub(r"[ ·]", "", expected)
+
+
+@given(MISCHIEF, MISCHIEF)
+def test_nothing_in_a_table_acts(first: str, second: str) -> None:
+    page = written(replace(EMPTY, blocks=(Table(("a", "b"), ((first, second),)),)))
+    assert_harmless(tokens(page))
+    blocks = MarkdownIt("commonmark").enable("table").parse(page)
+    assert sum(token.type == "td_open" for token in blocks) == 2
 
 
 def test_evidence_cannot_end_a_fence() -> None:

@@ -74,6 +74,16 @@ def test_the_second_diagnosis_is_shorter_unless_verbose() -> None:
     assert "num_workers=0" in whole
 
 
+def test_problems_join_a_list_of_trouble() -> None:
+    trouble = KeyValues((("libmyops.so", "not the build that crashed"),), "trouble")
+    problem = Problem("core", "is cut", "copy it again")
+    text = drawn(replace(EMPTY, blocks=(trouble,), problems=(problem,)))
+    assert text.endswith(
+        "trouble\n  libmyops.so  not the build that crashed\n"
+        "  core         is cut\n               → copy it again\n"
+    )
+
+
 def test_of_many_problems_the_rest_is_counted() -> None:
     problems = tuple(Problem(f"part {i}", "unreadable") for i in range(20))
     text = drawn(replace(EMPTY, problems=problems))

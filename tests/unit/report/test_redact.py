@@ -185,6 +185,7 @@ def test_a_known_secret_is_masked_in_each_of_its_forms() -> None:
 def test_a_known_secret_that_was_cut_short_is_masked() -> None:
     masker = redactor({"MY_SECRET": "correct-horse-battery"})
     assert masker.text("saw correct-hors… here") == "saw [masked: MY_SECRET]… here"
+    assert masker.text("saw correct-hors … (99 characters)").startswith("saw [masked: MY_SECRET] …")
     assert masker.text('saw "correct-hors"...') == 'saw "[masked: MY_SECRET]"...'
 
 
