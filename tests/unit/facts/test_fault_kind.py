@@ -56,6 +56,13 @@ def test_a_general_protection_fault_has_no_address_and_the_operand_tells() -> No
     assert kind(signal, good) is FaultKind.GENERAL_PROTECTION
 
 
+def test_an_address_of_48_bits_is_good_on_aarch64_only() -> None:
+    signal = segv(0xFFFF_8000_0000)
+    assert classify(signal, None, None, None, PROCESS) is FaultKind.NON_CANONICAL
+    other = Process(pid=10, machine="aarch64")
+    assert classify(signal, None, None, None, other) is FaultKind.UNMAPPED
+
+
 def test_an_unknown_operand_never_becomes_a_null_pointer() -> None:
     assert "null" not in explain(FaultKind.GENERAL_PROTECTION, segv(None, "SI_KERNEL"))
 

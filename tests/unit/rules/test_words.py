@@ -105,7 +105,8 @@ def test_a_pasted_backtrace_is_parsed_with_its_wrapped_lines() -> None:
     "name",
     ["raise", "__GI_raise", "__pthread_kill_implementation", "abort", "__GI_abort", "gsignal",
      "__libc_message", "__fortify_fail", "std::terminate()", "std::terminate", "__assert_fail",
-     "__cxxabiv1::__terminate(void (*)())", "__gnu_cxx::__verbose_terminate_handler() [clone .cold]"],
+     "__cxxabiv1::__terminate(void (*)())",
+     "__gnu_cxx::__verbose_terminate_handler() [clone .cold.1]"],
 )  # fmt: skip
 def test_machinery(name: str) -> None:
     assert is_machinery(Frame(name))

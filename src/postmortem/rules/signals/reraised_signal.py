@@ -10,9 +10,9 @@ from postmortem.facts.fault_words import explain
 from postmortem.facts.threads import Threads
 from postmortem.report.model import Confidence, Role
 from postmortem.rules.citing import cite_frame, cite_python, cite_signal
-from postmortem.rules.names import clip
+from postmortem.rules.names import clip, short
 from postmortem.rules.rule import Finding, rule
-from postmortem.rules.stacks import handler_index, place
+from postmortem.rules.stacks import handler_index, place, site
 
 _WORDS = {
     "SIGSEGV": "invalid memory access",
@@ -54,7 +54,13 @@ def reraised_signal(
         title = f"{_WORDS.get(signal.name, 'fault')}{place(crashed)}"
         cause = explain(kind, signal)
     else:
-        title = f"the process sent itself {signal.name}"
+        at = site(crashed) if crashed is not None else None
+        by = ""
+        if crashed is not None and at is not None:
+            evidence.append(cite_frame(crashed, at))
+            name = short(crashed.frames[at].function)
+            by = f" (in {name})" if name != "??" else ""
+        title = f"the process sent itself {signal.name}{by}"
         cause = (
             f"the process sent {signal.name} to itself and no signal frame shows on the stack: it "
             "was raised on purpose (a test, os.kill, raise()), or by a handler whose frames cannot "
