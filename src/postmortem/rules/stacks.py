@@ -192,7 +192,7 @@ def place(thread: Thread | None) -> str:
     start = 0 if start is None else start + 1
     if start >= len(thread.frames):
         return ""
-    at_exit = " while exiting" if exit_index(thread) is not None else ""
+    at_exit = " at exit" if exit_index(thread) is not None else ""
     first = thread.frames[start]
     text = f" in {_name(first)}"
     index = ctypes_index(thread, start + 8)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from postmortem.facts.crash import Fault, Signal
 from postmortem.facts.fault_kind import FaultKind
 from postmortem.facts.fault_words import explain
+from postmortem.facts.recursion import DEEP, recursion
 from postmortem.facts.threads import Threads
 from postmortem.report.model import Confidence, Role
 from postmortem.rules.citing import cite_frame, cite_python, cite_signal
@@ -66,6 +67,8 @@ def reraised_signal(
             "was raised on purpose (a test, os.kill, raise()), or by a handler whose frames cannot "
             "be read"
         )
+    cycle = recursion(crashed.frames) if crashed is not None else None
+    overflow = cycle is not None and cycle.frames >= DEEP
     yield Finding(
         title=clip(title, 100),
         cause=cause,
@@ -77,4 +80,5 @@ def reraised_signal(
             "a core with the address",
         ),
         evidence=tuple(evidence),
+        role=Role.CONTEXT if overflow else None,
     )
