@@ -117,7 +117,8 @@ def classify(
     if signal.code in _SENT_CODES:
         return _sent(signal, threads, process)
     if signal.name == "SIGSEGV":
-        return _segmentation_fault(signal, fault, threads)
+        machine = process.machine if process is not None else "x86_64"
+        return _segmentation_fault(signal, fault, threads, machine)
     if signal.name == "SIGBUS":
         return _bus_error(signal, fault, threads)
     simple = {
@@ -139,9 +140,15 @@ def classify(
     return FaultKind.UNKNOWN
 
 
-def is_canonical(address: int) -> bool:
-    """Return whether x86-64 accepts an address with 48 significant bits (Intel SDM 1, 3.3.7.1)."""
-    return address < 1 << 47 or address >= ADDRESS_SPACE - (1 << 47)
+def is_canonical(address: int, machine: str = "x86_64") -> bool:
+    """Return whether an address can exist on that machine.
+
+    x86-64 sign-extends 48 bits, of which a process has the lower half (Intel SDM 1, 3.3.7.1);
+    aarch64 gives processes up to 52 bits, and their stacks do lie at 0xffff… of 48 bits
+    (Documentation/arch/arm64/memory.rst).
+    """
+    half = 1 << (47 if machine == "x86_64" else 52)
+    return address < half or address >= ADDRESS_SPACE - half
 
 
 def is_null_based(address: int) -> bool:
@@ -165,7 +172,9 @@ def _sent(signal: Signal, threads: Threads | None, process: Process | None) -> F
     return FaultKind.RESOURCE_LIMIT if signal.name in ("SIGXCPU", "SIGXFSZ") else FaultKind.UNKNOWN
 
 
-def _segmentation_fault(signal: Signal, fault: Fault | None, threads: Threads | None) -> FaultKind:
+def _segmentation_fault(
+    signal: Signal, fault: Fault | None, threads: Threads | None, machine: str
+) -> FaultKind:
     if fault is not None and _is_stack_overflow(signal, fault, threads):
         return FaultKind.STACK_OVERFLOW
     if signal.code == "SI_KERNEL":
@@ -178,7 +187,7 @@ def _segmentation_fault(signal: Signal, fault: Fault | None, threads: Threads | 
         return FaultKind.NULL_DEREFERENCE
     if signal.code in ("SEGV_ACCERR", "SEGV_PKUERR", "SEGV_MTEAERR", "SEGV_MTESERR", "SEGV_CPERR"):
         return FaultKind.NO_PERMISSION
-    if not is_canonical(signal.address):
+    if not is_canonical(signal.address, machine):
         return FaultKind.NON_CANONICAL
     return FaultKind.UNMAPPED
 

@@ -30,6 +30,9 @@ def pointer_hint(value: int) -> str | None:
         return "all bits are set: -1, as a failed mmap (MAP_FAILED) or shmat returns"
     if value >= 0xFFFF_FFFF_FFFF_F000:
         return f"it is {value - (1 << 64)}: a negative offset or error number used as a pointer"
+    fill = _repeated(value)
+    if fill is not None:
+        return fill
     text = _as_text(value)
     if text is not None:
         return f"the pointer holds the text {text!r}: a string has overwritten it"
@@ -37,7 +40,7 @@ def pointer_hint(value: int) -> str | None:
         for word in _MAGIC:
             if 0 <= (candidate & 0xFFFF_FFFF) - word < 0x1000:
                 return f"it is based on {word:#x}, a marker that programs write on purpose"
-    return _repeated(value)
+    return None
 
 
 def _repeated(value: int) -> str | None:

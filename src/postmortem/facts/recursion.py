@@ -29,6 +29,8 @@ class Recursion:
     """How many frames of the stack belong to the cycle; at least, when the stack was cut."""
     is_python: bool
     """Whether the interpreter takes part: Python code that calls itself."""
+    python: Frame | None = None
+    """The innermost Python frame of the cycle, where Python frames are known."""
 
 
 def recursion(frames: tuple[Frame, ...]) -> Recursion | None:
@@ -49,7 +51,9 @@ def recursion(frames: tuple[Frame, ...]) -> Recursion | None:
             ordered.setdefault(key, frame)
     total = sum(1 for frame in frames if _key(frame) in often)
     is_python = any(frame.kind == "python" or _is_interpreter(frame) for frame in ordered.values())
-    return Recursion(tuple(ordered), next(iter(ordered.values())), total, is_python)
+    first = next(iter(ordered.values()))
+    python = next((frame for frame in ordered.values() if frame.kind == "python"), None)
+    return Recursion(tuple(ordered), first, total, is_python, python)
 
 
 def _key(frame: Frame) -> str | None:

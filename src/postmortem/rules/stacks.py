@@ -151,8 +151,15 @@ def handler_index(thread: Thread) -> int | None:
 
 
 def exit_index(thread: Thread) -> int | None:
-    """Return the index of the innermost frame that ends the program in order, or None."""
+    """Return the index of the innermost frame that ends the program in order, or None.
+
+    A main thread whose script is over waits in `Py_FinalizeEx` for the other threads, maybe for
+    hours: that is no end yet (CPython's `wait_for_thread_shutdown`, threading._shutdown).
+    """
     for index, frame in enumerate(thread.frames):
+        waits = frame.kind == "python" and frame.function == "_shutdown"
+        if waits or plain(frame.function) == "wait_for_thread_shutdown":
+            return None
         if plain(frame.function) not in _EXIT:
             continue
         if plain(frame.function) == "exit" and owner(frame) not in (Owner.GLIBC, None):
@@ -185,7 +192,7 @@ def place(thread: Thread | None) -> str:
     start = 0 if start is None else start + 1
     if start >= len(thread.frames):
         return ""
-    at_exit = " while exiting" if exit_index(thread) is not None else ""
+    at_exit = " at exit" if exit_index(thread) is not None else ""
     first = thread.frames[start]
     text = f" in {_name(first)}"
     index = ctypes_index(thread, start + 8)

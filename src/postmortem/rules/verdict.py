@@ -8,7 +8,9 @@ from postmortem.facts.crash import Signal
 from postmortem.facts.process import Process
 from postmortem.facts.threads import Thread, Threads
 from postmortem.report.model import Confidence, Diagnosis, Role, ordered
+from postmortem.rules.names import clip
 from postmortem.rules.owners import file_name
+from postmortem.rules.stacks import place
 
 # Contexts that say how far the evidence can be trusted; they are no answer to "what happened".
 _ABOUT_EVIDENCE = ("mismatched_module", "truncated_core")
@@ -37,7 +39,10 @@ def verdict(
             return _sentence(signal, process, of_role, threads)
     name = signal.name if signal is not None else "an unknown signal"
     rank = _rank(process)
-    return f"{name} ended the process{rank}; the evidence does not say why"
+    crashed = threads.crashed if threads is not None else None
+    stood = place(crashed)
+    stopped = f" (it stopped {clip(stood, 120)})" if stood else ""
+    return f"{name} ended the process{rank}{stopped}; the evidence does not say why"
 
 
 def _sentence(

@@ -45,7 +45,7 @@ def uncaught_exception(
         their objects go.
     """
     crashed = threads.crashed if threads is not None else None
-    if kind is not FaultKind.ABORT or crashed is None or message is not None:
+    if kind is not FaultKind.ABORT or crashed is None or (message is not None and message.text):
         return
     own = thrown(exception, threads)
     terminated = is_terminated(crashed)

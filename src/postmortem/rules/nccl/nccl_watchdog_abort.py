@@ -103,7 +103,9 @@ def nccl_watchdog_abort(
 
 def _title(error: NcclError) -> str:
     if error.words:
-        return f"{_WATCHDOG}: {error.words}; the fault is elsewhere"
+        title = f"{_WATCHDOG}: {error.words}"
+        whole = f"{title}; the fault is elsewhere"
+        return whole if len(whole) <= 100 else title
     return f"PyTorch's {_WATCHDOG}; the fault itself is elsewhere"
 
 

@@ -59,7 +59,7 @@ def exit_crash(
             evidence.insert(0, cite_frame(crashed, inner))
             frame = crashed.frames[inner]
             name = short(frame.function) if frame.function != "??" else file_name(frame.module)
-            who = f" in {name}"
+            who = f", in {name}"
         title = f"the process died while it was ending{who}"
         cause = (
             "the program's work was done and it was taking itself down (exit handlers, global "

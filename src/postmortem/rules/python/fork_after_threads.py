@@ -19,7 +19,7 @@ _IN_FORK = re.compile(
     r"^(run_(pre|post)?fork_handlers|fork|_?Fork|reclaim_stacks|PyOS_AfterFork_Child|os_fork\w*|"
     r"run_at_forkers|fork_exec|subprocess_fork_exec)$"
 )
-_FORKED_CHILD = re.compile(r"multiprocessing/(popen_fork|context|process)\.py$")
+_FORKED_CHILD = re.compile(r"multiprocessing/popen_fork\.py$")
 _POOLS = (Owner.OPENMP, Owner.MATH, Owner.CUDA, Owner.CUDA_DRIVER, Owner.NCCL)
 _POOL_NAMES = re.compile(r"TaskThreadPool|c10::ThreadPool|thread_?pool|grpc_|omp_|GOMP_|__kmp")
 
@@ -95,9 +95,7 @@ def fork_after_threads(
 
 def _is_forked_child(thread: Thread) -> bool:
     return any(
-        frame.kind == "python"
-        and _FORKED_CHILD.search(frame.file or "") is not None
-        and frame.function in ("_launch", "_Popen", "_bootstrap")
+        frame.kind == "python" and _FORKED_CHILD.search(frame.file or "") is not None
         for frame in thread.frames
     )
 

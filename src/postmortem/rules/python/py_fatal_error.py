@@ -80,7 +80,8 @@ def py_fatal_error(kind: FaultKind, threads: Threads | None) -> Iterator[Finding
         evidence.append(cite_frame(crashed, user))
         frame = crashed.frames[user]
         name = short(frame.function, 40) if frame.function != "??" else file_name(frame.module)
-        by = f", called by {name}"
+        through = owner(frame) is Owner.LIBFFI
+        by = ", called through ctypes" if through else f", called by {name}"
     evidence.extend(cite_python(crashed))
     yield Finding(
         title=clip(f"fatal Python error: {clip(message or what, 48 if by else 79)}{by}", 100),

@@ -13,6 +13,7 @@ from postmortem.facts.threads import Threads
 from postmortem.report.model import Confidence, Role
 from postmortem.rules.citing import cite_python, cite_recursion, cite_signal
 from postmortem.rules.names import clip, short
+from postmortem.rules.owners import file_name
 from postmortem.rules.rule import Finding, rule
 
 
@@ -78,8 +79,8 @@ def python_recursion(
 
 
 def _through(cycle: Recursion) -> str:
-    """Return the function that a reader can look for: not the interpreter's own loop."""
-    for name in cycle.functions:
-        if not name.startswith(("_Py", "Py", "method_", "vectorcall", "cfunction_", "slot_")):
-            return f" through {short(name)}" if name != "??" and "+0x" not in name else ""
-    return ""
+    """Return the Python function that a reader can look for, where it is known."""
+    if cycle.python is None:
+        return ""
+    place = f" ({file_name(cycle.python.file)}:{cycle.python.line})" if cycle.python.file else ""
+    return f" through {short(cycle.python.function)}{place}"

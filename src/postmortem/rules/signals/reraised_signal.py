@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from postmortem.facts.crash import Fault, Signal
 from postmortem.facts.fault_kind import FaultKind
 from postmortem.facts.fault_words import explain
+from postmortem.facts.recursion import DEEP, recursion
 from postmortem.facts.threads import Threads
 from postmortem.report.model import Confidence, Role
 from postmortem.rules.citing import cite_frame, cite_python, cite_signal
-from postmortem.rules.names import clip
+from postmortem.rules.names import clip, short
 from postmortem.rules.rule import Finding, rule
-from postmortem.rules.stacks import handler_index, place
+from postmortem.rules.stacks import handler_index, place, site
 
 _WORDS = {
     "SIGSEGV": "invalid memory access",
@@ -54,12 +55,20 @@ def reraised_signal(
         title = f"{_WORDS.get(signal.name, 'fault')}{place(crashed)}"
         cause = explain(kind, signal)
     else:
-        title = f"the process sent itself {signal.name}"
+        at = site(crashed) if crashed is not None else None
+        by = ""
+        if crashed is not None and at is not None:
+            evidence.append(cite_frame(crashed, at))
+            name = short(crashed.frames[at].function)
+            by = f" (in {name})" if name != "??" else ""
+        title = f"the process sent itself {signal.name}{by}"
         cause = (
             f"the process sent {signal.name} to itself and no signal frame shows on the stack: it "
             "was raised on purpose (a test, os.kill, raise()), or by a handler whose frames cannot "
             "be read"
         )
+    cycle = recursion(crashed.frames) if crashed is not None else None
+    overflow = cycle is not None and cycle.frames >= DEEP
     yield Finding(
         title=clip(title, 100),
         cause=cause,
@@ -71,4 +80,5 @@ def reraised_signal(
             "a core with the address",
         ),
         evidence=tuple(evidence),
+        role=Role.CONTEXT if overflow else None,
     )

@@ -77,5 +77,5 @@ def stack_overflow(
 
 def _confidence(address_says_so: bool, cycle: Recursion | None) -> Confidence:
     if not address_says_so:
-        return Confidence.POSSIBLE
+        return Confidence.LIKELY  # a fault, and hundreds of frames of one recursion
     return Confidence.CERTAIN if cycle is not None else Confidence.LIKELY
