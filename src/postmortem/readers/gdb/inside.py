@@ -192,8 +192,7 @@ class Walk:
             if sal.symtab is not None:
                 record["file"] = path_of(sal.symtab)
                 record["line"] = sal.line or None
-        except (gdb.error, RuntimeError) as error:
-            record["trouble"] = cut(error, 200)
+        except (gdb.error, RuntimeError):  # debug information that gdb cannot read
             symbol = None
         record["module"] = self.modules.at(pc)
         if symbol is not None:
