@@ -309,6 +309,7 @@ def test_other_build_of_the_program_gives_no_names(
         kept.rename(program)
     names = {f.function for f in stacks.threads[0].frames}
     assert stacks.threads[0].frames[0].function == "??"
+    assert stacks.instruction_text is None
     assert not {"main", "main()", "store_at<int>(int*, int)", "innocent", "innocent()"} & names
 
 

@@ -213,7 +213,7 @@ class _Reading:
     def _by_commands(self, talk: Conversation) -> None:
         question = self._question
         self._stage = "walking the stacks"
-        self._instruction = plain.instruction(talk)
+        instruction = plain.instruction(talk)
         for thread in plain.read_threads(
             talk,
             tid=question["tid"],
@@ -221,6 +221,8 @@ class _Reading:
             with_locals=question["with_locals"],
         ):
             self._threads.append(thread)
+            if thread.current and thread.frames and self._request.trusts(thread.frames[0].module):
+                self._instruction = instruction
         walked = {t.tid: {f.pc for f in t.frames if f.pc is not None} for t in self._threads}
         pcs = {int(thread): addresses for thread, addresses in question["pcs"].items()}
         plain.read_lines(talk, pcs, lambda thread: walked.get(thread, set()), self._lines)
@@ -258,7 +260,8 @@ class _Reading:
             case "lines":
                 self._lines |= answers.lines_of(record)
             case "instruction":
-                self._instruction = str(record["text"])
+                if self._request.trusts(record.get("module")):
+                    self._instruction = str(record["text"])
             case "start":
                 self._promised = int(record["threads"])
             case "stopped":
