@@ -120,9 +120,10 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
     def build(source: str, *flags: str, to: str | None = None) -> Path:
         if compiler is None:
             pytest.skip("no C++ compiler found (g++, c++ or $CXX)")
-        target = folder / (to or Path(source).stem)
-        key = (source, *flags, str(target))
+        name = to or Path(source).stem
+        key = (source, name, *flags)
         if key not in done:
+            target = folder / str(len(done)) / name
             target.parent.mkdir(parents=True, exist_ok=True)
             command = [compiler, "-std=c++17", str(PROGRAMS / source), "-o", str(target), *flags]
             subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)
