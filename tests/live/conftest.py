@@ -8,6 +8,7 @@ import re
 import resource
 import shutil
 import subprocess
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,8 +43,9 @@ def crash(tmp_path: Path) -> Iterator[Callable[..., CrashedProcess]]:
     def run(argv: Sequence[str | os.PathLike[str]], **env: str) -> CrashedProcess:
         folder = tmp_path / f"crash-{len(cores)}"
         folder.mkdir()
+        began = time.time()
         process = _run(argv, folder, env)
-        core = _find_core(folder, process.pid)
+        core = _find_core(folder, process.pid, began)
         cores.append(core)
         output = (folder / "output").read_text(errors="replace")
         return CrashedProcess(core, process.pid, process.returncode, output)
@@ -91,7 +93,7 @@ def _core_pattern() -> str:
         return "core"
 
 
-def _find_core(folder: Path, pid: int) -> Path:
+def _find_core(folder: Path, pid: int, began: float) -> Path:
     # core(5): %p and others stand for facts of the process, "core" may get ".PID" behind it.
     pattern = _core_pattern()
     where = Path(pattern).parent if pattern.startswith("/") else folder / Path(pattern).parent
@@ -101,6 +103,8 @@ def _find_core(folder: Path, pid: int) -> Path:
         for path in (where.iterdir() if where.is_dir() else ())
         if fnmatch.fnmatch(path.name, name) or path.name == f"{name}.{pid}"
     ]
+    # A shared folder may hold cores of others, which must be neither taken nor deleted.
+    found = [path for path in found if path.stat().st_mtime >= began - 1]
     if not found:
         pytest.skip(f"the kernel left no core file (core_pattern is {pattern!r})")
     return max(found, key=lambda path: path.stat().st_mtime_ns)
@@ -116,9 +120,10 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
     def build(source: str, *flags: str, to: str | None = None) -> Path:
         if compiler is None:
             pytest.skip("no C++ compiler found (g++, c++ or $CXX)")
-        target = folder / (to or Path(source).stem)
-        key = (source, *flags, str(target))
+        name = to or Path(source).stem
+        key = (source, name, *flags)
         if key not in done:
+            target = folder / str(len(done)) / name
             target.parent.mkdir(parents=True, exist_ok=True)
             command = [compiler, "-std=c++17", str(PROGRAMS / source), "-o", str(target), *flags]
             subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import shutil
 import sys
 import sysconfig
@@ -222,6 +223,22 @@ def test_lines_are_found_for_addresses_that_gdb_did_not_walk(
     assert [row.line for row in stacks.lines[main]] == [line_of(source, "main")]
 
 
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the program traps with ud2")
+@pytest.mark.parametrize("use_python", [True, False])
+def test_line_under_a_signal_handler_is_that_of_the_instruction_itself(
+    gdb: Gdb, crash: Crash, compiled: Compiled, line_of: LineOf, use_python: bool
+) -> None:
+    program = compiled("dies_in_handler.cpp", "-g", "-O1")
+    dead = crash([program])
+    walked = read(dead.core, gdb, program).threads[0].frames
+    trap = line_of("dies_in_handler.cpp", "trap")
+    work = next(f for f in walked if f.function == "work()")
+    assert work.line == trap
+    pcs = {dead.pid + 1_000_000: [f.pc for f in walked if not f.inlined]}
+    stacks = read(dead.core, gdb, program, pcs=pcs, use_python=use_python)
+    assert [row.line for row in stacks.lines[work.pc or 0]] == [trap]
+
+
 def test_python_crash_is_read_with_every_thread(gdb: Gdb, crash: Crash) -> None:
     program = Path(__file__).parents[1] / "programs" / "segv_python.py"
     dead = crash([sys.executable, program])
@@ -309,6 +326,7 @@ def test_other_build_of_the_program_gives_no_names(
         kept.rename(program)
     names = {f.function for f in stacks.threads[0].frames}
     assert stacks.threads[0].frames[0].function == "??"
+    assert stacks.instruction_text is None
     assert not {"main", "main()", "store_at<int>(int*, int)", "innocent", "innocent()"} & names
 
 

@@ -192,8 +192,7 @@ class Walk:
             if sal.symtab is not None:
                 record["file"] = path_of(sal.symtab)
                 record["line"] = sal.line or None
-        except (gdb.error, RuntimeError) as error:
-            record["trouble"] = cut(error, 200)
+        except (gdb.error, RuntimeError):  # debug information that gdb cannot read
             symbol = None
         record["module"] = self.modules.at(pc)
         if symbol is not None:
@@ -293,14 +292,15 @@ def write_lines(answer: Answer, clock: Clock, pcs: Record, walked: Dict[int, Set
         answer.write("lines", items=batch)
 
 
-def write_instruction(answer: Answer) -> None:
+def write_instruction(answer: Answer, modules: Modules) -> None:
     frame = gdb.newest_frame()
     pc = frame.pc()
     try:
         text = frame.architecture().disassemble(pc, count=1)[0]["asm"]
     except (gdb.error, RuntimeError, IndexError):
         return
-    answer.write("instruction", pc=pc, text=cut(" ".join(text.split()), 300))
+    module = modules.at(pc)
+    answer.write("instruction", pc=pc, module=module, text=cut(" ".join(text.split()), 300))
 
 
 def thread_id(thread: Any) -> int:
@@ -338,9 +338,10 @@ def run() -> None:
         threads = [thread for thread in threads if thread_id(thread) == wanted]
     answer.write("start", version=gdb.VERSION, threads=len(threads))
     try:
+        walk = Walk(request, clock)
         if selected is not None:
-            write_instruction(answer)
-        walked = write_threads(answer, Walk(request, clock), threads, current)
+            write_instruction(answer, walk.modules)
+        walked = write_threads(answer, walk, threads, current)
         write_lines(answer, clock, request["pcs"], walked)
         answer.write("end")
     except OutOfTime:

@@ -18,6 +18,7 @@ _BATCH = 16
 _VALUE_LIMIT = 160
 _LOCALS_FRAMES = 64
 _MAX_LINES = 4096
+_RETURN_TRAMPOLINES = frozenset({"__restore_rt", "__kernel_rt_sigreturn"})
 _TID = re.compile(r"(?:LWP|process) (\d+)")
 
 
@@ -66,20 +67,33 @@ def read_lines(
     into: dict[int, tuple[SourceLine, ...]],
 ) -> None:
     """Add the source lines of addresses that no walk has come by to `into`, as they come."""
-    places: dict[int, int] = {}
+    callees: dict[int, int | None] = {}
     for tid, addresses in pcs.items():
         known = walked(tid)
         for index, pc in enumerate(addresses):
             if pc not in known:
-                places.setdefault(pc, pc if index == 0 else pc - 1)
-    rows = list(places.items())[:_MAX_LINES]
+                callees.setdefault(pc, addresses[index - 1] if index else None)
+    rows = list(callees.items())[:_MAX_LINES]
     for start in range(0, len(rows), _BATCH):
         batch = rows[start : start + _BATCH]
-        asked = [f"-data-disassemble -s {at:#x} -e {at + 1:#x} -- 5" for _, at in batch]
+        returns = _are_trampolines(gdb, [callee for _, callee in batch if callee is not None])
+        # As in `inside`: a return address stands behind its call, except under a signal handler.
+        places = [pc if callee is None or callee in returns else pc - 1 for pc, callee in batch]
+        asked = [f"-data-disassemble -s {at:#x} -e {at + 1:#x} -- 5" for at in places]
         for (pc, _), answer in zip(batch, gdb.ask_all(asked), strict=True):
             line = _line(answer)
             if line is not None:
                 into[pc] = (line,)
+
+
+def _are_trampolines(gdb: Conversation, addresses: Sequence[int]) -> set[int]:
+    asked = [f"-data-disassemble -s {at:#x} -e {at + 1:#x} -- 0" for at in addresses]
+    found = set()
+    for address, answer in zip(addresses, gdb.ask_all(asked), strict=True):
+        rows = [] if isinstance(answer, GdbRefused) else _rows(answer.get("asm_insns"))
+        if rows and rows[0].get("func-name") in _RETURN_TRAMPOLINES:
+            found.add(address)
+    return found
 
 
 def _line(answer: Payload | GdbRefused) -> SourceLine | None:

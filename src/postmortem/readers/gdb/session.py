@@ -34,6 +34,16 @@ class Request:
         """Whether gdb must not load what it likes."""
         return self.load is not None or bool(self.mismatched)
 
+    def trusts(self, module: str | None) -> bool:
+        """Whether code that gdb read for this module is the code that ran.
+
+        A core does not hold the code; gdb 13 takes it from the file of that name, whatever is
+        there now. Unknown is a part of the main program when gdb was not given one.
+        """
+        if module is None:
+            return self.executable is not None
+        return not _names((module,), None) & _names(self.mismatched, self.sysroot)
+
 
 def literal(path: str) -> str:
     """Return a regular expression for gdb's ``sharedlibrary`` that matches this path alone.

@@ -36,7 +36,7 @@ _HARMLESS = re.compile(
     # Our own reader says exactly what is cut off.
     r"segment extending past end of file|is truncated|failed to parse execution context"
 )
-_WARNING = re.compile(r"warning: |BFD: |Error reading shared library|Python Exception|Error while")
+_WARNING = re.compile(r"warning: |BFD: |Error reading shared library")
 
 
 def read_stacks(
@@ -82,16 +82,21 @@ def read_stacks(
         "max_bytes": _MAX_ANSWER,
         "value_limit": _VALUE_LIMIT,
     }
-    with tempfile.TemporaryDirectory(prefix="postmortem-gdb-") as folder:
-        reading = _Reading(
-            Path(folder), gdb, request, question, time.monotonic() + deadline_seconds, progress
-        )
-        try:
-            reading.run(str(Path(core).absolute()), debuginfod=debuginfod, use_python=use_python)
-        except DebuggerError as error:
-            reading.complete = False
-            reading.problems.append(complaint(error, deadline_seconds))
-        return reading.result()
+    reading = _Reading(gdb, request, question, time.monotonic() + deadline_seconds, progress)
+    try:
+        with tempfile.TemporaryDirectory(prefix="postmortem-gdb-") as folder:
+            reading.run(
+                str(Path(core).absolute()),
+                Path(folder),
+                debuginfod=debuginfod,
+                use_python=use_python,
+            )
+    except DebuggerError as error:
+        reading.give_up(complaint(error, deadline_seconds))
+    except OSError as error:
+        what = f"no room to exchange files with gdb: {error.strerror or error}"
+        reading.give_up(Problem(tempfile.gettempdir(), what, "set TMPDIR to a folder with space"))
+    return reading.result()
 
 
 class _Reading:
@@ -99,31 +104,31 @@ class _Reading:
 
     def __init__(
         self,
-        folder: Path,
         gdb: Gdb,
         request: Request,
         question: dict[str, Any],
         deadline: float,
         progress: Callable[[str], None] | None,
     ) -> None:
-        self._folder = folder
         self._gdb = gdb
         self._request = request
         self._question = question
         self._deadline = deadline
         self._progress = progress
         self._core = ""
+        self._folder = Path()
         self._stage = "starting"
         self._next_word = time.monotonic() + _QUIET_SECONDS
         self._began = time.monotonic()
-        self.complete = False
-        self.problems: list[Problem] = []
+        self._complete = False
+        self._problems: list[Problem] = []
+        self._promised = 0
         self._threads: list[GdbThread] = []
         self._lines: dict[int, tuple[SourceLine, ...]] = {}
         self._instruction: str | None = None
 
-    def run(self, core: str, *, debuginfod: bool, use_python: bool) -> None:
-        self._core = core
+    def run(self, core: str, folder: Path, *, debuginfod: bool, use_python: bool) -> None:
+        self._core, self._folder = core, folder
         (self._folder / "core").symlink_to(core)
         with self._conversation(debuginfod) as talk:
             try:
@@ -132,14 +137,21 @@ class _Reading:
                 self._collect()
                 self._note_warnings(talk.log)
 
+    def give_up(self, problem: Problem) -> None:
+        self._complete = False
+        self._problems.append(problem)
+        if self._threads and self._promised > len(self._threads):
+            what = f"{len(self._threads)} of {self._promised} threads were walked until then"
+            self._problems.append(Problem("gdb", what))
+
     def result(self) -> GdbStacks:
         return GdbStacks(
             threads=tuple(self._threads),
             lines=self._lines,
             instruction_text=self._instruction,
             version=self._gdb.version_text,
-            complete=self.complete,
-            problems=tuple(replace(p, what=self._without_folder(p.what)) for p in self.problems),
+            complete=self._complete,
+            problems=tuple(replace(p, what=self._without_folder(p.what)) for p in self._problems),
         )
 
     @contextmanager
@@ -167,12 +179,12 @@ class _Reading:
     def _talk(self, talk: Conversation, use_python: bool) -> None:
         load = self._request.load
         self._stage = "opening the core" + ("" if load is None else f" with {len(load)} libraries")
-        self.problems += open_core(talk, "core", self._request)
+        self._problems += open_core(talk, "core", self._request)
         if use_python and "python" in talk.ask("-list-features").get("features", ()):
             if self._by_python(talk):
                 return
         elif use_python:
-            self.problems.append(
+            self._problems.append(
                 Problem(
                     self._gdb.path,
                     "this gdb has no Python: inlined calls are known less exactly",
@@ -194,14 +206,14 @@ class _Reading:
         except GdbRefused as error:
             words = [line for line in talk.log if line.startswith("Python Exception")]
             what = f"the script inside gdb failed: {words[-1] if words else error.what}"
-            self.problems.append(Problem("gdb", what[:400]))
+            self._problems.append(Problem("gdb", what[:400]))
             return any(record.get("kind") == "thread" for record in self._records())
         return True
 
     def _by_commands(self, talk: Conversation) -> None:
         question = self._question
         self._stage = "walking the stacks"
-        self._instruction = plain.instruction(talk)
+        instruction = plain.instruction(talk)
         for thread in plain.read_threads(
             talk,
             tid=question["tid"],
@@ -209,10 +221,12 @@ class _Reading:
             with_locals=question["with_locals"],
         ):
             self._threads.append(thread)
+            if thread.current and thread.frames and self._request.trusts(thread.frames[0].module):
+                self._instruction = instruction
         walked = {t.tid: {f.pc for f in t.frames if f.pc is not None} for t in self._threads}
         pcs = {int(thread): addresses for thread, addresses in question["pcs"].items()}
         plain.read_lines(talk, pcs, lambda thread: walked.get(thread, set()), self._lines)
-        self.complete = True
+        self._complete = True
 
     def _records(self) -> Iterator[dict[str, Any]]:
         try:
@@ -237,7 +251,7 @@ class _Reading:
             except (KeyError, TypeError, ValueError):
                 broken += 1
         if broken:
-            self.problems.append(Problem("gdb", f"{broken} of its answers are not understood"))
+            self._problems.append(Problem("gdb", f"{broken} of its answers are not understood"))
 
     def _take(self, record: dict[str, Any]) -> None:
         match record.get("kind"):
@@ -246,18 +260,20 @@ class _Reading:
             case "lines":
                 self._lines |= answers.lines_of(record)
             case "instruction":
-                self._instruction = str(record["text"])
+                if self._request.trusts(record.get("module")):
+                    self._instruction = str(record["text"])
+            case "start":
+                self._promised = int(record["threads"])
             case "stopped":
-                what = f"gdb was stopped half-way: {record['why']}"
-                self.problems.append(Problem("gdb", what))
+                self.give_up(Problem("gdb", f"gdb was stopped half-way: {record['why']}"))
             case "end":
-                self.complete = True
+                self._complete = True
 
     def _note_warnings(self, log: Sequence[str]) -> None:
         told = (line for line in log if _WARNING.search(line) and not _HARMLESS.search(line))
         words = (re.sub(r"^(BFD: |warning: )+", "", line.strip())[:400] for line in told)
         seen = list(dict.fromkeys(words))
-        self.problems += [Problem("gdb", line) for line in seen[:_MAX_WARNINGS]]
+        self._problems += [Problem("gdb", line) for line in seen[:_MAX_WARNINGS]]
 
     def _without_folder(self, text: str) -> str:
         # Its name is random: it would make every report different.

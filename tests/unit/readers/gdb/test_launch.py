@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import ast
+from pathlib import Path
+
+from postmortem.readers.gdb import launch
 from postmortem.readers.gdb.launch import arguments, environment
 
 _CALLER = {
@@ -52,3 +56,12 @@ def test_every_setting_comes_before_anything_is_loaded() -> None:
         "set index-cache enabled off",
     ):
         assert setting in line[4::2]
+
+
+def test_script_inside_gdb_is_valid_for_the_oldest_embedded_python() -> None:
+    # RHEL 8's gdb 8.2 embeds Python 3.6.
+    script = Path(launch.__file__).with_name("inside.py").read_text(encoding="ascii")
+    tree = ast.parse(script, feature_version=(3, 6))
+    imported = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+    modules = {n.names[0].name if isinstance(n, ast.Import) else n.module for n in imported}
+    assert modules == {"gdb", "json", "time", "typing"}
