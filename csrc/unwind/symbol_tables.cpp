@@ -25,9 +25,16 @@ bool is_name(std::string_view name) {
   return !name.empty() && name.front() != '$' && !name.starts_with(".L");
 }
 
+// Of aliases the public name: free, not __libc_free.
+std::size_t underscores(std::string_view name) {
+  return std::min(name.find_first_not_of('_'), name.size());
+}
+
 bool better(const Match& a, const Match& b) {
   if (b.rank == 0) return true;
-  return a.start != b.start ? a.start > b.start : a.rank > b.rank;
+  if (a.start != b.start) return a.start > b.start;
+  if (a.rank != b.rank) return a.rank > b.rank;
+  return underscores(a.name) < underscores(b.name);
 }
 
 }  // namespace

@@ -86,6 +86,27 @@ Stack Unwinder::unwind(const elfcore::ThreadState& thread, std::size_t max_frame
   }
 }
 
+Unwinder::Step Unwinder::Step::fail(std::string why, bool lost) {
+  Step step;
+  step.lost = lost;
+  step.why = std::move(why);
+  return step;
+}
+
+Unwinder::Step Unwinder::Step::end() {
+  Step step;
+  step.kind = Kind::outermost;
+  return step;
+}
+
+Unwinder::Step Unwinder::Step::to(const Context& caller, Trust trust) {
+  Step step;
+  step.kind = Kind::found;
+  step.caller = caller;
+  step.trust = trust;
+  return step;
+}
+
 Unwinder::Source* Unwinder::source_at(std::uint64_t address) {
   if (vdso_.contains(address)) {
     auto& slot = sources_[vdso_.start];
@@ -124,7 +145,8 @@ Unwinder::Step Unwinder::step(const Context& context, bool exact) {
   // The kernel's tables for the aarch64 trampoline lead past the interrupted function: its frame
   // record holds x30 of that function, not its pc (arch/arm64/kernel/signal.c, setup_sigframe).
   if (aarch64 && code_.is_signal_return(context.pc)) return step_out_of_signal(context);
-  const Row* const rules = row(exact ? context.pc : context.pc - 1);
+  const std::uint64_t lookup = exact ? context.pc : context.pc - 1;
+  const Row* const rules = row(lookup);
   std::uint64_t from = context.sp();
   Step result;
   if (rules) {
@@ -133,26 +155,30 @@ Unwinder::Step Unwinder::step(const Context& context, bool exact) {
     if (const auto top = cfa(*rules, context); top && *top >= from) from = *top;
   } else {
     if (code_.is_signal_return(context.pc)) return step_out_of_signal(context);
+    // "Mark the deepest frame by a frame pointer of zero" (System V ABI AMD64, section 3.4.1): the
+    // thread start of musl and of glibc before 2.26.
+    if (!exact && context.fp() == 0) return Step::end();
     result = Step::fail(explain_missing_tables(context.pc));
     if (exact) {
       if (auto caller = step_by_link_register(context)) {
-        return {Step::Kind::found, *caller, Trust::frame_pointer, false, {}};
+        return Step::to(*caller, Trust::frame_pointer);
       }
     }
-    bool certain = false;
-    if (auto caller = step_by_frame_pointer(context, exact, certain)) {
+    std::optional<CallSite> call;
+    if (auto caller = step_by_frame_pointer(context, call)) {
       // A function without a frame of its own leaves its caller's frame pointer in place; then the
-      // chain skips that caller. A call to right here, below the frame pointer, gives it away.
-      if (!certain) {
-        if (auto nearer = step_by_scan(context, from, context.fp(), true)) {
-          return {Step::Kind::found, *nearer, Trust::scan, false, {}};
+      // chain skips that caller. Either the call there went to the function that runs, or a call
+      // below the frame pointer may have been skipped.
+      if (!calls_into(*call, lookup)) {
+        if (auto nearer = skipped_caller(context, *call)) {
+          return Step::to(*nearer, Trust::scan);
         }
       }
-      return {Step::Kind::found, *caller, Trust::frame_pointer, false, {}};
+      return Step::to(*caller, Trust::frame_pointer);
     }
   }
-  if (auto caller = step_by_scan(context, from, UINT64_MAX, false)) {
-    return {Step::Kind::found, *caller, Trust::scan, false, {}};
+  if (auto caller = step_by_scan(context, from)) {
+    return Step::to(*caller, Trust::scan);
   }
   return result;
 }
@@ -204,16 +230,17 @@ Unwinder::Step Unwinder::step_by_rules(const Row& row, const Context& context) {
     if (value) {
       caller.values[i] = *value;
     } else if (i == row.return_column) {
-      return Step::fail(saved_at
-                            ? explain_missing_memory(*saved_at)
-                            : "the unwind tables at " + hex(context.pc) + " cannot be followed");
+      if (saved_at) return Step::fail(explain_missing_memory(*saved_at), true);
+      return Step::fail("the unwind tables at " + hex(context.pc) + " cannot be followed");
     }
   }
   if (context.machine == Machine::x86_64 && row.rules[row.return_column].kind == Rule::Kind::same) {
     return Step::fail("the unwind tables at " + hex(context.pc) + " name no return address");
   }
   const std::uint64_t raw = caller.values[row.return_column];
-  if (raw == 0 && !row.signal_frame) return Step::end();
+  if (raw == 0 && !row.signal_frame) {
+    return Step::fail("the return address is 0: the end of a stack without a mark, or overwritten");
+  }
   caller.pc = code_.stripped(raw);
   // After a signal the pc may well be bad: that is why the signal came.
   if (!row.signal_frame && !code_.executable(caller.pc)) {

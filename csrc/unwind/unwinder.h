@@ -64,9 +64,11 @@ class Unwinder {
     Context caller{};
     Trust trust = Trust::cfi;
     bool left_signal = false;  // this frame was a signal trampoline
+    bool lost = false;         // failed for want of memory in the core
     std::string why;
-    static Step fail(std::string why) { return {Kind::failed, {}, Trust::cfi, false, why}; }
-    static Step end() { return {Kind::outermost, {}, Trust::cfi, false, {}}; }
+    static Step fail(std::string why, bool lost = false);
+    static Step end();
+    static Step to(const Context& caller, Trust trust);
   };
 
   Source* source_at(std::uint64_t address);
@@ -77,13 +79,19 @@ class Unwinder {
   Step step_by_rules(const Row& row, const Context& context);
   Step step_out_of_signal(const Context& context);
   Step step_from_bad_pc(const Context& context);
-  std::optional<Context> step_by_frame_pointer(const Context& context, bool exact,
-                                               bool& certain) const;
-  std::optional<Context> step_by_link_register(const Context& context) const;
-  std::optional<Context> step_by_scan(const Context& context, std::uint64_t from, std::uint64_t to,
-                                      bool only_certain);
+  std::optional<Context> step_by_frame_pointer(const Context& context,
+                                               std::optional<CallSite>& call) const;
+  std::optional<Context> step_by_link_register(const Context& context);
+  std::optional<Context> step_by_scan(const Context& context, std::uint64_t from);
+  std::optional<Context> skipped_caller(const Context& context, const CallSite& outer);
+  template <class Accept>
+  std::optional<Context> scan(const Context& context, std::uint64_t from, std::uint64_t to,
+                              Accept accept);
+  std::optional<CallSite> return_address(std::uint64_t word) const;
   bool goes_on(Context context);
-  bool calls_into(const CallSite& call, std::uint64_t address) const;
+  bool is_called(const Context& context);
+  bool calls_into(const CallSite& call, std::uint64_t address);
+  std::optional<std::uint64_t> function_start(std::uint64_t address);
   std::optional<std::uint64_t> cfa(const Row& row, const Context& context) const;
   std::string explain_missing_tables(std::uint64_t pc) const;
   std::string explain_missing_memory(std::uint64_t address) const;
@@ -94,6 +102,7 @@ class Unwinder {
   Budget budget_;
   std::unordered_map<std::uint64_t, std::unique_ptr<Source>> sources_;  // by start of module
   std::unordered_map<std::uint64_t, std::unique_ptr<const Row>> rows_;
+  std::unordered_map<std::uint64_t, std::optional<std::uint64_t>> starts_;
 };
 
 }  // namespace pm::unwind
