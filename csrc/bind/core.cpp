@@ -2,9 +2,11 @@
 #include <pybind11/stl.h>
 
 #include "bind/register.h"
+#include "bind/stacks.h"
 #include "bind/values.h"
 #include "elfcore/core.h"
 #include "elfcore/modules.h"
+#include "unwind/debug_files.h"
 
 namespace py = pybind11;
 
@@ -20,12 +22,21 @@ using elfcore::ModuleStatus;
 struct Findings {
   std::unique_ptr<Core> core;
   std::unique_ptr<Modules> modules;
+  std::unique_ptr<elfcore::Memory> memory;
+  Stacks stacks;
+  std::vector<bool> debug_lines;  // by module
 };
 
-Findings read(const std::string& path, const elfcore::ModuleOptions& options) {
+Findings read(const std::string& path, const elfcore::ModuleOptions& options, bool stacks,
+              std::size_t max_frames) {
   Findings found;
   found.core = Core::open(path);
   found.modules = std::make_unique<Modules>(*found.core, options);
+  found.memory = std::make_unique<elfcore::Memory>(*found.core, *found.modules);
+  if (stacks) found.stacks = read_stacks(*found.memory, options.sysroot, max_frames);
+  for (const Module& module : found.modules->all()) {
+    found.debug_lines.push_back(unwind::debug_lines_at_hand(module, options.sysroot));
+  }
   return found;
 }
 
@@ -55,9 +66,10 @@ const char* status_name(ModuleStatus status) {
   return "unverified";
 }
 
-py::list module_rows(const Modules& modules) {
+py::list module_rows(const Modules& modules, const std::vector<bool>& debug_lines) {
   py::list rows;
-  for (const Module& module : modules.all()) {
+  for (std::size_t i = 0; i < modules.all().size(); ++i) {
+    const Module& module = modules.all()[i];
     py::dict row;
     row["path"] = text(module.path);
     row["start"] = module.start;
@@ -66,13 +78,13 @@ py::list module_rows(const Modules& modules) {
     row["disk_path"] = text_or_none(module.disk_path);
     row["disk_build_id"] = optional_text(module.disk_build_id);
     row["status"] = status_name(module.status);
-    row["has_debug_lines"] = module.image && module.image->has_debug_lines();
+    row["has_debug_lines"] = static_cast<bool>(debug_lines[i]);
     rows.append(row);
   }
   return rows;
 }
 
-py::list thread_rows(const Core& core) {
+py::list thread_rows(const Core& core, const Stacks& stacks, const Modules& modules) {
   py::list rows;
   for (const elfcore::ThreadState& thread : core.threads()) {
     py::tuple registers(thread.registers.count());
@@ -83,6 +95,7 @@ py::list thread_rows(const Core& core) {
     row["tid"] = thread.tid;
     row["signal"] = thread.signal;
     row["registers"] = registers;
+    add_stack(row, stacks, rows.size(), modules);
     rows.append(row);
   }
   return rows;
@@ -96,12 +109,12 @@ py::tuple register_name_row(elfcore::Machine machine) {
 }
 
 py::dict read_core(const std::string& path, const std::optional<std::string>& executable,
-                   const std::optional<std::string>& sysroot) {
+                   const std::optional<std::string>& sysroot, bool stacks, std::size_t max_frames) {
   const SigbusGuard guard;
   Findings found;
   {
     const py::gil_scoped_release release;
-    found = read(path, {executable.value_or(""), sysroot.value_or("")});
+    found = read(path, {executable.value_or(""), sysroot.value_or("")}, stacks, max_frames);
   }
   const Core& core = *found.core;
   py::dict result;
@@ -112,8 +125,8 @@ py::dict read_core(const std::string& path, const std::optional<std::string>& ex
   result["page_size"] = core.page_size();
   result["signal"] = signal_row(core);
   result["register_names"] = register_name_row(core.machine());
-  result["threads"] = thread_rows(core);
-  result["modules"] = module_rows(*found.modules);
+  result["threads"] = thread_rows(core, found.stacks, *found.modules);
+  result["modules"] = module_rows(*found.modules, found.debug_lines);
   result["problems"] = problems(core.problems());
   return result;
 }
@@ -122,7 +135,8 @@ py::dict read_core(const std::string& path, const std::optional<std::string>& ex
 
 void register_core(py::module_& module) {
   module.def("read_core", &read_core, py::arg("path"), py::kw_only(),
-             py::arg("executable") = py::none(), py::arg("sysroot") = py::none());
+             py::arg("executable") = py::none(), py::arg("sysroot") = py::none(),
+             py::arg("stacks") = true, py::arg("max_frames") = 512);
 }
 
 }  // namespace pm::bind

@@ -41,6 +41,10 @@ class RawThread(TypedDict):
     frames: list[RawFrame]
     stopped: str | None
     """Why the walk ended before the outermost frame."""
+    skipped: int
+    """Frames left out of the middle of a stack that is longer than `max_frames`."""
+    skipped_at: int | None
+    """Index in `frames` of the first frame behind the gap; None when nothing was left out."""
 
 class RawModule(TypedDict):
     path: str

@@ -1,0 +1,71 @@
+#include "bind/stacks.h"
+
+#include "bind/values.h"
+
+namespace py = pybind11;
+
+namespace pm::bind {
+namespace {
+
+const char* trust_name(unwind::Trust trust) {
+  switch (trust) {
+    case unwind::Trust::context:
+      return "context";
+    case unwind::Trust::cfi:
+      return "cfi";
+    case unwind::Trust::frame_pointer:
+      return "frame_pointer";
+    case unwind::Trust::scan:
+      break;
+  }
+  return "scan";
+}
+
+py::dict frame_row(const unwind::Frame& frame, const unwind::Symbolizer& names,
+                   const elfcore::Modules& modules) {
+  py::dict row;
+  row["pc"] = frame.pc;
+  row["trust"] = trust_name(frame.trust);
+  const auto module = modules.index_at(frame.lookup());
+  row["module"] = optional_int(module);
+  row["module_offset"] =
+      module ? py::object(py::int_(frame.pc - modules.all()[*module].bias)) : py::none();
+  const unwind::Symbol* const symbol = names.find(frame.lookup());
+  row["function"] = symbol ? py::object(text(symbol->name)) : py::none();
+  row["function_offset"] = symbol ? py::object(py::int_(frame.pc - symbol->start)) : py::none();
+  return row;
+}
+
+}  // namespace
+
+Stacks read_stacks(const elfcore::Memory& memory, const std::string& sysroot,
+                   std::size_t max_frames) {
+  Stacks result;
+  unwind::Unwinder unwinder(memory);
+  std::vector<std::uint64_t> addresses;
+  for (const elfcore::ThreadState& thread : memory.core().threads()) {
+    result.threads.push_back(unwinder.unwind(thread, max_frames));
+    for (const unwind::Frame& frame : result.threads.back().frames) {
+      addresses.push_back(frame.lookup());
+    }
+  }
+  result.names = std::make_unique<unwind::Symbolizer>(memory, sysroot);
+  result.names->resolve(std::move(addresses));
+  return result;
+}
+
+void add_stack(py::dict& row, const Stacks& stacks, std::size_t thread,
+               const elfcore::Modules& modules) {
+  static const unwind::Stack kNone{};
+  const unwind::Stack& stack = thread < stacks.threads.size() ? stacks.threads[thread] : kNone;
+  py::list frames;
+  for (const unwind::Frame& frame : stack.frames) {
+    frames.append(frame_row(frame, *stacks.names, modules));
+  }
+  row["frames"] = frames;
+  row["stopped"] = text_or_none(stack.stopped);
+  row["skipped"] = stack.skipped;
+  row["skipped_at"] = stack.skipped > 0 ? py::object(py::int_(stack.skipped_at)) : py::none();
+}
+
+}  // namespace pm::bind

@@ -1,0 +1,54 @@
+// The search for the symbols that cover a batch of link-time addresses in one file.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "elfcore/image.h"
+
+namespace pm::unwind {
+
+// The best symbol seen so far for one address.
+struct Match {
+  std::string_view name;  // points into the file
+  std::uint64_t start = 0;
+  std::uint8_t rank = 0;  // 0: none; higher is better
+};
+
+class SymbolSearch {
+ public:
+  // `addresses` ascend, outlive the search, and are link-time addresses of the module.
+  explicit SymbolSearch(std::span<const std::uint64_t> addresses);
+
+  // Reads .symtab if the file has one that is not empty, else .dynsym.
+  void read(const elfcore::Image& image);
+  // For each address, in order.
+  const std::vector<Match>& matches();
+  bool complete() const noexcept;
+
+ private:
+  struct Section {
+    std::uint64_t start, end;
+    bool executable;
+  };
+  void read_table(const elfcore::Image& image, const elfcore::ImageSection& table, Bytes strings,
+                  std::span<const Section> sections);
+  void offer(std::size_t index, const Match& match);
+
+  std::span<const std::uint64_t> addresses_;
+  std::vector<Match> sized_;
+  std::vector<Match> nearest_;             // starts at or before the address, whatever its size
+  std::vector<std::uint64_t> nearest_to_;  // where the section of `nearest_` ends
+  std::vector<Match> result_;
+  std::uint64_t updates_ = 0;
+};
+
+// "foo@plt" when the address lies in a procedure linkage table entry.
+std::optional<std::pair<std::string, std::uint64_t>> plt_entry(const elfcore::Image& image,
+                                                               std::uint64_t address);
+
+}  // namespace pm::unwind

@@ -1,0 +1,82 @@
+#include "unwind/symbols.h"
+
+#include <algorithm>
+
+#include "base/demangle.h"
+#include "unwind/debug_files.h"
+#include "unwind/symbol_tables.h"
+
+namespace pm::unwind {
+
+using elfcore::Module;
+
+Symbolizer::Symbolizer(const elfcore::Memory& memory, std::string sysroot)
+    : memory_(memory), sysroot_(std::move(sysroot)), vdso_(Vdso::find(memory.core())) {}
+
+void Symbolizer::resolve(std::vector<std::uint64_t> addresses) {
+  std::sort(addresses.begin(), addresses.end());
+  addresses.erase(std::unique(addresses.begin(), addresses.end()), addresses.end());
+  const auto slice = [&](std::uint64_t start, std::uint64_t end) {
+    const auto first = std::lower_bound(addresses.begin(), addresses.end(), start);
+    const auto last = std::lower_bound(first, addresses.end(), end);
+    return std::span<const std::uint64_t>(first, last);
+  };
+  for (const Module& module : memory_.modules().all()) {
+    const auto part = slice(module.start, module.end);
+    if (!part.empty() && module.image) resolve_in(module, part);
+  }
+  if (vdso_.image) resolve_in_vdso(slice(vdso_.start, vdso_.end));
+}
+
+void Symbolizer::resolve_in(const Module& module, std::span<const std::uint64_t> addresses) {
+  std::vector<std::uint64_t> linked(addresses.begin(), addresses.end());
+  for (std::uint64_t& address : linked) address -= module.bias;
+  // A module that lies below its bias would wrap around: only a crafted one does.
+  if (!std::is_sorted(linked.begin(), linked.end())) return;
+  SymbolSearch search(linked);
+  search.read(*module.image);
+  std::shared_ptr<const elfcore::Image> separate, mini;
+  std::vector<std::uint8_t> mini_bytes;
+  if (!search.complete()) {
+    separate = separate_debug_file(module, sysroot_);
+    if (separate) search.read(*separate);
+  }
+  if (!search.complete()) {
+    mini_bytes = mini_debug_data(*module.image);
+    std::string error;
+    if (!mini_bytes.empty()) mini = elfcore::Image::parse(mini_bytes, error);
+    if (mini) search.read(*mini);
+  }
+  const std::vector<Match>& matches = search.matches();
+  for (std::size_t i = 0; i < matches.size(); ++i) {
+    if (matches[i].rank != 0) {
+      keep(addresses[i], demangle(matches[i].name), matches[i].start + module.bias);
+    } else if (auto entry = plt_entry(*module.image, linked[i])) {
+      keep(addresses[i], std::move(entry->first), entry->second + module.bias);
+    }
+  }
+}
+
+void Symbolizer::resolve_in_vdso(std::span<const std::uint64_t> addresses) {
+  std::vector<std::uint64_t> linked(addresses.begin(), addresses.end());
+  for (std::uint64_t& address : linked) address -= vdso_.bias;
+  if (!std::is_sorted(linked.begin(), linked.end())) return;
+  SymbolSearch search(linked);
+  search.read(*vdso_.image);
+  const std::vector<Match>& matches = search.matches();
+  for (std::size_t i = 0; i < matches.size(); ++i) {
+    if (matches[i].rank == 0) continue;
+    keep(addresses[i], demangle(matches[i].name), matches[i].start + vdso_.bias);
+  }
+}
+
+void Symbolizer::keep(std::uint64_t address, std::string name, std::uint64_t start) {
+  symbols_.insert_or_assign(address, Symbol{std::move(name), start});
+}
+
+const Symbol* Symbolizer::find(std::uint64_t address) const noexcept {
+  const auto found = symbols_.find(address);
+  return found == symbols_.end() ? nullptr : &found->second;
+}
+
+}  // namespace pm::unwind

@@ -1,0 +1,276 @@
+#include "unwind/unwinder.h"
+
+#include <algorithm>
+#include <deque>
+
+#include "unwind/expression.h"
+
+namespace pm::unwind {
+namespace {
+
+using elfcore::hex;
+using elfcore::Module;
+using elfcore::ModuleStatus;
+
+constexpr std::size_t kMaxCachedRows = 16384;
+// A handler on an alternate stack, in which another signal comes, and so on.
+constexpr unsigned kMaxStackSwitches = 16;
+
+// Frames up to a limit: the first ones, and of the rest the last ones.
+class Ends {
+ public:
+  explicit Ends(std::size_t limit)
+      : tail_limit_(std::min<std::size_t>(limit / 4, 64)), head_limit_(limit - tail_limit_) {}
+
+  void add(const Frame& frame) {
+    if (head_.size() < head_limit_) {
+      head_.push_back(frame);
+      return;
+    }
+    tail_.push_back(frame);
+    if (tail_.size() <= tail_limit_) return;
+    tail_.pop_front();
+    ++skipped_;
+  }
+
+  Frame& last() { return tail_.empty() ? head_.back() : tail_.back(); }
+
+  Stack finish(std::string stopped) && {
+    Stack stack;
+    stack.frames = std::move(head_);
+    stack.skipped = skipped_;
+    stack.skipped_at = skipped_ > 0 ? stack.frames.size() : 0;
+    stack.frames.insert(stack.frames.end(), tail_.begin(), tail_.end());
+    stack.stopped = std::move(stopped);
+    return stack;
+  }
+
+ private:
+  std::size_t tail_limit_;
+  std::size_t head_limit_;
+  std::vector<Frame> head_;
+  std::deque<Frame> tail_;
+  std::uint64_t skipped_ = 0;
+};
+
+}  // namespace
+
+Unwinder::Unwinder(const elfcore::Memory& memory)
+    : memory_(memory), code_(memory), vdso_(Vdso::find(memory.core())) {}
+
+Stack Unwinder::unwind(const elfcore::ThreadState& thread, std::size_t max_frames) {
+  Ends frames(std::max<std::size_t>(max_frames, 4));
+  Context context = Context::of(thread.registers);
+  bool exact = true;
+  unsigned switches = 0;
+  frames.add({context.pc, context.sp(), Trust::context, true, false});
+  for (;;) {
+    if (!Budget::spend(budget_.frames)) {
+      return std::move(frames).finish("too many frames in this core");
+    }
+    Step found = step(context, exact);
+    if (found.kind == Step::Kind::outermost) return std::move(frames).finish({});
+    if (found.kind == Step::Kind::failed) return std::move(frames).finish(std::move(found.why));
+    const bool grows = found.caller.sp() > context.sp() ||
+                       // A leaf function that keeps nothing on the stack (aarch64).
+                       (exact && found.caller.sp() == context.sp());
+    if (!grows && (!found.left_signal || ++switches > kMaxStackSwitches)) {
+      return std::move(frames).finish("the caller's stack pointer " + hex(found.caller.sp()) +
+                                      " does not lie above the callee's " + hex(context.sp()) +
+                                      ": the stack is damaged or the unwind tables are wrong");
+    }
+    frames.last().signal_frame = found.left_signal;
+    context = found.caller;
+    exact = found.left_signal;
+    frames.add({context.pc, context.sp(), found.trust, exact, false});
+  }
+}
+
+Unwinder::Step Unwinder::Step::fail(std::string why, bool lost) {
+  Step step;
+  step.lost = lost;
+  step.why = std::move(why);
+  return step;
+}
+
+Unwinder::Step Unwinder::Step::end() {
+  Step step;
+  step.kind = Kind::outermost;
+  return step;
+}
+
+Unwinder::Step Unwinder::Step::to(const Context& caller, Trust trust) {
+  Step step;
+  step.kind = Kind::found;
+  step.caller = caller;
+  step.trust = trust;
+  return step;
+}
+
+Unwinder::Source* Unwinder::source_at(std::uint64_t address) {
+  if (vdso_.contains(address)) {
+    auto& slot = sources_[vdso_.start];
+    if (!slot) slot = std::make_unique<Source>(Source{FrameTables(*vdso_.image), vdso_.bias});
+    return slot.get();
+  }
+  const Module* const module = memory_.modules().at(address);
+  if (!module) return nullptr;
+  auto& slot = sources_[module->start];
+  if (!slot) {
+    slot = std::make_unique<Source>(Source{
+        module->image ? FrameTables(*module->image) : FrameTables(memory_, *module), module->bias});
+  }
+  return slot.get();
+}
+
+const Row* Unwinder::row(std::uint64_t address) {
+  const auto known = rows_.find(address);
+  if (known != rows_.end()) return known->second.get();
+  if (rows_.size() >= kMaxCachedRows) rows_.clear();
+  std::unique_ptr<const Row> row;
+  if (Source* const source = source_at(address)) {
+    const std::uint64_t link_address = address - source->bias;
+    if (const auto fde = source->tables.find(link_address, budget_)) {
+      if (const auto rules = row_at(*fde, link_address, budget_)) {
+        row = std::make_unique<const Row>(*rules);
+      }
+    }
+  }
+  return rows_.emplace(address, std::move(row)).first->second.get();
+}
+
+Unwinder::Step Unwinder::step(const Context& context, bool exact) {
+  if (exact && !code_.executable(context.pc)) return step_from_bad_pc(context);
+  const bool aarch64 = context.machine == Machine::aarch64;
+  // The kernel's tables for the aarch64 trampoline lead past the interrupted function: its frame
+  // record holds x30 of that function, not its pc (arch/arm64/kernel/signal.c, setup_sigframe).
+  if (aarch64 && code_.is_signal_return(context.pc)) return step_out_of_signal(context);
+  const std::uint64_t lookup = exact ? context.pc : context.pc - 1;
+  const Row* const rules = row(lookup);
+  std::uint64_t from = context.sp();
+  Step result;
+  if (rules) {
+    result = step_by_rules(*rules, context);
+    if (result.kind != Step::Kind::failed) return result;
+    if (const auto top = cfa(*rules, context); top && *top >= from) from = *top;
+  } else {
+    if (code_.is_signal_return(context.pc)) return step_out_of_signal(context);
+    // "Mark the deepest frame by a frame pointer of zero" (System V ABI AMD64, section 3.4.1): the
+    // thread start of musl and of glibc before 2.26.
+    if (!exact && context.fp() == 0) return Step::end();
+    result = Step::fail(explain_missing_tables(context.pc));
+    if (exact) {
+      if (auto caller = step_by_link_register(context)) {
+        return Step::to(*caller, Trust::frame_pointer);
+      }
+    }
+    std::optional<CallSite> call;
+    if (auto caller = step_by_frame_pointer(context, call)) {
+      // A function without a frame of its own leaves its caller's frame pointer in place; then the
+      // chain skips that caller. Either the call there went to the function that runs, or a call
+      // below the frame pointer may have been skipped.
+      if (!calls_into(*call, lookup)) {
+        if (auto nearer = skipped_caller(context, *call)) {
+          return Step::to(*nearer, Trust::scan);
+        }
+      }
+      return Step::to(*caller, Trust::frame_pointer);
+    }
+  }
+  if (auto caller = step_by_scan(context, from)) {
+    return Step::to(*caller, Trust::scan);
+  }
+  return result;
+}
+
+std::optional<std::uint64_t> Unwinder::cfa(const Row& row, const Context& context) const {
+  if (!row.cfa_expression.empty()) {
+    return evaluate(row.cfa_expression, context, memory_, std::nullopt);
+  }
+  return context.values[row.cfa_register] + static_cast<std::uint64_t>(row.cfa_offset);
+}
+
+Unwinder::Step Unwinder::step_by_rules(const Row& row, const Context& context) {
+  const auto top = cfa(row, context);
+  if (!top) return Step::fail("the unwind tables at " + hex(context.pc) + " cannot be followed");
+  if (row.rules[row.return_column].kind == Rule::Kind::undefined) return Step::end();
+  Step result;
+  result.kind = Step::Kind::found;
+  result.left_signal = row.signal_frame;
+  Context& caller = result.caller;
+  caller = context;
+  caller.set_sp(*top);
+  for (std::size_t i = 0; i < kColumns; ++i) {
+    const Rule& rule = row.rules[i];
+    std::optional<std::uint64_t> value;
+    std::optional<std::uint64_t> saved_at;
+    switch (rule.kind) {
+      case Rule::Kind::same:
+      case Rule::Kind::undefined:
+        continue;
+      case Rule::Kind::offset:
+        saved_at = *top + static_cast<std::uint64_t>(rule.value);
+        break;
+      case Rule::Kind::value_offset:
+        value = *top + static_cast<std::uint64_t>(rule.value);
+        break;
+      case Rule::Kind::other_register:
+        if (static_cast<std::uint64_t>(rule.value) < kColumns) {
+          value = context.values[static_cast<std::size_t>(rule.value)];
+        }
+        break;
+      case Rule::Kind::expression:
+        saved_at = evaluate(rule.expression, context, memory_, *top);
+        break;
+      case Rule::Kind::value_expression:
+        value = evaluate(rule.expression, context, memory_, *top);
+        break;
+    }
+    if (saved_at) value = memory_.word(*saved_at);
+    if (value) {
+      caller.values[i] = *value;
+    } else if (i == row.return_column) {
+      if (saved_at) return Step::fail(explain_missing_memory(*saved_at), true);
+      return Step::fail("the unwind tables at " + hex(context.pc) + " cannot be followed");
+    }
+  }
+  if (context.machine == Machine::x86_64 && row.rules[row.return_column].kind == Rule::Kind::same) {
+    return Step::fail("the unwind tables at " + hex(context.pc) + " name no return address");
+  }
+  const std::uint64_t raw = caller.values[row.return_column];
+  if (raw == 0 && !row.signal_frame) {
+    return Step::fail("the return address is 0: the end of a stack without a mark, or overwritten");
+  }
+  caller.pc = code_.stripped(raw);
+  // After a signal the pc may well be bad: that is why the signal came.
+  if (!row.signal_frame && !code_.executable(caller.pc)) {
+    return Step::fail("the return address " + hex(raw) +
+                      " does not point to code: the stack is overwritten, or the library was "
+                      "unloaded");
+  }
+  return result;
+}
+
+std::string Unwinder::explain_missing_tables(std::uint64_t pc) const {
+  const Module* const module = memory_.modules().at(pc);
+  if (!module) return "no unwind tables for the code at " + hex(pc) + ", which is in no file";
+  const std::string name(module->name());
+  if (module->status == ModuleStatus::missing) {
+    return "no unwind tables for " + name + ": the file is not here";
+  }
+  if (module->status == ModuleStatus::mismatch) {
+    return "no unwind tables for " + name + ": the file here is another build";
+  }
+  return "no unwind tables for the code at " + hex(pc) + " in " + name;
+}
+
+std::string Unwinder::explain_missing_memory(std::uint64_t address) const {
+  const elfcore::Segment* const segment = memory_.core().segment_at(address);
+  if (!segment) return "the stack leads to " + hex(address) + ", which is not mapped";
+  if (address - segment->start < segment->dumped) {
+    return "stack memory at " + hex(address) + " is lost: the core is cut off before it";
+  }
+  return "stack memory at " + hex(address) + " was not dumped";
+}
+
+}  // namespace pm::unwind
