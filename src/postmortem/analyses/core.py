@@ -11,7 +11,7 @@ from typing import Literal
 from postmortem.analyses.stacks import GdbOptions, MergedThreads, with_gdb
 from postmortem.errors import EvidenceError
 from postmortem.facts.crash import CppException, Fault
-from postmortem.facts.fault_kind import classify
+from postmortem.facts.fault_kind import FaultKind, classify
 from postmortem.facts.fault_words import explain
 from postmortem.facts.memory import BinaryFacts, Module
 from postmortem.facts.source import Problem, Source
@@ -114,7 +114,7 @@ class _Analysis:
         self._problems += stacks.problems
         fault = self._fault(stacks.instruction_text)
         kind = classify(facts.signal, fault, threads, facts.core, facts.process)
-        outcome = rule.run(rule.load(), self._for_rules(threads, fault, binary), remedies=_REMEDIES)
+        outcome = self._outcome(kind, threads, fault, binary)
         self._problems += outcome.problems
         view = CoreView(
             core=facts.core,
@@ -210,15 +210,20 @@ class _Analysis:
             fault = replace(fault, instruction=replace(fault.instruction, text=instruction_text))
         return fault
 
-    def _for_rules(
-        self, threads: Threads, fault: Fault | None, binary: BinaryFacts | None
-    ) -> dict[type, object]:
+    def _outcome(
+        self,
+        kind: FaultKind,
+        threads: Threads,
+        fault: Fault | None,
+        binary: BinaryFacts | None,
+    ) -> rule.Outcome:
         facts = self._facts
         crashed = threads.crashed
         exception = next(
             (e for e in facts.cpp_exceptions if crashed is not None and e.tid == crashed.tid), None
         )
         values = (
+            kind,
             facts.core,
             facts.process,
             threads,
@@ -230,7 +235,8 @@ class _Analysis:
             exception,
             binary,
         )
-        return {type(value): value for value in values if value is not None}
+        known = {type(value): value for value in values if value is not None}
+        return rule.run(rule.load(), known, remedies=_REMEDIES)
 
 
 class _BinaryReading:
