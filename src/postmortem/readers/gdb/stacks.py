@@ -36,7 +36,7 @@ _HARMLESS = re.compile(
     # Our own reader says exactly what is cut off.
     r"segment extending past end of file|is truncated|failed to parse execution context"
 )
-_WARNING = re.compile(r"warning: |BFD: |Error reading shared library")
+_WARNING = re.compile(r"warning: \S|BFD: \S|Error reading shared library")
 
 
 def read_stacks(
