@@ -86,22 +86,28 @@ def _columns(page: Page, rows: Sequence[_Row], two: bool) -> list[int] | None:
     room = page.width - taken - 2 - (min(notes, _SHORTEST_NOTE) + 2 if notes else 0)
     if room < least:
         return None
-    # Most functions fit their column and the longest get a line of their own, so that notes
-    # stay in one line: of all widths, the one that makes the fewest lines.
+    # Most functions fit their column and the longest get a line of their own: of all widths, the
+    # one that makes the calmest stack.
     candidates = [least, room, *(width for width in functions if least < width <= room)]
-    function = min(candidates, key=lambda f: (_extra_lines(rows, f, page.width - taken - 2 - f), f))
+    function = min(candidates, key=lambda f: (_unrest(rows, f, page.width - taken - 2 - f), f))
+    told = [cells(row.function) for row in rows if row.module or row.location or row.note]
+    if 2 * sum(width > function for width in told) > len(told) > 1:
+        return None  # most rows would be broken: then all alike
     starts = [_HEAD + function + 2]
     for width in widths:
         starts.append(starts[-1] + (width + 2 if width else 0))
     return starts
 
 
-def _extra_lines(rows: Iterable[_Row], function: int, note: int) -> int:
-    """Return how many lines more than one a row columns of these widths would cost."""
+def _unrest(rows: Iterable[_Row], function: int, note: int) -> int:
+    """Return how much columns of these widths would break up the rows.
+
+    A function apart from its module is worse than a note that goes on in its own column.
+    """
     lines = 0
     for row in rows:
         rest = row.module or row.location or row.note
-        lines += bool(rest) and cells(row.function) > function
+        lines += 2 * (bool(rest) and cells(row.function) > function)
         lines += max(_note_cells(row) - 1, 0) // max(note, 1)
     return lines
 
@@ -144,23 +150,26 @@ def _put_marker(page: Page, lines: list[Line], start: int, row: _Row) -> None:
 
 
 def _stacked_frame(page: Page, row: _Row) -> list[Line]:
-    """A frame on a narrow page: the function, and below it all that is known of it."""
-    lines = hanging(
-        page, row.function, indent=_HEAD, first=row.head, style=row.function_style, width=page.width
-    )
+    """A frame on a narrow page: the function, and beside or below it what is known of it."""
+    style = row.function_style
+    lines = hanging(page, row.function, indent=_HEAD, first=row.head, style=style, width=page.width)
     known: list[Span] = [(part, "quiet") for part in (row.module, row.location) if part]
     known += [(row.note, "plain")] if row.note else []
-    known += [(row.marker, "marker")] if row.marker else []
-    spans: list[Span] = []
-    for text, style in known:
-        between = f" {page.glyph('·')} " if spans else " " * _HEAD
-        if spans and line_cells((*spans, (between, "plain"), (text, style))) > page.width:
-            lines.append(tuple(spans))
-            spans, between = [], " " * _HEAD
-        *full, last = wrapped(text, page.width - _HEAD)
-        lines += [((" " * _HEAD, "plain"), (part, style)) for part in full]
-        spans += [(between, "quiet"), (last, style)]
-    return [*lines, tuple(spans)] if spans else lines
+    dot: Span = (f" {page.glyph('·')} ", "quiet")
+    spans = [span for part in known for span in (dot, part)][1:]
+    if row.marker:
+        spans += [("   ", "plain"), (row.marker, "marker")]
+    beside = (*lines[0], ("   ", "plain"), *spans)
+    if len(lines) == 1 and line_cells(beside) <= page.width:
+        return [beside] if spans else lines
+    below: Line = ((" " * _HEAD, "plain"), *spans)
+    if line_cells(below) <= page.width:
+        return [*lines, below] if spans else lines
+    for text, tone in known:
+        lines += hanging(page, text, indent=_HEAD, style=tone, width=page.width)
+    if row.marker:
+        _put_marker(page, lines, _HEAD, row)
+    return lines
 
 
 def _details(page: Page, line: BacktraceLine) -> list[Line]:

@@ -27,7 +27,7 @@ _PAGE = Page(width=140)
 _LONG = 30
 
 _ACTS = re.compile(
-    r"[\\`*_{}\[\]<>~&$|@#^]|://|::|\bwww\.|\bGH-\d|\b(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{7,40}\b"
+    r"[\\`*_{}\[\]<>~&$|@#^]|://|::|www\.|\bGH-\d|\b(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{7,40}\b"
     r"|\b(?:mailto|xmpp):",
     re.IGNORECASE,
 )

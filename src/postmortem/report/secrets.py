@@ -238,9 +238,7 @@ def may_hold_value(text: str) -> bool:
 
 
 def may_tell(text: str) -> bool:
-    """Return False if no name in `ASSIGNMENT`s of this text can be a telling one."""
-    if "=" not in text and ":" not in text and "," not in text:
-        return False
+    """Return False if no name in this text can be a telling one."""
     lower = text.lower()
     return any(word in lower for word in _TELLING)
 

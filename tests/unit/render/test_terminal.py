@@ -6,6 +6,7 @@ import io
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from typing import get_args
 
 import pytest
 
@@ -13,7 +14,7 @@ from builders.reports import CRASHED, MIXED, SHM, WATCHDOG, full_report
 from postmortem.facts.source import Problem
 from postmortem.render.terminal import render
 from postmortem.render.wrapping import cells
-from postmortem.report.blocks import Backtrace, BacktraceLine, KeyValues, Note, Table
+from postmortem.report.blocks import Backtrace, BacktraceLine, Block, KeyValues, Note, Table
 from postmortem.report.model import Report
 
 EMPTY = Report("core", (), "nothing is wrong", False, (), (), {})
@@ -127,3 +128,8 @@ def test_a_table_too_wide_for_the_page_becomes_records() -> None:
     table = Table(tuple("abcdefgh"), (tuple(f"{c} is a cell" for c in "abcdefgh"),))
     text = drawn(replace(EMPTY, blocks=(table,)), width=60)
     assert "  a         a is a cell\n" in text or "  a  a is a cell\n" in text
+
+
+def test_the_sample_has_every_kind_of_block() -> None:
+    """The goldens show all of them; that no kind is forgotten is checked by mypy (assert_never)."""
+    assert {type(block) for block in full_report().blocks} == set(get_args(Block))

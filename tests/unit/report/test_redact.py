@@ -369,3 +369,18 @@ def test_diagnoses_keep_their_identity() -> None:
     masked = redactor({"X_SECRET": "nccl_watchdog"}).report(full_report())
     assert isinstance(masked.diagnoses[0], Diagnosis)
     assert masked.diagnoses[0].role is full_report().diagnoses[0].role
+
+
+def test_a_command_that_is_one_text_is_masked_too() -> None:
+    masker = redactor({"MY_SECRET": "it's-a-secret"})
+    assert masker.text("run --password tiger x") == "run --password [masked: password] x"
+    assert masker.text("run 'it'\"'\"'s-a-secret'") == "run '[masked: MY_SECRET]'"
+    assert masker.text("run --max-tokens 2048 --tokenizer gpt2") == (
+        "run --max-tokens 2048 --tokenizer gpt2"
+    )
+
+
+def test_a_crafted_environment_is_still_masked_by_name() -> None:
+    env = {f"A{i}_SECRET": f"v{i * 7919}x{i}yz" for i in range(20_000)}
+    masked = redactor(env).env(env.items())
+    assert all(value == f"[masked: {name}]" for name, value in masked)
