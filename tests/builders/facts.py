@@ -106,6 +106,7 @@ class Case:
     confidences: dict[str, str]
     verdict_has: tuple[str, ...]
     verdict_lacks: tuple[str, ...]
+    explanation_lacks: tuple[str, ...]
     how: str
     title: str
     kind: str | None = None
@@ -131,6 +132,7 @@ def load_case(path: Path) -> Case:
         confidences=dict(raw.get("confidences", {})),
         verdict_has=tuple(raw.get("verdict_has", ())),
         verdict_lacks=tuple(raw.get("verdict_lacks", ())),
+        explanation_lacks=tuple(raw.get("explanation_lacks", ())),
         how=raw["how"],
         title=raw["title"],
         kind=raw.get("kind"),

@@ -10,6 +10,9 @@ from postmortem.facts.process import Process
 from postmortem.facts.recursion import recursion
 from postmortem.facts.threads import Threads
 
+NEAR = 1 << 30
+"""Distance in bytes up to which a neighbouring mapping tells something about a bad address."""
+
 _ARITHMETIC = {
     "FPE_INTDIV": "an integer was divided by zero",
     "FPE_INTOVF": "an integer operation overflowed",
@@ -90,12 +93,13 @@ def place_words(address: Address) -> str:
         permissions = f" ({address.permissions})" if address.permissions else ""
         return f"in {what}{permissions}"
     parts = []
-    if address.below_end is not None:
-        parts.append(f"{size_words(address.value - address.below_end)} past the mapping below it")
-    if address.above_start is not None:
+    below = None if address.below_end is None else address.value - address.below_end
+    above = None if address.above_start is None else address.above_start - address.value
+    if below is not None and 0 <= below < NEAR:
+        parts.append(f"{size_words(below)} past the mapping below it")
+    if above is not None and 0 <= above < NEAR:
         kind = f" ({address.above_kind})" if address.above_kind else ""
-        distance = size_words(address.above_start - address.value)
-        parts.append(f"{distance} before the mapping above it{kind}")
+        parts.append(f"{size_words(above)} before the mapping above it{kind}")
     return "where nothing is mapped" + (", " + " and ".join(parts) if parts else "")
 
 

@@ -10,6 +10,7 @@ from postmortem.facts.threads import Frame, Thread, Threads
 from postmortem.report.model import Evidence
 from postmortem.rules.names import bare, clip, short
 from postmortem.rules.owners import file_name
+from postmortem.rules.stacks import python_index
 
 TEXT_LIMIT = 600
 """Characters of a message that evidence quotes; c10 errors carry whole backtraces."""
@@ -37,11 +38,9 @@ def frame_words(frame: Frame) -> str:
 
 
 def cite_python(thread: Thread) -> tuple[Evidence, ...]:
-    """Return the innermost Python frame of a thread, if its Python frames are known."""
-    for index, frame in enumerate(thread.frames):
-        if frame.kind == "python":
-            return (cite_frame(thread, index),)
-    return ()
+    """Return the Python line of a thread, if its Python frames are known."""
+    index = python_index(thread)
+    return () if index is None else (cite_frame(thread, index),)
 
 
 def cite_exception(exception: CppException) -> Evidence:

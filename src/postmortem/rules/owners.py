@@ -31,7 +31,7 @@ class Owner(StrEnum):
 _BY_FILE: tuple[tuple[Owner, str], ...] = (
     (
         Owner.GLIBC,
-        r"(lib)?(c|m|pthread|dl|rt|util|resolv|nss_\w+|anl|thread_db|mvec|c_malloc_debug)"
+        r"lib(c|m|pthread|dl|rt|util|resolv|nss_\w+|anl|thread_db|mvec|c_malloc_debug)"
         r"(-\d[\d.]*)?\.so(\.\d+)*$|ld-[\w.-]*\.so(\.\d+)*$|ld-musl|libc\.musl",
     ),
     (Owner.CXX_RUNTIME, r"lib(stdc\+\+|c\+\+abi|c\+\+|gcc_s|unwind)(?![a-z+])"),
@@ -50,7 +50,7 @@ _BY_FILE: tuple[tuple[Owner, str], ...] = (
     (Owner.ALLOCATOR, r"lib(jemalloc|tcmalloc\w*|mimalloc)\b"),
     (
         Owner.PYTORCH,
-        r"lib(torch\w*|c10\w*|shm|caffe2\w*|gloo\w*)\b|_C\.cpython|functorch|libtriton",
+        r"lib(torch\w*|c10\w*|shm|caffe2\w*|gloo\w*)\b|libtriton\b",
     ),
 )
 _COMPILED = tuple((owner, re.compile(pattern)) for owner, pattern in _BY_FILE)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 
 from postmortem.facts.crash import CppException
+from postmortem.facts.fault_kind import FaultKind
 from postmortem.facts.threads import Frame, Thread, Threads
 from postmortem.rules.names import bare, clip, short
 from postmortem.rules.owners import Owner, file_name, owner
@@ -42,7 +43,7 @@ _TERMINATE = re.compile(
     r"^(__gnu_cxx::__verbose_terminate_handler|__cxxabiv1::__\w+|std::(__)?terminate|"
     r"std::unexpected|std::rethrow_exception|std::__exception_ptr::|__cxa_\w+|"
     r"__gxx_personality_v0|_Unwind_\w+|__clang_call_terminate|__verbose_terminate_handler|"
-    r"demangling_terminate_handler|std::rethrow_if_nested|abort_message)"
+    r"demangling_terminate_handler|std::rethrow_if_nested|std::__throw_\w+|abort_message)"
 )
 _SIGNAL_FRAME = {"<signal handler called>", "__restore_rt", "__kernel_rt_sigreturn", "restore_rt"}
 _MALLOC = re.compile(
@@ -184,12 +185,20 @@ def ctypes_index(thread: Thread, within: int = 8) -> int | None:
     return None
 
 
-def place(thread: Thread | None) -> str:
+def fault_start(thread: Thread, kind: FaultKind) -> int:
+    """Return the index of the frame where the fault was.
+
+    Beyond the signal frame when a handler raised the signal again; else the innermost, also when
+    that is itself inside a handler.
+    """
+    index = handler_index(thread) if kind is FaultKind.RERAISED else None
+    return 0 if index is None else index + 1
+
+
+def place(thread: Thread | None, start: int = 0) -> str:
     """Return where a fault happened for a title: ``" in f, called from g"``, or nothing."""
     if thread is None or not thread.frames:
         return ""
-    start = handler_index(thread)
-    start = 0 if start is None else start + 1
     if start >= len(thread.frames):
         return ""
     at_exit = " at exit" if exit_index(thread) is not None else ""
@@ -224,3 +233,19 @@ def thrown(exception: CppException | None, threads: Threads | None) -> CppExcept
     if exception is None or (crashed is not None and exception.tid != crashed.tid):
         return None
     return exception
+
+
+_NOT_YOURS = re.compile(r"/lib(64)?/python[\d.]+/|/(site|dist)-packages/|^<(frozen|string)")
+
+
+def python_index(thread: Thread) -> int | None:
+    """Return the index of the innermost Python frame that is the user's own code.
+
+    ctypes, threading and the packages wrap what users call; without a line of the user's own the
+    innermost Python frame is taken.
+    """
+    python = [i for i, frame in enumerate(thread.frames) if frame.kind == "python"]
+    for index in python:
+        if not _NOT_YOURS.search(thread.frames[index].file or "<frozen>"):
+            return index
+    return python[0] if python else None

@@ -10,7 +10,7 @@ from postmortem.facts.threads import Thread, Threads
 from postmortem.report.model import Confidence, Diagnosis, Role, ordered
 from postmortem.rules.names import clip
 from postmortem.rules.owners import file_name
-from postmortem.rules.stacks import place
+from postmortem.rules.stacks import place, python_index
 
 # Contexts that say how far the evidence can be trusted; they are no answer to "what happened".
 _ABOUT_EVIDENCE = ("mismatched_module", "truncated_core")
@@ -57,8 +57,8 @@ def _sentence(
         others = [d.title for d in diagnoses[1:3] if d.id != best.id]
         if others:
             return f"{who}undecided between {best.title}; and {'; and '.join(others)}"
-        return f"{who}possibly {best.title}{_where(threads)}"
-    return f"{who}{best.title}{_where(threads) if best.role is Role.ROOT else ''}"
+        return f"{who}possibly {best.title}{_where(threads, best.title)}"
+    return f"{who}{best.title}{_where(threads, best.title) if best.role is Role.ROOT else ''}"
 
 
 def _who(signal: Signal | None, process: Process | None) -> str:
@@ -75,7 +75,7 @@ def _rank(process: Process | None) -> str:
     return f" in rank {process.rank}{of}"
 
 
-def _where(threads: Threads | None) -> str:
+def _where(threads: Threads | None, said: str) -> str:
     """Return the thread, if it is not the main one, and the innermost Python line."""
     crashed = threads.crashed if threads is not None else None
     if threads is None or crashed is None:
@@ -84,15 +84,16 @@ def _where(threads: Threads | None) -> str:
     name = crashed.python_name or crashed.name
     if name and crashed.tid != threads.main_tid:
         parts.append(f'thread "{name}"')
-    line = _python_line(crashed)
+    line = _python_line(crashed, said)
     if line:
         parts.append(line)
     return f" ({', '.join(parts)})" if parts else ""
 
 
-def _python_line(thread: Thread) -> str | None:
-    frame = next((frame for frame in thread.frames if frame.kind == "python"), None)
+def _python_line(thread: Thread, said: str) -> str | None:
+    index = python_index(thread)
+    frame = None if index is None else thread.frames[index]
     if frame is None or not frame.file:
         return None
-    line = f":{frame.line}" if frame.line else ""
-    return f"Python: {frame.function} at {file_name(frame.file)}{line}"
+    place = f"{file_name(frame.file)}:{frame.line}" if frame.line else file_name(frame.file)
+    return None if place in said else f"Python: {frame.function} at {clip(place, 80)}"

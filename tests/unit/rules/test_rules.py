@@ -64,6 +64,7 @@ def test_what_is_said_can_be_read(case: Case) -> None:
     text = explain(case.facts[FaultKind], case.get(Signal), case.get(Fault), case.get(Threads))
     assert text
     assert "\n" not in text
+    assert not [part for part in case.explanation_lacks if part in text]
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)

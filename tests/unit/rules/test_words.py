@@ -65,6 +65,8 @@ def test_short_names_keep_what_a_reader_looks_for() -> None:
         ("/s/torch/lib/libgomp-a34b3233.so.1", Owner.OPENMP),
         ("/s/numpy/_core/_multiarray_umath.cpython-312-x86_64-linux-gnu.so", Owner.EXTENSION),
         ("/opt/app/libcmine.so", Owner.EXTENSION),
+        ("/opt/app/m.so", Owner.EXTENSION),
+        ("/s/detectron2/_C.cpython-312-x86_64-linux-gnu.so", Owner.EXTENSION),
         ("/opt/app/libmesh.so.3", Owner.EXTENSION),
     ],
 )

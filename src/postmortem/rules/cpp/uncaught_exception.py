@@ -55,6 +55,9 @@ def uncaught_exception(
         yield from _without_exception(crashed)
         return
     index = site(crashed)
+    if not terminated and index is not None and crashed.frames[index].function != "??":
+        yield _handled(crashed, own, index)
+        return
     evidence: list[Evidence] = [cite_exception(own)]
     evidence += [cite_frame(crashed, index)] if index is not None else []
     evidence += cite_python(crashed)
@@ -87,6 +90,24 @@ _THROWING = (
     "__gxx_personality_v0",
     "_Unwind_RaiseException",
 )
+
+
+def _handled(thread: Thread, own: CppException, index: int) -> Finding:
+    """Return what an exception means that was caught before something else called abort."""
+    name = short(thread.frames[index].function, 36)
+    said = f": {own.what}" if own.what else ""
+    return Finding(
+        title=clip(f"{name} aborted while {short(own.type, 36)} was being handled{said}", 100),
+        cause=f"{own.type}{clip(said, 400)} had been caught on this thread (or is a leftover on "
+        f"its stack), and {name} then stopped the process; the exception may be the reason",
+        confidence=Confidence.POSSIBLE,
+        next_steps=(
+            "read the exception's message, then the last lines on standard error",
+            f"see in {name} why it stops the process after such an error",
+        ),
+        evidence=(cite_exception(own), cite_frame(thread, index), *cite_python(thread)),
+        role=Role.CONTRIBUTING,
+    )
 
 
 def _met_noexcept(thread: Thread) -> bool:

@@ -12,7 +12,7 @@ from postmortem.rules.citing import cite_frame, cite_python, cite_signal
 from postmortem.rules.names import clip, short
 from postmortem.rules.owners import Owner, file_name, owner
 from postmortem.rules.rule import Finding, rule
-from postmortem.rules.stacks import exit_index, handler_index
+from postmortem.rules.stacks import exit_index, fault_start
 
 _OWNERS = (Owner.CUDA_DRIVER, Owner.CUDA, Owner.NCCL)
 
@@ -46,8 +46,7 @@ def driver_crash(
     sent_again = kind is FaultKind.RERAISED
     if crashed is None or not (kind.is_memory_fault or sent_again):
         return
-    start = handler_index(crashed)
-    start = 0 if start is None else start + 1
+    start = fault_start(crashed, kind)
     if start >= len(crashed.frames) or owner(crashed.frames[start]) not in _OWNERS:
         return
     library = file_name(crashed.frames[start].module)

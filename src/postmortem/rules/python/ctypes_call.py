@@ -12,7 +12,7 @@ from postmortem.rules.citing import cite_frame, cite_python, cite_signal
 from postmortem.rules.names import bare, clip, short
 from postmortem.rules.owners import Owner, owner
 from postmortem.rules.rule import Finding, rule
-from postmortem.rules.stacks import ctypes_index, handler_index
+from postmortem.rules.stacks import ctypes_index, fault_start
 
 NEAR = 4
 """Native frames between the fault and ctypes that still make the arguments the first suspect."""
@@ -43,8 +43,7 @@ def ctypes_call(
     crashed = threads.crashed if threads is not None else None
     if crashed is None or not (kind.is_memory_fault or kind is FaultKind.RERAISED):
         return
-    start = handler_index(crashed)
-    start = 0 if start is None else start + 1
+    start = fault_start(crashed, kind)
     if kind is FaultKind.RERAISED and start == 0:
         return
     index = ctypes_index(crashed, start + NEAR + 1)

@@ -12,7 +12,7 @@ from postmortem.rules.citing import cite_frame, cite_python
 from postmortem.rules.names import clip, short
 from postmortem.rules.owners import file_name
 from postmortem.rules.rule import Finding, rule
-from postmortem.rules.stacks import exit_index, handler_index, site
+from postmortem.rules.stacks import exit_index, fault_start, site
 
 
 @rule(
@@ -51,8 +51,8 @@ def exit_crash(
     if index is None and (main is None or main is crashed or (exit_index(main) is None)):
         return
     if index is not None:
-        start = handler_index(crashed)
-        inner = site(crashed) if start is None else start + 1
+        start = fault_start(crashed, kind)
+        inner = start if start or kind.is_fault else site(crashed)
         evidence = [cite_frame(crashed, index)]
         who = ""
         if inner is not None and inner < index:

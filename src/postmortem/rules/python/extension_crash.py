@@ -14,7 +14,7 @@ from postmortem.rules.citing import cite_frame, cite_python, cite_signal
 from postmortem.rules.names import clip, short
 from postmortem.rules.owners import Owner, file_name, owner, package
 from postmortem.rules.rule import Finding, rule
-from postmortem.rules.stacks import caller, handler_index
+from postmortem.rules.stacks import caller, fault_start
 
 _KINDS = (FaultKind.ARITHMETIC, FaultKind.COMPILER_TRAP, FaultKind.RERAISED)
 
@@ -48,16 +48,16 @@ def extension_crash(
     crashed = threads.crashed if threads is not None else None
     if crashed is None or not (kind.is_memory_fault or kind in _KINDS):
         return
-    start = handler_index(crashed)
-    if kind is FaultKind.RERAISED and start is None:
+    start = fault_start(crashed, kind)
+    if kind is FaultKind.RERAISED and start == 0:
         return
-    index = caller(crashed, 0 if start is None else start + 1)
+    index = caller(crashed, start)
     if index is None or owner(crashed.frames[index], process) is not Owner.EXTENSION:
         return
     frame = crashed.frames[index]
     if not frame.module or not _is_python(process, crashed):
         return
-    distance = index - (0 if start is None else start + 1)
+    distance = index - start
     name = file_name(frame.module)
     of = package(frame.module)
     belongs = f" of the package {of}" if of and of not in name else ""

@@ -58,7 +58,8 @@ def py_fatal_error(kind: FaultKind, threads: Threads | None) -> Iterator[Finding
     if crashed is None or kind is not FaultKind.ABORT:
         return
     fatal = [i for i, f in enumerate(crashed.frames[:16]) if _FATAL.match(bare(f.function))]
-    if not fatal:
+    # A program may have a fatal_error of its own: one of the frames must be CPython's for sure.
+    if not any(_is_cpython(crashed.frames[i]) for i in fatal):
         return
     check = _outside(crashed, fatal[-1] + 1)
     names = " ".join(bare(frame.function) for frame in crashed.frames[fatal[0] : fatal[-1] + 3])
@@ -129,6 +130,10 @@ def _meaning(names: str, message: str) -> tuple[str, str, str]:
         "CPython found itself in a state that must not be",
         "PYTHONMALLOC=debug python -X dev … may find it earlier",
     )
+
+
+def _is_cpython(frame: Frame) -> bool:
+    return "Py_" in frame.function or owner(frame) is Owner.CPYTHON
 
 
 def _message(frames: list[Frame]) -> str | None:

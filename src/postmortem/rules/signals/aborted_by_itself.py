@@ -65,8 +65,10 @@ def _who(thread: Thread) -> int | None:
     start = site(thread)
     if start is None:
         return None
+    python = any("Py_Fatal" in frame.function for frame in thread.frames[:16])
     for index in range(start, len(thread.frames)):
         frame = thread.frames[index]
-        if not is_malloc(frame) and not frame.function.startswith("fatal_error"):
+        of_python = python and ("fatal_error" in frame.function or "Py_Fatal" in frame.function)
+        if not is_malloc(frame) and not of_python:
             return index
     return start

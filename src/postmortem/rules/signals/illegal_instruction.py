@@ -71,7 +71,7 @@ def illegal_instruction(
     if at_load:
         evidence.append(Evidence("stack", "the library was just being loaded (its initialisers)"))
     host = f" of host {process.hostname}" if process is not None and process.hostname else ""
-    needs = f": {feature} is not in this processor" if feature else ""
+    needs = f": it needs {feature}" if feature else ""
     yield Finding(
         title=clip(f"illegal instruction{where}{needs}", 100),
         cause=f"{explain(kind, signal, fault, threads)}. "

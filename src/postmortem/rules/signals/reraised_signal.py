@@ -52,7 +52,7 @@ def reraised_signal(
     evidence = [cite_signal(kind, signal, fault, threads)]
     if crashed is not None and index is not None and index + 1 < len(crashed.frames):
         evidence.extend([cite_frame(crashed, index + 1), *cite_python(crashed)])
-        title = f"{_WORDS.get(signal.name, 'fault')}{place(crashed)}"
+        title = f"{_WORDS.get(signal.name, 'fault')}{place(crashed, index + 1)}"
         cause = explain(kind, signal)
     else:
         at = site(crashed) if crashed is not None else None
