@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from postmortem.errors import DebuggerError
 from postmortem.facts.memory import Module, Modules
@@ -13,6 +14,9 @@ from postmortem.readers.gdb import merge, stacks
 from postmortem.readers.gdb.find import find_gdb
 
 Progress = Callable[[str], None]
+
+_SMALL = 16 << 20
+"""Bytes of a library whose symbols gdb reads in a few hundredths of a second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +94,23 @@ def with_gdb(
 
 
 def _worth_loading(threads: Threads, modules: Modules) -> tuple[str, ...]:
+    """Return the modules to load: those with lines, and what is small on the way to them.
+
+    gdb cannot unwind through a module that it did not load, and so would lose the arguments of the
+    frames behind it (a program's own ones, behind abort() of libc).
+    """
     on_stacks = {frame.module for thread in threads for frame in thread.frames}
-    return tuple(
-        m.path
-        for m in modules
-        if m.path in on_stacks and m.has_debug_lines and m.status in ("ok", "unverified")
-    )
+    usable = [m for m in modules if m.path in on_stacks and m.status in ("ok", "unverified")]
+    if not any(m.has_debug_lines for m in usable):
+        return ()
+    return tuple(m.path for m in usable if m.has_debug_lines or _size(m) <= _SMALL)
+
+
+def _size(module: Module) -> int:
+    try:
+        return Path(module.disk_path or module.path).stat().st_size
+    except OSError:
+        return 0
 
 
 def _merged(
