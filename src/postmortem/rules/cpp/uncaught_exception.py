@@ -147,13 +147,15 @@ def _without_exception(thread: Thread) -> Iterator[Finding]:
         )
         return
     joinable = any("std::thread" in name for name in names)
+    # __cxa_throw is an exported symbol: where std::terminate has a name, a throw would have one.
+    is_named = any(name.startswith("std::terminate") for name in names)
     at_exit = exit_index(thread) is not None
     yield Finding(
         title=clip(f"std::terminate was called without an exception{by}", 100),
         cause="no C++ exception is in flight: the usual cause is a std::thread that was destroyed "
         "while it still ran (not joined)"
         + ("; here the program was already ending" if at_exit else ""),
-        confidence=Confidence.LIKELY if joinable else Confidence.POSSIBLE,
+        confidence=Confidence.LIKELY if joinable or is_named else Confidence.POSSIBLE,
         next_steps=(
             "look for a Python traceback above in the log: at exit this abort only follows it",
             "join() or detach() every std::thread before its object goes; from Python, close the "

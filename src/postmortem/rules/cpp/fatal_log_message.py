@@ -1,0 +1,83 @@
+"""Code logged a fatal error, or panicked, and stopped the process."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from postmortem.facts.crash import CppException
+from postmortem.facts.fault_kind import FaultKind
+from postmortem.facts.threads import Threads
+from postmortem.report.model import Confidence, Role
+from postmortem.rules.citing import cite_frame, cite_python
+from postmortem.rules.names import bare, clip, short
+from postmortem.rules.owners import file_name
+from postmortem.rules.rule import Finding, rule
+from postmortem.rules.special_exceptions import watchdog_frames
+from postmortem.rules.stacks import is_terminated
+
+# glog, absl (gRPC, Ray, TensorFlow), c10's own logger, Rust's panic machinery with panic=abort.
+_LOGGER = re.compile(
+    r"^(google::(LogMessage|LogMessageFatal|DumpStackTraceAndExit)|absl::.*LogMessage|"
+    r"tsl::internal::LogMessage|c10::MessageLogger::|gpr_(abort|assert_failed|log)|"
+    r"ray::(RayLog|SpdLogMessage)|grpc_core::Crash)"
+)
+_RUST = re.compile(r"^(rust_panic|rust_begin_unwind|__rust_start_panic|core::panicking::|"
+                   r"std::panicking::|std::process::abort|std::sys::.*abort_internal)")  # fmt: skip
+
+
+@rule(
+    role=Role.ROOT,
+    references=(
+        "https://abseil.io/docs/cpp/guides/logging",
+        "https://doc.rust-lang.org/std/macro.panic.html",
+    ),
+)
+def fatal_log_message(
+    kind: FaultKind, threads: Threads | None, exception: CppException | None
+) -> Iterator[Finding]:
+    """Code logged a fatal error, or panicked, and stopped the process.
+
+    What it means
+        A check failed (CHECK, LOG(FATAL), RAY_CHECK) or Rust code panicked (tokenizers,
+        safetensors, polars are written in Rust). The library printed why, then aborted.
+
+    How to be sure
+        The logger's or the panic's functions stand under abort(). The next function outwards made
+        the check. The message itself is on standard error.
+
+    What to do
+        Read the last lines on standard error: they have file, line and the reason.
+    """
+    crashed = threads.crashed if threads is not None else None
+    if crashed is None or kind is not FaultKind.ABORT:
+        return
+    if watchdog_frames(crashed) is not None or is_terminated(crashed):
+        return
+    names = [bare(frame.function) for frame in crashed.frames[:24]]
+    log = [i for i, name in enumerate(names) if _LOGGER.match(name)]
+    panic = [i for i, name in enumerate(names) if _RUST.match(name)]
+    found = log or panic
+    if not found:
+        return
+    outer = found[-1] + 1
+    evidence = [cite_frame(crashed, found[0])]
+    by = ""
+    if outer < len(crashed.frames):
+        frame = crashed.frames[outer]
+        evidence.append(cite_frame(crashed, outer))
+        by = short(frame.function) if frame.function != "??" else file_name(frame.module)
+    what = "a fatal error was logged" if log else "Rust code panicked"
+    yield Finding(
+        title=clip(f"{what}{' in ' + by if by else ''} and stopped the process", 100),
+        cause="a check in native code failed; the library printed the reason and aborted",
+        confidence=Confidence.LIKELY,
+        next_steps=(
+            "read the last lines that the process wrote to standard error: they give file, line "
+            "and reason",
+            "RUST_BACKTRACE=1 for the whole stack of a panic"
+            if panic and not log
+            else "look up that message in the library's issues, with its version",
+        ),
+        evidence=(*evidence, *cite_python(crashed)),
+    )
