@@ -1,6 +1,7 @@
 // read_core(): one call, everything that is known of a core without a debugger.
 #include <pybind11/stl.h>
 
+#include "bind/process.h"
 #include "bind/register.h"
 #include "bind/values.h"
 #include "elfcore/core.h"
@@ -20,12 +21,14 @@ using elfcore::ModuleStatus;
 struct Findings {
   std::unique_ptr<Core> core;
   std::unique_ptr<Modules> modules;
+  ProcessFindings process;
 };
 
 Findings read(const std::string& path, const elfcore::ModuleOptions& options) {
   Findings found;
   found.core = Core::open(path);
   found.modules = std::make_unique<Modules>(*found.core, options);
+  found.process = read_process(*found.core, *found.modules);
   return found;
 }
 
@@ -96,7 +99,7 @@ py::tuple register_name_row(elfcore::Machine machine) {
 }
 
 py::dict read_core(const std::string& path, const std::optional<std::string>& executable,
-                   const std::optional<std::string>& sysroot) {
+                   const std::optional<std::string>& sysroot, bool, int) {
   const SigbusGuard guard;
   Findings found;
   {
@@ -114,6 +117,7 @@ py::dict read_core(const std::string& path, const std::optional<std::string>& ex
   result["register_names"] = register_name_row(core.machine());
   result["threads"] = thread_rows(core);
   result["modules"] = module_rows(*found.modules);
+  add_process(result, core, found.process);
   result["problems"] = problems(core.problems());
   return result;
 }
@@ -122,7 +126,8 @@ py::dict read_core(const std::string& path, const std::optional<std::string>& ex
 
 void register_core(py::module_& module) {
   module.def("read_core", &read_core, py::arg("path"), py::kw_only(),
-             py::arg("executable") = py::none(), py::arg("sysroot") = py::none());
+             py::arg("executable") = py::none(), py::arg("sysroot") = py::none(),
+             py::arg("stacks") = true, py::arg("max_frames") = 512);
 }
 
 }  // namespace pm::bind
