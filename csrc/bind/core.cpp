@@ -1,6 +1,7 @@
 // read_core(): one call, everything that is known of a core without a debugger.
 #include <pybind11/stl.h>
 
+#include "bind/process.h"
 #include "bind/register.h"
 #include "bind/stacks.h"
 #include "bind/values.h"
@@ -25,6 +26,7 @@ struct Findings {
   std::unique_ptr<elfcore::Memory> memory;
   Stacks stacks;
   std::vector<bool> debug_lines;  // by module
+  ProcessFindings process;
 };
 
 Findings read(const std::string& path, const elfcore::ModuleOptions& options, bool stacks,
@@ -37,6 +39,7 @@ Findings read(const std::string& path, const elfcore::ModuleOptions& options, bo
   for (const Module& module : found.modules->all()) {
     found.debug_lines.push_back(unwind::debug_lines_at_hand(module, options.sysroot));
   }
+  found.process = read_process(*found.core, *found.modules);
   return found;
 }
 
@@ -127,6 +130,7 @@ py::dict read_core(const std::string& path, const std::optional<std::string>& ex
   result["register_names"] = register_name_row(core.machine());
   result["threads"] = thread_rows(core, found.stacks, *found.modules);
   result["modules"] = module_rows(*found.modules, found.debug_lines);
+  add_process(result, core, found.process);
   result["problems"] = problems(core.problems());
   return result;
 }

@@ -6,4 +6,5 @@ PYBIND11_MODULE(_native, module) {
   pm::bind::register_errors(module);
   pm::bind::register_core(module);
   pm::bind::register_names(module);
+  pm::bind::register_process(module);
 }

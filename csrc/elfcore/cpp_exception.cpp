@@ -1,0 +1,273 @@
+// Layouts: libstdc++-v3/libsupc++/unwind-cxx.h (the same since GCC 4.5) and libcxxabi's
+// cxa_exception.h, which agree from the exception's type to the unwind header.
+#include "elfcore/cpp_exception.h"
+
+#include <algorithm>
+#include <array>
+#include <set>
+#include <span>
+
+#include "elfcore/thread_storage.h"
+#include "elfcore/thrown_value.h"
+#include "elfcore/type_info.h"
+
+namespace pm::elfcore {
+namespace {
+
+// Offsets in __cxa_exception; the thrown object follows it.
+constexpr std::uint64_t kTypeInfo = 0, kNext = 32, kHandlers = 40, kUnwind = 80, kObject = 112;
+// What stands before it: the reference count (libstdc++: an int at -16, libc++abi: a word at -8).
+constexpr std::uint64_t kGnuCount = 16, kClangCount = 8;
+constexpr std::uint64_t kMaxReferences = 4096;
+
+constexpr std::uint64_t kGnu = 0x474e5543432b2b00;    // "GNUCC++\0"
+constexpr std::uint64_t kClang = 0x434c4e47432b2b00;  // "CLNGC++\0"
+constexpr std::uint64_t kDependent = 1;               // of another exception: rethrow_exception()
+
+constexpr std::size_t kMaxChain = 32;
+constexpr std::size_t kMaxThreads = 4096;
+constexpr std::size_t kMaxExceptions = 64;
+constexpr std::size_t kStackBytes = 256 << 10;
+constexpr std::size_t kTerminateBytes = 64 << 10;
+
+struct Header {
+  std::uint64_t address = 0;  // of the __cxa_exception on the thread's list
+  std::uint64_t type = 0;
+  std::uint64_t object = 0;
+  std::uint64_t next = 0;
+  std::int32_t handlers = 0;
+};
+
+std::optional<Header> read_header(const Memory& memory, std::uint64_t address) {
+  if (address % 8 != 0 || address < 65536) return std::nullopt;
+  const auto kind = memory.word(address + kUnwind);
+  if (!kind || ((*kind & ~kDependent) != kGnu && (*kind & ~kDependent) != kClang)) {
+    return std::nullopt;
+  }
+  const bool is_gnu = (*kind & ~kDependent) == kGnu;
+  Header header;
+  header.address = address;
+  header.next = memory.word(address + kNext).value_or(0);
+  header.handlers = memory.get<std::int32_t>(address + kHandlers).value_or(0);
+  header.object = address + kObject;
+  if (*kind & kDependent) {
+    const auto primary = memory.word(is_gnu ? address : address - kClangCount);
+    if (!primary || *primary < 65536) return std::nullopt;
+    header.object = *primary;
+  }
+  const std::uint64_t owner = header.object - kObject;
+  // A freed exception keeps its class word; its reference count is gone or overwritten by malloc.
+  const std::uint64_t count = is_gnu ? memory.get<std::uint32_t>(owner - kGnuCount).value_or(0)
+                                     : memory.word(owner - kClangCount).value_or(0);
+  if (count == 0 || count > kMaxReferences) return std::nullopt;
+  const auto type = memory.word(owner + kTypeInfo);
+  if (!type || *type == 0) return std::nullopt;
+  header.type = *type;
+  return header;
+}
+
+struct Globals {
+  bool known = false;
+  std::uint64_t caught = 0;
+  std::uint32_t uncaught = 0;
+};
+
+// struct __cxa_eh_globals { __cxa_exception* caughtExceptions; unsigned int uncaughtExceptions; }
+std::optional<Globals> globals_at(const Memory& memory, std::uint64_t address) {
+  const auto caught = memory.word(address);
+  const auto uncaught = memory.get<std::uint32_t>(address + 8);
+  if (!caught || !uncaught || *uncaught > 1000) return std::nullopt;
+  if (*caught != 0 && !read_header(memory, *caught)) return std::nullopt;
+  return Globals{true, *caught, *uncaught};
+}
+
+bool has_eh_globals(const Module& module) {
+  return module.image && module.name().starts_with("libstdc++.so");
+}
+
+// Within the block, the record is where the exported variables (std::call_once's) are not.
+Globals find_globals(const Memory& memory, const Module& module, const ThreadState& thread) {
+  const ThreadStorage storage = find_thread_storage(memory, module, thread);
+  Globals none;
+  none.known = storage.known && storage.blocks.empty();  // no block: no exception yet
+  const Elf64_Phdr* const segment = module.image->program_header(PT_TLS);
+  if (!segment) return {};
+  std::vector<std::uint64_t> taken;
+  for (const std::string_view name : {"_ZSt15__once_callable", "_ZSt11__once_call"}) {
+    const auto symbol = module.image->dynamic_symbol(name);
+    if (symbol && symbol->type == STT_TLS) taken.push_back(symbol->value);
+  }
+  for (const std::uint64_t block : storage.blocks) {
+    for (std::uint64_t at = 0; at + 16 <= std::min<std::uint64_t>(segment->p_memsz, 256); at += 8) {
+      const bool is_taken = std::any_of(taken.begin(), taken.end(), [at](std::uint64_t other) {
+        return other + 8 > at && other < at + 16;
+      });
+      if (is_taken) continue;
+      if (const auto found = globals_at(memory, block + at)) return *found;
+    }
+  }
+  return none;
+}
+
+// The stack of a thread, from its stack pointer on.
+Bytes stack_bytes(const Core& core, const ThreadState& thread, std::size_t limit) {
+  std::uint64_t sp = thread.registers.sp() & ~std::uint64_t{7};
+  if (!core.segment_at(sp)) {  // overflown: the stack begins above
+    const Segment* const above = core.segment_above(sp);
+    if (!above || above->start - sp > (1u << 20)) return {};
+    sp = above->start;
+  }
+  return clip(core.dumped_at(sp), 0, limit);
+}
+
+// Unwind headers that the stack points to, innermost first.
+std::vector<Header> scan_stack(const Memory& memory, const ThreadState& thread) {
+  std::vector<Header> found;
+  std::set<std::uint64_t> seen;
+  const Core& core = memory.core();
+  const Bytes stack = stack_bytes(core, thread, kStackBytes);
+  for (std::uint64_t at = 0; at + 8 <= stack.size() && found.size() < kMaxChain; at += 8) {
+    const std::uint64_t word = *load<std::uint64_t>(stack, at);
+    if (word < 65536 || word % 16 != 0 || !seen.insert(word).second) continue;
+    const Segment* const segment = core.segment_at(word);
+    if (!segment || !(segment->flags & kWrite)) continue;
+    if (const auto header = read_header(memory, word - kUnwind)) found.push_back(*header);
+  }
+  return found;
+}
+
+using Ranges = std::vector<std::pair<std::uint64_t, std::uint64_t>>;
+
+// Code that only runs when a C++ program ends for want of a handler.
+Ranges terminate_functions(const Modules& modules) {
+  constexpr std::array<std::string_view, 3> kFunctions{
+      "_ZSt9terminatev", "_ZN9__gnu_cxx27__verbose_terminate_handlerEv", "__cxa_call_terminate"};
+  Ranges ranges;
+  for (const Module& module : modules.all()) {
+    const std::string_view name = module.name();
+    const bool has_runtime = name.starts_with("libstdc++.so") || name.starts_with("libc++");
+    if (!module.image || !(has_runtime || &module == modules.executable())) continue;
+    for (const std::string_view function : kFunctions) {
+      const auto symbol = module.image->dynamic_symbol(function);
+      if (!symbol || symbol->type != STT_FUNC) continue;
+      const std::uint64_t start = module.bias + symbol->value;
+      ranges.emplace_back(start, start + symbol->size);
+    }
+  }
+  return ranges;
+}
+
+bool is_terminating(const Memory& memory, const ThreadState& thread) {
+  const Ranges ranges = terminate_functions(memory.modules());
+  constexpr std::int32_t kAbort = 6;
+  // No symbols to tell by: an abort with a caught exception is std::terminate() nearly always.
+  if (ranges.empty()) return thread.signal == kAbort;
+  const Bytes stack = stack_bytes(memory.core(), thread, kTerminateBytes);
+  for (std::uint64_t at = 0; at + 8 <= stack.size(); at += 8) {
+    // A call of a function that does not return may be the last instruction of its caller.
+    const std::uint64_t call = *load<std::uint64_t>(stack, at) - 1;
+    for (const auto& [start, end] : ranges) {
+      if (call >= start && call < end) return true;
+    }
+  }
+  return false;
+}
+
+class Search {
+ public:
+  Search(const Memory& memory, Problems& problems)
+      : memory_(memory), problems_(problems), types_(memory) {
+    for (const Module& module : memory.modules().all()) {
+      if (has_eh_globals(module)) runtimes_.push_back(&module);
+    }
+  }
+
+  std::vector<CppException> run() {
+    const Core& core = memory_.core();
+    const ThreadState* const crashed = core.crashed_thread();
+    if (crashed) look_at(*crashed, true);
+    std::size_t count = 0;
+    for (const ThreadState& thread : core.threads()) {
+      if (&thread != crashed && ++count <= kMaxThreads) look_at(thread, false);
+    }
+    return std::move(result_);
+  }
+
+ private:
+  void look_at(const ThreadState& thread, bool is_crashed) {
+    bool known = false, found = false;
+    std::uint32_t uncaught = 0;
+    for (const Module* const module : runtimes_) {
+      const Globals globals = find_globals(memory_, *module, thread);
+      known |= globals.known;
+      uncaught += globals.uncaught;
+      found |= take_chain(thread, globals.caught, is_crashed);
+    }
+    if (!is_crashed || found) return;
+    // A record that says "none" is believed unless the thread is unwinding now, or another copy of
+    // the run-time library (linked statically somewhere) may have thrown.
+    constexpr std::int32_t kAbort = 6;
+    const bool any_state = !known || uncaught > 0;
+    if (!any_state && thread.signal != kAbort) return;
+    const bool ends = is_terminating(memory_, thread);
+    for (const Header& header : scan_stack(memory_, thread)) {
+      if (header.handlers == 0 && !any_state) continue;
+      add(thread, header, "stack", ends && result_.empty());
+    }
+  }
+
+  bool take_chain(const ThreadState& thread, std::uint64_t address, bool is_crashed) {
+    bool found = false;
+    std::set<std::uint64_t> seen;
+    while (address != 0 && seen.size() < kMaxChain && seen.insert(address).second) {
+      const auto header = read_header(memory_, address);
+      if (!header) break;
+      const bool ends = is_crashed && !found && is_terminating(memory_, thread);
+      add(thread, *header, "tls", ends);
+      found = true;
+      address = header->next;
+    }
+    return found;
+  }
+
+  void add(const ThreadState& thread, const Header& header, const char* found_by, bool uncaught) {
+    if (result_.size() >= kMaxExceptions) return;
+    const std::vector<BaseClass> classes = types_.classes(header.type, header.object);
+    if (classes.empty()) {
+      const Module* const module = memory_.modules().at(header.type);
+      problems_.add("C++ exception",
+                    "thread " + std::to_string(thread.tid) +
+                        " has one whose type cannot be read: it is defined in " +
+                        (module ? module->path : "memory that is not in the core"),
+                    "give the same build of that file (--sysroot)");
+      return;
+    }
+    CppException row;
+    row.tid = thread.tid;
+    row.type = type_name(classes.front().name);
+    row.what = read_what(memory_, types_, header.type, header.object, classes);
+    row.found_by = found_by;
+    row.state = uncaught ? "uncaught" : "handled";
+    for (const BaseClass& base : std::span(classes).subspan(1)) {
+      const std::string name = type_name(base.name);
+      if (std::find(row.base_types.begin(), row.base_types.end(), name) == row.base_types.end()) {
+        row.base_types.push_back(name);
+      }
+    }
+    result_.push_back(std::move(row));
+  }
+
+  const Memory& memory_;
+  Problems& problems_;
+  TypeReader types_;
+  std::vector<const Module*> runtimes_;
+  std::vector<CppException> result_;
+};
+
+}  // namespace
+
+std::vector<CppException> find_cpp_exceptions(const Memory& memory, Problems& problems) {
+  return Search(memory, problems).run();
+}
+
+}  // namespace pm::elfcore

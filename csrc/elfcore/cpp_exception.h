@@ -1,0 +1,25 @@
+// C++ exceptions in flight, as the run-time library keeps them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "elfcore/modules.h"
+
+namespace pm::elfcore {
+
+struct CppException {
+  std::int32_t tid = 0;
+  std::string type;                     // in source form
+  std::optional<std::string> what;      // nothing where the layout is not known
+  const char* found_by = "tls";         // or "stack"
+  const char* state = "handled";        // or "uncaught": std::terminate() ran because of it
+  std::vector<std::string> base_types;  // nearest first
+};
+
+// Exceptions of all threads, those of the crashed one first, in each the innermost first.
+std::vector<CppException> find_cpp_exceptions(const Memory& memory, Problems& problems);
+
+}  // namespace pm::elfcore

@@ -1,0 +1,78 @@
+#include "elfcore/instruction.h"
+
+#include <algorithm>
+
+namespace pm::elfcore {
+namespace {
+
+constexpr std::size_t kMaxCode = 16;
+constexpr std::uint64_t kMaxAccess = 256;  // bytes from an operand's start; 64 for AVX-512
+constexpr std::int32_t kTrapSignal = 5;
+
+std::vector<std::uint8_t> code_at(const Memory& memory, std::uint64_t pc) {
+  std::vector<std::uint8_t> code;
+  while (code.size() < kMaxCode && pc <= UINT64_MAX - kMaxCode) {
+    const Bytes part = clip(memory.at(pc + code.size()), 0, kMaxCode - code.size());
+    if (part.empty()) break;
+    code.insert(code.end(), part.begin(), part.end());
+  }
+  return code;
+}
+
+const Operand* choose(const std::vector<Operand>& operands, std::optional<std::uint64_t> fault) {
+  if (operands.empty()) return nullptr;
+  for (const Operand& operand : operands) {
+    if (!fault || !operand.address) continue;
+    if (*fault >= *operand.address && *fault - *operand.address < kMaxAccess) return &operand;
+  }
+  return &operands.front();
+}
+
+}  // namespace
+
+std::string with_displacement(std::string text, std::int64_t displacement) {
+  if (displacement == 0 && !text.empty()) return text;
+  if (text.empty()) return hex(static_cast<std::uint64_t>(displacement));
+  const bool negative = displacement < 0;
+  const std::uint64_t size = negative ? 0 - static_cast<std::uint64_t>(displacement)
+                                      : static_cast<std::uint64_t>(displacement);
+  return text + (negative ? "-" : "+") + hex(size);
+}
+
+Decoded decode_instruction(Bytes code, std::uint64_t pc, const Registers& registers) {
+  return registers.machine == Machine::x86_64 ? decode_x86(code, pc, registers)
+                                              : decode_aarch64(code, pc, registers);
+}
+
+Instruction read_instruction(const Memory& memory, const ThreadState& thread) {
+  Instruction result;
+  const Core& core = memory.core();
+  result.pc = thread.registers.pc();
+  result.code = code_at(memory, result.pc);
+  const bool is_cause = core.signal() && &thread == core.crashed_thread();
+  const auto fault = is_cause ? core.signal()->address : std::nullopt;
+  if (fault && *fault == result.pc && core.signal()->number != kTrapSignal) {
+    const Segment* const segment = core.segment_at(result.pc);
+    if (!segment || !(segment->flags & kExecute)) {
+      if (core.signal()->number == 11) result.access = "execute";
+      return result;
+    }
+  }
+  const Decoded decoded = decode_instruction(result.code, result.pc, thread.registers);
+  result.feature = decoded.feature;
+  if (const Operand* const operand = choose(decoded.operands, fault)) {
+    result.operand = operand->text;
+    result.operand_address = operand->address;
+    result.access = operand->access;
+  }
+  // int3 reports the address behind itself.
+  constexpr std::uint8_t kInt3 = 0xcc;
+  if (is_cause && core.signal()->number == kTrapSignal && result.feature.empty() &&
+      core.machine() == Machine::x86_64 &&
+      memory.get<std::uint8_t>(result.pc - 1).value_or(0) == kInt3) {
+    result.feature = "trap";
+  }
+  return result;
+}
+
+}  // namespace pm::elfcore

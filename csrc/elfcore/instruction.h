@@ -1,0 +1,49 @@
+// The instruction that a thread stood at: which memory it touches, and what it needs of the CPU.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "elfcore/modules.h"
+
+namespace pm::elfcore {
+
+// A memory operand: "rax+rbx*8+0x10". Hints (prefetch, lea, nop) touch no memory and have none.
+struct Operand {
+  std::string text;
+  std::optional<std::uint64_t> address;  // nothing where the registers do not give it
+  std::string_view access;               // "read", "write", or empty when not known
+};
+
+struct Decoded {
+  std::vector<Operand> operands;  // explicit ones first; empty also when the decoder is not sure
+  // "AVX-512", "AVX2", "SVE" …; "trap" for instructions that are there to stop the program; empty:
+  // the base instruction set, or not known.
+  std::string_view feature;
+};
+
+// Decodes one instruction as far as a diagnosis needs it; an unknown one decodes to nothing.
+Decoded decode_instruction(Bytes code, std::uint64_t pc, const Registers& registers);
+Decoded decode_x86(Bytes code, std::uint64_t pc, const Registers& registers);
+Decoded decode_aarch64(Bytes code, std::uint64_t pc, const Registers& registers);
+
+struct Instruction {
+  std::uint64_t pc = 0;
+  std::vector<std::uint8_t> code;  // up to 16 bytes; empty when they cannot be read
+  std::optional<std::string> operand;
+  std::optional<std::uint64_t> operand_address;
+  std::string_view access;  // "read", "write", "execute", or empty
+  std::string_view feature;
+};
+
+// Of several operands (movs, push of memory, call through memory), the one that the fault address
+// speaks for, else the first.
+Instruction read_instruction(const Memory& memory, const ThreadState& thread);
+
+// "rax+0x10", "rsp-0x8": a displacement as disassemblers write it.
+std::string with_displacement(std::string text, std::int64_t displacement);
+
+}  // namespace pm::elfcore

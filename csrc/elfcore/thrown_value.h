@@ -1,0 +1,18 @@
+// What a thrown C++ object says: what() without running it.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "elfcore/type_info.h"
+
+namespace pm::elfcore {
+
+// The message of the object at `object`, whose classes (itself first) are given; nothing where the
+// layout is not known for sure. A class with a what() of its own gets nothing.
+std::optional<std::string> read_what(const Memory& memory, const TypeReader& types,
+                                     std::uint64_t type, std::uint64_t object,
+                                     const std::vector<BaseClass>& classes);
+
+}  // namespace pm::elfcore
