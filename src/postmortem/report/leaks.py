@@ -71,15 +71,23 @@ def find_assignments(text: str) -> Iterator[Find]:
     if not any(sign in text for sign in "=:,") or not may_tell(text):
         return
     for match in ASSIGNMENT.finditer(text):
-        group = "double" if match["double"] else "single" if match["single"] else "bare"
+        group = next(g for g in ("escaped", "double", "single", "bare") if match[g])
         value = match[group]
         if not is_secret(match["name"], value) or value.startswith("[masked"):
             continue
-        if group == "bare" and match["sign"] != "=" and not looks_random(value):
+        if group == "bare" and match["sign"] != "=" and not _is_key_like(match["name"], value):
             continue  # an expression (token = read_token), or prose (token: invalid)
         # login(token=my_token): a variable, not its value, though one cannot be sure
         learn = group != "bare" or not value.isidentifier() or any(map(str.isdigit, value))
         yield Find(*match.span(group), match["name"], learn)
+
+
+def _is_key_like(name: str, value: str) -> bool:
+    """Whether a word after ``name: `` can be meant as a secret: X-Api-Key: abc123def."""
+    if suspicion(name) is not Suspicion.STRONG:
+        return looks_random(value)
+    digits = sum(map(str.isdigit, value))
+    return looks_random(value) or (len(value) >= 6 and 2 <= digits < len(value))
 
 
 def find_told(text: str) -> Iterator[Find]:

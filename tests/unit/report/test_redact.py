@@ -158,6 +158,16 @@ def test_secret_by_form_anywhere(value: str) -> None:
             "connect failed: password=[masked: password] user=ada",
         ),
         ("{'api_key': 'abc-def'}", "{'api_key': '[masked: api_key]'}"),
+        ("curl -H 'X-Api-Key: abc123def' h", "curl -H 'X-Api-Key: [masked: X-Api-Key]' h"),
+        (
+            'body "{\\"client_secret\\": \\"abc-def\\"}"',
+            'body "{\\"client_secret\\": \\"[masked: client_secret]\\"}"',
+        ),
+        (
+            "--conf fs.s3a.secret.key=abcdefg",
+            "--conf fs.s3a.secret.key=[masked: fs.s3a.secret.key]",
+        ),
+        ("java -Dpassword=tiger", "java -Dpassword=[masked: Dpassword]"),
         ("basic functionality of the bearer authentication", None),
         ("unexpected token: 'ELSE' in line 3", None),
         ("invalid password: authentication failed", None),
