@@ -14,6 +14,7 @@ from postmortem.facts.crash import CppException, Fault
 from postmortem.facts.fault_kind import FaultKind, classify
 from postmortem.facts.fault_words import explain
 from postmortem.facts.memory import BinaryFacts, Module
+from postmortem.facts.process import Process
 from postmortem.facts.source import Problem, Source
 from postmortem.facts.threads import Threads
 from postmortem.knowledge.modules import module_kind
@@ -116,9 +117,12 @@ class _Analysis:
         kind = classify(facts.signal, fault, threads, facts.core, facts.process)
         outcome = self._outcome(kind, threads, fault, binary)
         self._problems += outcome.problems
+        redactor = Redactor.from_process(
+            facts.process.env, facts.process.initial_env, facts.process.argv
+        )
         view = CoreView(
             core=facts.core,
-            process=facts.process,
+            process=_masked(facts.process, redactor) if options.redact else facts.process,
             threads=threads,
             modules=facts.modules,
             memory=facts.memory,
@@ -129,9 +133,6 @@ class _Analysis:
             cpp_exceptions=facts.cpp_exceptions,
             binary=binary,
             diagnoses=outcome.diagnoses,
-        )
-        redactor = Redactor.from_process(
-            facts.process.env, facts.process.initial_env, facts.process.argv
         )
         report = Report(
             kind="core",
@@ -237,6 +238,16 @@ class _Analysis:
         )
         known = {type(value): value for value in values if value is not None}
         return rule.run(rule.load(), known, remedies=_REMEDIES)
+
+
+def _masked(process: Process, redactor: Redactor) -> Process:
+    """Mask by name what is shown beside its name: a short secret has no other mark."""
+    return replace(
+        process,
+        env=redactor.env(process.env),
+        initial_env=redactor.env(process.initial_env),
+        argv=redactor.argv(process.argv),
+    )
 
 
 class _BinaryReading:
