@@ -8,18 +8,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
-from postmortem.analyses.stacks import GdbOptions, MergedThreads, with_gdb
+from postmortem.analyses.engines import GdbOptions, MergedThreads
 from postmortem.errors import EvidenceError
 from postmortem.facts.crash import CppException, Fault
 from postmortem.facts.fault_kind import FaultKind, classify
 from postmortem.facts.fault_words import explain
-from postmortem.facts.memory import BinaryFacts, Module
+from postmortem.facts.memory import Address, BinaryFacts, MappedFile, Module
 from postmortem.facts.process import Process
 from postmortem.facts.source import Problem, Source
 from postmortem.facts.threads import Threads
 from postmortem.knowledge.modules import module_kind
 from postmortem.readers import core as core_reader
-from postmortem.readers.corefind import newest_core
 from postmortem.readers.executable import resolve_executable
 from postmortem.readers.files import mapped_file
 from postmortem.readers.opening import open_core
@@ -62,6 +61,8 @@ def choose_core(path: Path | None) -> tuple[Path, tuple[Problem, ...]]:
     folder = Path() if path is None else path
     if not folder.is_dir():
         return folder, ()
+    from postmortem.readers.corefind import newest_core
+
     found = newest_core(folder)
     remarks = [Problem(str(skipped), f"is newer, but {why}") for skipped, why in found.skipped]
     if found.others:
@@ -174,6 +175,8 @@ class _Analysis:
         options, facts = self._options, self._facts
         if options.engine == "native":
             return MergedThreads(facts.threads, "native stacks"), None
+        from postmortem.analyses.stacks import with_gdb  # not paid for by --engine native
+
         binary = _BinaryReading(self._crashed_extension())
         gdb = replace(options.gdb, always=options.engine == "gdb", sysroot=options.sysroot)
         program = next((m for m in facts.modules if m.path == facts.process.executable), None)
@@ -200,13 +203,9 @@ class _Analysis:
         fault = self._facts.fault
         if fault is None:
             return None
-        address = fault.address
-        if address is not None and address.kind in ("file", "shared memory", "module"):
-            if address.path and address.file_offset is not None:
-                name = address.path.removesuffix(" (deleted)")
-                deleted = name != address.path
-                found = mapped_file(name, address.file_offset, deleted=deleted)
-                fault = replace(fault, file=found)
+        file = _file_under(fault.address)
+        if file is not None:
+            fault = replace(fault, file=file)
         if instruction_text is not None and fault.instruction is not None:
             fault = replace(fault, instruction=replace(fault.instruction, text=instruction_text))
         return fault
@@ -238,6 +237,16 @@ class _Analysis:
         )
         known = {type(value): value for value in values if value is not None}
         return rule.run(rule.load(), known, remedies=_REMEDIES)
+
+
+def _file_under(address: Address | None) -> MappedFile | None:
+    """The file that is mapped at an address, as it is now."""
+    if address is None or address.path is None or address.file_offset is None:
+        return None
+    if address.kind not in ("file", "shared memory", "module"):
+        return None
+    path = address.path.removesuffix(" (deleted)")
+    return mapped_file(path, address.file_offset, deleted=path != address.path)
 
 
 def _masked(process: Process, redactor: Redactor) -> Process:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
+from postmortem.analyses.engines import GdbOptions, MergedThreads, Progress
 from postmortem.errors import DebuggerError
 from postmortem.facts.memory import Module, Modules
 from postmortem.facts.source import Problem
@@ -13,36 +13,8 @@ from postmortem.facts.threads import Threads
 from postmortem.readers.gdb import merge, stacks
 from postmortem.readers.gdb.find import find_gdb
 
-Progress = Callable[[str], None]
-
 _SMALL = 16 << 20
 """Bytes of a library whose symbols gdb reads in a few hundredths of a second."""
-
-
-@dataclass(frozen=True, slots=True)
-class GdbOptions:
-    """How gdb is to be used."""
-
-    path: str | None = None
-    """None: $POSTMORTEM_GDB, PATH, the wheel, in this order."""
-    always: bool = False
-    """Ask gdb for all stacks (--engine gdb), not only where it can add lines."""
-    with_locals: bool = False
-    tid: int | None = None
-    sysroot: str | None = None
-    debuginfod: bool = False
-    deadline_seconds: float = 60.0
-
-
-@dataclass(frozen=True, slots=True)
-class MergedThreads:
-    """Threads with the frames of both sources, and how they came about."""
-
-    threads: Threads
-    engine: str
-    """What a reader is told: ``"native stacks, lines by gdb 13.1"``."""
-    instruction_text: str | None = None
-    problems: tuple[Problem, ...] = ()
 
 
 def with_gdb(

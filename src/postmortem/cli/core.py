@@ -94,7 +94,7 @@ def run(args: argparse.Namespace) -> int:
     from dataclasses import replace
 
     from postmortem.analyses.core import CoreOptions, analyse, choose_core
-    from postmortem.analyses.stacks import GdbOptions
+    from postmortem.analyses.engines import GdbOptions
 
     began = time.monotonic()
     path, remarks = choose_core(args.core)

@@ -14,13 +14,14 @@ from pathlib import PurePosixPath
 
 from postmortem.knowledge.lookup import NameTable, load_table
 from postmortem.knowledge.symbols import symbol
+from postmortem.patterns import Pattern
 
 EXTENSION, PROGRAM, VDSO = "your extension", "your program", "kernel (vdso)"
 
-_INTERPRETER = re.compile(r"python(?:\d+(?:\.\d+)*t?d?)?(?:-dbg|-debug)?(?:\.real)?", re.ASCII)
-_HASH = re.compile(r"-[0-9a-f]{8,40}(?=\.|$)", re.ASCII)
-_VERSION = re.compile(r"-\d+(?:\.\d+)+$", re.ASCII)
-_TAG = re.compile(r"\.(?:cpython-[\w-]+|abi3)(?=\.so$)", re.ASCII)
+_INTERPRETER = Pattern(r"python(?:\d+(?:\.\d+)*t?d?)?(?:-dbg|-debug)?(?:\.real)?", re.ASCII)
+_HASH = Pattern(r"-[0-9a-f]{8,40}(?=\.|$)", re.ASCII)
+_VERSION = Pattern(r"-\d+(?:\.\d+)+$", re.ASCII)
+_TAG = Pattern(r"\.(?:cpython-[\w-]+|abi3)(?=\.so$)", re.ASCII)
 _NO_FILES = ("/dev/", "/memfd:", "/SYSV", "anon_inode:", "[heap]", "[stack")
 _PACKAGES = ("/site-packages/", "/dist-packages/")
 

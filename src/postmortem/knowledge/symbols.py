@@ -12,11 +12,13 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
+from postmortem.patterns import Pattern
+
 LONGEST = 32_768
 """Characters of a name that are looked at; real template names of PyTorch reach about 12,000."""
 
 _TEMPLATE, _LAMBDA = "\x00", "\x01"
-_TOKEN = re.compile(
+_TOKEN = Pattern(
     r"\boperator\s*(?:\(\)|\[\]|->\*|->|<=>|<<=|>>=|<<|>>|<=|>=|<|>)"
     r"|->|::|'lambda\d*'|[<>(){}\[\]]|\s+"
 )

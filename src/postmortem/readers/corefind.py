@@ -16,6 +16,7 @@ from pathlib import Path
 
 from postmortem.errors import EvidenceError
 from postmortem.facts.machine import CoreDestination, CorePattern
+from postmortem.patterns import Pattern
 from postmortem.readers.codecs import StreamError, compression_of_stream, decoded
 from postmortem.readers.corepattern import (
     SET_FILE_PATTERN,
@@ -26,10 +27,10 @@ from postmortem.readers.corepattern import (
 )
 from postmortem.readers.formats import ELF_HEADER_BYTES, HEAD_BYTES, elf_head, require_core
 
-_NAME = re.compile(
+_NAME = Pattern(
     r"(core|core[.-].+|.+\.core|coredump|CoreDump|vgcore\..+)(\.(zst|zstd|lz4|gz|xz|bz2))?"
 )
-_SOURCE_CODE = re.compile(r".*\.(py|pyc|pyi|c|cc|cpp|h|hpp|js|ts|txt|md|rst|json|yaml|log|html)")
+_SOURCE_CODE = Pattern(r".*\.(py|pyc|pyi|c|cc|cpp|h|hpp|js|ts|txt|md|rst|json|yaml|log|html)")
 _MOST_FILES = 20_000
 _MOST_ODD_NAMES = 2_000
 _MOST_LISTED = 5

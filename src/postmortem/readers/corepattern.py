@@ -6,16 +6,16 @@ Source: core(5), Documentation/admin-guide/sysctl/kernel.rst, fs/coredump.c (for
 from __future__ import annotations
 
 import glob
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
 from postmortem.facts.machine import CoreDestination, CorePattern
+from postmortem.patterns import Pattern
 
 Handler = Literal["file", "systemd", "apport", "abrt", "wsl", "pipe", "socket", "none"]
 
-_SPECIFIER = re.compile(r"%(.)")
+_SPECIFIER = Pattern(r"%(.)")
 _PROGRAMS: tuple[tuple[str, Handler], ...] = (
     ("systemd-coredump", "systemd"),
     ("apport", "apport"),
@@ -27,7 +27,7 @@ _CONTAINER_MARKS = (
     ("/run/.containerenv", "podman"),
     ("/var/run/secrets/kubernetes.io", "kubernetes"),
 )
-_CONTAINER_GROUPS = re.compile(r"kubepods|docker|containerd|libpod|lxc|garden|slurm.*container")
+_CONTAINER_GROUPS = Pattern(r"kubepods|docker|containerd|libpod|lxc|garden|slurm.*container")
 
 SET_FILE_PATTERN = "sudo sysctl -w kernel.core_pattern=/tmp/core.%e.%p.%t"
 

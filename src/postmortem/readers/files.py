@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import os
-import re
 import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
 from postmortem.facts.memory import MappedFile
+from postmortem.patterns import Pattern
 
 STAT_SECONDS = 2.0
 """Longest that one file may take: a dead NFS server makes stat() hang, uninterruptibly."""
 
 _DELETED = " (deleted)"
-_OCTAL = re.compile(r"\\([0-7]{3})")
+_OCTAL = Pattern(r"\\([0-7]{3})")
 
 Answer = TypeVar("Answer")
 

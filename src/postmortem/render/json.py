@@ -10,12 +10,12 @@ from __future__ import annotations
 import json
 import math
 import os
-import re
 from collections.abc import Mapping
 from typing import TextIO
 
 from postmortem._version import __version__
 from postmortem.facts.source import Problem, Source
+from postmortem.patterns import Pattern
 from postmortem.render import safe
 from postmortem.report.model import Diagnosis, Report, Skipped
 
@@ -23,7 +23,7 @@ SCHEMA = "postmortem/1"
 
 # json.dumps escapes the C0 controls by itself. These it leaves: DEL and C1 (a terminal obeys
 # U+009B as it does ESC [), bidirectional controls, zero-width characters, line separators.
-_OBEYED = re.compile(
+_OBEYED = Pattern(
     "[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
 )
 

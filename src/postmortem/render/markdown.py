@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TextIO, assert_never
 
+from postmortem.patterns import Pattern
 from postmortem.render import safe
 from postmortem.render.layout import block_lines
 from postmortem.render.page import Page
@@ -26,14 +27,14 @@ _BUDGET = 60_000
 _PAGE = Page(width=140)
 _LONG = 30
 
-_ACTS = re.compile(
+_ACTS = Pattern(
     r"[\\`*_{}\[\]<>~&$|@#^]|://|::|www\.|\bGH-\d|\b(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{7,40}\b"
     r"|\b(?:mailto|xmpp):",
     re.IGNORECASE,
 )
-_EDGES = re.compile(r"([(\"']*)(.*?)([)\"'.,;:!?]*)", re.DOTALL)
-_LINE_START = re.compile(r"^([-+](?=\s|$)|-+(?=\s*$)|=+(?=\s*$)|\d+(?=[.)](?:\s|$)))")
-_LINKABLE = re.compile(r"https://[A-Za-z0-9./_#?=%~:-]+")
+_EDGES = Pattern(r"([(\"']*)(.*?)([)\"'.,;:!?]*)", re.DOTALL)
+_LINE_START = Pattern(r"^([-+](?=\s|$)|-+(?=\s*$)|=+(?=\s*$)|\d+(?=[.)](?:\s|$)))")
+_LINKABLE = Pattern(r"https://[A-Za-z0-9./_#?=%~:-]+")
 
 
 def render(report: Report, out: TextIO, *, verbose: bool = False) -> None:

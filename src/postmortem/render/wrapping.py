@@ -6,13 +6,14 @@ Widths are terminal cells: an East Asian wide character takes two, a combining m
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Iterator
 
+from postmortem.patterns import Pattern
+
 # Where a long word (a path, a C++ name, a command) may be broken: after these.
-_SEAMS = re.compile(r"(?<=::)|(?<=\w/)|(?<=[,;=&|])|(?<=[_-])(?=\w)|(?<=[)>])(?=\w)")
-_SEPARATED = re.compile(r"\s{2,}")
+_SEAMS = Pattern(r"(?<=::)|(?<=\w/)|(?<=[,;=&|])|(?<=[_-])(?=\w)|(?<=[)>])(?=\w)")
+_SEPARATED = Pattern(r"\s{2,}")
 
 
 def cells(text: str) -> int:

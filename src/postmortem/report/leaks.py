@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
+from postmortem.patterns import Pattern
 from postmortem.report.secrets import (
     ASSIGNMENT,
     VALUE,
@@ -18,14 +19,12 @@ from postmortem.report.secrets import (
     suspicion,
 )
 
-_OPTION = re.compile(r"--?[A-Za-z][\w.-]*")
-_WORD_ASSIGNMENT = re.compile(r"[-+~]*([A-Za-z_][\w.:/-]*)=(.*)", re.DOTALL)
-_INNER_OPTION = re.compile(
+_OPTION = Pattern(r"--?[A-Za-z][\w.-]*")
+_WORD_ASSIGNMENT = Pattern(r"[-+~]*([A-Za-z_][\w.:/-]*)=(.*)", re.DOTALL)
+_INNER_OPTION = Pattern(
     r"(?<!\S)--?(?P<name>[A-Za-z][\w-]+)[ =](?P<value>[^\s\"'`;|&<>\[-][^\s\"'`;|&<>]*)"
 )
-_SWITCH = re.compile(
-    r"-*(use|no|with|without|enable|disable|skip|ignore|show|allow|is|has)[-_]", re.I
-)
+_SWITCH = Pattern(r"-*(use|no|with|without|enable|disable|skip|ignore|show|allow|is|has)[-_]", re.I)
 
 # Programs whose single-letter options take a password.
 _PASSWORD_OPTIONS = {

@@ -13,6 +13,8 @@ import re
 from collections import Counter
 from enum import IntEnum
 
+from postmortem.patterns import Pattern
+
 
 class Suspicion(IntEnum):
     """How much a name says that its value is a secret."""
@@ -68,14 +70,12 @@ _PLAIN_VALUES = _words(
 )
 _NOT_SECRET_NAMES = _words("PWD OLDPWD GPG_KEY")  # GPG_KEY: python's Docker image
 
-_NUMBER = re.compile(r"[-+]?\d{1,20}(\.\d+)?([eE][-+]?\d+)?|0x[0-9a-fA-F]+")
-_PATH = re.compile(
+_NUMBER = Pattern(r"[-+]?\d{1,20}(\.\d+)?([eE][-+]?\d+)?|0x[0-9a-fA-F]+")
+_PATH = Pattern(
     r"(~|\.{1,2})?(/[\w.@+ -]+)+/?|[A-Za-z0-9_.-]+\.(json|pem|key|crt|txt|ya?ml|toml|ini|py|sh)"
 )
-_PLACEHOLDER = re.compile(
-    r"</?[a-z_|:]+>|\[[A-Z_]+\]|\[masked[^\]]*\]|\*+|[xX]+|\$\{\w+\}|\$[A-Z_]+"
-)
-_SEAM = re.compile(r"[^A-Za-z0-9]+|(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_PLACEHOLDER = Pattern(r"</?[a-z_|:]+>|\[[A-Z_]+\]|\[masked[^\]]*\]|\*+|[xX]+|\$\{\w+\}|\$[A-Z_]+")
+_SEAM = Pattern(r"[^A-Za-z0-9]+|(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
 def suspicion(name: str) -> Suspicion:
@@ -179,7 +179,7 @@ _QUERY = (
     r"|api[_-]?key|key|password|passwd|code)=(?P<query>[^&\s\"'<>#;]{4,})"
 )
 
-VALUE = re.compile(
+VALUE = Pattern(
     "|".join(
         (
             _PEM,
@@ -243,7 +243,7 @@ def may_tell(text: str) -> bool:
     return any(word in lower for word in _TELLING)
 
 
-ASSIGNMENT = re.compile(
+ASSIGNMENT = Pattern(
     r"(?P<name>[A-Za-z_][\w.-]{0,60})(?:\\{0,4}[\"'])?\]?"
     r"(?P<sign>\s*(?:=|:(?![:/]))\s*|(?<=[\"'])\s*,\s*(?=[\"']))"
     r"(?:\\{1,4}\"(?P<escaped>[^\"\\\n]+)\\{1,4}\""  # JSON inside of a string

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
+from postmortem.patterns import Pattern
 
-_SUFFIX = re.compile(
+_SUFFIX = Pattern(
     r"(\.(cold|part|constprop|isra|lto_priv|localalias|llvm)(\.\d+)*"
     r"|@@?[A-Z_]+[\d.]*| \[clone [^]]*\])+$"
 )
-_QUALIFIER = re.compile(r"(\s+(const|volatile|noexcept|&&?|\[clone [^]]*\]))+$")
+_QUALIFIER = Pattern(r"(\s+(const|volatile|noexcept|&&?|\[clone [^]]*\]))+$")
 
 
 def bare(name: str) -> str:

@@ -5,17 +5,18 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from postmortem.patterns import Pattern
 from postmortem.rules.names import clip
 
-_TIMEOUT = re.compile(
+_TIMEOUT = Pattern(
     r"WorkNCCL\(SeqNum=(?P<seq>\d+), OpType=(?P<op>\w+)(?P<rest>[^)]*(?:\(ms\)=\d+)?)\) ran for "
     r"(?P<ms>\d+) milliseconds"
 )
-_TIMED_OUT = re.compile(r"collective operation timeout|timed out|[Tt]imeout at NCCL work")
-_VERSION = re.compile(r"NCCL version (\d+(?:\.\d+)+)")
-_LAST = re.compile(r"Last error:\s*\n?(?P<text>[^\n]+)")
-_CUDA = re.compile(r"(?:CUDA|HIP) error: (?P<words>[^\n]+)")
-_SEQUENCE = re.compile(r"\bseq(?:uence)?(?:[ _]?num(?:ber)?)?[=: ]+(\d+)", re.IGNORECASE)
+_TIMED_OUT = Pattern(r"collective operation timeout|timed out|[Tt]imeout at NCCL work")
+_VERSION = Pattern(r"NCCL version (\d+(?:\.\d+)+)")
+_LAST = Pattern(r"Last error:\s*\n?(?P<text>[^\n]+)")
+_CUDA = Pattern(r"(?:CUDA|HIP) error: (?P<words>[^\n]+)")
+_SEQUENCE = Pattern(r"\bseq(?:uence)?(?:[ _]?num(?:ber)?)?[=: ]+(\d+)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from postmortem.facts.process import Process
 from postmortem.facts.threads import Frame
+from postmortem.patterns import Pattern
 
 
 class Owner(StrEnum):
@@ -53,13 +54,13 @@ _BY_FILE: tuple[tuple[Owner, str], ...] = (
         r"lib(torch\w*|c10\w*|shm|caffe2\w*|gloo\w*)\b|libtriton\b",
     ),
 )
-_COMPILED = tuple((owner, re.compile(pattern)) for owner, pattern in _BY_FILE)
-_BY_FUNCTION: tuple[tuple[Owner, re.Pattern[str]], ...] = (
+_COMPILED = tuple((owner, Pattern(pattern)) for owner, pattern in _BY_FILE)
+_BY_FUNCTION: tuple[tuple[Owner, Pattern], ...] = (
     # glibc chooses these at run time; debuggers with line information name no module for them.
-    (Owner.GLIBC, re.compile(r"^_*(mem|str|wcs|wmem)\w+_(avx|sse|evex|ssse|erms|asimd|sve)\w*$")),
-    (Owner.PYTORCH, re.compile(r"^(c10d?|at|torch|THP)(::|\w*_)")),
-    (Owner.CPYTHON, re.compile(r"^_?Py[A-Z_]\w*")),
-    (Owner.LIBFFI, re.compile(r"^ffi_call")),
+    (Owner.GLIBC, Pattern(r"^_*(mem|str|wcs|wmem)\w+_(avx|sse|evex|ssse|erms|asimd|sve)\w*$")),
+    (Owner.PYTORCH, Pattern(r"^(c10d?|at|torch|THP)(::|\w*_)")),
+    (Owner.CPYTHON, Pattern(r"^_?Py[A-Z_]\w*")),
+    (Owner.LIBFFI, Pattern(r"^ffi_call")),
 )
 
 
@@ -87,7 +88,7 @@ def module_owner(path: str, process: Process | None = None) -> Owner:
     return Owner.EXTENSION
 
 
-_PACKAGE = re.compile(r"/(?:site|dist)-packages/([^/]+)")
+_PACKAGE = Pattern(r"/(?:site|dist)-packages/([^/]+)")
 
 
 def package(path: str) -> str | None:

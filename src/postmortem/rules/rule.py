@@ -9,7 +9,6 @@ and may run in any order; one that raises becomes a problem of the report, and t
 from __future__ import annotations
 
 import importlib
-import inspect
 import pkgutil
 import types
 import typing
@@ -49,6 +48,8 @@ class Rule:
     @property
     def documentation(self) -> str:
         """The docstring: what it means, how to be sure, what to do."""
+        import inspect
+
         return inspect.cleandoc(self.function.__doc__ or "")
 
     def needs(self) -> dict[str, tuple[type, bool]]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
+from postmortem.patterns import Pattern
 
-_TORCH_SEGMENT = re.compile(r"^(/dev/shm|/run/shm)/torch_\d+_\w+")
+_TORCH_SEGMENT = Pattern(r"^(/dev/shm|/run/shm)/torch_\d+_\w+")
 
 
 def is_torch_segment(path: str) -> bool:

@@ -2,38 +2,38 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 from postmortem.facts.crash import CppException
 from postmortem.facts.threads import Thread
+from postmortem.patterns import Pattern
 from postmortem.rules.names import bare, clip
 
-CUDA_ERROR = re.compile(
+CUDA_ERROR = Pattern(
     r"(?P<api>CUDA(?: driver)?|HIP|CUBLAS|cuBLAS|cuDNN|CUDNN|cuFFT)(?: runtime)? error: "
     r"(?P<words>[^\n]+)"
 )
-_OUT_OF_MEMORY = re.compile(r"bad_alloc|bad_array_new_length|OutOfMemoryError")
-_OUT_OF_MEMORY_TEXT = re.compile(r"DefaultCPUAllocator|out of memory|[Cc]annot allocate memory")
-_NCCL_TEXT = re.compile(r"\bNCCL\b|ProcessGroupNCCL|ncclComm|WorkNCCL")
-_NCCL_TYPE = re.compile(r"DistBackendError|NCCL\w*Error|DistNetworkError")
-_GLOO = re.compile(r"\bgloo::|\bgloo/|[Gg]loo")
+_OUT_OF_MEMORY = Pattern(r"bad_alloc|bad_array_new_length|OutOfMemoryError")
+_OUT_OF_MEMORY_TEXT = Pattern(r"DefaultCPUAllocator|out of memory|[Cc]annot allocate memory")
+_NCCL_TEXT = Pattern(r"\bNCCL\b|ProcessGroupNCCL|ncclComm|WorkNCCL")
+_NCCL_TYPE = Pattern(r"DistBackendError|NCCL\w*Error|DistNetworkError")
+_GLOO = Pattern(r"\bgloo::|\bgloo/|[Gg]loo")
 
-HEARTBEAT = re.compile(r"::heartbeatMonitor$|::HeartbeatMonitor::(run|runLoop|start)$")
+HEARTBEAT = Pattern(r"::heartbeatMonitor$|::HeartbeatMonitor::(run|runLoop|start)$")
 
 # The watchdog's functions through PyTorch's versions, newest first; each pattern is matched against
 # names without arguments. Found in the symbols of the wheels 1.13.1, 2.1.2, 2.4.1, 2.7.1, 2.9.1.
-_GENERATIONS: tuple[tuple[str, re.Pattern[str]], ...] = (
-    ("2.8 or later", re.compile(r"NCCL\w*::Watchdog::(run|runLoop|\w+)$")),
+_GENERATIONS: tuple[tuple[str, Pattern], ...] = (
+    ("2.8 or later", Pattern(r"NCCL\w*::Watchdog::(run|runLoop|\w+)$")),
     (
         "2.2 to 2.7",
-        re.compile(r"NCCL\w*::(WorkNCCL::finishedGPUExecutionInternal|watchdogHandler)$"),
+        Pattern(r"NCCL\w*::(WorkNCCL::finishedGPUExecutionInternal|watchdogHandler)$"),
     ),
-    ("2.0 to 2.1", re.compile(r"NCCL\w*::WorkNCCL::handleException$")),
-    ("1.11 to 1.13", re.compile(r"NCCL\w*::WorkNCCL::handleNCCLGuard$")),
+    ("2.0 to 2.1", Pattern(r"NCCL\w*::WorkNCCL::handleException$")),
+    ("1.11 to 1.13", Pattern(r"NCCL\w*::WorkNCCL::handleNCCLGuard$")),
     (
         "",
-        re.compile(
+        Pattern(
             r"NCCL\w*::(ncclCommWatchdog(Internal)?|workCleanupLoop|runHookLoop|terminateProcess|"
             r"WorkNCCL::(checkTimeout|checkAndThrowException|isCompleted|synchronizeInternal))$"
         ),

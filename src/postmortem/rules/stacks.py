@@ -7,15 +7,14 @@ libraries have no names at all; then the module decides.
 
 from __future__ import annotations
 
-import re
-
 from postmortem.facts.crash import CppException
 from postmortem.facts.fault_kind import FaultKind
 from postmortem.facts.threads import Frame, Thread, Threads
+from postmortem.patterns import Pattern
 from postmortem.rules.names import bare, clip, short
 from postmortem.rules.owners import Owner, file_name, owner
 
-_PREFIX = re.compile(r"^(__GI_+|__libc_|___?)(?=[a-z])")
+_PREFIX = Pattern(r"^(__GI_+|__libc_|___?)(?=[a-z])")
 _RAISE = {
     "raise",
     "gsignal",
@@ -39,14 +38,14 @@ _LIBC_FATAL = {
     "assert_fail_base",
     "assert_perror_fail",
 }
-_TERMINATE = re.compile(
+_TERMINATE = Pattern(
     r"^(__gnu_cxx::__verbose_terminate_handler|__cxxabiv1::__\w+|std::(__)?terminate|"
     r"std::unexpected|std::rethrow_exception|std::__exception_ptr::|__cxa_\w+|"
     r"__gxx_personality_v0|_Unwind_\w+|__clang_call_terminate|__verbose_terminate_handler|"
     r"demangling_terminate_handler|std::rethrow_if_nested|std::__throw_\w+|abort_message)"
 )
 _SIGNAL_FRAME = {"<signal handler called>", "__restore_rt", "__kernel_rt_sigreturn", "restore_rt"}
-_MALLOC = re.compile(
+_MALLOC = Pattern(
     r"^(_int_(free|malloc|realloc|memalign|calloc)\w*|malloc_consolidate|unlink_chunk|sysmalloc|"
     r"systrim|(__GI_+|__)?(__libc_|libc_)?(malloc|free|cfree|calloc|realloc|memalign)|"
     r"tcache_(get|put|free|thread_shutdown|key_\w+)\w*|malloc_usable_size|mremap_chunk|munmap_chunk|"
@@ -169,7 +168,7 @@ def exit_index(thread: Thread) -> int | None:
     return None
 
 
-_CTYPES = re.compile(
+_CTYPES = Pattern(
     r"^(ffi_call\w*|_call_function_pointer|_ctypes_callproc|PyCFuncPtr_call|string_at|wstring_at|"
     r"cast|memmove_at)$"
 )
@@ -235,7 +234,7 @@ def thrown(exception: CppException | None, threads: Threads | None) -> CppExcept
     return exception
 
 
-_NOT_YOURS = re.compile(r"/lib(64)?/python[\d.]+/|/(site|dist)-packages/|^<(frozen|string)")
+_NOT_YOURS = Pattern(r"/lib(64)?/python[\d.]+/|/(site|dist)-packages/|^<(frozen|string)")
 
 
 def python_index(thread: Thread) -> int | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -18,12 +17,13 @@ from postmortem.knowledge.threads import (
     role_of_name,
     role_of_python,
 )
+from postmortem.patterns import Pattern
 from postmortem.sections.names import location, shorten
 
 RUNNING, WAITING, IDLE = "running", "waiting", "idle"
 EVALUATOR = "CPython's evaluator"
 _LANDMARKS = 3
-_LIBRARY = re.compile(r"/(?:site|dist)-packages/|/lib(?:64)?/python3|^<frozen ").search
+_LIBRARY = Pattern(r"/(?:site|dist)-packages/|/lib(?:64)?/python3|^<frozen ").search
 """Files that are not the user's own code."""
 
 

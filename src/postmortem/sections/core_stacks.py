@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from postmortem.facts.threads import Frame, Thread, Trust
 from postmortem.knowledge.modules import EXTENSION, PROGRAM, module_kind, short_name
+from postmortem.patterns import Pattern
 from postmortem.report.blocks import Backtrace, BacktraceLine, Block, Table, Tone
 from postmortem.report.model import Diagnosis, Role
 from postmortem.sections.activity import area, kind_of, role
@@ -22,7 +23,7 @@ _MOST_VERBOSE_FRAMES = 2_000
 _LONGEST_VALUE = 200
 _LONGEST_NAME = 16_000
 """Template names of PyTorch reach 12,000 characters; what is longer is no name."""
-_PLACE = re.compile(r"\bthread (\d{1,10}),? frames? (\d{1,7})(?:(?: to |-)(\d{1,7}))?\b", re.ASCII)
+_PLACE = Pattern(r"\bthread (\d{1,10}),? frames? (\d{1,7})(?:(?: to |-)(\d{1,7}))?\b", re.ASCII)
 _OBVIOUS_AREAS = frozenset({"C library", "C++ runtime", "system library"})
 """Areas that the name of the module says as well."""
 _RUN_TIME_AREAS = frozenset({"C library", "C++ runtime"})
@@ -104,7 +105,8 @@ def _markers(
 def _cited(where: str, thread: Thread) -> list[int]:
     """Return the frames of a thread that a place names: ``thread 4711 frame 5``."""
     found: list[int] = []
-    for tid, first, last in _PLACE.findall(where):
+    for place in _PLACE.finditer(where):
+        tid, first, last = place.groups()
         if int(tid) == thread.tid:
             indices = range(int(first), int(last or first) + 1)[:16]
             found += [index for index in indices if index < len(thread.frames)]

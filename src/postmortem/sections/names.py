@@ -6,11 +6,12 @@ import re
 from functools import lru_cache
 
 from postmortem.knowledge.symbols import LONGEST, symbol
+from postmortem.patterns import Pattern
 
 LONGEST_SHOWN = 100
 """Characters of a shortened name; longer ones lose their middle."""
 
-_WRAPPED = re.compile(r"CompileTimeFunctionPointer<|WrapFunctionInto(?:Runtime)?Functor_?<")
+_WRAPPED = Pattern(r"CompileTimeFunctionPointer<|WrapFunctionInto(?:Runtime)?Functor_?<")
 _DISPATCHER = "c10::impl::"
 _PATH_MARKERS = ("/site-packages/", "/dist-packages/")
 

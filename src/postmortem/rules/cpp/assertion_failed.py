@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from postmortem.facts.crash import AbortMessage
 from postmortem.facts.fault_kind import FaultKind
 from postmortem.facts.threads import Threads
+from postmortem.patterns import Pattern
 from postmortem.report.model import Confidence, Evidence, Role
 from postmortem.rules.citing import cite_abort, cite_frame, cite_python
 from postmortem.rules.names import clip, short
@@ -15,13 +16,13 @@ from postmortem.rules.rule import Finding, rule
 from postmortem.rules.stacks import caller, plain
 
 # assert/assert.c: "%s%s%s:%u: %s%sAssertion `%s' failed.\n" (program, file, line, function)
-_ASSERTION = re.compile(
+_ASSERTION = Pattern(
     r"(?:[^\n:]*: )?(?P<file>[^\n:]+):(?P<line>\d+): (?:(?P<function>[^\n]*): )?"
     r"Assertion [`'](?P<condition>.*)' failed",
     re.DOTALL,
 )
 _FRAMES = {"assert_fail", "std::__glibcxx_assert_fail", "std::__replacement_assert"}
-_OF_MALLOC = re.compile(r"malloc\.c:|sysmalloc|arena\.c:")
+_OF_MALLOC = Pattern(r"malloc\.c:|sysmalloc|arena\.c:")
 
 
 @rule(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from postmortem.facts.crash import CppException
 from postmortem.facts.fault_kind import FaultKind
 from postmortem.facts.threads import Threads
+from postmortem.patterns import Pattern
 from postmortem.report.model import Confidence, Role
 from postmortem.rules.citing import cite_frame, cite_python
 from postmortem.rules.names import bare, clip, short
@@ -17,12 +17,12 @@ from postmortem.rules.special_exceptions import watchdog_frames
 from postmortem.rules.stacks import is_terminated
 
 # glog, absl (gRPC, Ray, TensorFlow), c10's own logger, Rust's panic machinery with panic=abort.
-_LOGGER = re.compile(
+_LOGGER = Pattern(
     r"^(google::(LogMessage|LogMessageFatal|DumpStackTraceAndExit)|absl::.*LogMessage|"
     r"tsl::internal::LogMessage|c10::MessageLogger::|gpr_(abort|assert_failed|log)|"
     r"ray::(RayLog|SpdLogMessage)|grpc_core::Crash)"
 )
-_RUST = re.compile(r"^(rust_panic|rust_begin_unwind|__rust_start_panic|core::panicking::|"
+_RUST = Pattern(r"^(rust_panic|rust_begin_unwind|__rust_start_panic|core::panicking::|"
                    r"std::panicking::|std::process::abort|std::sys::.*abort_internal)")  # fmt: skip
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterator
 
@@ -10,6 +9,7 @@ from postmortem.facts.crash import AbortMessage
 from postmortem.facts.fault_kind import FaultKind
 from postmortem.facts.memory import BinaryFacts, Module, Modules
 from postmortem.facts.threads import Thread, Threads
+from postmortem.patterns import Pattern
 from postmortem.report.model import Confidence, Evidence, Role
 from postmortem.rules.names import clip
 from postmortem.rules.owners import Owner, file_name, owner
@@ -18,13 +18,13 @@ from postmortem.rules.stacks import is_malloc
 
 # Libraries of which a process should have one. Wheels rename their copies (auditwheel adds a hash:
 # libgomp-a34b3233.so.1.0.0), so names are compared up to that.
-_SINGLE = re.compile(
+_SINGLE = Pattern(
     r"^(lib(?:stdc\+\+|gomp|iomp5|omp|c10|torch_cpu|torch_cuda|nccl|protobuf|python[\d.]+))"
     r"(?:-[0-9a-f]{8})?\.so"
 )
 _OPENMP = {"libgomp", "libiomp5", "libomp"}
-_RUNTIME = re.compile(r"libstdc\+\+\.so\.6\.0\.(\d+)")
-_NEEDED = re.compile(r"GLIBCXX_3\.4\.(\d+)")
+_RUNTIME = Pattern(r"libstdc\+\+\.so\.6\.0\.(\d+)")
+_NEEDED = Pattern(r"GLIBCXX_3\.4\.(\d+)")
 
 
 @rule(

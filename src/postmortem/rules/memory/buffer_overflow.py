@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from postmortem.facts.crash import AbortMessage
 from postmortem.facts.fault_kind import FaultKind
 from postmortem.facts.threads import Threads
+from postmortem.patterns import Pattern
 from postmortem.report.model import Confidence, Evidence, Role
 from postmortem.rules.citing import cite_abort, cite_frame, cite_python
 from postmortem.rules.names import clip, short
 from postmortem.rules.rule import Finding, rule
 from postmortem.rules.stacks import caller, plain
 
-_MESSAGE = re.compile(
+_MESSAGE = Pattern(
     r"stack smashing detected|buffer overflow detected|%n in writable segment|"
     r"longjmp causes uninitialized stack frame"
 )

@@ -9,6 +9,7 @@ from postmortem.facts.crash import AbortMessage, Fault, Signal
 from postmortem.facts.fault_kind import FaultKind
 from postmortem.facts.process import Process
 from postmortem.facts.threads import Thread, Threads
+from postmortem.patterns import Pattern
 from postmortem.report.model import Confidence, Evidence, Role
 from postmortem.rules.citing import cite_abort, cite_frame, cite_python, cite_signal
 from postmortem.rules.names import clip, short
@@ -17,12 +18,12 @@ from postmortem.rules.stacks import caller, exit_index, in_allocator, is_malloc,
 
 # The messages of glibc's malloc/malloc.c, by what they say of the cause. Before 2.26 they stood
 # inside "*** Error in `python': ... : 0x... ***".
-_NEVER_FROM_MALLOC = re.compile(
+_NEVER_FROM_MALLOC = Pattern(
     r"(free|realloc|munmap_chunk|mremap_chunk)\(\): invalid (pointer|size)|"
     r"free\(\): unaligned chunk"
 )
-_TWICE = re.compile(r"double free")
-_OVERRUN = re.compile(
+_TWICE = Pattern(r"double free")
+_OVERRUN = Pattern(
     r"corrupted (size|double-linked|unsorted)|malloc(_consolidate)?\(\): |realloc\(\): |"
     r"free\(\): (invalid next|corrupted|too many)|invalid fastbin entry|"
     r"(sysmalloc|malloc\.c).*Assertion|heap corruption|memory corruption|break adjusted to free"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from postmortem.facts.crash import CppException
@@ -10,17 +9,16 @@ from postmortem.facts.fault_kind import FaultKind
 from postmortem.facts.fault_words import size_words
 from postmortem.facts.memory import MemoryTotals
 from postmortem.facts.threads import Threads
+from postmortem.patterns import Pattern
 from postmortem.report.model import Confidence, Evidence, Role
 from postmortem.rules.citing import cite_exception, cite_frame, cite_python
 from postmortem.rules.names import clip, short
 from postmortem.rules.rule import Finding, rule
 from postmortem.rules.stacks import caller, thrown
 
-_HOST = re.compile(
-    r"DefaultCPUAllocator: (can't|not enough)|[Cc]annot allocate memory|Error code 12"
-)
-_GPU = re.compile(r"(CUDA|HIP) out of memory|CUDA error: out of memory|ALLOC_FAILED")
-_ASKED = re.compile(r"[Tt]ried to allocate ([\d.]+ ?(?:[KMGT]i?B|bytes))")
+_HOST = Pattern(r"DefaultCPUAllocator: (can't|not enough)|[Cc]annot allocate memory|Error code 12")
+_GPU = Pattern(r"(CUDA|HIP) out of memory|CUDA error: out of memory|ALLOC_FAILED")
+_ASKED = Pattern(r"[Tt]ried to allocate ([\d.]+ ?(?:[KMGT]i?B|bytes))")
 
 
 @rule(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from postmortem.facts.crash import CppException
 from postmortem.facts.fault_kind import FaultKind
 from postmortem.facts.process import Process
 from postmortem.facts.threads import Threads
+from postmortem.patterns import Pattern
 from postmortem.report.model import Confidence, Evidence, Role
 from postmortem.rules.citing import cite_exception, cite_frame
 from postmortem.rules.names import clip
@@ -16,8 +16,8 @@ from postmortem.rules.rule import Finding, rule
 from postmortem.rules.special_exceptions import is_gloo, is_nccl, watchdog_frames
 from postmortem.rules.stacks import is_terminate, thrown
 
-_SIZES = re.compile(r"op\.preamble\.length <= op\.nbytes\.? *(\d+) vs (\d+)")
-_CLOSED = re.compile(r"Connection (closed|reset)|Broken pipe|[Tt]imed out|Read error|Write error")
+_SIZES = Pattern(r"op\.preamble\.length <= op\.nbytes\.? *(\d+) vs (\d+)")
+_CLOSED = Pattern(r"Connection (closed|reset)|Broken pipe|[Tt]imed out|Read error|Write error")
 
 
 @rule(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from postmortem.facts.crash import Fault, Signal
 from postmortem.facts.fault_kind import FaultKind
 from postmortem.facts.threads import Thread, Threads
+from postmortem.patterns import Pattern
 from postmortem.report.model import Confidence, Role
 from postmortem.rules.citing import cite_frame, cite_python
 from postmortem.rules.names import clip, short
@@ -15,13 +15,13 @@ from postmortem.rules.owners import Owner, file_name, owner
 from postmortem.rules.rule import Finding, rule
 from postmortem.rules.stacks import plain
 
-_IN_FORK = re.compile(
+_IN_FORK = Pattern(
     r"^(run_(pre|post)?fork_handlers|fork|_?Fork|reclaim_stacks|PyOS_AfterFork_Child|os_fork\w*|"
     r"run_at_forkers|fork_exec|subprocess_fork_exec)$"
 )
-_FORKED_CHILD = re.compile(r"multiprocessing/popen_fork\.py$")
+_FORKED_CHILD = Pattern(r"multiprocessing/popen_fork\.py$")
 _POOLS = (Owner.OPENMP, Owner.MATH, Owner.CUDA, Owner.CUDA_DRIVER, Owner.NCCL)
-_POOL_NAMES = re.compile(r"TaskThreadPool|c10::ThreadPool|thread_?pool|grpc_|omp_|GOMP_|__kmp")
+_POOL_NAMES = Pattern(r"TaskThreadPool|c10::ThreadPool|thread_?pool|grpc_|omp_|GOMP_|__kmp")
 
 
 @rule(

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from postmortem.facts.crash import AbortMessage
 from postmortem.facts.fault_kind import FaultKind
 from postmortem.facts.threads import Threads
+from postmortem.patterns import Pattern
 from postmortem.report.model import Confidence, Evidence, Role
 from postmortem.rules.citing import cite_abort, cite_frame
 from postmortem.rules.names import bare
 from postmortem.rules.rule import Finding, rule
 
-_KILLED = re.compile(r"^(__)?(GI_)?_*pthread_exit$|^PyThread_exit_thread$|^_Unwind_ForcedUnwind")
-_ASKED = re.compile(
+_KILLED = Pattern(r"^(__)?(GI_)?_*pthread_exit$|^PyThread_exit_thread$|^_Unwind_ForcedUnwind")
+_ASKED = Pattern(
     r"^(PyThread_exit_thread|take_gil|PyEval_RestoreThread|PyGILState_Ensure|"
     r"PyEval_AcquireThread|_PyThreadState_Attach)$|gil_scoped_(release|acquire)"
 )

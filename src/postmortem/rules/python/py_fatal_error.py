@@ -7,26 +7,27 @@ from collections.abc import Iterator
 
 from postmortem.facts.fault_kind import FaultKind
 from postmortem.facts.threads import Frame, Thread, Threads
+from postmortem.patterns import Pattern
 from postmortem.report.model import Confidence, Role
 from postmortem.rules.citing import cite_frame, cite_python
 from postmortem.rules.names import bare, clip, short
 from postmortem.rules.owners import Owner, file_name, owner
 from postmortem.rules.rule import Finding, rule
 
-_FATAL = re.compile(
+_FATAL = Pattern(
     r"^(fatal_error(_exit)?|_?Py_FatalError\w*|_Py_FatalErrorFunc|Py_ExitStatusException)$"
 )
-_GIL = re.compile(
+_GIL = Pattern(
     r"TstateNULL|PyThreadState_(Get|Swap|Delete\w*|Clear)|PyEval_(SaveThread|RestoreThread|Acquire|"
     r"Release)\w*|PyGILState_Release|ensure_tstate_not_null|_Py_EnsureFuncTstateNotNULL|"
     r"PyInterpreterState_Get|_PyMem_DebugCheckGIL|_PyThreadState_(Attach|Detach)"
 )
-_RECURSION = re.compile(r"_Py_CheckRecursiveCall|_Py_EnterRecursive")
-_MEMORY = re.compile(
+_RECURSION = Pattern(r"_Py_CheckRecursiveCall|_Py_EnterRecursive")
+_MEMORY = Pattern(
     r"_?Py(Mem|Object)_Debug|_PyMem_Debug|_PyObject_AssertFailed|bad_parent|"
     r"gc_|_Py_NegativeRefcount"
 )
-_START = re.compile(r"Py_ExitStatusException|Py_Initialize\w*|init_|pyinit_|Py_BytesMain|pymain_")
+_START = Pattern(r"Py_ExitStatusException|Py_Initialize\w*|init_|pyinit_|Py_BytesMain|pymain_")
 
 
 @rule(

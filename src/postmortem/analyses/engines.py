@@ -1,0 +1,37 @@
+"""How stacks are to be made, and what comes of it: shared by the engines, none of which it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from postmortem.facts.source import Problem
+from postmortem.facts.threads import Threads
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class GdbOptions:
+    """How gdb is to be used."""
+
+    path: str | None = None
+    """None: $POSTMORTEM_GDB, PATH, the wheel, in this order."""
+    always: bool = False
+    """Ask gdb for all stacks (--engine gdb), not only where it can add lines."""
+    with_locals: bool = False
+    tid: int | None = None
+    sysroot: str | None = None
+    debuginfod: bool = False
+    deadline_seconds: float = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class MergedThreads:
+    """Threads with the frames of both sources, and how they came about."""
+
+    threads: Threads
+    engine: str
+    """What a reader is told: ``"native stacks, lines by gdb 13.1"``."""
+    instruction_text: str | None = None
+    problems: tuple[Problem, ...] = ()
