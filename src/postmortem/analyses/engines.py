@@ -1,4 +1,4 @@
-"""How stacks are to be made, and what comes of it: shared by the engines, none of which it needs."""
+"""How stacks are to be made, and what comes of it."""
 
 from __future__ import annotations
 
