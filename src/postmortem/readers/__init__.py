@@ -1,0 +1,1 @@
+"""Evidence to facts: one module per kind of evidence. A reader never concludes."""
