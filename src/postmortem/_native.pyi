@@ -82,6 +82,8 @@ class RawException(TypedDict):
     type: str
     what: str | None
     found_by: str
+    state: str
+    """``"uncaught"`` or ``"handled"``."""
     base_types: tuple[str, ...]
 
 class RawCore(TypedDict):
@@ -135,6 +137,14 @@ def read_core(
     a folder under which the mapped files are looked up. Raises `postmortem.errors.EvidenceError`
     when the file is not a core that can be read at all; a part that cannot be read is a row of
     `problems`.
+    """
+
+def decode_instruction(
+    machine: str, code: bytes, pc: int, registers: list[int]
+) -> list[RawInstruction]:
+    """Return one row per memory operand of an instruction, explicit ones first; at least one row.
+
+    `registers` are in the order of `RawCore.register_names`.
     """
 
 def demangle(names: list[str]) -> list[str]:

@@ -75,3 +75,6 @@ class CppException:
     found_by: str
     """``"tls"`` (the run-time library's own record) or ``"stack"`` (a pointer found on it)."""
     base_types: tuple[str, ...] = ()
+    state: str = "uncaught"
+    """``"uncaught"`` (std::terminate() ran because of it) or ``"handled"`` (a handler or a
+    destructor was running: context, not the cause)."""

@@ -1,0 +1,270 @@
+"""A core file to facts, through the native reader; no debugger needed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, cast
+
+from postmortem.errors import EvidenceError
+from postmortem.facts.crash import AbortMessage, CppException, Fault, Instruction, Signal
+from postmortem.facts.memory import Address, MemoryTotals, Module, Modules, ModuleStatus
+from postmortem.facts.process import CoreFile, Process
+from postmortem.facts.source import Problem
+from postmortem.facts.threads import Frame, Thread, Threads, Trust
+from postmortem.readers.executable import resolve_executable
+from postmortem.readers.launcher import find_hostname, find_placement
+from postmortem.readers.siginfo import code_name, signal_name
+
+if TYPE_CHECKING:
+    from postmortem._native import RawAddress, RawCore, RawFrame, RawThread
+
+_NOT_A_CORE = "give a core file: file(1) says what this is, coredumpctl list shows systemd's cores"
+
+
+@dataclass(frozen=True, slots=True)
+class CoreFacts:
+    """All that a core file says without a debugger."""
+
+    core: CoreFile
+    process: Process
+    threads: Threads
+    modules: Modules
+    memory: MemoryTotals
+    signal: Signal | None = None
+    """None in a snapshot of a live process."""
+    fault: Fault | None = None
+    """Where the crashed thread stood; `file` is left to the reader of files."""
+    abort_message: AbortMessage | None = None
+    cpp_exceptions: tuple[CppException, ...] = ()
+    """Those of the crashed thread first, in each thread the innermost first."""
+    problems: tuple[Problem, ...] = ()
+
+
+def read_core(
+    path: str,
+    *,
+    executable: str | None = None,
+    sysroot: str | None = None,
+    stacks: bool = True,
+    max_frames: int = 512,
+) -> CoreFacts:
+    """Read a core file; raises `EvidenceError` if it is not one that can be read at all.
+
+    `executable` may be a script, a venv's link or its folder; what stands behind it is taken.
+    `sysroot` is a folder under which the mapped files are looked up.
+    """
+    from postmortem import _native
+
+    problems: tuple[Problem, ...] = ()
+    if executable is not None:
+        resolved = resolve_executable(executable)
+        executable, problems = resolved.path, resolved.problems
+    try:
+        raw = _native.read_core(
+            path, executable=executable, sysroot=sysroot, stacks=stacks, max_frames=max_frames
+        )
+    except EvidenceError as error:
+        raise EvidenceError(path, error.what, offset=error.offset, hint=_NOT_A_CORE) from None
+    return _facts(path, raw, problems)
+
+
+def _facts(path: str, raw: RawCore, problems: tuple[Problem, ...]) -> CoreFacts:
+    attributes = _systemd_attributes(path)
+    process, more = _process(raw, attributes)
+    rows = tuple(Problem(row["where"], row["what"], row["remedy"]) for row in raw["problems"])
+    abort_message = raw["abort_message"]
+    return CoreFacts(
+        core=CoreFile(path, raw["origin"], raw["size_bytes"], raw["expected_bytes"]),
+        process=process,
+        threads=_threads(raw, attributes),
+        modules=_modules(raw),
+        memory=MemoryTotals(
+            raw["mapped_bytes"],
+            raw["dumped_bytes"],
+            tuple((kind, dumped) for kind, _, dumped in raw["memory_by_kind"]),
+        ),
+        signal=_signal(raw),
+        fault=_fault(raw),
+        abort_message=None if abort_message is None else AbortMessage(abort_message),
+        cpp_exceptions=tuple(
+            CppException(
+                tid=row["tid"],
+                type=row["type"],
+                what=row["what"],
+                found_by=row["found_by"],
+                base_types=row["base_types"],
+                state=row["state"],
+            )
+            for row in raw["exceptions"]
+        ),
+        problems=problems + rows + more,
+    )
+
+
+def _pairs(entries: list[str]) -> tuple[tuple[str, str], ...]:
+    """NAME=value; of a name that comes twice, getenv() takes the first."""
+    result: dict[str, str] = {}
+    for entry in entries:
+        name, equals, value = entry.partition("=")
+        if equals and name:
+            result.setdefault(name, value)
+    return tuple(result.items())
+
+
+def _process(raw: RawCore, attributes: Mapping[str, str]) -> tuple[Process, tuple[Problem, ...]]:
+    initial = _pairs(raw["initial_env"])
+    current = raw["env"]
+    env = initial if current is None else _pairs(current)
+    variables = dict(env)
+    placement = find_placement(variables)
+    argv = tuple(raw["argv"])
+    problems: tuple[Problem, ...] = ()
+    if not argv and raw["command_line"]:
+        argv = tuple(raw["command_line"].split(" "))
+        problems = (
+            Problem(
+                "command line",
+                "taken from the kernel's summary: the first 79 bytes, arguments with blanks torn",
+            ),
+        )
+    process = Process(
+        pid=raw["pid"],
+        machine=raw["machine"],
+        ppid=raw["ppid"],
+        uid=raw["uid"],
+        command=raw["command"],
+        executable=raw["executable"],
+        argv=argv,
+        env=env,
+        env_is_current=current is not None,
+        initial_env=initial,
+        hostname=attributes.get("hostname") or find_hostname(variables),
+        python_version=raw["python_version"],
+        rank=placement.rank,
+        local_rank=placement.local_rank,
+        world_size=placement.world_size,
+        launcher=placement.launcher,
+    )
+    return process, problems
+
+
+def _signal(raw: RawCore) -> Signal | None:
+    if raw["crashed_tid"] is None:
+        return None
+    row = raw["signal"]
+    if row is None:  # a kernel before 3.7, or a tool that leaves the note out
+        number = next((t["signal"] for t in raw["threads"] if t["tid"] == raw["crashed_tid"]), 0)
+        return Signal(number, signal_name(number)) if number else None
+    number, code = row["number"], row["code"]
+    return Signal(
+        number=number,
+        name=signal_name(number),
+        code_number=code,
+        code=None if code is None else code_name(number, code),
+        address=row["address"],
+        sender_pid=row["sender_pid"],
+        sender_uid=row["sender_uid"],
+    )
+
+
+def _address(row: RawAddress) -> Address:
+    return Address(**row)
+
+
+def _fault(raw: RawCore) -> Fault | None:
+    pc, sp = raw["pc"], raw["sp"]
+    if pc is None or sp is None or raw["crashed_tid"] is None:
+        return None
+    row = raw["instruction"]
+    instruction = None
+    if row is not None:
+        instruction = Instruction(
+            pc=row["pc"],
+            code=row["code"],
+            operand=row["operand"],
+            operand_address=row["operand_address"],
+            access=row["access"],
+            feature=row["feature"],
+        )
+    return Fault(
+        pc=_address(pc),
+        sp=_address(sp),
+        address=None if raw["fault"] is None else _address(raw["fault"]),
+        operand=None if raw["operand"] is None else _address(raw["operand"]),
+        instruction=instruction,
+    )
+
+
+def _modules(raw: RawCore) -> Modules:
+    return Modules(
+        tuple(
+            Module(
+                path=row["path"],
+                start=row["start"],
+                end=row["end"],
+                status=cast(ModuleStatus, row["status"]),
+                build_id=row["build_id"],
+                disk_build_id=row["disk_build_id"],
+                disk_path=row["disk_path"],
+                has_debug_lines=row["has_debug_lines"],
+            )
+            for row in raw["modules"]
+        )
+    )
+
+
+def _frame(row: RawFrame, raw: RawCore) -> Frame:
+    module, function = row["module"], row["function"]
+    kind: Literal["native"] = "native"
+    return Frame(
+        function="??" if function is None else function,
+        kind=kind,
+        pc=row["pc"],
+        module=None if module is None else raw["modules"][module]["path"],
+        module_offset=row["module_offset"],
+        trust=Trust(row["trust"]),
+    )
+
+
+def _threads(raw: RawCore, attributes: Mapping[str, str]) -> Threads:
+    main = raw["pid"]
+    crashed = raw["crashed_tid"]
+
+    def name_of(row: RawThread) -> str | None:
+        if row["tid"] == crashed and attributes.get("thread_name"):
+            return attributes["thread_name"]
+        # The kernel takes it from the thread group's leader (fill_psinfo in fs/binfmt_elf.c).
+        return raw["command"] if row["tid"] == main else None
+
+    items = [
+        Thread(
+            tid=row["tid"],
+            crashed=row["tid"] == crashed,
+            name=name_of(row),
+            registers=tuple(zip(raw["register_names"], row["registers"], strict=True)),
+            frames=tuple(_frame(frame, raw) for frame in row.get("frames", [])),
+            stopped=row.get("stopped"),
+        )
+        for row in raw["threads"]
+    ]
+    items.sort(key=lambda thread: not thread.crashed)
+    return Threads(tuple(items), main)
+
+
+def _systemd_attributes(path: str) -> dict[str, str]:
+    """What systemd-coredump wrote beside the core, in extended attributes ``user.coredump.*``.
+
+    ``hostname`` since systemd 215; ``thread_name`` of the crashed thread since 260 (systemd#41082).
+    """
+    prefix = "user.coredump."
+    result: dict[str, str] = {}
+    try:
+        names = os.listxattr(path)
+        for name in names:
+            if name.startswith(prefix):
+                result[name.removeprefix(prefix)] = os.fsdecode(os.getxattr(path, name)).strip("\0")
+    except OSError:  # a file system without attributes, or not Linux
+        return result
+    return result
