@@ -1,6 +1,7 @@
 #include "unwind/unwinder.h"
 
 #include <algorithm>
+#include <bit>
 #include <deque>
 
 #include "unwind/expression.h"
@@ -199,7 +200,8 @@ Unwinder::Step Unwinder::step_by_rules(const Row& row, const Context& context) {
   Context& caller = result.caller;
   caller = context;
   caller.set_sp(*top);
-  for (std::size_t i = 0; i < kColumns; ++i) {
+  for (std::uint64_t left = row.saved; left != 0; left &= left - 1) {
+    const auto i = static_cast<std::size_t>(std::countr_zero(left));
     const Rule& rule = row.rules[i];
     std::optional<std::uint64_t> value;
     std::optional<std::uint64_t> saved_at;

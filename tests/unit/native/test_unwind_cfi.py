@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from builders.unwind_cores import AARCH64, EXECUTE, READ, CoreBuilder, Segment
 from builders.unwind_images import SIZE, ImageBuilder, block, sleb, uleb
-
 from postmortem import _native
 
 BASE = 0x7F0000000000
@@ -95,7 +95,8 @@ PROGRAMS: dict[str, tuple[bytes, list[int], dict[str, int]]] = {
     ),
     "swap rot over pick drop": (
         # 1 2 3 rot -> 3 1 2; swap -> 3 2 1; drop drop -> 3; 3+5 -> 8; dup drop; + rsp
-        b"\x0f" + block(b"\x31\x32\x33\x17\x16\x13\x13\x35\x22\x12\x13" + address_of(7, 0) + b"\x22"),
+        b"\x0f"
+        + block(b"\x31\x32\x33\x17\x16\x13\x13\x35\x22\x12\x13" + address_of(7, 0) + b"\x22"),
         [RETURN],
         {},
     ),

@@ -8,7 +8,6 @@ from typing import Any
 
 from builders.unwind_cores import CoreBuilder
 from builders.unwind_images import FUNC, GLOBAL, SIZE, ImageBuilder
-
 from postmortem import _native
 
 BASE = 0x7F0000000000

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from builders.unwind_cores import CoreBuilder
 from builders.unwind_images import FUNC, GLOBAL, LOCAL, NOTYPE, OBJECT, SIZE, WEAK, ImageBuilder
-
 from postmortem import _native
 
 BASE = 0x7F0000000000
