@@ -26,6 +26,10 @@ class Program {
     location_ = fde_.start;
     if (!run(fde_.program, fde_.program_address)) return std::nullopt;
     if (!row_.cfa_is_known || row_.return_column >= kColumns) return std::nullopt;
+    for (std::size_t i = 0; i < kColumns; ++i) {
+      const Kind kind = row_.rules[i].kind;
+      if (kind != Kind::same && kind != Kind::undefined) row_.saved |= std::uint64_t{1} << i;
+    }
     return row_;
   }
 

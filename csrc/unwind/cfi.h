@@ -30,6 +30,7 @@ struct Rule {
 // The rules in force at one address.
 struct Row {
   std::array<Rule, kColumns> rules{};
+  std::uint64_t saved = 0;  // bit i: rule i says where to find the value, or computes it
   // CFA, the stack pointer before the call: register + offset, or an expression.
   std::uint64_t cfa_register = 0;
   std::int64_t cfa_offset = 0;

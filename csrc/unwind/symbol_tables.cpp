@@ -8,6 +8,8 @@ namespace {
 // Symbols times addresses that they cover: a crafted table in which all cover all must end.
 constexpr std::uint64_t kMaxUpdates = 64'000'000;
 
+constexpr std::uint8_t kFunction = 4;  // least rank of a function
+
 // Functions before labels, then by binding. 0: not a name for code.
 std::uint8_t rank_of(const Elf64_Sym& symbol) {
   const unsigned type = ELF64_ST_TYPE(symbol.st_info);
@@ -17,7 +19,7 @@ std::uint8_t rank_of(const Elf64_Sym& symbol) {
   const std::uint8_t by_binding = binding == STB_GLOBAL || binding == STB_GNU_UNIQUE ? 3
                                   : binding == STB_WEAK                              ? 2
                                                                                      : 1;
-  return static_cast<std::uint8_t>(by_binding + (function ? 3 : 0));
+  return static_cast<std::uint8_t>(by_binding + (function ? kFunction - 1 : 0));
 }
 
 // $x and $d of aarch64 tell code from data; .L labels are leftovers of an assembler.
@@ -34,7 +36,7 @@ bool better(const Match& a, const Match& b) {
   if (b.rank == 0) return true;
   if (a.start != b.start) return a.start > b.start;
   if (a.rank != b.rank) return a.rank > b.rank;
-  return underscores(a.name) < underscores(b.name);
+  return underscores(a.name()) < underscores(b.name());
 }
 
 }  // namespace
@@ -94,9 +96,8 @@ void SymbolSearch::read_table(const elfcore::Image& image, const elfcore::ImageS
     } else if (symbol.st_shndx != SHN_XINDEX) {
       continue;  // absolute and common symbols are no code
     }
-    const std::string_view name = c_string(clip(strings, symbol.st_name, 1 << 16), 0);
-    if (!is_name(name)) continue;
-    const Match match{name, start, rank};
+    const Match match{strings, symbol.st_name, start, rank};
+    if (symbol.st_name == 0 || (rank < kFunction && !is_name(match.name()))) continue;
     if (better(match, nearest_[index])) {
       nearest_[index] = match;
       nearest_to_[index] = symbol.st_size == 0 ? section_end : 0;

@@ -14,9 +14,12 @@ namespace pm::unwind {
 
 // The best symbol seen so far for one address.
 struct Match {
-  std::string_view name;  // points into the file
+  Bytes strings;  // the string table and the place of the name in it: reading every candidate's
+  std::uint32_t name_at = 0;  // name would touch each page of the table
   std::uint64_t start = 0;
   std::uint8_t rank = 0;  // 0: none; higher is better
+
+  std::string_view name() const noexcept { return c_string(clip(strings, name_at, 1 << 16), 0); }
 };
 
 class SymbolSearch {
@@ -37,7 +40,6 @@ class SymbolSearch {
   };
   void read_table(const elfcore::Image& image, const elfcore::ImageSection& table, Bytes strings,
                   std::span<const Section> sections);
-  void offer(std::size_t index, const Match& match);
 
   std::span<const std::uint64_t> addresses_;
   std::vector<Match> sized_;

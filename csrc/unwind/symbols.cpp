@@ -50,7 +50,7 @@ void Symbolizer::resolve_in(const Module& module, std::span<const std::uint64_t>
   const std::vector<Match>& matches = search.matches();
   for (std::size_t i = 0; i < matches.size(); ++i) {
     if (matches[i].rank != 0) {
-      keep(addresses[i], demangle(matches[i].name), matches[i].start + module.bias);
+      keep(addresses[i], demangle(matches[i].name()), matches[i].start + module.bias);
     } else if (auto entry = plt_entry(*module.image, linked[i])) {
       keep(addresses[i], std::move(entry->first), entry->second + module.bias);
     }
@@ -66,7 +66,7 @@ void Symbolizer::resolve_in_vdso(std::span<const std::uint64_t> addresses) {
   const std::vector<Match>& matches = search.matches();
   for (std::size_t i = 0; i < matches.size(); ++i) {
     if (matches[i].rank == 0) continue;
-    keep(addresses[i], demangle(matches[i].name), matches[i].start + vdso_.bias);
+    keep(addresses[i], demangle(matches[i].name()), matches[i].start + vdso_.bias);
   }
 }
 

@@ -1,6 +1,7 @@
 #include "unwind/unwinder.h"
 
 #include <algorithm>
+#include <bit>
 #include <deque>
 
 #include "unwind/expression.h"
@@ -71,9 +72,10 @@ Stack Unwinder::unwind(const elfcore::ThreadState& thread, std::size_t max_frame
     Step found = step(context, exact);
     if (found.kind == Step::Kind::outermost) return std::move(frames).finish({});
     if (found.kind == Step::Kind::failed) return std::move(frames).finish(std::move(found.why));
-    const bool grows = found.caller.sp() > context.sp() ||
-                       // A leaf function that keeps nothing on the stack (aarch64).
-                       (exact && found.caller.sp() == context.sp());
+    // A leaf function of aarch64 may keep nothing on the stack.
+    const bool may_stay = exact && context.machine == Machine::aarch64;
+    const bool grows =
+        found.caller.sp() > context.sp() || (may_stay && found.caller.sp() == context.sp());
     if (!grows && (!found.left_signal || ++switches > kMaxStackSwitches)) {
       return std::move(frames).finish("the caller's stack pointer " + hex(found.caller.sp()) +
                                       " does not lie above the callee's " + hex(context.sp()) +
@@ -155,9 +157,6 @@ Unwinder::Step Unwinder::step(const Context& context, bool exact) {
     if (const auto top = cfa(*rules, context); top && *top >= from) from = *top;
   } else {
     if (code_.is_signal_return(context.pc)) return step_out_of_signal(context);
-    // "Mark the deepest frame by a frame pointer of zero" (System V ABI AMD64, section 3.4.1): the
-    // thread start of musl and of glibc before 2.26.
-    if (!exact && context.fp() == 0) return Step::end();
     result = Step::fail(explain_missing_tables(context.pc));
     if (exact) {
       if (auto caller = step_by_link_register(context)) {
@@ -177,9 +176,10 @@ Unwinder::Step Unwinder::step(const Context& context, bool exact) {
       return Step::to(*caller, Trust::frame_pointer);
     }
   }
-  if (auto caller = step_by_scan(context, from)) {
-    return Step::to(*caller, Trust::scan);
-  }
+  if (auto caller = step_by_scan(context, from)) return Step::to(*caller, Trust::scan);
+  // "Mark the deepest frame by a frame pointer of zero" (System V ABI AMD64, section 3.4.1): the
+  // thread start of musl, and of glibc before 2.26.
+  if (!rules && !exact && context.fp() == 0) return Step::end();
   return result;
 }
 
@@ -200,7 +200,8 @@ Unwinder::Step Unwinder::step_by_rules(const Row& row, const Context& context) {
   Context& caller = result.caller;
   caller = context;
   caller.set_sp(*top);
-  for (std::size_t i = 0; i < kColumns; ++i) {
+  for (std::uint64_t left = row.saved; left != 0; left &= left - 1) {
+    const auto i = static_cast<std::size_t>(std::countr_zero(left));
     const Rule& rule = row.rules[i];
     std::optional<std::uint64_t> value;
     std::optional<std::uint64_t> saved_at;

@@ -35,6 +35,12 @@ for thread in gdb.selected_inferior().threads():
 json.dump(result, open(%(out)r, "w"))
 """
 
+_SETTINGS = [
+    part
+    for setting in ("auto-load off", "debuginfod enabled off", "backtrace past-main on")
+    for part in ("-iex", f"set {setting}")
+]
+
 
 @dataclass
 class Difference:
@@ -74,8 +80,7 @@ def gdb_frames(
         script = Path(folder) / "dump.py"
         script.write_text(_DUMP % {"limit": limit, "out": str(out)})
         run = subprocess.run(
-            [gdb, "-nx", "-batch", "-iex", "set auto-load off", "-iex", "set debuginfod enabled off"]
-            + ["-iex", "set backtrace past-main on", executable, str(core), "-x", str(script)],
+            [gdb, "-nx", "-batch", *_SETTINGS, executable, str(core), "-x", str(script)],
             capture_output=True,
             text=True,
             errors="replace",
