@@ -75,9 +75,10 @@ def choose_core(path: Path | None) -> tuple[Path, tuple[Problem, ...]]:
 def analyse(path: Path, options: CoreOptions, progress: Progress | None = None) -> Report:
     """Return the report on a core file; raises EvidenceError when it cannot be read at all."""
     with open_core(path, temp_dir=options.temp_dir, progress=progress) as opened:
-        executable, remarks = None, ()
+        executable: str | None = None
+        remarks: tuple[Problem, ...] = ()
         if options.executable is not None:
-            resolved = resolve_executable(options.executable)
+            resolved = resolve_executable(str(options.executable))
             executable, remarks = resolved.path, resolved.problems
         try:
             facts = core_reader.read_core(

@@ -44,6 +44,8 @@ class Rule:
     role: Role
     references: tuple[str, ...]
     function: RuleFunction
+    fallback: bool = False
+    """It only says how the process ended; it is dropped where another rule says why."""
 
     @property
     def documentation(self) -> str:
@@ -59,12 +61,14 @@ class Rule:
         return {name: _unwrap_optional(hint) for name, hint in hints.items()}
 
 
-def rule(*, role: Role, references: tuple[str, ...] = ()) -> Callable[[RuleFunction], Rule]:
+def rule(
+    *, role: Role, references: tuple[str, ...] = (), fallback: bool = False
+) -> Callable[[RuleFunction], Rule]:
     """Make a rule of a function; its name is the rule's id, its package the rule's family."""
 
     def register(function: RuleFunction) -> Rule:
         family = function.__module__.rsplit(".", 2)[-2]
-        return Rule(function.__name__, family, role, references, function)
+        return Rule(function.__name__, family, role, references, function, fallback)
 
     return register
 
@@ -101,6 +105,7 @@ def run(
 ) -> Outcome:
     """Run rules over facts; `remedies` says per fact type what would supply it."""
     diagnoses: list[Diagnosis] = []
+    fallbacks: list[Diagnosis] = []
     skipped: list[Skipped] = []
     problems: list[Problem] = []
     for item in rules:
@@ -117,10 +122,12 @@ def run(
             skipped.append(Skipped(item.id, missing.__name__, remedy))
             continue
         try:
-            diagnoses.extend(_diagnoses(item, arguments))
+            (fallbacks if item.fallback else diagnoses).extend(_diagnoses(item, arguments))
         except Exception as error:  # a broken rule must not take the report with it
             what = f"the rule failed: {type(error).__name__}: {error}"
             problems.append(Problem(f"rule {item.id}", what, "please report this with --json"))
+    if not any(diagnosis.role in (Role.ROOT, Role.CASCADE) for diagnosis in diagnoses):
+        diagnoses += fallbacks
     return Outcome(ordered(diagnoses), tuple(skipped), tuple(problems))
 
 

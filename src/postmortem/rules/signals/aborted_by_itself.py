@@ -19,6 +19,7 @@ from postmortem.rules.stacks import is_malloc, site
 @rule(
     role=Role.CONTEXT,
     references=("https://man7.org/linux/man-pages/man3/abort.3.html",),
+    fallback=True,
 )
 def aborted_by_itself(
     kind: FaultKind, signal: Signal, threads: Threads | None
