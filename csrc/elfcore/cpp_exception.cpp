@@ -120,18 +120,23 @@ Bytes stack_bytes(const Core& core, const ThreadState& thread, std::size_t limit
   return clip(core.dumped_at(sp), 0, limit);
 }
 
-// Unwind headers that the stack points to, innermost first.
+// Unwind headers that registers or the stack point to, innermost first. A landing pad keeps the
+// pointer in a register while destructors run.
 std::vector<Header> scan_stack(const Memory& memory, const ThreadState& thread) {
   std::vector<Header> found;
-  std::set<std::uint64_t> seen;
+  std::set<std::uint64_t> seen, objects;
   const Core& core = memory.core();
+  const auto look = [&](std::uint64_t word) {
+    if (word < 65536 || word % 16 != 0 || !seen.insert(word).second) return;
+    const Segment* const segment = core.segment_at(word);
+    if (!segment || !(segment->flags & kWrite)) return;
+    const auto header = read_header(memory, word - kUnwind);
+    if (header && objects.insert(header->object).second) found.push_back(*header);
+  };
+  for (std::size_t i = 0; i < thread.registers.count(); ++i) look(thread.registers.values[i]);
   const Bytes stack = stack_bytes(core, thread, kStackBytes);
   for (std::uint64_t at = 0; at + 8 <= stack.size() && found.size() < kMaxChain; at += 8) {
-    const std::uint64_t word = *load<std::uint64_t>(stack, at);
-    if (word < 65536 || word % 16 != 0 || !seen.insert(word).second) continue;
-    const Segment* const segment = core.segment_at(word);
-    if (!segment || !(segment->flags & kWrite)) continue;
-    if (const auto header = read_header(memory, word - kUnwind)) found.push_back(*header);
+    look(*load<std::uint64_t>(stack, at));
   }
   return found;
 }
