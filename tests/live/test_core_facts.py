@@ -296,6 +296,36 @@ def test_trap_and_jump_into_nothing(facts_of: Callable[..., CoreFacts]) -> None:
     assert (jump.instruction.code, jump.instruction.access) == (b"", "execute")
 
 
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="addresses of x86-64")
+@pytest.mark.parametrize(("case", "access"), [("impossible", "write"), ("copy", "read")])
+def test_impossible_address_is_known_from_the_instruction(
+    facts_of: Callable[..., CoreFacts], case: str, access: str
+) -> None:
+    facts = facts_of(case)
+    assert facts.signal is not None
+    assert (facts.signal.code, facts.signal.address) == ("SI_KERNEL", None)
+    assert facts.fault is not None
+    assert facts.fault.address is None
+    assert facts.fault.instruction is not None
+    instruction = facts.fault.instruction
+    assert (instruction.operand_address, instruction.access) == (0xDEADBEEFDEADBEEF, access)
+    assert facts.fault.operand is not None
+    assert not facts.fault.operand.mapped
+
+
+def test_file_in_shared_memory(facts_of: Callable[..., CoreFacts]) -> None:
+    if not os.access("/dev/shm", os.W_OK):
+        pytest.skip("no /dev/shm")
+    path = Path(f"/dev/shm/postmortem-test-{os.getpid()}")
+    try:
+        fault = facts_of("bus", str(path)).fault
+    finally:
+        path.unlink(missing_ok=True)
+    assert fault is not None
+    assert fault.address is not None
+    assert (fault.address.kind, fault.address.path) == ("shared memory", str(path))
+
+
 def test_python_sets_its_environment(tmp_path: Path) -> None:
     code = "import os; os.environ.update(RANK='3', WORLD_SIZE='8', LOCAL_RANK='1'); os.abort()"
     core = crash(tmp_path, [sys.executable, "-c", code])

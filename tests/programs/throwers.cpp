@@ -172,6 +172,15 @@ int main(int count, char** arguments) {
   if (which == "bus") bus(arguments[2]);
   if (which == "deep") return deep(0);
   if (which == "deep_thread") std::thread([] { deep(0); }).join();
+  if (which == "impossible") *reinterpret_cast<volatile int*>(0xdeadbeefdeadbeef) = 1;
+  if (which == "copy") {
+    const void* from = reinterpret_cast<const void*>(0xdeadbeefdeadbeef);
+    void* to = arguments;
+    size_t size = 64;
+#if defined(__x86_64__)
+    asm volatile("rep movsb" : "+S"(from), "+D"(to), "+c"(size) : : "memory");
+#endif
+  }
   if (which == "trap") __builtin_trap();
   if (which == "jump") reinterpret_cast<void (*)()>(0x1234)();
   if (which == "getopt") {
