@@ -366,6 +366,23 @@ def test_snapshot_is_no_crash(tmp_path: Path) -> None:
     assert facts.process.argv == tuple(program)
 
 
+def test_attributes_of_systemd_name_host_and_thread(
+    build: Callable[[str], Path], tmp_path: Path
+) -> None:
+    core = crash(tmp_path, [str(build("plain")), "thread"], HOSTNAME="from-the-shell")
+    try:
+        os.setxattr(core, "user.coredump.hostname", b"gpu007")
+        os.setxattr(core, "user.coredump.thread_name", b"pt_nccl_watchdg")
+    except OSError:
+        pytest.skip("no extended attributes here")
+    facts = read_core(str(core), stacks=False)
+    assert facts.process.hostname == "gpu007"
+    assert facts.threads.crashed is not None
+    assert facts.threads.crashed.name == "pt_nccl_watchdg"
+    assert facts.threads.main is not None
+    assert facts.threads.main.name == "plain"
+
+
 def test_cut_core_keeps_what_it_has(build: Callable[[str], Path], tmp_path: Path) -> None:
     core = crash(tmp_path, [str(build("plain")), "environment"])
     whole = core.read_bytes()
