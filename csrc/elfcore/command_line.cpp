@@ -112,7 +112,23 @@ bool lie_end_to_end(const std::vector<std::uint64_t>& pointers,
   return true;
 }
 
-void take_arguments(Core& core, Pointers& pointers, CommandLine& result, std::size_t& missing) {
+// The first environment follows the arguments and ends where the name given to execve() begins. The
+// strings stay when setenv() and unsetenv() rewrite the list that points to them.
+std::optional<std::vector<std::string>> strings_between(const Core& core, std::uint64_t start,
+                                                        std::uint64_t end) {
+  if (start >= end || end - start > kMaxStrings) return std::nullopt;
+  const Bytes bytes = clip(core.dumped_at(start), 0, end - start);
+  if (bytes.size() < end - start || bytes.back() != 0) return std::nullopt;
+  std::vector<std::string> result;
+  for (std::uint64_t at = 0; at < bytes.size(); at += result.back().size() + 1) {
+    result.emplace_back(c_string(bytes, at));
+  }
+  return result;
+}
+
+// Where the arguments end, if they still lie as the kernel put them; else 0.
+std::uint64_t take_arguments(Core& core, Pointers& pointers, CommandLine& result,
+                             std::size_t& missing) {
   std::vector<std::uint64_t>& where = pointers.arguments;
   // GNU getopt() moves the pointers of options to the front; the strings keep their order.
   std::vector<std::uint64_t> sorted = where;
@@ -121,18 +137,19 @@ void take_arguments(Core& core, Pointers& pointers, CommandLine& result, std::si
   std::vector<std::string> in_order = read_strings(core, sorted, lost);
   if (lost == 0 && lie_end_to_end(sorted, in_order)) {
     result.arguments = std::move(in_order);
-    return;
+    return sorted.empty() ? 0 : sorted.back() + result.arguments.back().size() + 1;
   }
   result.arguments = read_strings(core, where, missing);
   const bool has_title = lost == 0 && result.arguments.size() > 1 && sorted == where &&
                          (where[0] + result.arguments[0].size() + 1 > where[1] ||
                           std::all_of(result.arguments.begin() + 1, result.arguments.end(),
                                       [](const std::string& text) { return text.empty(); }));
-  if (!has_title) return;
+  if (!has_title) return 0;
   result.arguments.resize(1);
   core.problems().add(
       "command line",
       "the program wrote a title over its arguments (setproctitle); only the title is left");
+  return 0;
 }
 
 }  // namespace
@@ -154,8 +171,11 @@ CommandLine read_command_line(Core& core) {
     return result;
   }
   std::size_t missing = 0;
-  take_arguments(core, *pointers, result, missing);
-  result.environment = read_strings(core, pointers->environment, missing);
+  const std::uint64_t end = take_arguments(core, *pointers, result, missing);
+  auto untouched =
+      end == 0 ? std::nullopt : strings_between(core, end, core.auxv(AT_EXECFN).value_or(0));
+  result.environment =
+      untouched ? std::move(*untouched) : read_strings(core, pointers->environment, missing);
   std::erase_if(result.environment, [](const std::string& text) { return text.empty(); });
   result.found = true;
   if (missing > 0) {

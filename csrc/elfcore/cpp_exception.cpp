@@ -120,26 +120,54 @@ Bytes stack_bytes(const Core& core, const ThreadState& thread, std::size_t limit
   return clip(core.dumped_at(sp), 0, limit);
 }
 
-// Unwind headers that the stack points to, innermost first.
+// Unwind headers that registers or the stack point to, innermost first. A landing pad keeps the
+// pointer in a register while destructors run.
 std::vector<Header> scan_stack(const Memory& memory, const ThreadState& thread) {
   std::vector<Header> found;
-  std::set<std::uint64_t> seen;
+  std::set<std::uint64_t> seen, objects;
   const Core& core = memory.core();
+  const auto look = [&](std::uint64_t word) {
+    if (word < 65536 || word % 16 != 0 || !seen.insert(word).second) return;
+    const Segment* const segment = core.segment_at(word);
+    if (!segment || !(segment->flags & kWrite)) return;
+    const auto header = read_header(memory, word - kUnwind);
+    if (header && objects.insert(header->object).second) found.push_back(*header);
+  };
+  for (std::size_t i = 0; i < thread.registers.count(); ++i) look(thread.registers.values[i]);
   const Bytes stack = stack_bytes(core, thread, kStackBytes);
   for (std::uint64_t at = 0; at + 8 <= stack.size() && found.size() < kMaxChain; at += 8) {
-    const std::uint64_t word = *load<std::uint64_t>(stack, at);
-    if (word < 65536 || word % 16 != 0 || !seen.insert(word).second) continue;
-    const Segment* const segment = core.segment_at(word);
-    if (!segment || !(segment->flags & kWrite)) continue;
-    if (const auto header = read_header(memory, word - kUnwind)) found.push_back(*header);
+    look(*load<std::uint64_t>(stack, at));
   }
   return found;
 }
 
 using Ranges = std::vector<std::pair<std::uint64_t, std::uint64_t>>;
 
+// The target of the last call in a function.
+std::optional<std::uint64_t> last_call(const Memory& memory, std::uint64_t start,
+                                       std::uint64_t size) {
+  const Bytes code = clip(memory.at(start), 0, std::min<std::uint64_t>(size, 256));
+  std::optional<std::uint64_t> target;
+  if (memory.core().machine() == Machine::x86_64) {
+    for (std::uint64_t at = 0; at + 5 <= code.size(); ++at) {
+      if (code[at] != 0xe8) continue;
+      const auto distance = static_cast<std::uint64_t>(*load<std::int32_t>(code, at + 1));
+      target = start + at + 5 + distance;
+    }
+    return target;
+  }
+  for (std::uint64_t at = 0; at + 4 <= code.size(); at += 4) {
+    const std::uint32_t word = *load<std::uint32_t>(code, at);
+    if ((word & 0xfc000000) != 0x94000000) continue;  // bl
+    const auto distance = static_cast<std::int32_t>(word << 6) >> 4;
+    target = start + at + static_cast<std::uint64_t>(std::int64_t{distance});
+  }
+  return target;
+}
+
 // Code that only runs when a C++ program ends for want of a handler.
-Ranges terminate_functions(const Modules& modules) {
+Ranges terminate_functions(const Memory& memory) {
+  const Modules& modules = memory.modules();
   constexpr std::array<std::string_view, 3> kFunctions{
       "_ZSt9terminatev", "_ZN9__gnu_cxx27__verbose_terminate_handlerEv", "__cxa_call_terminate"};
   Ranges ranges;
@@ -152,13 +180,19 @@ Ranges terminate_functions(const Modules& modules) {
       if (!symbol || symbol->type != STT_FUNC) continue;
       const std::uint64_t start = module.bias + symbol->value;
       ranges.emplace_back(start, start + symbol->size);
+      if (function != kFunctions.front()) continue;
+      // __terminate(), which has no symbol: a throw out of a noexcept function comes to it without
+      // std::terminate(), and the handler that it calls may stand in a cold section.
+      constexpr std::uint64_t kSize = 32;
+      const auto inner = last_call(memory, start, symbol->size);
+      if (inner && module.contains(*inner)) ranges.emplace_back(*inner, *inner + kSize);
     }
   }
   return ranges;
 }
 
 bool is_terminating(const Memory& memory, const ThreadState& thread) {
-  const Ranges ranges = terminate_functions(memory.modules());
+  const Ranges ranges = terminate_functions(memory);
   constexpr std::int32_t kAbort = 6;
   // No symbols to tell by: an abort with a caught exception is std::terminate() nearly always.
   if (ranges.empty()) return thread.signal == kAbort;

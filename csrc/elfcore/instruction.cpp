@@ -19,10 +19,19 @@ std::vector<std::uint8_t> code_at(const Memory& memory, std::uint64_t pc) {
   return code;
 }
 
+// An address that x86-64 cannot translate (5-level paging has room for 57 bits): the fault then
+// has no address, and the operand is all there is.
+bool is_impossible(std::uint64_t address) {
+  const std::uint64_t top = address >> 56;
+  return top != 0 && top != 0xff;
+}
+
 const Operand* choose(const std::vector<Operand>& operands, std::optional<std::uint64_t> fault) {
   if (operands.empty()) return nullptr;
   for (const Operand& operand : operands) {
-    if (!fault || !operand.address) continue;
+    if (!operand.address) continue;
+    if (!fault && is_impossible(*operand.address)) return &operand;
+    if (!fault) continue;
     if (*fault >= *operand.address && *fault - *operand.address < kMaxAccess) return &operand;
   }
   return &operands.front();

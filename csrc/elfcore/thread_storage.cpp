@@ -9,10 +9,6 @@ constexpr std::uint64_t kMaxRelocations = 1u << 20;
 constexpr std::uint64_t kMaxModules = 1u << 20;
 constexpr std::uint64_t kMaxStatic = 1u << 24;  // static TLS of a thread
 
-#ifndef R_AARCH64_TLS_DTPMOD64
-constexpr std::uint32_t R_AARCH64_TLS_DTPMOD64 = 1028;
-#endif
-
 enum class Model { module_number, thread_offset, descriptor };
 
 struct Slot {

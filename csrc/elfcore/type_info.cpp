@@ -28,6 +28,24 @@ bool is_class_name(const std::string& text) {
          ((text[0] >= '1' && text[0] <= '9') || text[0] == 'N' || text[0] == 'S' || text[0] == 'Z');
 }
 
+// A program linked without PIC has its own address for a library's function: the entry in its
+// procedure linkage table, kept as the value of an undefined symbol.
+bool is_linkage_entry(const Image& image, std::uint64_t address, std::string_view name) {
+  const std::vector<ImageSection> all = image.sections();
+  for (const ImageSection& row : all) {
+    if (row.type != SHT_DYNSYM || row.link >= all.size()) continue;
+    const Bytes strings = image.content(all[row.link]);
+    Cursor cursor(image.content(row));
+    while (cursor.left() >= sizeof(Elf64_Sym)) {
+      const auto symbol = cursor.get<Elf64_Sym>();
+      if (symbol.st_shndx != SHN_UNDEF || symbol.st_value != address) continue;
+      const auto text = exact(strings, symbol.st_name, name.size() + 1);
+      if (text && text->back() == 0 && as_text(text->first(name.size())) == name) return true;
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 std::string type_name(const std::string& mangled) {
@@ -66,7 +84,9 @@ bool TypeReader::is_function(std::uint64_t address, std::string_view name) const
   const Module* const module = memory_.modules().at(address);
   if (!module || !module->image) return false;
   const auto symbol = module->image->dynamic_symbol(name);
-  return symbol && module->bias + symbol->value == address;
+  if (symbol) return module->bias + symbol->value == address;
+  return module == memory_.modules().executable() &&
+         is_linkage_entry(*module->image, address - module->bias, name);
 }
 
 TypeKind TypeReader::kind(std::uint64_t type) const {

@@ -6,10 +6,14 @@ signal(7) and include/uapi/asm-generic/siginfo.h.
 
 from __future__ import annotations
 
-_NAMES = (
-    "HUP INT QUIT ILL TRAP ABRT BUS FPE KILL USR1 SEGV USR2 PIPE ALRM TERM STKFLT CHLD CONT STOP "
-    "TSTP TTIN TTOU URG XCPU XFSZ VTALRM PROF WINCH IO PWR SYS"
-).split()
+# fmt: off
+_NAMES = [
+    "HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE",
+    "KILL", "USR1", "SEGV", "USR2", "PIPE", "ALRM", "TERM", "STKFLT",
+    "CHLD", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG", "XCPU",
+    "XFSZ", "VTALRM", "PROF", "WINCH", "IO", "PWR", "SYS",
+]
+# fmt: on
 _FIRST_REAL_TIME = 34  # as the C library counts: it keeps 32 and 33 for itself
 _LAST = 64
 
@@ -29,14 +33,35 @@ _GENERAL = {
 
 # Codes of one signal, counted from 1.
 _BY_SIGNAL = {
-    "SIGILL": "ILLOPC ILLOPN ILLADR ILLTRP PRVOPC PRVREG COPROC BADSTK BADIADDR".split(),
-    "SIGFPE": "INTDIV INTOVF FLTDIV FLTOVF FLTUND FLTRES FLTINV FLTSUB".split(),
-    "SIGSEGV": "MAPERR ACCERR BNDERR PKUERR ACCADI ADIDERR ADIPERR MTEAERR MTESERR CPERR".split(),
-    "SIGBUS": "ADRALN ADRERR OBJERR MCEERR_AR MCEERR_AO".split(),
-    "SIGTRAP": "BRKPT TRACE BRANCH HWBKPT UNK PERF".split(),
-    "SIGCHLD": "EXITED KILLED DUMPED TRAPPED STOPPED CONTINUED".split(),
-    "SIGIO": "IN OUT MSG ERR PRI HUP".split(),
-    "SIGSYS": "SECCOMP USER_DISPATCH".split(),
+    "SIGILL": [
+        "ILLOPC",
+        "ILLOPN",
+        "ILLADR",
+        "ILLTRP",
+        "PRVOPC",
+        "PRVREG",
+        "COPROC",
+        "BADSTK",
+        "BADIADDR",
+    ],
+    "SIGFPE": ["INTDIV", "INTOVF", "FLTDIV", "FLTOVF", "FLTUND", "FLTRES", "FLTINV", "FLTSUB"],
+    "SIGSEGV": [
+        "MAPERR",
+        "ACCERR",
+        "BNDERR",
+        "PKUERR",
+        "ACCADI",
+        "ADIDERR",
+        "ADIPERR",
+        "MTEAERR",
+        "MTESERR",
+        "CPERR",
+    ],
+    "SIGBUS": ["ADRALN", "ADRERR", "OBJERR", "MCEERR_AR", "MCEERR_AO"],
+    "SIGTRAP": ["BRKPT", "TRACE", "BRANCH", "HWBKPT", "UNK", "PERF"],
+    "SIGCHLD": ["EXITED", "KILLED", "DUMPED", "TRAPPED", "STOPPED", "CONTINUED"],
+    "SIGIO": ["IN", "OUT", "MSG", "ERR", "PRI", "HUP"],
+    "SIGSYS": ["SECCOMP", "USER_DISPATCH"],
 }
 _PREFIXES = {"SIGIO": "POLL", "SIGCHLD": "CLD"}
 

@@ -12,10 +12,13 @@ import pytest
 
 _native = pytest.importorskip("postmortem._native")
 
-X86_NAMES = (
-    "r15 r14 r13 r12 rbp rbx r11 r10 r9 r8 rax rcx rdx rsi rdi orig_rax rip cs eflags rsp ss "
-    "fs_base gs_base ds es fs gs"
-).split()
+# fmt: off
+X86_NAMES = [
+    "r15", "r14", "r13", "r12", "rbp", "rbx", "r11", "r10", "r9",
+    "r8", "rax", "rcx", "rdx", "rsi", "rdi", "orig_rax", "rip", "cs",
+    "eflags", "rsp", "ss", "fs_base", "gs_base", "ds", "es", "fs", "gs",
+]
+# fmt: on
 LINE = re.compile(r"^\s*([0-9a-f]+):\t((?:[0-9a-f]{2} )+|[0-9a-f]{8} )\s*\t?(.*)$")
 STRING = re.compile(
     r"^(?:repn?z? |rep |lock |bnd |notrack |cs |ds |addr32 )*(?:movs|cmps|stos|lods|scas)"
