@@ -65,10 +65,6 @@ Stack Unwinder::unwind(const elfcore::ThreadState& thread, std::size_t max_frame
   const std::uint64_t allowance = budget_.frames / 2;
   std::uint64_t left = allowance;
   std::string stopped = walk(Context::of(thread.registers), frames, left);
-  if (left == 0) {
-    stopped =
-        "the stack is deeper than the " + std::to_string(allowance) + " frames that were walked";
-  }
   budget_.frames -= allowance - left;
   return std::move(frames).finish(std::move(stopped));
 }
@@ -96,7 +92,7 @@ std::string Unwinder::walk(Context context, Ends& frames, std::uint64_t& allowan
     exact = found.left_signal;
     frames.add({context.pc, context.sp(), found.trust, exact, false});
   }
-  return {};
+  return "the stack goes on, with more frames than are walked";
 }
 
 Unwinder::Step Unwinder::Step::fail(std::string why, bool lost) {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import time
 from pathlib import Path
 from typing import Any
 
@@ -131,3 +132,21 @@ def test_missing_library_is_named(tmp_path: Path) -> None:
     path.write_bytes(core.build())
     thread = _native.read_core(str(path))["threads"][0]
     assert thread["stopped"] == "no unwind tables for libgone.so: the file is not here"
+
+
+def test_stack_full_of_return_addresses_does_not_hang(tmp_path: Path) -> None:
+    # Every word looks like a caller, every chain of tables goes on for long, and no chain ends.
+    builder = ImageBuilder(text={CALLER: INDIRECT}).function(CALLER, 0x100, b"")
+    library = tmp_path / "lib.so"
+    library.write_bytes(builder.build())
+    core = CoreBuilder().module(str(library), BASE, SIZE)
+    core.words(STACK, ([BASE + CALLER + 2] * 255 + [5]) * 512)
+    for tid in range(50):
+        core.thread(tid, rip=BASE + LEAF, rsp=STACK + 64 * tid)
+    path = tmp_path / "core"
+    path.write_bytes(core.build())
+    start = time.monotonic()
+    threads = _native.read_core(str(path))["threads"]
+    assert time.monotonic() - start < 10
+    assert len(threads) == 50
+    assert all(thread["stopped"] for thread in threads)
