@@ -64,7 +64,7 @@ class Comparison:
     equal: int = 0
     named: int = 0
     invented: int = 0
-    """Frames of gdb whose pc lies in no module and that have no name; not counted in `gdbs`."""
+    """Frames of gdb alone whose pc lies in no module and has no name; not counted in `gdbs`."""
     differences: list[Difference] = field(default_factory=list)
 
     @property
@@ -119,7 +119,8 @@ def compare(core: Path, executable: str | None = None, *, gdb: str = "gdb") -> C
         other = theirs.get(thread["tid"], [])
         result.threads += 1
         result.ours += len(frames)
-        invented = sum(name is None and pc not in text for pc, name in other)
+        known = {f["pc"] for f in frames}
+        invented = sum(not name and pc not in text and pc not in known for pc, name in other)
         result.invented += invented
         result.gdbs += len(other) - invented
         result.named += sum(f["function"] is not None for f in frames)
