@@ -150,3 +150,12 @@ def test_stack_full_of_return_addresses_does_not_hang(tmp_path: Path) -> None:
     assert time.monotonic() - start < 10
     assert len(threads) == 50
     assert all(thread["stopped"] for thread in threads)
+
+
+def test_symbols_tell_that_a_near_call_went_elsewhere(tmp_path: Path) -> None:
+    # Both targets lie shortly before the pc; only one is the start of the function that runs.
+    builder = library(call(STALE, LEAF), call(OUTER, CALLER))
+    builder.symbols = [("leaf", LEAF, 0x100, GLOBAL, FUNC), ("runs", CALLER, 0x100, GLOBAL, FUNC)]
+    words = [1, BASE + STALE + 5, 2, BASE + OUTER + 5]
+    thread = walk(tmp_path, builder, words, rip=BASE + CALLER + 0x10)
+    assert frames(thread)[1:] == [(OUTER + 5, "scan")]
