@@ -1,11 +1,17 @@
 #include "bind/stacks.h"
 
+#include <algorithm>
+
 #include "bind/values.h"
 
 namespace py = pybind11;
 
 namespace pm::bind {
 namespace {
+
+// A crafted core of a million threads must not become a billion Python objects; a thousand honest
+// threads have room for 500 frames each.
+constexpr std::size_t kMaxKeptFrames = 500'000;
 
 const char* trust_name(unwind::Trust trust) {
   switch (trust) {
@@ -30,8 +36,12 @@ py::dict frame_row(const unwind::Frame& frame, const unwind::Symbolizer& names,
   row["module"] = optional_int(module);
   row["module_offset"] =
       module ? py::object(py::int_(frame.pc - modules.all()[*module].bias)) : py::none();
-  const unwind::Symbol* const symbol = names.find(frame.lookup());
-  row["function"] = symbol ? py::object(text(symbol->name)) : py::none();
+  const unwind::Symbol* const symbol = frame.signal_frame ? nullptr : names.find(frame.lookup());
+  if (frame.signal_frame) {
+    row["function"] = text("<signal handler called>");  // gdb's words, known to everybody
+  } else {
+    row["function"] = symbol ? py::object(text(symbol->name)) : py::none();
+  }
   row["function_offset"] = symbol ? py::object(py::int_(frame.pc - symbol->start)) : py::none();
   return row;
 }
@@ -43,8 +53,10 @@ Stacks read_stacks(const elfcore::Memory& memory, const std::string& sysroot,
   Stacks result;
   unwind::Unwinder unwinder(memory);
   std::vector<std::uint64_t> addresses;
+  std::size_t room = kMaxKeptFrames;
   for (const elfcore::ThreadState& thread : memory.core().threads()) {
-    result.threads.push_back(unwinder.unwind(thread, max_frames));
+    result.threads.push_back(unwinder.unwind(thread, std::min(max_frames, room)));
+    room -= std::min(room, result.threads.back().frames.size());
     for (const unwind::Frame& frame : result.threads.back().frames) {
       addresses.push_back(frame.lookup());
     }

@@ -37,7 +37,7 @@ struct Fde {
 // come nowhere near.
 struct Budget {
   std::uint64_t instructions = 20'000'000;  // of call frame programs, and entries walked
-  std::uint64_t scanned_words = 16'000'000;
+  std::uint64_t scanned_words = 4'000'000;
   std::uint64_t frames = 8'000'000;
 
   static bool spend(std::uint64_t& what, std::uint64_t amount = 1) noexcept {

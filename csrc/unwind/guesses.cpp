@@ -152,7 +152,8 @@ bool Unwinder::goes_on(Context context) {
   return true;
 }
 
-// The same for a candidate without tables: soon after it comes a direct call to its function.
+// The same for a candidate without tables, whose call may have gone anywhere: soon after it comes a
+// direct call to its function.
 bool Unwinder::is_called(const Context& context) {
   if (row(context.pc - 1)) return false;
   for (std::uint64_t i = 0; i < kNearWords; ++i) {
@@ -175,7 +176,8 @@ std::optional<CallSite> Unwinder::return_address(std::uint64_t word) const {
 // one from which the stack leads on.
 std::optional<Context> Unwinder::step_by_scan(const Context& context, std::uint64_t from) {
   return scan(context, from, UINT64_MAX, [&](const CallSite& call, const Context& caller) {
-    return calls_into(call, context.pc - 1) || goes_on(caller) || is_called(caller);
+    return calls_into(call, context.pc - 1) || goes_on(caller) ||
+           (!call.target && is_called(caller));
   });
 }
 

@@ -57,7 +57,7 @@ void SymbolSearch::read(const elfcore::Image& image) {
     sections.push_back({row.address, placed ? row.address + row.size : row.address,
                         placed && (row.flags & SHF_EXECINSTR)});
   }
-  for (const std::uint32_t type : {SHT_SYMTAB, SHT_DYNSYM}) {
+  for (const std::uint32_t type : {std::uint32_t{SHT_SYMTAB}, std::uint32_t{SHT_DYNSYM}}) {
     bool found = false;
     for (const elfcore::ImageSection& row : all) {
       if (row.type != type || row.link >= all.size() || row.size <= sizeof(Elf64_Sym)) continue;

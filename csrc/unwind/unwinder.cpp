@@ -17,8 +17,10 @@ constexpr std::size_t kMaxCachedRows = 16384;
 // A handler on an alternate stack, in which another signal comes, and so on.
 constexpr unsigned kMaxStackSwitches = 16;
 
+}  // namespace
+
 // Frames up to a limit: the first ones, and of the rest the last ones.
-class Ends {
+class Unwinder::Ends {
  public:
   explicit Ends(std::size_t limit)
       : tail_limit_(std::min<std::size_t>(limit / 4, 64)), head_limit_(limit - tail_limit_) {}
@@ -54,38 +56,43 @@ class Ends {
   std::uint64_t skipped_ = 0;
 };
 
-}  // namespace
-
 Unwinder::Unwinder(const elfcore::Memory& memory)
     : memory_(memory), code_(memory), vdso_(Vdso::find(memory.core())) {}
 
 Stack Unwinder::unwind(const elfcore::ThreadState& thread, std::size_t max_frames) {
   Ends frames(std::max<std::size_t>(max_frames, 4));
-  Context context = Context::of(thread.registers);
+  // Half of what is left, so that one endless stack leaves something to the other threads.
+  const std::uint64_t allowance = budget_.frames / 2;
+  std::uint64_t left = allowance;
+  std::string stopped = walk(Context::of(thread.registers), frames, left);
+  budget_.frames -= allowance - left;
+  return std::move(frames).finish(std::move(stopped));
+}
+
+// Returns why it ended before the outermost frame.
+std::string Unwinder::walk(Context context, Ends& frames, std::uint64_t& allowance) {
   bool exact = true;
   unsigned switches = 0;
   frames.add({context.pc, context.sp(), Trust::context, true, false});
-  for (;;) {
-    if (!Budget::spend(budget_.frames)) {
-      return std::move(frames).finish("too many frames in this core");
-    }
+  while (Budget::spend(allowance)) {
     Step found = step(context, exact);
-    if (found.kind == Step::Kind::outermost) return std::move(frames).finish({});
-    if (found.kind == Step::Kind::failed) return std::move(frames).finish(std::move(found.why));
+    if (found.kind == Step::Kind::outermost) return {};
+    if (found.kind == Step::Kind::failed) return std::move(found.why);
     // A leaf function of aarch64 may keep nothing on the stack.
     const bool may_stay = exact && context.machine == Machine::aarch64;
     const bool grows =
         found.caller.sp() > context.sp() || (may_stay && found.caller.sp() == context.sp());
     if (!grows && (!found.left_signal || ++switches > kMaxStackSwitches)) {
-      return std::move(frames).finish("the caller's stack pointer " + hex(found.caller.sp()) +
-                                      " does not lie above the callee's " + hex(context.sp()) +
-                                      ": the stack is damaged or the unwind tables are wrong");
+      return "the caller's stack pointer " + hex(found.caller.sp()) +
+             " does not lie above the callee's " + hex(context.sp()) +
+             ": the stack is damaged or the unwind tables are wrong";
     }
     frames.last().signal_frame = found.left_signal;
     context = found.caller;
     exact = found.left_signal;
     frames.add({context.pc, context.sp(), found.trust, exact, false});
   }
+  return "the stack goes on, with more frames than are walked";
 }
 
 Unwinder::Step Unwinder::Step::fail(std::string why, bool lost) {

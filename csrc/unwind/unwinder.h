@@ -71,6 +71,8 @@ class Unwinder {
     static Step to(const Context& caller, Trust trust);
   };
 
+  class Ends;
+  std::string walk(Context context, Ends& frames, std::uint64_t& allowance);
   Source* source_at(std::uint64_t address);
   // Cached; null when no table covers the address.
   const Row* row(std::uint64_t address);

@@ -28,7 +28,11 @@ class RawFrame(TypedDict):
     module_offset: int | None
     """Link-time address of `pc` in its module."""
     function: str | None
-    """Demangled; None when no symbol covers the address, or the module is not the same build."""
+    """Demangled; None when no symbol covers the address, or the module is not the same build.
+
+    ``"<signal handler called>"``, gdb's words, for the frame between a handler and what it
+    interrupted.
+    """
     function_offset: int | None
     """Distance of `pc` from the start of the symbol."""
 

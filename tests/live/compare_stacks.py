@@ -63,6 +63,8 @@ class Comparison:
     gdbs: int = 0
     equal: int = 0
     named: int = 0
+    invented: int = 0
+    """Frames of gdb alone whose pc lies in no module and has no name; not counted in `gdbs`."""
     differences: list[Difference] = field(default_factory=list)
 
     @property
@@ -92,6 +94,14 @@ def gdb_frames(
     return {int(tid): [(pc, name) for pc, name in frames] for tid, frames in rows.items()}
 
 
+class _Ranges:
+    def __init__(self, rows: list[tuple[int, int]]) -> None:
+        self._rows = rows
+
+    def __contains__(self, address: int) -> bool:
+        return any(start <= address < end for start, end in self._rows)
+
+
 def _text(pc: int, name: str | None, extra: str = "") -> str:
     return f"{pc:#018x} {(name or '??')[:90]} {extra}".rstrip()
 
@@ -102,13 +112,17 @@ def compare(core: Path, executable: str | None = None, *, gdb: str = "gdb") -> C
     main = executable or next(m["disk_path"] for m in raw["modules"] if m["disk_path"])
     assert main is not None
     theirs = gdb_frames(core, main, gdb=gdb)
+    text = _Ranges([(m["start"], m["end"]) for m in raw["modules"]])
     result = Comparison()
     for thread in raw["threads"]:
         frames = thread["frames"][:4000]
         other = theirs.get(thread["tid"], [])
         result.threads += 1
         result.ours += len(frames)
-        result.gdbs += len(other)
+        known = {f["pc"] for f in frames}
+        invented = sum(not name and pc not in text and pc not in known for pc, name in other)
+        result.invented += invented
+        result.gdbs += len(other) - invented
         result.named += sum(f["function"] is not None for f in frames)
         pairs = list(zip((f["pc"] for f in frames), (pc for pc, _ in other), strict=False))
         same = next((i for i, (a, b) in enumerate(pairs) if a != b), len(pairs))
@@ -144,7 +158,7 @@ def main() -> int:
         print(
             f"{core}: {result.equal}/{result.gdbs} of gdb's frames equal ({result.percent:.2f} %), "
             f"{result.equal_threads}/{result.threads} threads; {result.ours} ours, "
-            f"{result.named} named"
+            f"{result.named} named; {result.invented} of gdb's lie in no code"
         )
         for difference in result.differences:
             print(f"  thread {difference.tid} differs at frame {difference.at}")

@@ -96,6 +96,7 @@ def test_crash_inside_a_signal_handler_leads_to_what_was_interrupted(
     thread = thread_of(crash(tmp_path, [str(build(tmp_path)), case]))
     assert in_order(CALLS[:1] if case == "handler" else ["in_handler"], thread)
     assert "interrupted" in names(thread)
+    assert names(thread).count("<signal handler called>") == 1
     assert names(thread)[-1] == "_start"
 
 

@@ -288,3 +288,40 @@ def test_vdso_is_unwound_from_its_image_in_the_core(tmp_path: Path) -> None:
     assert thread["frames"][0]["function"] == "__vdso_time"
     assert thread["frames"][0]["function_offset"] == 4
     assert thread["frames"][0]["module"] is None
+
+
+def test_module_without_a_file_is_unwound_from_the_core_but_not_named(tmp_path: Path) -> None:
+    # coredump_filter with bit 2 set dumps clean file pages, the tables among them.
+    builder = image(b"\x0e\x10")
+    builder.symbols = [("f", F, 0x100, 1, 2)]
+    core = CoreBuilder().module("/nowhere/libgone.so", BASE, SIZE, dumped=builder.build()[:SIZE])
+    core.words(STACK, [1, RETURN]).thread(rip=PC, rsp=STACK)
+    path = tmp_path / "core"
+    path.write_bytes(core.build())
+    thread = _native.read_core(str(path))["threads"][0]
+    assert [(f["pc"], f["function"]) for f in thread["frames"]] == [(PC, None), (RETURN, None)]
+    assert thread["stopped"] is None
+
+
+def test_code_that_no_segment_covers_is_taken_from_its_file(tmp_path: Path) -> None:
+    # gcore leaves clean file pages out, segment and all.
+    library = tmp_path / "lib.so"
+    library.write_bytes(image(b"\x0e\x10").build())
+    core = CoreBuilder(files=[(BASE, BASE + SIZE, 0, str(library))])
+    core.words(STACK, [1, RETURN]).thread(rip=PC, rsp=STACK)
+    path = tmp_path / "core"
+    path.write_bytes(core.build())
+    thread = _native.read_core(str(path))["threads"][0]
+    assert [f["pc"] for f in thread["frames"]] == [PC, RETURN]
+    assert thread["stopped"] is None
+
+
+def test_walk_can_be_left_out(tmp_path: Path) -> None:
+    library = tmp_path / "lib.so"
+    library.write_bytes(image(b"").build())
+    core = CoreBuilder().module(str(library), BASE, SIZE).words(STACK, [RETURN])
+    path = tmp_path / "core"
+    path.write_bytes(core.thread(rip=PC, rsp=STACK).build())
+    thread = _native.read_core(str(path), stacks=False)["threads"][0]
+    assert thread["frames"] == []
+    assert thread["stopped"] is None

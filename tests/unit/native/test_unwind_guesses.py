@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import time
 from pathlib import Path
 from typing import Any
 
@@ -131,3 +132,30 @@ def test_missing_library_is_named(tmp_path: Path) -> None:
     path.write_bytes(core.build())
     thread = _native.read_core(str(path))["threads"][0]
     assert thread["stopped"] == "no unwind tables for libgone.so: the file is not here"
+
+
+def test_stack_full_of_return_addresses_does_not_hang(tmp_path: Path) -> None:
+    # Every word looks like a caller, every chain of tables goes on for long, and no chain ends.
+    builder = ImageBuilder(text={CALLER: INDIRECT}).function(CALLER, 0x100, b"")
+    library = tmp_path / "lib.so"
+    library.write_bytes(builder.build())
+    core = CoreBuilder().module(str(library), BASE, SIZE)
+    core.words(STACK, ([BASE + CALLER + 2] * 255 + [5]) * 512)
+    for tid in range(50):
+        core.thread(tid, rip=BASE + LEAF, rsp=STACK + 64 * tid)
+    path = tmp_path / "core"
+    path.write_bytes(core.build())
+    start = time.monotonic()
+    threads = _native.read_core(str(path))["threads"]
+    assert time.monotonic() - start < 10
+    assert len(threads) == 50
+    assert all(thread["stopped"] for thread in threads)
+
+
+def test_symbols_tell_that_a_near_call_went_elsewhere(tmp_path: Path) -> None:
+    # Both targets lie shortly before the pc; only one is the start of the function that runs.
+    builder = library(call(STALE, LEAF), call(OUTER, CALLER))
+    builder.symbols = [("leaf", LEAF, 0x100, GLOBAL, FUNC), ("runs", CALLER, 0x100, GLOBAL, FUNC)]
+    words = [1, BASE + STALE + 5, 2, BASE + OUTER + 5]
+    thread = walk(tmp_path, builder, words, rip=BASE + CALLER + 0x10)
+    assert frames(thread)[1:] == [(OUTER + 5, "scan")]
