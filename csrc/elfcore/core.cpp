@@ -16,6 +16,10 @@ bool dumps_core(std::int32_t signal) {
   return std::find(kSignals.begin(), kSignals.end(), signal) != kSignals.end();
 }
 
+// vm.max_map_count is 65,530 by default; what distributions raise it to is seldom used up.
+constexpr std::uint64_t kSegmentsLimit = 1 << 21;
+constexpr std::uint64_t kNotesLimit = std::uint64_t{1} << 30;  // 400,000 threads with AVX-512
+
 std::string machine_name(std::uint16_t machine) {
   switch (machine) {
     case EM_386:
@@ -105,7 +109,8 @@ std::uint64_t Core::count_program_headers() const {
         "program headers of " + std::to_string(header->e_phentsize) + " bytes; expected 56", 54);
   }
   if (header->e_phnum != PN_XNUM) return header->e_phnum;
-  if (const auto section = load<Elf64_Shdr>(bytes_, header->e_shoff)) return section->sh_info;
+  const auto section = load<Elf64_Shdr>(bytes_, header->e_shoff);
+  if (header->e_shoff != 0 && section && section->sh_info > 0) return section->sh_info;
   const auto first = load<Elf64_Phdr>(bytes_, program_headers_);
   if (first && first->p_offset > program_headers_) {
     return (first->p_offset - program_headers_) / sizeof(Elf64_Phdr);
@@ -127,8 +132,12 @@ void Core::read_segments(std::uint64_t count) {
                                          std::to_string(available));
     count = available;
   }
+  if (count > kSegmentsLimit) {
+    problems_.add("program headers", std::to_string(count) + " are promised, only the first " +
+                                         std::to_string(kSegmentsLimit) + " are read");
+    count = kSegmentsLimit;
+  }
   std::vector<std::pair<std::uint64_t, std::uint64_t>> notes;
-  segments_.reserve(count);
   for (std::uint64_t i = 0; i < count; ++i) {
     const auto header = load<Elf64_Phdr>(table, i * sizeof(Elf64_Phdr));
     const bool fits = header->p_filesz <= UINT64_MAX - header->p_offset;
@@ -146,7 +155,17 @@ void Core::read_segments(std::uint64_t count) {
     segment.flags = header->p_flags;
     segments_.push_back(segment);
   }
-  for (const auto& [offset, size] : notes) read_notes(offset, size);
+  std::uint64_t notes_left = std::min<std::uint64_t>(bytes_.size(), kNotesLimit);
+  for (const auto& [offset, size] : notes) {
+    // A core has one or two. Thousands over the same bytes would be read thousands of times.
+    if (size > notes_left && clip(bytes_, offset, size).size() > notes_left) {
+      problems_.add("notes", "more than the file can hold: only the first " +
+                                 std::to_string(kNotesLimit - notes_left) + " bytes are read");
+      break;
+    }
+    read_notes(offset, size);
+    notes_left -= clip(bytes_, offset, size).size();
+  }
   if (notes.empty()) problems_.add("program headers", "no notes: nothing is known of the threads");
 }
 
