@@ -138,6 +138,7 @@ void Core::read_segments(std::uint64_t count) {
     count = kSegmentsLimit;
   }
   std::vector<std::pair<std::uint64_t, std::uint64_t>> notes;
+  std::size_t beyond = 0;
   for (std::uint64_t i = 0; i < count; ++i) {
     const auto header = load<Elf64_Phdr>(table, i * sizeof(Elf64_Phdr));
     const bool fits = header->p_filesz <= UINT64_MAX - header->p_offset;
@@ -149,11 +150,18 @@ void Core::read_segments(std::uint64_t count) {
     Segment segment;
     segment.start = header->p_vaddr;
     segment.size = std::min<std::uint64_t>(header->p_memsz, UINT64_MAX - header->p_vaddr);
+    if (segment.size < header->p_memsz) ++beyond;
+    if (segment.size == 0) continue;
     segment.offset = header->p_offset;
     segment.dumped = std::min<std::uint64_t>(header->p_filesz, segment.size);
     segment.present = clip(bytes_, segment.offset, segment.dumped).size();
     segment.flags = header->p_flags;
     segments_.push_back(segment);
+  }
+  if (beyond > 0) {
+    problems_.add("program headers", std::to_string(beyond) +
+                                         " segments reach beyond the end of the address space; "
+                                         "they are taken to end there");
   }
   std::uint64_t notes_left = std::min<std::uint64_t>(bytes_.size(), kNotesLimit);
   for (const auto& [offset, size] : notes) {
