@@ -23,9 +23,9 @@ PAGE = 4096
 
 _EHDR = "16sHHIQQQIHHHHHH"
 _EHDR_FIELDS = (
-    "ident type machine version entry phoff shoff flags ehsize phentsize phnum shentsize shnum "
-    "shstrndx"
-).split()
+    *("ident", "type", "machine", "version", "entry", "phoff", "shoff", "flags", "ehsize"),
+    *("phentsize", "phnum", "shentsize", "shnum", "shstrndx"),
+)
 _REGISTERS = {EM_X86_64: 27, EM_AARCH64: 34}
 _PC_SP = {EM_X86_64: (16, 19), EM_AARCH64: (32, 31)}
 
@@ -151,7 +151,9 @@ class CoreBuilder:
         self._process = note(b"CORE\0", NT_PRPSINFO, content)
         return self
 
-    def siginfo(self, signal: int, code: int, *, address: int = 0, pid: int = 0, uid: int = 0) -> Self:
+    def siginfo(
+        self, signal: int, code: int, *, address: int = 0, pid: int = 0, uid: int = 0
+    ) -> Self:
         """Set NT_SIGINFO; the union holds the sender if there is one, else the address."""
         union = struct.pack("<iI", pid, uid) if pid else struct.pack("<Q", address)
         content = struct.pack("<iiii", signal, 0, code, 0) + union
@@ -245,7 +247,7 @@ class CoreBuilder:
 
 @dataclass
 class ElfBuilder:
-    """A small shared object: one PT_LOAD over the whole file, a build ID, a dynsym, raw sections."""
+    """A small shared object: one PT_LOAD over all of it, a build ID, a dynsym, raw sections."""
 
     machine: int = EM_X86_64
     type: int = ET_DYN
