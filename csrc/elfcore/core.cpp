@@ -93,9 +93,22 @@ void Core::read_headers() {
   program_headers_ = header->e_phoff;
   read_segments(count_program_headers());
   check_segments();
+  check_threads();
+}
+
+void Core::check_threads() {
   if (threads_.empty()) {
     problems_.add("notes", "no thread state (NT_PRSTATUS) could be read",
                   "the core is cut or was not written by a kernel or gdb");
+  }
+  std::vector<std::int32_t> tids;
+  tids.reserve(threads_.size());
+  for (const ThreadState& thread : threads_) tids.push_back(thread.tid);
+  std::sort(tids.begin(), tids.end());
+  const auto twice = std::adjacent_find(tids.begin(), tids.end());
+  if (twice != tids.end()) {
+    problems_.add("threads", "thread " + std::to_string(*twice) +
+                                 " is there more than once; the first one is believed");
   }
 }
 
@@ -166,13 +179,15 @@ void Core::read_segments(std::uint64_t count) {
   std::uint64_t notes_left = std::min<std::uint64_t>(bytes_.size(), kNotesLimit);
   for (const auto& [offset, size] : notes) {
     // A core has one or two. Thousands over the same bytes would be read thousands of times.
-    if (size > notes_left && clip(bytes_, offset, size).size() > notes_left) {
-      problems_.add("notes", "more than the file can hold: only the first " +
-                                 std::to_string(kNotesLimit - notes_left) + " bytes are read");
+    const std::uint64_t there = clip(bytes_, offset, size).size();
+    if (there > notes_left) {
+      problems_.add("notes", "more than the file can hold, or than a process can have; the rest "
+                             "is not read");
+      read_notes(offset, notes_left);
       break;
     }
     read_notes(offset, size);
-    notes_left -= clip(bytes_, offset, size).size();
+    notes_left -= there;
   }
   if (notes.empty()) problems_.add("program headers", "no notes: nothing is known of the threads");
 }
@@ -220,7 +235,7 @@ std::optional<std::uint64_t> Core::auxv(std::uint64_t type) const noexcept {
 }
 
 const ThreadState* Core::crashed_thread() const noexcept {
-  if (threads_.empty()) return nullptr;
+  if (threads_.empty() || first_thread_lost_) return nullptr;
   if (origin_ == Origin::kernel) return &threads_.front();
   // gcore leaves SIGSTOP, SIGTRAP, SIGINT or nothing behind; a signal that kills with a core is a
   // crash that gdb saw and somebody saved by generate-core-file.

@@ -153,7 +153,7 @@ void Modules::open_files(Core& core, const ModuleOptions& options) {
     return !has_code(core, module) && !module.build_id && !module.image &&
            !is_elf(core.dumped_at(module.start));
   });
-  executable_ = index_at(main_start);
+  if (executable_) executable_ = index_at(main_start);
 }
 
 void Modules::compare(Module& module, const Core& core, const std::string& disk_path) const {

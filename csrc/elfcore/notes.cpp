@@ -117,6 +117,8 @@ void Core::read_thread(Bytes content, std::uint64_t offset) {
   const auto pid = load<std::int32_t>(content, kStatusPid);
   const auto signal = load<std::int16_t>(content, kStatusSignal);
   if (!pid || !signal || !exact(content, kStatusRegisters, thread.registers.count() * 8)) {
+    // Both writers begin with the signalled thread: the next one must not be taken for it.
+    if (threads_.empty()) first_thread_lost_ = true;
     problems_.add("note at " + hex(offset), "thread status of " + std::to_string(content.size()) +
                                                 " bytes is too short to hold its registers");
     return;
