@@ -40,20 +40,27 @@ int register_range(const void* data, std::size_t size) {
   return -1;
 }
 
-bool in_mapped_file(std::uintptr_t address) {
+// End of the mapped file that holds the address; 0 if none of ours does.
+std::uintptr_t mapped_end(std::uintptr_t address) {
   for (const Range& range : ranges) {
-    if (address >= range.begin.load() && address < range.end.load()) return true;
+    const std::uintptr_t end = range.end.load();
+    if (address >= range.begin.load() && address < end) return end;
   }
-  return false;
+  return 0;
 }
 
 // Async-signal-safe: mmap is a bare system call.
 void on_sigbus(int number, siginfo_t* info, void* context) {
   const auto address = reinterpret_cast<std::uintptr_t>(info->si_addr);
-  if (in_mapped_file(address)) {
+  if (const std::uintptr_t end = mapped_end(address)) {
     const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
-    void* const where = reinterpret_cast<void*>(address & ~(page - 1));
-    if (mmap(where, page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) !=
+    const std::uintptr_t begin = address & ~(page - 1);
+    void* const where = reinterpret_cast<void*>(begin);
+    // Each page replaced splits the mapping, and a process may have 65,530 of them: after many,
+    // the file is taken to be gone from here on.
+    constexpr unsigned kSingly = 256;
+    const std::size_t size = lost.load() < kSingly ? page : ((end - begin) + page - 1) & ~(page - 1);
+    if (mmap(where, size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) !=
         MAP_FAILED) {
       lost.fetch_add(1);
       return;

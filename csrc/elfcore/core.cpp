@@ -16,6 +16,10 @@ bool dumps_core(std::int32_t signal) {
   return std::find(kSignals.begin(), kSignals.end(), signal) != kSignals.end();
 }
 
+// vm.max_map_count is 65,530 by default; what distributions raise it to is seldom used up.
+constexpr std::uint64_t kSegmentsLimit = 1 << 21;
+constexpr std::uint64_t kNotesLimit = std::uint64_t{1} << 30;  // 400,000 threads with AVX-512
+
 std::string machine_name(std::uint16_t machine) {
   switch (machine) {
     case EM_386:
@@ -89,9 +93,22 @@ void Core::read_headers() {
   program_headers_ = header->e_phoff;
   read_segments(count_program_headers());
   check_segments();
+  check_threads();
+}
+
+void Core::check_threads() {
   if (threads_.empty()) {
     problems_.add("notes", "no thread state (NT_PRSTATUS) could be read",
                   "the core is cut or was not written by a kernel or gdb");
+  }
+  std::vector<std::int32_t> tids;
+  tids.reserve(threads_.size());
+  for (const ThreadState& thread : threads_) tids.push_back(thread.tid);
+  std::sort(tids.begin(), tids.end());
+  const auto twice = std::adjacent_find(tids.begin(), tids.end());
+  if (twice != tids.end()) {
+    problems_.add("threads", "thread " + std::to_string(*twice) +
+                                 " is there more than once; the first one is believed");
   }
 }
 
@@ -105,7 +122,8 @@ std::uint64_t Core::count_program_headers() const {
         "program headers of " + std::to_string(header->e_phentsize) + " bytes; expected 56", 54);
   }
   if (header->e_phnum != PN_XNUM) return header->e_phnum;
-  if (const auto section = load<Elf64_Shdr>(bytes_, header->e_shoff)) return section->sh_info;
+  const auto section = load<Elf64_Shdr>(bytes_, header->e_shoff);
+  if (header->e_shoff != 0 && section && section->sh_info > 0) return section->sh_info;
   const auto first = load<Elf64_Phdr>(bytes_, program_headers_);
   if (first && first->p_offset > program_headers_) {
     return (first->p_offset - program_headers_) / sizeof(Elf64_Phdr);
@@ -127,8 +145,13 @@ void Core::read_segments(std::uint64_t count) {
                                          std::to_string(available));
     count = available;
   }
+  if (count > kSegmentsLimit) {
+    problems_.add("program headers", std::to_string(count) + " are promised, only the first " +
+                                         std::to_string(kSegmentsLimit) + " are read");
+    count = kSegmentsLimit;
+  }
   std::vector<std::pair<std::uint64_t, std::uint64_t>> notes;
-  segments_.reserve(count);
+  std::size_t beyond = 0;
   for (std::uint64_t i = 0; i < count; ++i) {
     const auto header = load<Elf64_Phdr>(table, i * sizeof(Elf64_Phdr));
     const bool fits = header->p_filesz <= UINT64_MAX - header->p_offset;
@@ -140,13 +163,32 @@ void Core::read_segments(std::uint64_t count) {
     Segment segment;
     segment.start = header->p_vaddr;
     segment.size = std::min<std::uint64_t>(header->p_memsz, UINT64_MAX - header->p_vaddr);
+    if (segment.size < header->p_memsz) ++beyond;
+    if (segment.size == 0) continue;
     segment.offset = header->p_offset;
     segment.dumped = std::min<std::uint64_t>(header->p_filesz, segment.size);
     segment.present = clip(bytes_, segment.offset, segment.dumped).size();
     segment.flags = header->p_flags;
     segments_.push_back(segment);
   }
-  for (const auto& [offset, size] : notes) read_notes(offset, size);
+  if (beyond > 0) {
+    problems_.add("program headers", std::to_string(beyond) +
+                                         " segments reach beyond the end of the address space; "
+                                         "they are taken to end there");
+  }
+  std::uint64_t notes_left = std::min<std::uint64_t>(bytes_.size(), kNotesLimit);
+  for (const auto& [offset, size] : notes) {
+    // A core has one or two. Thousands over the same bytes would be read thousands of times.
+    const std::uint64_t there = clip(bytes_, offset, size).size();
+    if (there > notes_left) {
+      problems_.add("notes", "more than the file can hold, or than a process can have; the rest "
+                             "is not read");
+      read_notes(offset, notes_left);
+      break;
+    }
+    read_notes(offset, size);
+    notes_left -= there;
+  }
   if (notes.empty()) problems_.add("program headers", "no notes: nothing is known of the threads");
 }
 
@@ -193,7 +235,7 @@ std::optional<std::uint64_t> Core::auxv(std::uint64_t type) const noexcept {
 }
 
 const ThreadState* Core::crashed_thread() const noexcept {
-  if (threads_.empty()) return nullptr;
+  if (threads_.empty() || first_thread_lost_) return nullptr;
   if (origin_ == Origin::kernel) return &threads_.front();
   // gcore leaves SIGSTOP, SIGTRAP, SIGINT or nothing behind; a signal that kills with a core is a
   // crash that gdb saw and somebody saved by generate-core-file.

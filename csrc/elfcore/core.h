@@ -126,6 +126,7 @@ class Core {
   void read_signal(Bytes content);
   void read_files(Bytes content, std::uint64_t offset);
   void check_segments();
+  void check_threads();
 
   std::shared_ptr<const MappedFile> file_;
   Bytes bytes_;
@@ -141,6 +142,7 @@ class Core {
   std::optional<ProcessInfo> process_;
   Bytes auxv_;
   bool seen_note_ = false;
+  bool first_thread_lost_ = false;
   Problems problems_;
 };
 

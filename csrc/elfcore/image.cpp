@@ -7,6 +7,7 @@ namespace {
 
 constexpr std::size_t kMaxProgramHeaders = 4096;
 constexpr std::size_t kMaxSections = 65536;
+constexpr std::size_t kMaxSectionName = 256;
 
 // Whether the string at `offset` is `name`. Looks at no more bytes than that takes: in a made-up
 // string table without NULs a search for the end would cost the whole file for every symbol.
@@ -19,7 +20,8 @@ bool is_named(Bytes strings, std::uint64_t offset, std::string_view name) {
 
 std::optional<std::string> find_build_id(Bytes notes, std::uint64_t alignment) {
   const std::uint64_t align = alignment == 8 ? 8 : 4;
-  Cursor cursor(notes);
+  constexpr std::uint64_t kNotesLimit = 1 << 16;  // real ones have some hundred bytes
+  Cursor cursor(clip(notes, 0, kNotesLimit));
   while (cursor.left() >= sizeof(Elf64_Nhdr)) {
     const auto header = cursor.get<Elf64_Nhdr>();
     const Bytes name = cursor.take((header.n_namesz + std::uint64_t{3}) & ~std::uint64_t{3});
@@ -132,7 +134,9 @@ std::vector<ImageSection> Image::sections() const {
   for (std::uint64_t i = 0; i < count; ++i) {
     const auto row = load<Elf64_Shdr>(bytes_, header_.e_shoff + i * sizeof(Elf64_Shdr));
     if (!row) break;
-    result.push_back({c_string(names, row->sh_name), row->sh_type, row->sh_flags, row->sh_addr,
+    // Bounded, for the same reason as in is_named.
+    const std::string_view name = c_string(clip(names, row->sh_name, kMaxSectionName), 0);
+    result.push_back({name, row->sh_type, row->sh_flags, row->sh_addr,
                       row->sh_offset, row->sh_size, row->sh_link, row->sh_entsize});
   }
   return result;
@@ -208,6 +212,7 @@ std::optional<ImageSymbol> Image::listed_symbol(std::string_view name, std::uint
   const std::vector<ImageSection> all = sections();
   for (const ImageSection& row : all) {
     if (row.type != table || row.link >= all.size()) continue;
+    // The first alone: gABI allows one of each, and thousands over the same bytes never end.
     const Bytes strings = content(all[row.link]);
     Cursor cursor(content(row));
     while (cursor.left() >= sizeof(Elf64_Sym)) {
@@ -217,6 +222,7 @@ std::optional<ImageSymbol> Image::listed_symbol(std::string_view name, std::uint
                            static_cast<std::uint8_t>(ELF64_ST_TYPE(symbol.st_info))};
       }
     }
+    break;
   }
   return std::nullopt;
 }

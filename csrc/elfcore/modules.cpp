@@ -1,6 +1,7 @@
 #include "elfcore/modules.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -27,7 +28,8 @@ std::vector<Elf64_Phdr> dumped_program_headers(const Core& core, const Module& m
   const Bytes first = core.dumped_at(module.start);
   const auto header = load<Elf64_Ehdr>(first, 0);
   if (!header || !is_elf(first) || header->e_phentsize != sizeof(Elf64_Phdr)) return rows;
-  for (std::uint64_t i = 0; i < header->e_phnum; ++i) {
+  constexpr std::uint64_t kLimit = 256;  // ld.so and the kernel expect about a dozen
+  for (std::uint64_t i = 0; i < std::min<std::uint64_t>(header->e_phnum, kLimit); ++i) {
     const auto row = load<Elf64_Phdr>(first, header->e_phoff + i * sizeof(Elf64_Phdr));
     if (!row) break;
     rows.push_back(*row);
@@ -151,7 +153,7 @@ void Modules::open_files(Core& core, const ModuleOptions& options) {
     return !has_code(core, module) && !module.build_id && !module.image &&
            !is_elf(core.dumped_at(module.start));
   });
-  executable_ = index_at(main_start);
+  if (executable_) executable_ = index_at(main_start);
 }
 
 void Modules::compare(Module& module, const Core& core, const std::string& disk_path) const {
@@ -163,6 +165,10 @@ void Modules::compare(Module& module, const Core& core, const std::string& disk_
     return;
   }
   auto image = Image::open(disk_path, error);
+  if (!image && access(disk_path.c_str(), R_OK) != 0) {
+    module.status = ModuleStatus::missing;  // whether it is another build cannot be known
+    return;
+  }
   if (!image) {
     // Something is there, but no ELF file (an emptied file, a script put in its place).
     module.status = module.build_id ? ModuleStatus::mismatch : ModuleStatus::missing;

@@ -2,6 +2,7 @@
 #include <elf.h>
 
 #include <algorithm>
+#include <bit>
 
 #include "elfcore/core.h"
 
@@ -12,7 +13,7 @@ constexpr std::uint32_t kNoteSiginfo = 0x53494749;  // NT_SIGINFO, "SIGI"
 constexpr std::uint32_t kNoteFile = 0x46494c45;     // NT_FILE, "FILE"
 constexpr std::uint32_t kNoteArmTls = 0x401;        // NT_ARM_TLS
 
-constexpr std::uint64_t kNotesLimit = std::uint64_t{1} << 30;  // 400,000 threads with AVX-512
+constexpr std::size_t kThreadsLimit = 1 << 18;  // eight times what pid_max allows by default
 
 // struct elf_prstatus, include/linux/elfcore.h.
 constexpr std::uint64_t kStatusSignal = 12, kStatusPid = 32, kStatusRegisters = 112;
@@ -40,7 +41,7 @@ bool sent_by_process(std::int32_t code) {
 }  // namespace
 
 void Core::read_notes(std::uint64_t offset, std::uint64_t size) {
-  const Bytes notes = clip(bytes_, offset, std::min(size, kNotesLimit));
+  const Bytes notes = clip(bytes_, offset, size);
   if (notes.size() < size) {
     problems_.add("notes", "cut off after " + std::to_string(notes.size()) + " of " +
                                std::to_string(size) + " bytes");
@@ -49,6 +50,15 @@ void Core::read_notes(std::uint64_t offset, std::uint64_t size) {
   while (cursor.left() >= sizeof(Elf64_Nhdr)) {
     const std::uint64_t start = cursor.offset();
     const auto header = cursor.get<Elf64_Nhdr>();
+    if (header.n_namesz == 0 && header.n_descsz == 0 && header.n_type == 0) {
+      // Padding, or the hole that an interrupted copy left: gigabytes of nothing to walk through.
+      constexpr std::uint64_t kPadding = 4096;
+      if (cursor.left() >= kPadding) {
+        problems_.add("note at " + hex(offset + start), "zeros where a note should be",
+                      "the copy of the core may have a hole; compare it with the original");
+      }
+      return;
+    }
     const Bytes name = cursor.take(padded(header.n_namesz));
     const Bytes content = clip(notes, cursor.offset(), header.n_descsz);
     // gdb leaves out the padding behind the last note.
@@ -97,11 +107,18 @@ void Core::read_note(std::uint32_t type, std::string_view name, Bytes content,
 }
 
 void Core::read_thread(Bytes content, std::uint64_t offset) {
+  if (threads_.size() >= kThreadsLimit) {
+    problems_.add("note at " + hex(offset), "thread beyond the " + std::to_string(kThreadsLimit) +
+                                                " that are read");
+    return;
+  }
   ThreadState thread;
   thread.registers.machine = machine_;
   const auto pid = load<std::int32_t>(content, kStatusPid);
   const auto signal = load<std::int16_t>(content, kStatusSignal);
   if (!pid || !signal || !exact(content, kStatusRegisters, thread.registers.count() * 8)) {
+    // Both writers begin with the signalled thread: the next one must not be taken for it.
+    if (threads_.empty()) first_thread_lost_ = true;
     problems_.add("note at " + hex(offset), "thread status of " + std::to_string(content.size()) +
                                                 " bytes is too short to hold its registers");
     return;
@@ -163,26 +180,50 @@ void Core::read_files(Bytes content, std::uint64_t offset) {
   const std::uint64_t count = cursor.u64();
   const std::uint64_t page_size = cursor.u64();
   const std::uint64_t room = cursor.left() / 25;  // three words and a NUL each
-  const bool sane = page_size >= 1 && page_size <= (1u << 30);
-  if (!cursor.ok() || count > room || !sane) {
+  if (!files_.empty()) {
+    problems_.add("note at " + hex(offset), "a second list of mapped files; the first is believed");
+    return;
+  }
+  // The names stand behind all rows: with a wrong count, none would belong to its row.
+  if (!cursor.ok() || count > room) {
     problems_.add("note at " + hex(offset), "list of mapped files claims " + std::to_string(count) +
                                                 " entries in " + std::to_string(content.size()) +
-                                                " bytes");
-    if (!cursor.ok() || !sane) return;
+                                                " bytes; no module is known");
+    return;
+  }
+  if (!std::has_single_bit(page_size) || page_size > (1u << 30)) {
+    problems_.add("note at " + hex(offset), "list of mapped files claims pages of " +
+                                                std::to_string(page_size) +
+                                                " bytes; no module is known");
+    return;
   }
   // 1 where offsets stand in bytes already (gdb since 2012 writes the page size like the kernel).
   if (page_size >= 4096) page_size_ = page_size;
-  const std::uint64_t usable = std::min(count, room);
-  Cursor names(content, 16 + 24 * usable);
-  files_.reserve(files_.size() + usable);
-  for (std::uint64_t i = 0; i < usable; ++i) {
+  Cursor names(content, 16 + 24 * count);
+  files_.reserve(count);
+  std::uint64_t bad = 0;
+  for (std::uint64_t i = 0; i < count; ++i) {
     FileMapping file;
     file.start = cursor.u64();
     file.end = cursor.u64();
-    file.offset = cursor.u64() * page_size;
+    const std::uint64_t pages = cursor.u64();
     file.path = names.c_string();
-    if (!names.ok()) break;
-    if (file.end > file.start) files_.push_back(file);
+    if (!names.ok()) {
+      problems_.add("note at " + hex(offset), "list of mapped files ends after the names of " +
+                                                  std::to_string(i) + " of " +
+                                                  std::to_string(count) + " entries");
+      break;
+    }
+    if (file.end <= file.start || pages > UINT64_MAX / page_size) {
+      ++bad;
+      continue;
+    }
+    file.offset = pages * page_size;
+    files_.push_back(file);
+  }
+  if (bad > 0) {
+    problems_.add("note at " + hex(offset),
+                  std::to_string(bad) + " mapped files with addresses or offsets that cannot be");
   }
   std::stable_sort(files_.begin(), files_.end(),
                    [](const FileMapping& a, const FileMapping& b) { return a.start < b.start; });

@@ -87,8 +87,8 @@ def _torch_placement(found: Placement, env: Mapping[str, str]) -> Placement:
         launcher = "accelerate"
     elif "CROSS_RANK" in env and "CROSS_SIZE" in env:  # deepspeed/launcher/launch.py
         launcher = "DeepSpeed"
-    elif found.world_size is None and not any(n.startswith("TORCHELASTIC_") for n in env):
-        launcher = None
+    elif not any(name.startswith("TORCHELASTIC_") for name in env):
+        launcher = None  # a script may have set them itself
     return Placement(found.rank, found.local_rank, found.world_size, launcher)
 
 

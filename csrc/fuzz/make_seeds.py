@@ -1,0 +1,55 @@
+"""Writes the seeds of the fuzz targets: make_seeds.py FOLDER gives FOLDER/elfcore and FOLDER/image.
+
+Run it with tests/ on PYTHONPATH; the builders there are the source of the seeds.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from builders import elf
+
+
+def module() -> bytes:
+    """Return a shared object with all that the image reader looks at."""
+    return elf.ElfBuilder(
+        build_id=bytes(range(20)),
+        symbols={b"answer": 0x200, b"environ": 0x208},
+        sections={b".eh_frame": bytes(16), b".debug_line": b"x" * 8},
+    ).build()
+
+
+def cores() -> dict[str, bytes]:
+    """Return one core for each way of writing them."""
+    library = module()
+    base = 0x7F0000000000
+
+    def filled(**how: object) -> elf.CoreBuilder:
+        core = elf.CoreBuilder(**how)  # type: ignore[arg-type]
+        core.thread(1000, 11, pc=base + 0x200, sp=0x7FFC00000100).thread(1001, sp=0x7FFC00000200)
+        core.process(args=b"prog --flag").siginfo(11, 1, address=0x10)
+        core.auxv({elf.AT_PHDR: base + 64, elf.AT_ENTRY: base + 0x200})
+        core.files([(base, base + 0x1000, 0, b"/opt/lib/libanswer.so")])
+        core.segment(base, library, elf.PF_R | elf.PF_X, memsz=0x1000)
+        return core.segment(0x7FFC00000000, b"stack" * 100, elf.PF_R | elf.PF_W, memsz=0x2000)
+
+    return {
+        "kernel": filled().build(),
+        "gcore": filled(gcore=True).build(),
+        "aarch64": filled(machine=elf.EM_AARCH64).build(),
+        "xnum": filled(xnum=True).build(),
+        "overlap": filled().segment(base + 0x800, b"y" * 64, memsz=0x1000).build(),
+    }
+
+
+def main(folder: Path) -> None:
+    """Write all seeds under `folder`."""
+    for name, rows in {"elfcore": cores(), "image": {"shared": module()}}.items():
+        (folder / name).mkdir(parents=True, exist_ok=True)
+        for seed, data in rows.items():
+            (folder / name / seed).write_bytes(data)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
