@@ -119,6 +119,14 @@ py::dict read_core(const std::string& path, const std::optional<std::string>& ex
     const py::gil_scoped_release release;
     found = read(path, {executable.value_or(""), sysroot.value_or("")}, stacks, max_frames);
   }
+  if (guard.lost_pages() > 0) {
+    found.core->problems().add(
+        "core",
+        "parts of it, or of a file that it names, could not be read and count as zeros: " +
+            std::to_string(guard.lost_pages()) + " pages",
+        "was it still being written, or is the disk failing? copy it to a local disk and try "
+        "again");
+  }
   const Core& core = *found.core;
   py::dict result;
   result["machine"] = core.machine() == elfcore::Machine::x86_64 ? "x86_64" : "aarch64";

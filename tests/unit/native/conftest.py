@@ -36,3 +36,17 @@ def said(report: dict[str, Any]) -> str:
 def problems() -> Callable[[dict[str, Any]], str]:
     """Return `said`."""
     return said
+
+
+@pytest.fixture
+def damage() -> Callable[[dict[str, Any]], list[str]]:
+    """Return what a report says of damage to the file.
+
+    Cores made by hand have no libc and no arguments; that these cannot be read is no damage.
+    """
+
+    def told(report: dict[str, Any]) -> list[str]:
+        absent = ("command line", "environ")
+        return [row["what"] for row in report["problems"] if row["where"] not in absent]
+
+    return told

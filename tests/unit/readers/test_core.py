@@ -15,7 +15,8 @@ from postmortem.readers.executable import resolve_executable
 from postmortem.readers.launcher import Placement, find_hostname, find_placement
 from postmortem.readers.siginfo import code_name, signal_name
 
-TORCH = {"RANK": "3", "LOCAL_RANK": "1", "WORLD_SIZE": "8"}
+BARE = {"RANK": "3", "LOCAL_RANK": "1", "WORLD_SIZE": "8"}
+TORCH = BARE | {"TORCHELASTIC_RUN_ID": "none"}
 SLURM = {"SLURM_PROCID": "5", "SLURM_LOCALID": "1", "SLURM_NTASKS": "16"}
 OPEN_MPI = {
     "OMPI_COMM_WORLD_RANK": "2",
@@ -28,6 +29,7 @@ OPEN_MPI = {
     ("env", "expected"),
     [
         ({}, Placement()),
+        (BARE, Placement(3, 1, 8, None)),
         (TORCH, Placement(3, 1, 8, "torchrun")),
         (SLURM, Placement(5, 1, 16, "SLURM")),
         (OPEN_MPI, Placement(2, 2, 4, "Open MPI")),
