@@ -16,10 +16,26 @@ constexpr std::uint64_t kMaxFunction = 1 << 16;  // bytes that a function withou
 constexpr unsigned kLeastChain = 2, kMaxChain = 256;
 constexpr std::size_t kMaxLookups = 200;  // each reads a symbol table
 constexpr std::uint64_t kNearWords = 512;
+constexpr std::uint64_t kContext = 128 + 176 + 8;  // of x0 in the rt_sigframe of aarch64
 
 bool by_trampoline(const Row* row) { return row && row->signal_frame; }
 
 }  // namespace
+
+// Where the rt_sigframe of an aarch64 trampoline begins: at its stack pointer, of which a chain of
+// frame pointers only knows a lower bound.
+std::uint64_t Unwinder::signal_frame(std::uint64_t sp) const {
+  constexpr std::uint64_t kMaxDistance = 4096;
+  for (std::uint64_t at = sp; at - sp < kMaxDistance; at += 16) {
+    const auto number = memory_.get<std::uint32_t>(at);
+    const auto saved_sp = memory_.word(at + kContext + 31 * 8);
+    const auto saved_pc = memory_.word(at + kContext + 32 * 8);
+    if (!number || !saved_sp || !saved_pc) break;
+    const bool fits = *number >= 1 && *number <= 64 && *saved_sp % 16 == 0;
+    if (fits && *saved_sp != 0 && (at == sp || code_.executable(*saved_pc))) return at;
+  }
+  return sp;
+}
 
 // x86-64: struct rt_sigframe behind its return address begins with ucontext_t, whose registers
 // are r8-r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip (sys/ucontext.h). aarch64: siginfo_t,
@@ -30,7 +46,7 @@ Unwinder::Step Unwinder::step_out_of_signal(const Context& context) {
   result.kind = Step::Kind::found;
   result.caller = context;
   const bool x86 = context.machine == Machine::x86_64;
-  const std::uint64_t registers = context.sp() + (x86 ? 40 : 128 + 176 + 8);
+  const std::uint64_t registers = x86 ? context.sp() + 40 : signal_frame(context.sp()) + kContext;
   constexpr std::array<std::size_t, 16> kOrderX86{8, 9, 10, 11, 12, 13, 14, 15,
                                                   5, 4, 6,  3,  1,  0,  2,  7};
   const std::size_t count = x86 ? kOrderX86.size() : 32;
@@ -121,8 +137,7 @@ std::optional<Context> Unwinder::step_by_frame_pointer(const Context& context,
   if (!saved || !address) return std::nullopt;
   Context caller = context;
   caller.pc = code_.stripped(*address);
-  if (!code_.executable(caller.pc)) return std::nullopt;
-  call = code_.call_before(caller.pc);
+  call = return_address(caller.pc);
   if (!call) return std::nullopt;
   caller.set_fp(*saved);
   caller.set_sp(fp + 16);
@@ -143,7 +158,7 @@ bool Unwinder::goes_on(Context context) {
     if (next.kind == Step::Kind::outermost) return true;
     if (next.kind == Step::Kind::failed) return next.lost && i >= kLeastChain;
     if (next.caller.sp() <= context.sp()) return false;
-    if (next.left_signal) return true;
+    if (next.left_signal) return code_.executable(next.caller.pc);
     const auto call = code_.call_before(next.caller.pc);
     if (!call && !by_trampoline(row(next.caller.pc - 1))) return false;
     if (call && call->target && *call->target != start) return false;
@@ -169,6 +184,8 @@ std::optional<CallSite> Unwinder::return_address(std::uint64_t word) const {
   if (word < 4096) return std::nullopt;
   const std::uint64_t address = code_.stripped(word);
   if (!code_.executable(address)) return std::nullopt;
+  // A signal handler returns to a trampoline that nothing called.
+  if (code_.is_signal_return(address)) return CallSite{};
   return code_.call_before(address);
 }
 

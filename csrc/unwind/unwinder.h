@@ -80,6 +80,7 @@ class Unwinder {
   Step step(const Context& context, bool exact);
   Step step_by_rules(const Row& row, const Context& context);
   Step step_out_of_signal(const Context& context);
+  std::uint64_t signal_frame(std::uint64_t sp) const;
   Step step_from_bad_pc(const Context& context);
   std::optional<Context> step_by_frame_pointer(const Context& context,
                                                std::optional<CallSite>& call) const;

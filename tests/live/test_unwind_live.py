@@ -89,11 +89,12 @@ def test_every_caller_is_found(tmp_path: Path, kind: str, case: str) -> None:
     assert thread["stopped"] is None
 
 
+@pytest.mark.parametrize("kind", ["tables", "no tables, frame pointers"])
 @pytest.mark.parametrize("case", ["handler", "altstack"])
 def test_crash_inside_a_signal_handler_leads_to_what_was_interrupted(
-    tmp_path: Path, case: str
+    tmp_path: Path, case: str, kind: str
 ) -> None:
-    thread = thread_of(crash(tmp_path, [str(build(tmp_path)), case]))
+    thread = thread_of(crash(tmp_path, [str(build(tmp_path, *FLAGS[kind])), case]))
     assert in_order(CALLS[:1] if case == "handler" else ["in_handler"], thread)
     assert "interrupted" in names(thread)
     assert names(thread).count("<signal handler called>") == 1
