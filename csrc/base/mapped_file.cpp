@@ -59,7 +59,8 @@ void on_sigbus(int number, siginfo_t* info, void* context) {
     // Each page replaced splits the mapping, and a process may have 65,530 of them: after many,
     // the file is taken to be gone from here on.
     constexpr unsigned kSingly = 256;
-    const std::size_t size = lost.load() < kSingly ? page : ((end - begin) + page - 1) & ~(page - 1);
+    const std::size_t size =
+        lost.load() < kSingly ? page : ((end - begin) + page - 1) & ~(page - 1);
     if (mmap(where, size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) !=
         MAP_FAILED) {
       lost.fetch_add(1);

@@ -181,8 +181,9 @@ void Core::read_segments(std::uint64_t count) {
     // A core has one or two. Thousands over the same bytes would be read thousands of times.
     const std::uint64_t there = clip(bytes_, offset, size).size();
     if (there > notes_left) {
-      problems_.add("notes", "more than the file can hold, or than a process can have; the rest "
-                             "is not read");
+      problems_.add("notes",
+                    "more than the file can hold, or than a process can have; the rest "
+                    "is not read");
       read_notes(offset, notes_left);
       break;
     }

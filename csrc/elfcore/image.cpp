@@ -136,8 +136,8 @@ std::vector<ImageSection> Image::sections() const {
     if (!row) break;
     // Bounded, for the same reason as in is_named.
     const std::string_view name = c_string(clip(names, row->sh_name, kMaxSectionName), 0);
-    result.push_back({name, row->sh_type, row->sh_flags, row->sh_addr,
-                      row->sh_offset, row->sh_size, row->sh_link, row->sh_entsize});
+    result.push_back({name, row->sh_type, row->sh_flags, row->sh_addr, row->sh_offset, row->sh_size,
+                      row->sh_link, row->sh_entsize});
   }
   return result;
 }

@@ -108,8 +108,8 @@ void Core::read_note(std::uint32_t type, std::string_view name, Bytes content,
 
 void Core::read_thread(Bytes content, std::uint64_t offset) {
   if (threads_.size() >= kThreadsLimit) {
-    problems_.add("note at " + hex(offset), "thread beyond the " + std::to_string(kThreadsLimit) +
-                                                " that are read");
+    problems_.add("note at " + hex(offset),
+                  "thread beyond the " + std::to_string(kThreadsLimit) + " that are read");
     return;
   }
   ThreadState thread;
