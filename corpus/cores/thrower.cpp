@@ -154,3 +154,11 @@ EXPORT void throw_from_noexcept() {
 EXPORT void crash_at_exit() {
   std::atexit([] { *static_cast<volatile int*>(nullptr) = 1; });
 }
+
+EXPORT void crash_in_catch() {
+  try {
+    throw std::runtime_error("the first attempt failed");
+  } catch (const std::exception&) {
+    *static_cast<volatile int*>(nullptr) = 1;
+  }
+}

@@ -219,10 +219,8 @@ class _Analysis:
         binary: BinaryFacts | None,
     ) -> rule.Outcome:
         facts = self._facts
-        crashed = threads.crashed
-        exception = next(
-            (e for e in facts.cpp_exceptions if crashed is not None and e.tid == crashed.tid), None
-        )
+        tid = threads.crashed.tid if threads.crashed is not None else None
+        flying = (e for e in facts.cpp_exceptions if e.tid == tid and e.state == "uncaught")
         values = (
             kind,
             facts.core,
@@ -233,7 +231,7 @@ class _Analysis:
             facts.signal,
             fault,
             facts.abort_message,
-            exception,
+            next(flying, None),
             binary,
         )
         known = {type(value): value for value in values if value is not None}

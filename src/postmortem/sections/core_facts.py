@@ -49,7 +49,8 @@ def what_happened(view: CoreView, *, verbose: bool) -> Block | None:
     if view.abort_message is not None:
         rows.append(("abort message", _cut(view.abort_message.text.strip(), verbose)))
     for exception in view.cpp_exceptions[:4]:
-        rows.append(("C++ exception", _exception(exception, view, verbose)))
+        name = "C++ exception" if exception.state == "uncaught" else "C++, handled"
+        rows.append((name, _exception(exception, view, verbose)))
     for thread in view.threads:
         if thread.python_exception is not None and len(rows) < 16:
             error = thread.python_exception

@@ -37,10 +37,14 @@ class CoreView:
 
     @property
     def cpp_exception(self) -> CppException | None:
-        """The C++ exception in flight: that of the crashed thread before any other."""
+        """The C++ exception in flight: that of the crashed thread before any other.
+
+        One that was being handled is not in flight.
+        """
         crashed = self.threads.crashed
-        own = [e for e in self.cpp_exceptions if crashed is not None and e.tid == crashed.tid]
-        return next(iter((*own, *self.cpp_exceptions)), None)
+        flying = [e for e in self.cpp_exceptions if e.state == "uncaught"]
+        own = [e for e in flying if crashed is not None and e.tid == crashed.tid]
+        return next(iter((*own, *flying)), None)
 
     @property
     def shown_thread(self) -> Thread | None:
