@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
+from postmortem.analyses.background import Background
 from postmortem.analyses.engines import GdbOptions, MergedThreads
 from postmortem.errors import EvidenceError
 from postmortem.facts.crash import CppException, Fault
@@ -29,6 +30,9 @@ from postmortem.rules.verdict import verdict
 from postmortem.sections.core_blocks import core_blocks
 from postmortem.sections.core_body import core_body
 from postmortem.sections.core_view import CoreView
+
+if TYPE_CHECKING:
+    from postmortem.readers.gdb.find import Gdb
 
 Engine = Literal["auto", "native", "gdb"]
 Progress = Callable[[str], None]
@@ -75,6 +79,9 @@ def choose_core(path: Path | None) -> tuple[Path, tuple[Problem, ...]]:
 def analyse(path: Path, options: CoreOptions, progress: Progress | None = None) -> Report:
     """Return the report on a core file; raises EvidenceError when it cannot be read at all."""
     with open_core(path, temp_dir=options.temp_dir, progress=progress) as opened:
+        gdb = None
+        if options.engine != "native":
+            gdb = Background(partial(_gdb, options.gdb.path))
         executable: str | None = None
         remarks: tuple[Problem, ...] = ()
         if options.executable is not None:
@@ -90,7 +97,7 @@ def analyse(path: Path, options: CoreOptions, progress: Progress | None = None) 
             ) from error
         facts = replace(facts, problems=(*opened.problems, *remarks, *facts.problems))
         source = replace(opened.source, truncated=opened.source.truncated or facts.core.truncated)
-        return _Analysis(facts, source, options, progress).report(str(opened.path))
+        return _Analysis(facts, source, options, gdb, progress).report(str(opened.path))
 
 
 class _Analysis:
@@ -101,12 +108,14 @@ class _Analysis:
         facts: core_reader.CoreFacts,
         source: Source,
         options: CoreOptions,
+        gdb: Background[Gdb] | None,
         progress: Progress | None,
     ) -> None:
         self._facts = facts
         self._source = source
         self._options = options
         self._progress = progress
+        self._gdb = gdb
         self._problems = list(facts.problems)
 
     def report(self, core: str) -> Report:
@@ -174,22 +183,36 @@ class _Analysis:
     def _stacks_and_binary(self, core: str) -> tuple[MergedThreads, BinaryFacts | None]:
         """Ask gdb and lief at once: both take about half a second, one of them elsewhere."""
         options, facts = self._options, self._facts
-        if options.engine == "native":
+        if self._gdb is None:
             return MergedThreads(facts.threads, "native stacks"), None
         from postmortem.analyses.stacks import with_gdb  # not paid for by --engine native
 
-        binary = _BinaryReading(self._crashed_extension())
+        Background(rule.load)  # imports, while gdb reads symbols
+        module = self._crashed_extension()
+        path = module.disk_path if module is not None and module.status != "mismatch" else None
+        binary = Background(partial(_binary, path)) if path is not None else None
         gdb = replace(options.gdb, always=options.engine == "gdb", sysroot=options.sysroot)
         program = next((m for m in facts.modules if m.path == facts.process.executable), None)
-        stacks = with_gdb(core, facts.threads, facts.modules, program, gdb, self._progress)
-        found, problem = binary.result()
-        if problem is not None:
-            self._problems.append(problem)
-        return stacks, found
+        stacks = with_gdb(
+            core, facts.threads, facts.modules, program, gdb, self._gdb.result, self._progress
+        )
+        try:
+            return stacks, binary.result() if binary is not None else None
+        except EvidenceError as error:
+            self._problems.append(Problem(path or "", error.what, error.hint))
+            return stacks, None
 
     def _crashed_extension(self) -> Module | None:
-        """The module that the crash is in, if it is nobody's that is known well."""
-        crashed = self._facts.threads.crashed
+        """The module that the crash is in, if it is nobody's that is known well.
+
+        None for signals that no instruction caused: what ended the process is told then by words
+        (an exception, a message of the C library), and how a library was linked explains nothing.
+        """
+        facts = self._facts
+        crashed = facts.threads.crashed
+        kind = classify(facts.signal, facts.fault, facts.threads, facts.core, facts.process)
+        if not kind.is_fault:
+            return None
         for frame in crashed.frames if crashed is not None else ():
             module = None if frame.pc is None else self._facts.modules.at(frame.pc)
             if module is None:
@@ -258,27 +281,13 @@ def _masked(process: Process, redactor: Redactor) -> Process:
     )
 
 
-class _BinaryReading:
-    """lief at work in a thread of its own, while gdb works in a process of its own."""
+def _binary(path: str) -> BinaryFacts:
+    from postmortem.readers.elf import read_binary  # lief takes 0.4 s to import
 
-    def __init__(self, module: Module | None) -> None:
-        self._module = module
-        self._found: BinaryFacts | None = None
-        self._problem: Problem | None = None
-        self._thread: threading.Thread | None = None
-        if module is not None and module.disk_path is not None and module.status != "mismatch":
-            self._thread = threading.Thread(target=self._read, args=(module.disk_path,))
-            self._thread.start()
+    return read_binary(path)
 
-    def _read(self, path: str) -> None:
-        from postmortem.readers.elf import read_binary
 
-        try:
-            self._found = read_binary(path)
-        except EvidenceError as error:
-            self._problem = Problem(path, error.what, error.hint)
+def _gdb(path: str | None) -> Gdb:
+    from postmortem.readers.gdb.find import find_gdb
 
-    def result(self) -> tuple[BinaryFacts | None, Problem | None]:
-        if self._thread is not None:
-            self._thread.join()
-        return self._found, self._problem
+    return find_gdb(path)

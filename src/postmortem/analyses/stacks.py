@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from postmortem.facts.memory import Module, Modules
 from postmortem.facts.source import Problem
 from postmortem.facts.threads import Threads
 from postmortem.readers.gdb import merge, stacks
-from postmortem.readers.gdb.find import find_gdb
+from postmortem.readers.gdb.find import Gdb
 
 _SMALL = 16 << 20
 """Bytes of a library whose symbols gdb reads in a few hundredths of a second."""
@@ -23,9 +24,10 @@ def with_gdb(
     modules: Modules,
     executable: Module | None,
     options: GdbOptions,
+    find: Callable[[], Gdb],
     progress: Progress | None = None,
 ) -> MergedThreads:
-    """Return the threads with what gdb adds to them.
+    """Return the threads with what gdb adds; `find` gives the gdb or says why there is none.
 
     gdb's time goes into symbol tables (3 of 3.3 s on a torch core for libtorch_cpu.so alone), so it
     loads only modules that stand on a stack and have line tables at hand.
@@ -34,7 +36,7 @@ def with_gdb(
     if load == ():
         return MergedThreads(threads, "native stacks; no module on them has line tables for gdb")
     try:
-        gdb = find_gdb(options.path)
+        gdb = find()
     except DebuggerError as error:
         if options.path is not None or options.always:
             raise

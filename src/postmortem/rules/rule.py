@@ -8,6 +8,7 @@ and may run in any order; one that raises becomes a problem of the report, and t
 
 from __future__ import annotations
 
+import functools
 import importlib
 import pkgutil
 import types
@@ -73,6 +74,7 @@ def rule(
     return register
 
 
+@functools.cache
 def load() -> tuple[Rule, ...]:
     """Import every module below this package and return its rules, in order of their ids."""
     import postmortem.rules as package
