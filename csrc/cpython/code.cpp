@@ -85,10 +85,10 @@ std::optional<std::int32_t> line_by_locations(Bytes table, std::int32_t first,
 }
 
 std::optional<std::int32_t> Code::line(std::int64_t offset) const {
-  if (lines.empty()) return std::nullopt;
-  const auto found = minor >= 11   ? line_by_locations(lines, first_line, offset)
-                     : minor == 10 ? line_by_ranges(lines, first_line, offset)
-                                   : line_by_lnotab(lines, first_line, offset);
+  if (!lines) return std::nullopt;
+  const auto found = minor >= 11   ? line_by_locations(*lines, first_line, offset)
+                     : minor == 10 ? line_by_ranges(*lines, first_line, offset)
+                                   : line_by_lnotab(*lines, first_line, offset);
   // Line 0 is what compilers of other languages (and a broken table) say for "none".
   return found && *found > 0 ? found : std::nullopt;
 }
@@ -108,8 +108,7 @@ const Code* Codes::find(std::uint64_t address) {
   code.function = name.value_or("??");
   code.file = file.value_or("");
   code.first_line = heap_.field<std::int32_t>(address, at.code_first_line).value_or(0);
-  code.lines = heap_.bytes(heap_.pointer(address, at.code_lines), kTableLimit)
-                   .value_or(std::vector<std::uint8_t>{});
+  code.lines = heap_.bytes(heap_.pointer(address, at.code_lines), kTableLimit);
   return &codes_.emplace(address, std::move(code)).first->second;
 }
 

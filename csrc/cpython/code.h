@@ -23,7 +23,7 @@ struct Code {
   std::string function;  // qualified since 3.11
   std::string file;
   std::int32_t first_line = 0;
-  std::vector<std::uint8_t> lines;
+  std::optional<std::vector<std::uint8_t>> lines;  // the table; may be empty up to 3.9
   unsigned minor = 0;
 
   std::optional<std::int32_t> line(std::int64_t offset) const;

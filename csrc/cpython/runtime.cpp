@@ -56,9 +56,9 @@ class Search {
   bool refused_ = false;
 };
 
+// "python3.11", "libpython3.11.so.1.0"; not "libtorch_python.so", whose symbol table is long.
 bool Search::is_python(const Module& module) const {
-  return module.name().find("python") != std::string_view::npos &&
-         module.name().find("cpython-") == std::string_view::npos;
+  return module.name().starts_with("python") || module.name().starts_with("libpython");
 }
 
 // From the module's own name, else from the names of extension modules and of the library folder.
@@ -205,13 +205,16 @@ std::optional<Runtime> Search::by_content(const Module& module) {
 }
 
 std::optional<Runtime> Search::run() {
-  const auto& modules = memory_.modules().all();
   const Module* const program = memory_.modules().executable();
-  std::vector<const Module*> likely;
-  for (const Module& module : modules) {
-    if (is_python(module) || &module == program) likely.push_back(&module);
-    if (auto found = by_symbol(module)) return found;
-    if (refused_) return std::nullopt;
+  std::vector<const Module*> likely, others;
+  for (const Module& module : memory_.modules().all()) {
+    (is_python(module) || &module == program ? likely : others).push_back(&module);
+  }
+  for (const auto& group : {likely, others}) {
+    for (const Module* const module : group) {
+      if (auto found = by_symbol(*module)) return found;
+      if (refused_) return std::nullopt;
+    }
   }
   const Module* python = nullptr;
   for (const Module* const module : likely) {

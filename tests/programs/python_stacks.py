@@ -34,7 +34,7 @@ class Loader:
 
 class Started:
     def __init__(self, number):
-        Loader(path="shard-%05d" % number).wait()
+        Loader(path=f"shard-{number:05}").wait()
 
 
 def worker(number):
@@ -116,13 +116,11 @@ def start():
 
 
 for n in range(THREADS):
-    threading.Thread(target=worker, args=(n,), name="arbeiter-%d é" % n, daemon=True).start()
+    threading.Thread(target=worker, args=(n,), name=f"arbeiter-{n} é", daemon=True).start()
 threading.Thread(target=handles, name="handles", daemon=True).start()
 ready.wait()
 
 
 class Body:
-    namespace = {"start": start}
-    exec(
-        compile("def made():\n    start()\n\nmade()\n", "<string of données>", "exec"), namespace
-    )
+    namespace = {"start": start}  # noqa: RUF012
+    exec(compile("def made():\n    start()\n\nmade()\n", "<string of données>", "exec"), namespace)

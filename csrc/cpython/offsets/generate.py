@@ -216,9 +216,7 @@ def main() -> None:
             ).stdout
         )
         rows = read_rows(options.gdb, binary_with_types(python))
-        fields = "".join(
-            f"      .{name} = {rows[name]},\n" for name in FIELDS if name in rows
-        )
+        fields = "".join(f"      .{name} = {rows[name]},\n" for name in FIELDS if name in rows)
         label = f"{version >> 24}.{version >> 16 & 255}.{version >> 8 & 255}"
         tables.append((version, f"    {{{{0x{version:08x}}}, {{  // {label}\n{fields}    }}}},\n"))
     sys.stdout.write(HEADER + "".join(text for _, text in sorted(tables)) + FOOTER)
