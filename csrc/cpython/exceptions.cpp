@@ -17,14 +17,11 @@ constexpr int kMaxHandlers = 64;
 }  // namespace
 
 bool Exceptions::derives(const Type& type, std::string_view base) const {
-  const Layout& at = heap_.layout();
   if (type.name == base) return true;
   std::uint64_t address = type.address;
-  for (int i = 0; i < kMaxBases; ++i) {
-    address = heap_.pointer(address, at.type_base);
-    if (address == 0) return false;
-    const std::uint64_t name = heap_.pointer(address, at.type_name);
-    if (name && heap_.memory().text(name, 200) == base) return true;
+  for (int i = 0; i < kMaxBases && address; ++i) {
+    address = heap_.pointer(address, heap_.layout().type_base);
+    if (heap_.type_at(address).name == base) return true;
   }
   return false;
 }
@@ -155,14 +152,9 @@ std::optional<Exception> Exceptions::raised(std::uint64_t thread_state) const {
   }
   // Up to 3.11 C code sets a type and what the exception is to be made of, later.
   const std::uint64_t kind = heap_.pointer(thread_state, at.thread_raised_type);
-  const std::uint64_t name = heap_.pointer(kind, at.type_name);
-  if (!kind || !name || heap_.type_of(kind).name != "type") return std::nullopt;
+  const Type type = heap_.type_at(kind);
+  if (!type.is(kException) || !heap_.type_of(kind).is(kType)) return std::nullopt;
   Exception result;
-  Type type;
-  type.address = kind;
-  type.name = heap_.memory().text(name, 200).value_or("??");
-  type.flags = heap_.field<std::uint64_t>(kind, at.type_flags).value_or(0);
-  if (!type.is(kException) && !derives(type, "BaseException")) return std::nullopt;
   result.type = type_name(type);
   if (value) result.message = render_message(heap_, value, kMessageLimit);
   add_traceback(heap_.pointer(thread_state, at.thread_raised_traceback), result);

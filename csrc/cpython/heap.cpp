@@ -7,6 +7,7 @@ namespace pm::cpython {
 namespace {
 
 constexpr std::size_t kTypeName = 200;
+constexpr std::size_t kMaxTypes = 20'000;
 constexpr std::uint64_t kMaxEntries = 1u << 20;
 
 void append_utf8(std::string& out, std::uint32_t point) {
@@ -47,23 +48,52 @@ std::optional<TextState> read_text_state(std::uint32_t word) {
 
 }  // namespace
 
-const Type& Heap::type_of(std::uint64_t object) const {
+const Type& Heap::type_of(std::uint64_t object) const { return type_at(pointer(object, 8)); }
+
+const Type& Heap::type_at(std::uint64_t address) const {
   static const Type kNone{};
-  const std::uint64_t address = pointer(object, 8);
   if (address == 0) return kNone;
   const auto known = types_.find(address);
   if (known != types_.end()) return known->second;
-  if (types_.size() >= 20'000) return kNone;
+  // The type of a type is a type: else this was no object.
+  if (types_.size() >= kMaxTypes || pointer(pointer(address, 8), 8) == 0) return kNone;
   Type type;
   type.address = address;
-  if (const std::uint64_t name = pointer(address, layout_.type_name)) {
+  const std::uint64_t name = pointer(address, layout_.type_name);
+  if (const auto learned = learned_.find(address); learned != learned_.end()) {
+    type.name = learned->second;
+  } else if (name) {
     type.name = memory_.text(name, kTypeName).value_or("");
   }
   type.flags = field<std::uint64_t>(address, layout_.type_flags).value_or(0);
-  // The type of a type is a type: else this was no object.
-  const auto meta = pointer(pointer(address, 8), 8);
-  if (meta == 0) type.name.clear();
   return types_.emplace(address, std::move(type)).first->second;
+}
+
+void Heap::learn_type_names(std::uint64_t modules) {
+  // In `types` under other names than their own (Lib/types.py).
+  static constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kNames{{
+      {"CodeType", "code"},
+      {"FrameType", "frame"},
+      {"TracebackType", "traceback"},
+      {"CellType", "cell"},
+      {"FunctionType", "function"},
+  }};
+  std::unordered_map<std::uint64_t, std::string> learned;
+  // A module's dict is its first field (PyModuleObject.md_dict).
+  each(pointer(lookup(modules, "builtins"), 16), [&](std::uint64_t key, std::uint64_t value) {
+    const bool type = type_of(value).is(kType);
+    auto name = type ? text(key, kTypeName) : std::nullopt;
+    // IOError and EnvironmentError are OSError too, and come later.
+    if (name) learned.try_emplace(value, std::move(*name));
+    if (is_text(key, "None")) learned.try_emplace(pointer(value, 8), "NoneType");
+    return learned.size() < kMaxTypes;
+  });
+  const std::uint64_t types = pointer(lookup(modules, "types"), 16);
+  for (const auto& [key, name] : kNames) {
+    if (const std::uint64_t type = lookup(types, key)) learned.emplace(type, name);
+  }
+  learned_ = std::move(learned);
+  types_.clear();
 }
 
 std::uint64_t Heap::size(std::uint64_t object, std::uint64_t limit) const noexcept {

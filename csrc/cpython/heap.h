@@ -21,11 +21,11 @@ namespace pm::cpython {
 inline constexpr std::uint64_t kInlineValues = 1u << 2, kManagedDict = 1u << 4, kHeapType = 1u << 9,
                                kInt = 1u << 24, kList = 1u << 25, kTuple = 1u << 26,
                                kBytes = 1u << 27, kText = 1u << 28, kDict = 1u << 29,
-                               kException = 1u << 30;
+                               kException = 1u << 30, kType = 1u << 31;
 
 struct Type {
   std::uint64_t address = 0;
-  std::string name;  // tp_name; empty: there is no type to be read
+  std::string name;  // tp_name; empty: it cannot be read
   std::uint64_t flags = 0;
   bool is(std::uint64_t flag) const noexcept { return (flags & flag) != 0; }
 };
@@ -63,6 +63,11 @@ class Heap {
   }
 
   const Type& type_of(std::uint64_t object) const;
+  // The type that stands at the address itself.
+  const Type& type_at(std::uint64_t address) const;
+  // The names of built-in types are constants of the interpreter's library: a core does not hold
+  // them, and the library may be missing here. The modules `builtins` and `types` name them too.
+  void learn_type_names(std::uint64_t modules);
   // Py_SIZE of a sized object, 0 to `limit`.
   std::uint64_t size(std::uint64_t object, std::uint64_t limit) const noexcept;
   // Text of a str in UTF-8, at most `limit` code points of it; nothing for what is no str. What
@@ -93,6 +98,7 @@ class Heap {
   // About half a second of reads; 250 threads of 50 frames need a tenth of it.
   mutable std::uint64_t budget_ = 6'000'000;
   mutable std::unordered_map<std::uint64_t, Type> types_;
+  std::unordered_map<std::uint64_t, std::string> learned_;
 };
 
 }  // namespace pm::cpython

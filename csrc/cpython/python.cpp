@@ -10,6 +10,10 @@
 namespace pm::cpython {
 namespace {
 
+bool type_names_missing(const Heap& heap, const ThreadState& state) {
+  return heap.type_of(heap.pointer(state.interpreter, heap.layout().interp_modules)).name != "dict";
+}
+
 Thread read_thread(const ThreadState& state, const Frames& frames, const Exceptions& exceptions,
                    const Options& options) {
   Thread thread;
@@ -30,7 +34,7 @@ PythonState read_python(const elfcore::Memory& memory, const Options& options) {
   result.version = runtime->exact_version ? version_text(runtime->version)
                                           : "3." + std::to_string(runtime->version.minor());
   result.library = runtime->library;
-  const Heap heap(memory, runtime->layout, runtime->version);
+  Heap heap(memory, runtime->layout, runtime->version);
   Codes codes(heap);
   const Frames frames(heap, codes);
   const Exceptions exceptions(heap, codes, frames);
@@ -39,6 +43,9 @@ PythonState read_python(const elfcore::Memory& memory, const Options& options) {
     result.problems.add(runtime->library,
                         "the Python interpreter has no thread: it had not begun, "
                         "or was finished");
+  }
+  if (!states.empty() && type_names_missing(heap, states.front())) {
+    heap.learn_type_names(heap.pointer(states.front().interpreter, heap.layout().interp_modules));
   }
   const auto names = read_thread_names(heap, states);
   const auto holders = read_gil_holders(heap, *runtime, states);

@@ -183,7 +183,8 @@ std::optional<Runtime> Search::by_content(const Module& module) {
   std::uint64_t left = kMaxScan;
   for (const elfcore::Segment& segment : memory_.core().segments()) {
     if (!(segment.flags & elfcore::kWrite) || segment.start < module.start ||
-        segment.start >= module.end) {
+        // Zero-initialised data (_PyRuntime up to 3.9) follows in memory without a file.
+        segment.start > module.end) {
       continue;
     }
     const Bytes data = clip(memory_.core().dumped_at(segment.start), 0, left);
