@@ -2,20 +2,55 @@
 
 The main thread's stack, outermost first: module, class body, exec'd code, lambda, comprehension,
 recursion, generator, coroutine, key function of sorted(), callback through ctypes. The other
-threads wait, one of them while it handles an exception.
+threads wait, one of them while it handles an exception. What Python itself says of all that is
+the last line on standard output, as JSON.
 """
 
 import asyncio
 import ctypes
 import functools
+import json
 import os
 import sys
 import threading
+import time
 
 DEPTH = int(os.environ.get("DEPTH", "30"))
 THREADS = int(os.environ.get("THREADS", "3"))
-ready = threading.Barrier(THREADS + 2)
-never = threading.Event()
+never = threading.Lock()
+never.acquire()
+
+
+def stop():
+    never.acquire()
+
+
+def stack_of(frame):
+    rows = []
+    while frame:
+        code = frame.f_code
+        rows.append((getattr(code, "co_qualname", code.co_name), code.co_filename, frame.f_lineno))
+        frame = frame.f_back
+    return rows
+
+
+def all_stand():
+    mine = threading.get_ident()
+    frames = {ident: frame for ident, frame in sys._current_frames().items() if ident != mine}
+    return len(frames) == THREADS + 1 and all(f.f_code.co_name == "stop" for f in frames.values())
+
+
+def tell(variables):
+    while not all_stand():
+        time.sleep(0.001)
+    stacks = {ident: stack_of(frame) for ident, frame in sys._current_frames().items()}
+    threads = [
+        {"tid": t.native_id, "name": t.name, "frames": stacks[t.ident]}
+        for t in threading.enumerate()
+    ]
+    variables = {name: repr(value) for name, value in variables.items()}
+    told = {"version": sys.version.split()[0], "threads": threads, "locals": variables}
+    print(json.dumps(told), flush=True)
 
 
 class DataError(ValueError):
@@ -28,8 +63,7 @@ class Loader:
         self.size = size
 
     def wait(self):
-        ready.wait()
-        never.wait()
+        stop()
 
 
 class Started:
@@ -48,8 +82,7 @@ def handles():
         except OSError as error:
             raise DataError("corrupt record at offset 8812") from error
     except DataError:
-        ready.wait()
-        never.wait()
+        stop()
 
 
 def crash(value):
@@ -59,12 +92,13 @@ def crash(value):
     big = -(10**30)
     numbers = [1, 2.5, None, True]
     table = {"rank": 3, "name": b"raw\xff"}
-    many = {1, 2, 3}
     cell = value
 
     def inner():
         return cell
 
+    simple = {name: value for name, value in locals().items() if name != "inner"}
+    tell(simple)
     ctypes.string_at(0)
 
 
@@ -118,7 +152,6 @@ def start():
 for n in range(THREADS):
     threading.Thread(target=worker, args=(n,), name=f"arbeiter-{n} é", daemon=True).start()
 threading.Thread(target=handles, name="handles", daemon=True).start()
-ready.wait()
 
 
 class Body:
