@@ -105,6 +105,7 @@ void Exceptions::add_traceback(std::uint64_t traceback, Exception& exception) co
     } else {
       row.function = "??";
     }
+    heap_.charge(sizeof row + row.file.size() + row.function.size());
     exception.traceback.push_back(std::move(row));
   }
 }

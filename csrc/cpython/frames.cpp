@@ -165,6 +165,7 @@ void Frames::add_locals(const FramePlace& place, Frame& frame) const {
     // The iterable of a comprehension; no variable of the source.
     if (names[i].starts_with('.')) continue;
     frame.locals.emplace_back(names[i], render_value(heap_, value));
+    heap_.charge(frame.locals.back().second.size());
   }
 }
 
@@ -191,6 +192,12 @@ void Frames::describe(const Chain& chain, const Options& options, Thread& thread
       frame.line = code->line(place.offset);
     } else {
       frame.function = "??";
+    }
+    heap_.charge(sizeof frame + frame.function.size() + frame.file.size());
+    if (heap_.exhausted()) {
+      // Frames further out would be taken for the callers of these.
+      thread.stopped = "reading them takes more memory or steps than allowed";
+      break;
     }
     if (options.locals) add_locals(place, frame);
     thread.frames.push_back(std::move(frame));

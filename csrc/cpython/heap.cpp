@@ -132,6 +132,7 @@ std::optional<std::string> Heap::text(std::uint64_t object, std::size_t limit) c
                 reinterpret_cast<std::uint8_t*>(&point));
     append_utf8(result, point);
   }
+  charge(result.size());
   return result;
 }
 
@@ -142,6 +143,7 @@ std::optional<std::vector<std::uint8_t>> Heap::bytes(std::uint64_t object,
   if (!length || *length < 0 || static_cast<std::uint64_t>(*length) > limit) return std::nullopt;
   std::vector<std::uint8_t> result(static_cast<std::size_t>(*length));
   if (!read(object + static_cast<std::uint64_t>(layout_.bytes_data), result)) return std::nullopt;
+  charge(result.size());
   return result;
 }
 

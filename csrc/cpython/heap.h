@@ -32,13 +32,23 @@ struct Type {
 
 class Heap {
  public:
-  Heap(const elfcore::Memory& memory, const Layout& layout, Version version)
-      : memory_(memory), layout_(layout), version_(version) {}
+  // About half a second of reads; 250 threads of 50 frames need a tenth of it.
+  static constexpr std::uint64_t kReads = 6'000'000;
+  static constexpr std::size_t kMaxKept = 128u << 20;
+
+  Heap(const elfcore::Memory& memory, const Layout& layout, Version version,
+       std::uint64_t reads = kReads)
+      : memory_(memory), layout_(layout), version_(version), budget_(reads) {}
 
   const Layout& layout() const noexcept { return layout_; }
   Version version() const noexcept { return version_; }
   const elfcore::Memory& memory() const noexcept { return memory_; }
   bool exhausted() const noexcept { return budget_ == 0; }
+  // Counts memory that is kept of what was read: one long text may stand in a million frames.
+  void charge(std::size_t bytes) const noexcept {
+    kept_ += bytes;
+    if (kept_ > kMaxKept) budget_ = 0;
+  }
 
   template <class T>
   std::optional<T> get(std::uint64_t address) const noexcept {
@@ -95,8 +105,8 @@ class Heap {
   const elfcore::Memory& memory_;
   Layout layout_;
   Version version_;
-  // About half a second of reads; 250 threads of 50 frames need a tenth of it.
-  mutable std::uint64_t budget_ = 6'000'000;
+  mutable std::uint64_t budget_;
+  mutable std::size_t kept_ = 0;
   mutable std::unordered_map<std::uint64_t, Type> types_;
   std::unordered_map<std::uint64_t, std::string> learned_;
 };

@@ -13,8 +13,11 @@ namespace {
 using elfcore::Memory;
 using elfcore::Module;
 
-// Of the writable data of one module; libpython has about 1 MiB.
-constexpr std::uint64_t kMaxScan = 16u << 20;
+// Of writable data; libpython has about 1 MiB.
+constexpr std::uint64_t kMaxScan = 32u << 20;
+// Words that lead to something like an interpreter, and what it may take to make sure of one.
+constexpr unsigned kMaxTries = 64;
+constexpr std::uint64_t kReadsToCheck = 20'000;
 constexpr unsigned kOldest = 8, kLastWithoutOffsets = 12;
 
 // "3.11" behind the first "python" of a file name, or the "311" of "cpython-311": 11; else 0.
@@ -54,6 +57,8 @@ class Search {
   const Memory& memory_;
   Problems& problems_;
   bool refused_ = false;
+  std::uint64_t scan_left_ = kMaxScan;
+  unsigned tries_left_ = kMaxTries;
 };
 
 // "python3.11", "libpython3.11.so.1.0"; not "libtorch_python.so", whose symbol table is long.
@@ -86,18 +91,19 @@ std::optional<Version> Search::version_symbol(const Module& module) const {
 // the exact version, and proves that the table fits. `trusted`: the address comes from a symbol.
 std::optional<Runtime> Search::with_table(std::uint64_t address, const Module& module,
                                           const Table& table, bool trusted) {
-  Runtime found;
-  found.address = address;
-  found.version = table.version;
-  found.layout = table.layout;
-  found.library = module.path;
-  const Heap heap(memory_, found.layout, found.version);
-  const std::uint64_t interpreter = heap.pointer(address, found.layout.runtime_interpreters);
-  const std::uint64_t thread = heap.pointer(interpreter, found.layout.interp_threads);
-  if (!thread || heap.pointer(thread, found.layout.thread_interp) != interpreter) {
+  const Layout& at = table.layout;
+  const auto pointer = [this](std::uint64_t base, std::int32_t field) {
+    return base ? memory_.word(base + static_cast<std::uint64_t>(field)).value_or(0) : 0;
+  };
+  const std::uint64_t interpreter = pointer(address, at.runtime_interpreters);
+  const std::uint64_t thread = pointer(interpreter, at.interp_threads);
+  if (!thread || pointer(thread, at.thread_interp) != interpreter || tries_left_ == 0) {
     return std::nullopt;
   }
-  const std::uint64_t sys = heap.pointer(interpreter, found.layout.interp_sysdict);
+  --tries_left_;
+  Runtime found{address, table.version, false, table.layout, module.path};
+  const Heap heap(memory_, at, table.version, kReadsToCheck);
+  const std::uint64_t sys = heap.pointer(interpreter, at.interp_sysdict);
   if (const auto hex = heap.integer(heap.lookup(sys, "hexversion"))) {
     if (*hex >> 16 != table.version.hex >> 16) return std::nullopt;
     found.version.hex = static_cast<std::uint32_t>(*hex);
@@ -180,15 +186,14 @@ std::optional<Runtime> Search::by_content(const Module& module) {
   const unsigned named = named_minor(module);
   const Table* const table = nearest_table(Version{0x03000000 | named << 16});
   const bool has_offsets = named == 0 || named > kLastWithoutOffsets;
-  std::uint64_t left = kMaxScan;
   for (const elfcore::Segment& segment : memory_.core().segments()) {
     if (!(segment.flags & elfcore::kWrite) || segment.start < module.start ||
         // Zero-initialised data (_PyRuntime up to 3.9) follows in memory without a file.
         segment.start > module.end) {
       continue;
     }
-    const Bytes data = clip(memory_.core().dumped_at(segment.start), 0, left);
-    left -= data.size();
+    const Bytes data = clip(memory_.core().dumped_at(segment.start), 0, scan_left_);
+    scan_left_ -= data.size();
     for (std::uint64_t offset = 0; offset + 8 <= data.size(); offset += 8) {
       const std::uint64_t address = segment.start + offset;
       if (has_offsets && as_text(data.subspan(offset, 8)) == kDebugCookie) {

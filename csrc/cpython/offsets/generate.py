@@ -14,6 +14,7 @@ import argparse
 import json
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 # Field of `Layout`: where to find it, first match wins. "sizeof T" is the size of a type.
@@ -216,9 +217,17 @@ def main() -> None:
             ).stdout
         )
         rows = read_rows(options.gdb, binary_with_types(python))
-        fields = "".join(f"      .{name} = {rows[name]},\n" for name in FIELDS if name in rows)
+        parts = [f".{name} = {rows[name]}," for name in FIELDS if name in rows]
+        fields = textwrap.fill(
+            " ".join(parts).replace(" = ", "\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}"),
+            width=98,
+            initial_indent="      ",
+            subsequent_indent="      ",
+        ).replace("\N{NO-BREAK SPACE}", " ")
         label = f"{version >> 24}.{version >> 16 & 255}.{version >> 8 & 255}"
-        tables.append((version, f"    {{{{0x{version:08x}}}, {{  // {label}\n{fields}    }}}},\n"))
+        tables.append(
+            (version, f"    {{{{0x{version:08x}}}, {{  // {label}\n{fields}\n    }}}},\n")
+        )
     sys.stdout.write(HEADER + "".join(text for _, text in sorted(tables)) + FOOTER)
 
 
