@@ -93,6 +93,10 @@ std::optional<std::int32_t> Code::line(std::int64_t offset) const {
   return found && *found > 0 ? found : std::nullopt;
 }
 
+bool Codes::is_lost(std::uint64_t object) const {
+  return heap_.memory().core().segment_at(object) && !heap_.get<std::uint64_t>(object);
+}
+
 const Code* Codes::find(std::uint64_t address) {
   const auto known = codes_.find(address);
   if (known != codes_.end()) return &known->second;

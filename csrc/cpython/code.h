@@ -34,6 +34,9 @@ class Codes {
   explicit Codes(const Heap& heap) : heap_(heap) {}
 
   bool is_code(std::uint64_t object) const { return heap_.type_of(object).name == "code"; }
+  // It lies where the process had memory, but the core holds none of it: a frame of it is still a
+  // frame, without a name.
+  bool is_lost(std::uint64_t object) const;
   // Null when it is no code object that can be read.
   const Code* find(std::uint64_t address);
   // Names of the local variables in the order of their slots, at most `limit`.

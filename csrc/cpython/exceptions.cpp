@@ -28,10 +28,11 @@ bool Exceptions::derives(const Type& type, std::string_view base) const {
 
 // As a traceback names it: with its module, unless that is builtins or __main__.
 std::string Exceptions::type_name(const Type& type) const {
-  if (!type.is(kHeapType)) return type.name;
+  if (!type.is(kHeapType)) return type.name.empty() ? "??" : type.name;
   const Layout& at = heap_.layout();
   const auto qualified = heap_.text(heap_.pointer(type.address, at.type_qualname), 300);
-  const std::string name = qualified && !qualified->empty() ? *qualified : type.name;
+  std::string name = qualified && !qualified->empty() ? *qualified : type.name;
+  if (name.empty()) name = "??";
   const std::uint64_t dict = heap_.pointer(type.address, at.type_dict);
   const auto module = heap_.text(heap_.lookup(dict, "__module__"), 300);
   if (!module || module->empty() || *module == "builtins" || *module == "__main__") return name;

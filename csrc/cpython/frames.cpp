@@ -112,7 +112,7 @@ Chain Frames::walk_internal(std::uint64_t frame) const {
     bool entry = is_shim(*owner);
     if (!entry) {
       const FramePlace place = internal_place(frame);
-      if (!codes_.is_code(place.code)) {
+      if (!codes_.is_code(place.code) && !codes_.is_lost(place.code)) {
         chain.stopped = "the frame at " + elfcore::hex(frame) + " runs no code that can be read";
         return chain;
       }
@@ -137,7 +137,7 @@ std::optional<FramePlace> Frames::place_of(std::uint64_t frame_object) const {
   }
   FramePlace place;
   place.code = heap_.pointer(frame_object, at.frame_code);
-  if (!codes_.is_code(place.code)) return std::nullopt;
+  if (!codes_.is_code(place.code) && !codes_.is_lost(place.code)) return std::nullopt;
   const std::int64_t last = heap_.field<std::int32_t>(frame_object, at.frame_lasti).value_or(-1);
   // 3.10 counts code units of two bytes.
   place.offset = heap_.version().minor() == 10 && last > 0 ? last * 2 : last;

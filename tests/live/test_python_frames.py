@@ -26,14 +26,17 @@ Crash = Callable[..., CrashedProcess]
 
 
 def interpreters() -> list[str]:
-    """Return this interpreter, and one of every other version that is installed."""
+    """Return this interpreter, one of every other version, and those of the distribution.
+
+    A distribution's interpreter is stripped, and often has no library of its own.
+    """
     versions = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
     found = {f"{sys.version_info[0]}.{sys.version_info[1]}": sys.executable}
     for minor in range(8, 15):
         for path in (*sorted(versions.glob(f"3.{minor}.*/bin/python")),):
             found.setdefault(f"3.{minor}", str(path))
         if system := shutil.which(f"python3.{minor}", path="/usr/bin:/usr/local/bin"):
-            found.setdefault(f"3.{minor}", system)
+            found[system] = system
     return list(found.values())
 
 
@@ -126,6 +129,32 @@ def test_the_interpreters_library_is_not_needed(crashed: CrashedProcess) -> None
     whole = _native.read_core(str(crashed.core), stacks=False)["python"]
     alone = _native.read_core(str(crashed.core), stacks=False, sysroot="/nonexistent")
     assert alone["python"] == whole
+
+
+@pytest.mark.parametrize("percent", [99, 97, 90, 70, 40])
+def test_a_core_cut_off_says_nothing_wrong(
+    crashed: CrashedProcess, tmp_path: Path, percent: int
+) -> None:
+    """What is still said of a frame is what the whole core says of it, or that it is unknown."""
+    whole = by_tid(_native.read_core(str(crashed.core), stacks=False))
+    data = crashed.core.read_bytes()
+    cut = tmp_path / "cut"
+    cut.write_bytes(data[: len(data) * percent // 100])
+    core = _native.read_core(str(cut), stacks=False)
+    problems = {problem["what"] for problem in core["problems"]}
+    if core["python"] is None:
+        assert any("Python stacks are left out" in what for what in problems)
+        return
+    for thread in core["python"]["threads"]:
+        expected = whole[thread["tid"]]
+        assert thread["name"] in (expected["name"], None)
+        for ours, theirs in zip(thread["frames"], expected["frames"], strict=False):
+            assert ours["evaluators"] == theirs["evaluators"]
+            assert ours["function"] in (theirs["function"], theirs["function"].split(".")[-1], "??")
+            assert ours["file"] in (theirs["file"], None)
+            assert ours["line"] in (theirs["line"], None)
+        if len(thread["frames"]) != len(expected["frames"]):
+            assert thread["stopped"]
 
 
 def test_merged_with_the_native_stack(crashed: CrashedProcess) -> None:
