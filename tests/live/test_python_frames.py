@@ -157,8 +157,9 @@ def test_a_core_cut_off_says_nothing_wrong(
             assert thread["stopped"]
 
 
-def test_merged_with_the_native_stack(crashed: CrashedProcess) -> None:
-    core = _native.read_core(str(crashed.core))
+@pytest.mark.parametrize("max_frames", [4096, 100])
+def test_merged_with_the_native_stack(crashed: CrashedProcess, max_frames: int) -> None:
+    core = _native.read_core(str(crashed.core), max_frames=max_frames)
     threads = by_tid(core)
     merged_threads = 0
     for thread in core["threads"]:
@@ -173,7 +174,8 @@ def test_merged_with_the_native_stack(crashed: CrashedProcess) -> None:
             PythonFrame(f["function"], f["file"], f["line"], f["evaluators"])
             for f in python["frames"]
         ]
-        placed = place_python(native, frames, idle=python["idle_evaluators"])
+        gap = thread["skipped_at"]
+        placed = place_python(native, frames, idle=python["idle_evaluators"], skipped_at=gap)
         merged_threads += 1
         assert placed.unplaced == 0
         assert [f.function for f in placed.frames if f.kind == "python"] == [
@@ -181,10 +183,11 @@ def test_merged_with_the_native_stack(crashed: CrashedProcess) -> None:
         ]
         assert tuple(f for f in placed.frames if f.kind == "native") == native
         # Behind each run of Python frames stands the evaluator that runs them.
+        pairs = enumerate(zip(placed.frames, placed.frames[1:], strict=False), 1)
         ends = [
             after.function
-            for before, after in zip(placed.frames, placed.frames[1:], strict=False)
-            if (before.kind, after.kind) == ("python", "native")
+            for index, (before, after) in pairs
+            if (before.kind, after.kind) == ("python", "native") and index != placed.skipped_at
         ]
         assert ends
         assert all(EVALUATOR in name for name in ends)

@@ -11,6 +11,7 @@ import ctypes
 import functools
 import json
 import os
+import random
 import sys
 import threading
 import time
@@ -145,8 +146,40 @@ def recurse(depth):
     return functools.reduce(lambda a, b: a + b, delegating())
 
 
+def apply(function, *arguments):
+    return function()
+
+
+def layouts(last):
+    """Calls through functions whose calls stand far from, before and between other lines."""
+    chance = random.Random(8)
+    for number in range(60):
+        gap = "\n" * chance.choice((0, 1, 2, 3, 40, 130, 300, 2000))
+        filler = "".join(
+            f"    x{i} = {i} * len(str(f))\n" for i in range(chance.choice((0, 3, 90)))
+        )
+        body = chance.choice(
+            (
+                f"    return f()\n",
+                f"    return apply(\n{gap}        f,{gap}\n        1)\n",
+                f"    y = [1,{gap}\n        f(),{gap}\n        2]\n    return y\n",
+                f"    try:\n        1 / 0{gap}\n    except ZeroDivisionError:{gap}\n        f()\n",
+                f"    for i in range(1):{gap}\n        with lock:{gap}\n            yield_ = f()\n",
+                f"    return (lambda:{gap} (\n{gap}        f()))()\n",
+                f"    return [\n{gap}f() for i in [1] if\n{gap}i]\n",
+                f"    return max(map(lambda z:\n{gap} f(), [1]),{gap}\n key=str)\n",
+            )
+        )
+        source = f"{gap}def layout{number}(f, apply, lock):\n{gap}{filler}{body}"
+        space = {}
+        exec(compile(source, f"<layout {number}>", "exec"), space)
+        inner = last
+        last = functools.partial(space[f"layout{number}"], inner, apply, threading.Lock())
+    last()
+
+
 def start():
-    return [recurse(DEPTH) for _ in range(1)]
+    return [layouts(functools.partial(recurse, DEPTH)) for _ in range(1)]
 
 
 for n in range(THREADS):
