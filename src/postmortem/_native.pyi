@@ -125,6 +125,8 @@ class RawPythonException(TypedDict):
     """From it back to the first exception, at most 8."""
 
 class RawPythonThread(TypedDict):
+    """A thread of an interpreter; one that runs code in several interpreters is in each."""
+
     tid: int | None
     """None when no thread of the core belongs to it (a fork left it behind)."""
     name: str | None

@@ -17,7 +17,7 @@ import pytest
 from live.conftest import CrashedProcess
 from postmortem import _native
 from postmortem.facts.threads import Frame, Trust
-from postmortem.readers.python_frames import PythonFrame, place_python
+from postmortem.readers.python_frames import place_python, python_frames
 
 pytestmark = pytest.mark.cores
 PROGRAM = Path(__file__).parents[1] / "programs" / "python_stacks.py"
@@ -125,6 +125,40 @@ def test_exception_being_handled(crashed: CrashedProcess) -> None:
     assert all(t["handled"] is None for t in others)
 
 
+@pytest.mark.parametrize("path", interpreters(), ids=lambda path: Path(path).parents[1].name)
+def test_exception_on_its_way(crash: Crash, path: str) -> None:
+    program = PROGRAM.with_name("python_raising.py")
+    process = crash([path, program])
+    (thread,) = _native.read_core(str(process.core), stacks=False)["python"]["threads"]
+    assert thread["handled"] is None
+    raised = thread["raised"]
+    assert (raised["type"], raised["message"]) == ("LostError", "('shard', 3)")
+    source = program.read_text(encoding="utf-8").splitlines()
+    assert [(row["function"], source[row["line"] - 1].strip()) for row in raised["traceback"]] == [
+        ("step", "return [make(1, None, ABORT), fail()]"),
+        ("fail", 'raise LostError("shard", 3)'),
+    ]
+
+
+def test_a_forked_child(crash: Crash) -> None:
+    # 3.11 keeps the parent's id of the thread in the child.
+    code = (
+        "import ctypes, os, threading, time\n"
+        "threading.Thread(target=time.sleep, args=(60,), daemon=True).start()\n"
+        "parent = os.getpid()\n"
+        "child = os.fork()\n"
+        "if child == 0: os.abort()\n"
+        "os.waitpid(child, 0)\n"
+        "os._exit(0)\n"
+    )
+    process = crash([sys.executable, "-c", code])
+    core = _native.read_core(str(process.core))
+    (thread,) = core["python"]["threads"]
+    assert thread["tid"] == core["threads"][0]["tid"] != process.pid
+    assert thread["name"] == "MainThread"
+    assert rows(thread) == [("<module>", "<string>", 5)]
+
+
 def test_the_interpreters_library_is_not_needed(crashed: CrashedProcess) -> None:
     whole = _native.read_core(str(crashed.core), stacks=False)["python"]
     alone = _native.read_core(str(crashed.core), stacks=False, sysroot="/nonexistent")
@@ -170,10 +204,7 @@ def test_merged_with_the_native_stack(crashed: CrashedProcess, max_frames: int) 
         if thread["stopped"] or all(EVALUATOR not in f.function for f in native):
             continue
         python = threads[thread["tid"]]
-        frames = [
-            PythonFrame(f["function"], f["file"], f["line"], f["evaluators"])
-            for f in python["frames"]
-        ]
+        frames = python_frames(python)
         gap = thread["skipped_at"]
         placed = place_python(native, frames, idle=python["idle_evaluators"], skipped_at=gap)
         merged_threads += 1

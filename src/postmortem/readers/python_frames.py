@@ -11,8 +11,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from postmortem.facts.threads import Frame, Trust
+
+if TYPE_CHECKING:
+    from postmortem._native import RawPythonThread
 
 # GCC splits and clones functions and marks the parts behind the name.
 _CLONE = r"(?:\.(?:cold|part|constprop|isra|lto_priv|llvm)\b[.\d]*| ?\[clone [^\]]*\])*"
@@ -42,6 +46,20 @@ class PythonFrame:
             trust=Trust.PYTHON,
             locals=self.locals,
         )
+
+
+def python_frames(thread: RawPythonThread) -> tuple[PythonFrame, ...]:
+    """Return the Python frames of one thread as the native reader gives them."""
+    return tuple(
+        PythonFrame(
+            function=row["function"],
+            file=row["file"],
+            line=row["line"],
+            evaluators=row["evaluators"],
+            locals=tuple(row["locals"]),
+        )
+        for row in thread["frames"]
+    )
 
 
 @dataclass(frozen=True, slots=True)
