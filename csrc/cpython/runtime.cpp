@@ -185,6 +185,8 @@ std::optional<Runtime> Search::by_section(const Module& module) {
 std::optional<Runtime> Search::by_content(const Module& module) {
   const unsigned named = named_minor(module);
   const Table* const table = nearest_table(Version{0x03000000 | named << 16});
+  // Of a program that shows no sign of Python, megabytes would be read for nothing.
+  if (named == 0 && !is_python(module)) return std::nullopt;
   const bool has_offsets = named == 0 || named > kLastWithoutOffsets;
   for (const elfcore::Segment& segment : memory_.core().segments()) {
     if (!(segment.flags & elfcore::kWrite) || segment.start < module.start ||
