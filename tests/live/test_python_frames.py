@@ -121,8 +121,10 @@ def test_exception_being_handled(crashed: CrashedProcess) -> None:
             }
         ],
     }
-    others = [t for t in core["python"]["threads"] if t["name"] != "handles"]
-    assert all(t["handled"] is None for t in others)
+    others = {t["name"]: t["handled"] for t in core["python"]["threads"] if t != thread}
+    main = others.pop("MainThread")
+    assert (main["type"], main["message"]) == ("ZeroDivisionError", "division by zero")
+    assert set(others.values()) == {None}
 
 
 @pytest.mark.parametrize("path", interpreters(), ids=lambda path: Path(path).parents[1].name)
@@ -183,7 +185,9 @@ def test_a_core_cut_off_says_nothing_wrong(
         expected = whole[thread["tid"]]
         assert thread["name"] in (expected["name"], None)
         for ours, theirs in zip(thread["frames"], expected["frames"], strict=False):
-            assert ours["evaluators"] == theirs["evaluators"]
+            # Since 3.12 it is a mark on the C stack, which may be what is lost.
+            last = thread["stopped"] and ours is thread["frames"][-1]
+            assert ours["evaluators"] == theirs["evaluators"] or last
             assert ours["function"] in (theirs["function"], theirs["function"].split(".")[-1], "??")
             assert ours["file"] in (theirs["file"], None)
             assert ours["line"] in (theirs["line"], None)
