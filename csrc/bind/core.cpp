@@ -2,6 +2,7 @@
 #include <pybind11/stl.h>
 
 #include "bind/process.h"
+#include "bind/python.h"
 #include "bind/register.h"
 #include "bind/stacks.h"
 #include "bind/values.h"
@@ -25,17 +26,19 @@ struct Findings {
   std::unique_ptr<Modules> modules;
   std::unique_ptr<elfcore::Memory> memory;
   Stacks stacks;
+  cpython::PythonState python;
   std::vector<bool> debug_lines;  // by module
   ProcessFindings process;
 };
 
 Findings read(const std::string& path, const elfcore::ModuleOptions& options, bool stacks,
-              std::size_t max_frames) {
+              std::size_t max_frames, const std::optional<cpython::Options>& python) {
   Findings found;
   found.core = Core::open(path);
   found.modules = std::make_unique<Modules>(*found.core, options);
   found.memory = std::make_unique<elfcore::Memory>(*found.core, *found.modules);
   if (stacks) found.stacks = read_stacks(*found.memory, options.sysroot, max_frames);
+  if (python) found.python = read_python(*found.memory, *python, found.core->problems());
   for (const Module& module : found.modules->all()) {
     found.debug_lines.push_back(unwind::debug_lines_at_hand(module, options.sysroot));
   }
@@ -112,12 +115,16 @@ py::tuple register_name_row(elfcore::Machine machine) {
 }
 
 py::dict read_core(const std::string& path, const std::optional<std::string>& executable,
-                   const std::optional<std::string>& sysroot, bool stacks, std::size_t max_frames) {
+                   const std::optional<std::string>& sysroot, bool stacks, std::size_t max_frames,
+                   bool python, bool python_locals) {
   const SigbusGuard guard;
   Findings found;
   {
     const py::gil_scoped_release release;
-    found = read(path, {executable.value_or(""), sysroot.value_or("")}, stacks, max_frames);
+    std::optional<cpython::Options> python_options;
+    if (python) python_options.emplace().locals = python_locals;
+    found = read(path, {executable.value_or(""), sysroot.value_or("")}, stacks, max_frames,
+                 python_options);
   }
   if (guard.lost_pages() > 0) {
     found.core->problems().add(
@@ -139,6 +146,7 @@ py::dict read_core(const std::string& path, const std::optional<std::string>& ex
   result["threads"] = thread_rows(core, found.stacks, *found.modules);
   result["modules"] = module_rows(*found.modules, found.debug_lines);
   add_process(result, core, found.process);
+  result["python"] = python_row(found.python);
   result["problems"] = problems(core.problems());
   return result;
 }
@@ -148,7 +156,8 @@ py::dict read_core(const std::string& path, const std::optional<std::string>& ex
 void register_core(py::module_& module) {
   module.def("read_core", &read_core, py::arg("path"), py::kw_only(),
              py::arg("executable") = py::none(), py::arg("sysroot") = py::none(),
-             py::arg("stacks") = true, py::arg("max_frames") = 512);
+             py::arg("stacks") = true, py::arg("max_frames") = 512, py::arg("python") = true,
+             py::arg("python_locals") = false);
 }
 
 }  // namespace pm::bind

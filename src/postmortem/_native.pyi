@@ -90,6 +90,77 @@ class RawException(TypedDict):
     """``"uncaught"`` or ``"handled"``."""
     base_types: tuple[str, ...]
 
+class RawPythonFrame(TypedDict):
+    function: str
+    """Qualified (``Class.method``) since CPython 3.11."""
+    file: str | None
+    """`co_filename`."""
+    line: int | None
+    """None when the instruction belongs to no line, or the line table cannot be read."""
+    entry: bool
+    """An evaluator call ends behind this frame: its caller is C code."""
+    evaluators: int
+    """How many calls of `_PyEval_EvalFrameDefault` end between this frame and the next outer one;
+    0: the same call runs both (3.11 and later); more than 1: the outer ones run no frame any
+    more, as while a frame's variables are destroyed (3.12 and later)."""
+    locals: list[tuple[str, str]]
+    """Name and value as text, bounded; nothing was executed. Empty unless asked for."""
+
+class RawTracebackLine(TypedDict):
+    file: str | None
+    line: int | None
+    function: str
+
+class RawLinkedException(TypedDict):
+    relation: str
+    """``"cause"`` (raise ... from) or ``"context"`` (raised while this one was handled)."""
+    type: str
+    message: str
+
+class RawPythonException(TypedDict):
+    type: str
+    """With its module, unless that is `builtins` or `__main__`."""
+    message: str
+    """What `BaseException.__str__` makes of the arguments (a class's own is not run); at most
+    4096 characters of text."""
+    traceback: list[RawTracebackLine]
+    """Outermost first, as Python prints it; at most 64 lines."""
+    traceback_skipped: int
+    """Lines left out behind the first 16."""
+    chain: list[RawLinkedException]
+    """From it back to the first exception, at most 8."""
+
+class RawPythonThread(TypedDict):
+    """A thread of an interpreter; one that runs code in several interpreters is in each."""
+
+    tid: int | None
+    """None when no thread of the core belongs to it (a fork left it behind)."""
+    name: str | None
+    """`threading.Thread.name`; None when `threading` does not know the thread."""
+    holds_gil: bool
+    frames: list[RawPythonFrame]
+    """Innermost first."""
+    idle_evaluators: int
+    """Evaluator calls that run no frame, in front of the innermost frame."""
+    skipped: int
+    """Frames left out of the middle of more than 2048."""
+    skipped_at: int | None
+    stopped: str | None
+    """Why the chain of frames ended early."""
+    raised: RawPythonException | None
+    """Set, and not yet caught: C code is on its way back to a handler."""
+    handled: RawPythonException | None
+    """What `sys.exception()` would say: an except or finally block is running."""
+
+class RawPython(TypedDict):
+    version: str
+    """``"3.11.7"``; ``"3.11"`` when the exact one cannot be read."""
+    library: str
+    """Module that holds the interpreter."""
+    gil_holder: int | None
+    """Thread id; None when nobody holds it (a C call may have released it)."""
+    threads: list[RawPythonThread]
+
 class RawCore(TypedDict):
     machine: str
     origin: str
@@ -116,6 +187,9 @@ class RawCore(TypedDict):
     abort_message: str | None
     exceptions: list[RawException]
     python_version: str | None
+    python: RawPython | None
+    """None when no interpreter is there, none that can be read (then `problems` says why), or it
+    was not asked for."""
     fault: RawAddress | None
     pc: RawAddress | None
     sp: RawAddress | None
@@ -134,6 +208,8 @@ def read_core(
     sysroot: str | None = None,
     stacks: bool = True,
     max_frames: int = 512,
+    python: bool = True,
+    python_locals: bool = False,
 ) -> RawCore:
     """Read a core file: everything that does not need a debugger.
 

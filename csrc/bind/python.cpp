@@ -1,0 +1,92 @@
+#include "bind/python.h"
+
+#include "bind/values.h"
+
+namespace py = pybind11;
+
+namespace pm::bind {
+namespace {
+
+py::dict frame_row(const cpython::Frame& frame) {
+  py::list locals;
+  for (const auto& [name, value] : frame.locals) {
+    locals.append(py::make_tuple(text(name), text(value)));
+  }
+  py::dict row;
+  row["function"] = text(frame.function);
+  row["file"] = text_or_none(frame.file);
+  row["line"] = optional_int(frame.line);
+  row["entry"] = frame.evaluators > 0;
+  row["evaluators"] = frame.evaluators;
+  row["locals"] = locals;
+  return row;
+}
+
+py::object exception_row(const std::optional<cpython::Exception>& exception) {
+  if (!exception) return py::none();
+  py::list traceback;
+  for (const cpython::TracebackLine& line : exception->traceback) {
+    py::dict entry;
+    entry["file"] = text_or_none(line.file);
+    entry["line"] = optional_int(line.line);
+    entry["function"] = text(line.function);
+    traceback.append(entry);
+  }
+  py::list chain;
+  for (const cpython::LinkedException& link : exception->chain) {
+    py::dict entry;
+    entry["relation"] = link.cause ? "cause" : "context";
+    entry["type"] = text(link.type);
+    entry["message"] = text(link.message);
+    chain.append(entry);
+  }
+  py::dict row;
+  row["type"] = text(exception->type);
+  row["message"] = text(exception->message);
+  row["traceback"] = traceback;
+  row["traceback_skipped"] = exception->traceback_skipped;
+  row["chain"] = chain;
+  return row;
+}
+
+py::dict thread_row(const cpython::Thread& thread) {
+  py::list frames;
+  for (const cpython::Frame& frame : thread.frames) frames.append(frame_row(frame));
+  py::dict row;
+  row["tid"] = thread.tid ? py::object(py::int_(thread.tid)) : py::none();
+  row["name"] = text_or_none(thread.name);
+  row["holds_gil"] = thread.holds_gil;
+  row["frames"] = frames;
+  row["idle_evaluators"] = thread.idle_evaluators;
+  row["skipped"] = thread.skipped;
+  row["skipped_at"] = thread.skipped ? py::object(py::int_(thread.skipped_at)) : py::none();
+  row["stopped"] = text_or_none(thread.stopped);
+  row["raised"] = exception_row(thread.raised);
+  row["handled"] = exception_row(thread.handled);
+  return row;
+}
+
+}  // namespace
+
+cpython::PythonState read_python(const elfcore::Memory& memory, const cpython::Options& options,
+                                 Problems& problems) {
+  cpython::PythonState result = cpython::read_python(memory, options);
+  for (const Problem& problem : result.problems.rows()) {
+    problems.add(problem.where, problem.what, problem.remedy);
+  }
+  return result;
+}
+
+py::object python_row(const cpython::PythonState& python) {
+  if (!python.found) return py::none();
+  py::list threads;
+  for (const cpython::Thread& thread : python.threads) threads.append(thread_row(thread));
+  py::dict row;
+  row["version"] = text(python.version);
+  row["library"] = text(python.library);
+  row["gil_holder"] = optional_int(python.gil_holder);
+  row["threads"] = threads;
+  return row;
+}
+
+}  // namespace pm::bind

@@ -1,0 +1,114 @@
+#include "cpython/debug_offsets.h"
+
+#include <array>
+#include <initializer_list>
+
+namespace pm::cpython {
+namespace {
+
+// Takes the values of one group after another. The structure does not tell its own size, and
+// fields were put into the middle of groups (3.14, 3.15b4: bloomberg/pystack#337), so the order is
+// known per minor version only.
+class Groups {
+ public:
+  explicit Groups(Bytes values) noexcept : cursor_(values) {}
+
+  void skip(unsigned count) noexcept { cursor_.skip(std::uint64_t{8} * count); }
+  // Into each field the next value; null skips one.
+  void take(std::initializer_list<std::int32_t*> fields) noexcept {
+    for (std::int32_t* const field : fields) {
+      const std::uint64_t value = cursor_.u64();
+      // No structure of CPython reaches 16 MiB: what says so is not an offset.
+      if (value >= 1u << 24) sane_ = false;
+      if (field) *field = static_cast<std::int32_t>(value);
+    }
+  }
+  bool ok() const noexcept { return sane_ && cursor_.ok(); }
+
+ private:
+  Cursor cursor_;
+  bool sane_ = true;
+};
+
+// The state words of the GIL are given from the start of the interpreter; `gil` is where the
+// interpreter keeps its own.
+struct GilWords {
+  std::int32_t own = 0, locked = 0, holder = 0;
+};
+
+bool fill(Layout& layout, Bytes values, unsigned minor) {
+  Groups groups(values);
+  GilWords gil;
+  std::int32_t ascii = 0;
+  const bool since_14 = minor >= 14;
+  groups.take({nullptr, nullptr, &layout.runtime_interpreters});
+  groups.take({nullptr, nullptr, &layout.interp_next, &layout.interp_threads});
+  if (since_14) groups.skip(1);  // threads_main
+  groups.take({nullptr, &layout.interp_modules, &layout.interp_sysdict, nullptr, &layout.interp_gil,
+               &gil.own, nullptr, &gil.locked, &gil.holder});
+  if (since_14) groups.skip(2);  // code_object_generation, tlbc_generation
+  groups.take({nullptr, nullptr, &layout.thread_next, &layout.thread_interp,
+               &layout.thread_current_frame, &layout.thread_ident, &layout.thread_native_id,
+               nullptr, nullptr});
+  groups.take({nullptr, &layout.iframe_previous, &layout.iframe_code, &layout.iframe_instr,
+               &layout.iframe_locals, &layout.iframe_owner});
+  if (since_14) groups.skip(2);  // stackpointer, tlbc_index
+  groups.take({nullptr, &layout.code_file, &layout.code_name, &layout.code_qualname,
+               &layout.code_lines, &layout.code_first_line, nullptr, &layout.code_names,
+               &layout.code_kinds, &layout.code_instructions});
+  if (since_14) groups.skip(1);     // co_tlbc
+  groups.take({nullptr, nullptr});  // pyobject
+  groups.take({nullptr, &layout.type_name, nullptr, &layout.type_flags});
+  groups.take({nullptr, &layout.tuple_items, nullptr});
+  groups.take({nullptr, &layout.list_items, nullptr});
+  if (since_14) groups.take({nullptr, &layout.set_used, nullptr, nullptr});
+  groups.take({nullptr, &layout.dict_keys, &layout.dict_values});
+  groups.take({nullptr, &layout.float_value});
+  groups.take({nullptr, &layout.int_size, &layout.int_digits});
+  groups.take({nullptr, nullptr, &layout.bytes_data});
+  groups.take({nullptr, &layout.text_state, &layout.text_length, &ascii});
+  if (!groups.ok()) return false;
+  layout.text_ascii = ascii;
+  layout.text_compact = ascii + 16;  // utf8_length, utf8
+  layout.text_data = layout.text_compact;
+  layout.gil_locked = gil.locked - gil.own;
+  layout.gil_holder = gil.holder - gil.own;
+  // Not published; these distances are the same in 3.12 and 3.13, and in the sources of 3.14.
+  layout.code_first_traceable = layout.code_instructions - 16;
+  layout.thread_raised = layout.thread_current_frame + 40;
+  layout.thread_exc_info = layout.thread_current_frame + 48;
+  return layout.gil_locked >= 0 && layout.gil_holder >= 0 && layout.code_first_traceable >= 0;
+}
+
+}  // namespace
+
+std::optional<DebugOffsets> read_debug_offsets(const elfcore::Memory& memory,
+                                               std::uint64_t address) {
+  std::array<std::uint8_t, 8 * 128> block{};
+  if (!memory.read(address, block)) return std::nullopt;
+  if (!as_text(block).starts_with(kDebugCookie)) return std::nullopt;
+  DebugOffsets result;
+  Cursor cursor(block, kDebugCookie.size());
+  const std::uint64_t version = cursor.u64();
+  const std::uint64_t free_threaded = cursor.u64();
+  if (version > UINT32_MAX || version >> 24 != 3) return std::nullopt;
+  result.version.hex = static_cast<std::uint32_t>(version);
+  const unsigned minor = result.version.minor();
+  const std::string name = "CPython " + version_text(result.version);
+  if (free_threaded != 0) {
+    result.refused = name + " is a free-threaded build, whose objects are laid out otherwise";
+  } else if (minor < 13 || minor > 14) {
+    result.refused = name + " is not known";
+  } else if (result.version.level() < 0xc) {
+    result.refused = name + " is a pre-release, whose structures may differ from the release's";
+  } else {
+    // For what is not published; 3.14 is taken to be as 3.13 there.
+    result.layout = nearest_table(Version{0x030d00f0})->layout;
+    if (!fill(result.layout, Bytes(block).subspan(24), minor)) {
+      result.refused = "the offsets that " + name + " publishes make no sense";
+    }
+  }
+  return result;
+}
+
+}  // namespace pm::cpython

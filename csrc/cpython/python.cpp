@@ -1,0 +1,67 @@
+#include "cpython/python.h"
+
+#include <algorithm>
+
+#include "cpython/exceptions.h"
+#include "cpython/frames.h"
+#include "cpython/runtime.h"
+#include "cpython/threads.h"
+
+namespace pm::cpython {
+namespace {
+
+bool type_names_missing(const Heap& heap, const ThreadState& state) {
+  return heap.type_of(heap.pointer(state.interpreter, heap.layout().interp_modules)).name != "dict";
+}
+
+Thread read_thread(const ThreadState& state, const Frames& frames, const Exceptions& exceptions,
+                   const Options& options) {
+  Thread thread;
+  thread.tid = state.tid;
+  frames.describe(frames.walk(state.address), options, thread);
+  thread.raised = exceptions.raised(state.address);
+  thread.handled = exceptions.handled(state.address);
+  return thread;
+}
+
+}  // namespace
+
+PythonState read_python(const elfcore::Memory& memory, const Options& options) {
+  PythonState result;
+  const auto runtime = find_runtime(memory, result.problems);
+  if (!runtime) return result;
+  result.found = true;
+  result.version = runtime->exact_version ? version_text(runtime->version)
+                                          : "3." + std::to_string(runtime->version.minor());
+  result.library = runtime->library;
+  Heap heap(memory, runtime->layout, runtime->version);
+  Codes codes(heap);
+  const Frames frames(heap, codes);
+  const Exceptions exceptions(heap, codes, frames);
+  const std::vector<ThreadState> states = read_threads(heap, *runtime, result.problems);
+  if (states.empty()) {
+    result.problems.add(runtime->library,
+                        "the Python interpreter has no thread: it had not begun, "
+                        "or was finished");
+  }
+  if (!states.empty() && type_names_missing(heap, states.front())) {
+    heap.learn_type_names(heap.pointer(states.front().interpreter, heap.layout().interp_modules));
+  }
+  const auto names = read_thread_names(heap, states);
+  const auto holders = read_gil_holders(heap, *runtime, states);
+  for (const ThreadState& state : states) {
+    Thread thread = read_thread(state, frames, exceptions, options);
+    thread.holds_gil = std::find(holders.begin(), holders.end(), state.address) != holders.end();
+    if (thread.holds_gil && state.tid && !result.gil_holder) result.gil_holder = state.tid;
+    if (const auto name = names.find(state.ident); name != names.end()) thread.name = name->second;
+    result.threads.push_back(std::move(thread));
+  }
+  if (heap.exhausted()) {
+    result.problems.add(runtime->library,
+                        "reading its objects took more steps than allowed; the Python stacks are "
+                        "not complete (damaged memory?)");
+  }
+  return result;
+}
+
+}  // namespace pm::cpython

@@ -1,0 +1,79 @@
+// What the Python interpreter of a dead process was doing: threads, stacks, exceptions.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "elfcore/modules.h"
+
+namespace pm::cpython {
+
+struct Options {
+  bool locals = false;
+  std::size_t max_frames = 2048;  // of one thread
+};
+
+struct Frame {
+  std::string function;  // qualified since 3.11
+  std::string file;
+  std::optional<std::int32_t> line;
+  // Evaluator calls (`_PyEval_EvalFrameDefault` on the C stack) that end between this frame and
+  // its caller. 0: the caller's evaluator runs this frame too (3.11 and later). More than 1: then
+  // come evaluators that run no frame any more (a destructor called while a frame is left).
+  unsigned evaluators = 0;
+  std::vector<std::pair<std::string, std::string>> locals;
+};
+
+struct TracebackLine {
+  std::string file;
+  std::string function;
+  std::optional<std::int32_t> line;
+};
+
+struct LinkedException {
+  bool cause = false;  // `raise ... from`; else the one during whose handling it was raised
+  std::string type;
+  std::string message;
+};
+
+struct Exception {
+  std::string type;
+  std::string message;
+  std::vector<TracebackLine> traceback;  // outermost first, as Python prints it
+  std::uint64_t traceback_skipped = 0;   // left out of the middle
+  std::vector<LinkedException> chain;    // from it back to the first
+};
+
+struct Thread {
+  std::int32_t tid = 0;  // 0: no thread of the core
+  std::string name;      // threading.Thread.name; empty: threading does not know the thread
+  bool holds_gil = false;
+  std::vector<Frame> frames;  // innermost first
+  // Evaluators that run no frame, in front of the innermost frame.
+  unsigned idle_evaluators = 0;
+  std::uint64_t skipped = 0;  // frames left out in front of frames[skipped_at]
+  std::size_t skipped_at = 0;
+  std::string stopped;               // why the chain of frames ended early; empty: it did not
+  std::optional<Exception> raised;   // on its way to a handler
+  std::optional<Exception> handled;  // an `except` or `finally` block deals with it
+};
+
+struct PythonState {
+  bool found = false;
+  std::string version;  // "3.11.7"
+  std::string library;  // the module that holds the runtime
+  std::optional<std::int32_t> gil_holder;
+  std::vector<Thread> threads;
+  Problems problems;
+};
+
+// `found` is false when the process ran no Python, or none that can be read: then `problems` says
+// which.
+PythonState read_python(const elfcore::Memory& memory, const Options& options);
+
+}  // namespace pm::cpython

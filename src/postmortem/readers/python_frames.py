@@ -1,0 +1,193 @@
+"""Python frames put where they belong on a thread's native stack.
+
+The interpreter's evaluator, `_PyEval_EvalFrameDefault`, is a C function: one call of it runs one
+Python frame (up to CPython 3.10), or a frame and all that it calls from Python (3.11 and later).
+The native reader says for each Python frame how many evaluator calls end behind it, so that both
+stacks can be cut at the same places.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from postmortem.facts.threads import Frame, Trust
+
+if TYPE_CHECKING:
+    from postmortem._native import RawPythonThread
+
+# GCC splits and clones functions and marks the parts behind the name.
+_CLONE = r"(?:\.(?:cold|part|constprop|isra|lto_priv|llvm)\b[.\d]*| ?\[clone [^\]]*\])*"
+_EVALUATOR = re.compile(rf"_PyEval_EvalFrameDefault{_CLONE}")
+# 3.14 built with tail calls: each instruction is a function that jumps to the next one's.
+_TAIL_CALL = re.compile(rf"_TAIL_CALL_\w+{_CLONE}")
+
+
+@dataclass(frozen=True, slots=True)
+class PythonFrame:
+    """A call of a Python function, as the interpreter's frame chain has it."""
+
+    function: str
+    file: str | None = None
+    line: int | None = None
+    evaluators: int = 0
+    """Evaluator calls that end between this frame and its caller; 0: the same one goes on."""
+    locals: tuple[tuple[str, str], ...] = ()
+
+    def frame(self) -> Frame:
+        """Return it as a frame of the thread."""
+        return Frame(
+            function=self.function,
+            kind="python",
+            file=self.file,
+            line=self.line,
+            trust=Trust.PYTHON,
+            locals=self.locals,
+        )
+
+
+def python_frames(thread: RawPythonThread) -> tuple[PythonFrame, ...]:
+    """Return the Python frames of one thread as the native reader gives them."""
+    return tuple(
+        PythonFrame(
+            function=row["function"],
+            file=row["file"],
+            line=row["line"],
+            evaluators=row["evaluators"],
+            locals=tuple(row["locals"]),
+        )
+        for row in thread["frames"]
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """One stack made of two, and how well they fitted."""
+
+    frames: tuple[Frame, ...]
+    skipped_at: int | None = None
+    """Where the native stack's gap is now."""
+    unplaced: int = 0
+    """Python frames whose place among the native frames is not known. They stand together, in
+    order; where that block stands says nothing."""
+
+
+def merge_python(
+    native: tuple[Frame, ...], python: Sequence[PythonFrame], *, idle: int = 0
+) -> tuple[Frame, ...]:
+    """Return the frames of both stacks in one, innermost first.
+
+    Python frames stand in front of the evaluator frame that runs them; those whose evaluator is
+    not to be seen come in order as one block at the end. `idle` evaluators in front of the first
+    Python frame run none.
+    """
+    return place_python(native, python, idle=idle).frames
+
+
+def place_python(
+    native: tuple[Frame, ...],
+    python: Sequence[PythonFrame],
+    *,
+    idle: int = 0,
+    skipped_at: int | None = None,
+    complete: bool = True,
+    python_skipped_at: int | None = None,
+    python_complete: bool = True,
+) -> Placement:
+    """Return the merged stack with what is known about its fit.
+
+    `skipped_at` and `python_skipped_at` are the indexes of the first frames behind a gap (the
+    middle of a very long stack). `complete` and `python_complete` are false when the walk of that
+    stack ended before the outermost frame: then the innermost evaluators are those that are there.
+    Where the numbers of evaluators differ without such a reason, nothing is matched.
+    """
+    if not python:
+        return Placement(native, skipped_at)
+    runs, loose = _split(python, idle)
+    evaluators = _evaluators(native)
+    if len(evaluators) > len(runs):
+        # A scan of the stack may have found leftovers of calls that are over.
+        evaluators = [i for i in evaluators if native[i].trust is not Trust.SCAN]
+    missing = len(runs) - len(evaluators)
+    if skipped_at is not None and missing >= 0:
+        chosen = _from_both_ends(sum(i < skipped_at for i in evaluators), len(runs), evaluators)
+    elif missing == 0 or (missing > 0 and not complete) or (missing < 0 and not python_complete):
+        chosen = dict(enumerate(evaluators[: len(runs)]))
+    elif missing < 0 and python_skipped_at is not None:
+        head = idle + sum(row.evaluators for row in python[:python_skipped_at])
+        chosen = _from_both_ends(head, len(runs), evaluators)
+    else:
+        chosen = {}
+    return _weave(native, runs, loose, chosen, skipped_at)
+
+
+def _split(python: Sequence[PythonFrame], idle: int) -> tuple[list[list[Frame]], list[Frame]]:
+    """Return the frames of each evaluator call, and those behind the last call that is known."""
+    runs: list[list[Frame]] = [[] for _ in range(idle)]
+    current: list[Frame] = []
+    for row in python:
+        current.append(row.frame())
+        if row.evaluators:
+            runs.append(current)
+            runs += [[] for _ in range(row.evaluators - 1)]
+            current = []
+    return runs, current
+
+
+def _evaluators(native: Sequence[Frame]) -> list[int]:
+    """Return the indexes of the evaluator calls, the outermost frame of each."""
+    found: list[int] = []
+    tail_call = False
+    for index, frame in enumerate(native):
+        if frame.kind != "native" or frame.inlined or frame.tail_call:
+            continue
+        instruction = _TAIL_CALL.fullmatch(frame.function) is not None
+        if instruction or _EVALUATOR.fullmatch(_bare(frame.function)):
+            # The function of an instruction and the evaluator that jumped to it are one call.
+            if tail_call:
+                found[-1] = index
+            else:
+                found.append(index)
+            tail_call = instruction
+        else:
+            tail_call = False
+    return found
+
+
+def _bare(function: str) -> str:
+    """Return the name without the parameters that a debugger may print behind it."""
+    return function.partition("(")[0].rstrip() if "clone" not in function else function
+
+
+def _from_both_ends(head: int, runs: int, evaluators: Sequence[int]) -> dict[int, int]:
+    """Return the evaluators of the first `head` runs, and of the last ones, by run."""
+    tail = min(runs, len(evaluators)) - head
+    first = runs - tail
+    outer = evaluators[len(evaluators) - tail :]
+    return dict(enumerate(evaluators[:head])) | {first + i: index for i, index in enumerate(outer)}
+
+
+def _weave(
+    native: tuple[Frame, ...],
+    runs: Sequence[list[Frame]],
+    loose: list[Frame],
+    chosen: dict[int, int],
+    skipped_at: int | None,
+) -> Placement:
+    before = {index: runs[run] for run, index in chosen.items()}
+    homeless = [frame for i, run in enumerate(runs) if i not in chosen for frame in run]
+    merged: list[Frame] = []
+    gap = None
+    for index, frame in enumerate(native):
+        if index == skipped_at:
+            if chosen:  # the evaluators that are missing are in the gap, and so is their place
+                merged += homeless
+            gap = len(merged)
+        merged += before.get(index, [])
+        merged.append(frame)
+    if gap is not None and chosen:
+        return Placement((*merged, *loose), gap)
+    # Behind evaluators that were matched they are the outer part of the stack, in its order.
+    return Placement((*merged, *homeless, *loose), gap, 0 if chosen else len(homeless) + len(loose))
