@@ -20,9 +20,9 @@ from postmortem.facts.source import Problem, Source
 from postmortem.facts.threads import Threads
 from postmortem.knowledge.modules import module_kind
 from postmortem.readers import core as core_reader
-from postmortem.readers.executable import resolve_executable
 from postmortem.readers.files import mapped_file
 from postmortem.readers.opening import open_core
+from postmortem.readers.python_frames import with_python
 from postmortem.report.model import Report
 from postmortem.report.redact import Redactor
 from postmortem.rules import rule
@@ -82,20 +82,19 @@ def analyse(path: Path, options: CoreOptions, progress: Progress | None = None) 
         gdb = None
         if options.engine != "native":
             gdb = Background(partial(_gdb, options.gdb.path))
-        executable: str | None = None
-        remarks: tuple[Problem, ...] = ()
-        if options.executable is not None:
-            resolved = resolve_executable(str(options.executable))
-            executable, remarks = resolved.path, resolved.problems
+        executable = None if options.executable is None else str(options.executable)
         try:
             facts = core_reader.read_core(
-                str(opened.path), executable=executable, sysroot=options.sysroot
+                str(opened.path),
+                executable=executable,
+                sysroot=options.sysroot,
+                python_locals=options.gdb.with_locals,
             )
         except EvidenceError as error:
             raise EvidenceError(
                 str(path), error.what, offset=error.offset, hint=error.hint
             ) from error
-        facts = replace(facts, problems=(*opened.problems, *remarks, *facts.problems))
+        facts = replace(facts, problems=(*opened.problems, *facts.problems))
         source = replace(opened.source, truncated=opened.source.truncated or facts.core.truncated)
         return _Analysis(facts, source, options, gdb, progress).report(str(opened.path))
 
@@ -122,8 +121,8 @@ class _Analysis:
         options, facts = self._options, self._facts
         self._check_thread()
         stacks, binary = self._stacks_and_binary(core)
-        threads = stacks.threads
         self._problems += stacks.problems
+        threads = self._with_python(stacks.threads)
         fault = self._fault(stacks.instruction_text)
         kind = classify(facts.signal, fault, threads, facts.core, facts.process)
         outcome = self._outcome(kind, threads, fault, binary)
@@ -201,6 +200,18 @@ class _Analysis:
         except EvidenceError as error:
             self._problems.append(Problem(path or "", error.what, error.hint))
             return stacks, None
+
+    def _with_python(self, threads: Threads) -> Threads:
+        """Put the Python frames where their evaluator frames stand."""
+        items = []
+        for thread in threads:
+            stack = self._facts.python_stacks.get(thread.tid)
+            if stack is not None:
+                thread, remark = with_python(thread, stack)
+                if remark is not None:
+                    self._problems.append(Problem(f"stack of thread {thread.tid}", remark))
+            items.append(thread)
+        return replace(threads, items=tuple(items))
 
     def _crashed_extension(self) -> Module | None:
         """The module that the crash is in, if it is nobody's that is known well.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, cast
 
 from postmortem.errors import EvidenceError
@@ -12,13 +12,14 @@ from postmortem.facts.crash import AbortMessage, CppException, Fault, Instructio
 from postmortem.facts.memory import Address, MemoryTotals, Module, Modules, ModuleStatus
 from postmortem.facts.process import CoreFile, Process
 from postmortem.facts.source import Problem
-from postmortem.facts.threads import Frame, Thread, Threads, Trust
+from postmortem.facts.threads import Frame, RaisedException, Thread, Threads, Trust
 from postmortem.readers.executable import resolve_executable
 from postmortem.readers.launcher import find_hostname, find_placement
+from postmortem.readers.python_frames import PythonStack, python_stack
 from postmortem.readers.siginfo import code_name, signal_name
 
 if TYPE_CHECKING:
-    from postmortem._native import RawAddress, RawCore, RawFrame, RawThread
+    from postmortem._native import RawAddress, RawCore, RawFrame, RawPythonThread, RawThread
 
 _NOT_A_CORE = "give a core file: file(1) says what this is, coredumpctl list shows systemd's cores"
 
@@ -39,6 +40,8 @@ class CoreFacts:
     abort_message: AbortMessage | None = None
     cpp_exceptions: tuple[CppException, ...] = ()
     """Those of the crashed thread first, in each thread the innermost first."""
+    python_stacks: Mapping[int, PythonStack] = field(default_factory=dict)
+    """By thread ID."""
     problems: tuple[Problem, ...] = ()
 
 
@@ -49,11 +52,13 @@ def read_core(
     sysroot: str | None = None,
     stacks: bool = True,
     max_frames: int = 512,
+    python_locals: bool = False,
 ) -> CoreFacts:
     """Read a core file; raises `EvidenceError` if it is not one that can be read at all.
 
     `executable` may be a script, a venv's link or its folder; what stands behind it is taken.
-    `sysroot` is a folder under which the mapped files are looked up.
+    `sysroot` is a folder under which the mapped files are looked up. Threads come with their
+    native frames; `python_stacks` holds the Python ones until nothing more is added to those.
     """
     from postmortem import _native
 
@@ -63,7 +68,12 @@ def read_core(
         executable, problems = resolved.path, resolved.problems
     try:
         raw = _native.read_core(
-            path, executable=executable, sysroot=sysroot, stacks=stacks, max_frames=max_frames
+            path,
+            executable=executable,
+            sysroot=sysroot,
+            stacks=stacks,
+            max_frames=max_frames,
+            python_locals=python_locals,
         )
     except EvidenceError as error:
         raise EvidenceError(path, error.what, offset=error.offset, hint=_NOT_A_CORE) from None
@@ -75,10 +85,11 @@ def _facts(path: str, raw: RawCore, problems: tuple[Problem, ...]) -> CoreFacts:
     process, more = _process(raw, attributes)
     rows = tuple(Problem(row["where"], row["what"], row["remedy"]) for row in raw["problems"])
     abort_message = raw["abort_message"]
+    python = _python_threads(raw)
     return CoreFacts(
         core=CoreFile(path, raw["origin"], raw["size_bytes"], raw["expected_bytes"]),
         process=process,
-        threads=_threads(raw, attributes),
+        threads=_threads(raw, attributes, python),
         modules=_modules(raw),
         memory=MemoryTotals(
             raw["mapped_bytes"],
@@ -99,6 +110,7 @@ def _facts(path: str, raw: RawCore, problems: tuple[Problem, ...]) -> CoreFacts:
             )
             for row in raw["exceptions"]
         ),
+        python_stacks={tid: python_stack(row) for tid, row in python.items() if row["frames"]},
         problems=problems + rows + more,
     )
 
@@ -141,13 +153,19 @@ def _process(raw: RawCore, attributes: Mapping[str, str]) -> tuple[Process, tupl
         env_is_current=current is not None,
         initial_env=initial,
         hostname=attributes.get("hostname") or find_hostname(variables),
-        python_version=raw["python_version"],
+        python_version=_version(raw),
         rank=placement.rank,
         local_rank=placement.local_rank,
         world_size=placement.world_size,
         launcher=placement.launcher,
     )
     return process, problems
+
+
+def _version(raw: RawCore) -> str | None:
+    """The more exact of what the interpreter says and what its files are called."""
+    said = raw["python"]["version"] if raw["python"] is not None else ""
+    return max(said, raw["python_version"] or "", key=len) or None
 
 
 def _signal(raw: RawCore) -> Signal | None:
@@ -228,7 +246,25 @@ def _frame(row: RawFrame, raw: RawCore) -> Frame:
     )
 
 
-def _threads(raw: RawCore, attributes: Mapping[str, str]) -> Threads:
+def _python_threads(raw: RawCore) -> dict[int, RawPythonThread]:
+    """Return what the interpreter says of each thread; of several, the one with most frames."""
+    found: dict[int, RawPythonThread] = {}
+    for row in raw["python"]["threads"] if raw["python"] is not None else ():
+        tid = row["tid"]
+        if tid is not None and (tid not in found or len(row["frames"]) > len(found[tid]["frames"])):
+            found[tid] = row
+    return found
+
+
+def _raised(row: RawPythonThread | None) -> RaisedException | None:
+    """The exception on its way, else the one that an except block is busy with."""
+    exception = None if row is None else row["raised"] or row["handled"]
+    return None if exception is None else RaisedException(exception["type"], exception["message"])
+
+
+def _threads(
+    raw: RawCore, attributes: Mapping[str, str], python: Mapping[int, RawPythonThread]
+) -> Threads:
     main = raw["pid"]
     crashed = raw["crashed_tid"]
 
@@ -243,9 +279,14 @@ def _threads(raw: RawCore, attributes: Mapping[str, str]) -> Threads:
             tid=row["tid"],
             crashed=row["tid"] == crashed,
             name=name_of(row),
+            python_name=python[row["tid"]]["name"] if row["tid"] in python else None,
+            holds_gil=row["tid"] in python and python[row["tid"]]["holds_gil"],
+            python_exception=_raised(python.get(row["tid"])),
             registers=tuple(zip(raw["register_names"], row["registers"], strict=True)),
-            frames=tuple(_frame(frame, raw) for frame in row.get("frames", [])),
-            stopped=row.get("stopped"),
+            frames=tuple(_frame(frame, raw) for frame in row["frames"]),
+            stopped=row["stopped"],
+            skipped=row["skipped"],
+            skipped_at=row["skipped_at"],
         )
         for row in raw["threads"]
     ]

@@ -8,21 +8,21 @@ stacks can be cut at the same places.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from postmortem.facts.threads import Frame, Trust
+from postmortem.facts.threads import Frame, Thread, Trust
+from postmortem.patterns import Pattern
 
 if TYPE_CHECKING:
     from postmortem._native import RawPythonThread
 
 # GCC splits and clones functions and marks the parts behind the name.
 _CLONE = r"(?:\.(?:cold|part|constprop|isra|lto_priv|llvm)\b[.\d]*| ?\[clone [^\]]*\])*"
-_EVALUATOR = re.compile(rf"_PyEval_EvalFrameDefault{_CLONE}")
+_EVALUATOR = Pattern(rf"_PyEval_EvalFrameDefault{_CLONE}")
 # 3.14 built with tail calls: each instruction is a function that jumps to the next one's.
-_TAIL_CALL = re.compile(rf"_TAIL_CALL_\w+{_CLONE}")
+_TAIL_CALL = Pattern(rf"_TAIL_CALL_\w+{_CLONE}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +46,50 @@ class PythonFrame:
             trust=Trust.PYTHON,
             locals=self.locals,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class PythonStack:
+    """What the interpreter says of one thread."""
+
+    frames: tuple[PythonFrame, ...]
+    """Innermost first."""
+    idle: int = 0
+    """Evaluator calls in front of the first frame that run none."""
+    skipped_at: int | None = None
+    """Index of the first frame behind a gap in the middle of a very long stack."""
+    stopped: str | None = None
+    """Why the chain of frames ended early; None when it reached the outermost frame."""
+
+
+def python_stack(thread: RawPythonThread) -> PythonStack:
+    """Return the Python stack of one thread as the native reader gives it."""
+    return PythonStack(
+        python_frames(thread), thread["idle_evaluators"], thread["skipped_at"], thread["stopped"]
+    )
+
+
+def with_python(thread: Thread, stack: PythonStack) -> tuple[Thread, str | None]:
+    """Return the thread with its Python frames in place, and what is to be said of their fit."""
+    placed = place_python(
+        thread.frames,
+        stack.frames,
+        idle=stack.idle,
+        skipped_at=thread.skipped_at,
+        complete=thread.stopped is None,
+        python_skipped_at=stack.skipped_at,
+        python_complete=stack.stopped is None,
+    )
+    remarks = []
+    if placed.unplaced and thread.frames:
+        remarks.append(
+            f"the place of {placed.unplaced} Python frames among the native ones is not known; "
+            "they stand together, in their order"
+        )
+    if stack.stopped is not None:
+        remarks.append(f"its Python frames end early: {stack.stopped}")
+    merged = replace(thread, frames=placed.frames, skipped_at=placed.skipped_at)
+    return merged, "; ".join(remarks) or None
 
 
 def python_frames(thread: RawPythonThread) -> tuple[PythonFrame, ...]:
