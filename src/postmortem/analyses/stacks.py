@@ -59,9 +59,10 @@ def with_gdb(
         bases={m.path: m.start for m in modules},
     )
     merged, differences = _merged(threads, answer, tell=options.always)
+    words = "compared with" if options.always else "lines by"
     return MergedThreads(
         merged,
-        f"native stacks, lines by {answer.version}" + ("" if answer.complete else ", incomplete"),
+        f"native stacks, {words} {answer.version}" + ("" if answer.complete else ", incomplete"),
         answer.instruction_text,
         (*answer.problems, *differences),
     )

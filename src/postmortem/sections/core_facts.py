@@ -85,6 +85,10 @@ def _fault_rows(fault: Fault) -> list[tuple[str, str]]:
     return rows
 
 
+_NEAR = 1 << 32
+"""Bytes up to which a neighbour says anything about an address; most are terabytes apart."""
+
+
 def place(address: Address) -> str:
     """Return in words what lies at an address, or how far away the nearest mapping is."""
     if address.mapped:
@@ -93,10 +97,10 @@ def place(address: Address) -> str:
             what = f"{what} {address.path}"
         return f"in {what}" + (f" ({address.permissions})" if address.permissions else "")
     near: list[str] = []
-    if address.above_start is not None:
+    if address.above_start is not None and address.above_start - address.value < _NEAR:
         kind = address.above_kind or "mapping"
         near.append(f"{size(address.above_start - address.value)} below the next {kind}")
-    if address.below_end is not None:
+    if address.below_end is not None and address.value - address.below_end < _NEAR:
         near.append(f"{size(address.value - address.below_end)} above the last mapping before it")
     return "not mapped" + (f": {', '.join(near)}" if near else "")
 
