@@ -48,7 +48,7 @@ AddressSpace::AddressSpace(const Memory& memory) : memory_(memory), core_(memory
 }
 
 void AddressSpace::find_stacks() {
-  for (const unsigned type : {AT_RANDOM, AT_EXECFN, AT_PLATFORM}) {
+  for (const std::uint64_t type : {AT_RANDOM + 0UL, AT_EXECFN + 0UL, AT_PLATFORM + 0UL}) {
     const auto address = core_.auxv(type);
     const Segment* const segment = address ? core_.segment_at(*address) : nullptr;
     if (!segment || !(segment->flags & kWrite)) continue;

@@ -41,7 +41,7 @@ std::optional<std::uint64_t> find_below(const Core& core, Bytes wanted, const Se
 std::optional<std::uint64_t> find_vector(const Core& core) {
   const Bytes wanted = used_part(core.auxv_bytes());
   for (const std::uint64_t length : {kNear, kFar}) {
-    for (const std::uint64_t type : {AT_RANDOM, AT_PLATFORM, AT_EXECFN}) {
+    for (const std::uint64_t type : {AT_RANDOM + 0UL, AT_PLATFORM + 0UL, AT_EXECFN + 0UL}) {
       const auto address = core.auxv(type);
       const Segment* const segment = address ? core.segment_at(*address) : nullptr;
       if (!segment) continue;

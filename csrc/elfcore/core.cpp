@@ -7,6 +7,8 @@
 #include <cinttypes>
 #include <cstdio>
 
+#include "elfcore/image.h"
+
 namespace pm::elfcore {
 namespace {
 
@@ -67,7 +69,7 @@ void Core::read_headers() {
   const auto header = load<Elf64_Ehdr>(bytes_, 0);
   if (bytes_.empty())
     throw EvidenceError("is empty: the disk or a quota was full, or a limit was 0");
-  if (bytes_.size() < SELFMAG || !std::equal(ELFMAG, ELFMAG + SELFMAG, bytes_.data())) {
+  if (!is_elf(bytes_)) {
     throw EvidenceError("is not an ELF file", 0);
   }
   if (bytes_.size() > EI_DATA) {

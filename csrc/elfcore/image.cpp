@@ -63,8 +63,8 @@ std::shared_ptr<const Image> Image::parse(Bytes bytes, std::string& error) {
 
 bool Image::read(std::string& error) {
   const auto header = load<Elf64_Ehdr>(bytes_, 0);
-  if (!header || !std::equal(ELFMAG, ELFMAG + SELFMAG, header->e_ident) ||
-      header->e_ident[EI_CLASS] != ELFCLASS64 || header->e_ident[EI_DATA] != ELFDATA2LSB) {
+  if (!header || !is_elf(bytes_) || header->e_ident[EI_CLASS] != ELFCLASS64 ||
+      header->e_ident[EI_DATA] != ELFDATA2LSB) {
     error = "not a 64-bit little-endian ELF file";
     return false;
   }

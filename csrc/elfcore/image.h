@@ -76,6 +76,9 @@ class Image {
   std::optional<std::string> build_id_;
 };
 
+// Whether bytes begin as every ELF file does.
+inline bool is_elf(Bytes bytes) noexcept { return as_text(clip(bytes, 0, SELFMAG)) == ELFMAG; }
+
 // The build ID (NT_GNU_BUILD_ID) among ELF notes, in hexadecimal.
 std::optional<std::string> find_build_id(Bytes notes, std::uint64_t alignment);
 

@@ -12,10 +12,6 @@ namespace {
 constexpr std::string_view kDeleted = " (deleted)";
 constexpr std::uint64_t kHeaderBytes = 4096;
 
-bool is_elf(Bytes bytes) {
-  return bytes.size() >= SELFMAG && std::equal(ELFMAG, ELFMAG + SELFMAG, bytes.data());
-}
-
 bool is_regular_file(const std::string& path) {
   struct stat status{};
   return stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode);
