@@ -14,6 +14,7 @@ from postmortem.facts.memory import Address, MappedFile
 from postmortem.facts.process import CoreFile, Process
 from postmortem.facts.recursion import recursion
 from postmortem.facts.threads import Threads
+from postmortem.patterns import Pattern
 
 NULL_PAGE = 64 * 1024
 """Addresses below it are never mapped: `vm.mmap_min_addr` is 65536 on usual kernels."""
@@ -54,6 +55,8 @@ class FaultKind(StrEnum):
     ABORT = "abort by itself"
     RERAISED = "raised again by its own handler"
     """A handler in the process caught the signal and sent it again: the siginfo is the copy's."""
+    SENT_BY_ITSELF = "sent by the process itself"
+    """kill(), pthread_kill() or tgkill() on itself, by the crashed thread or by another one."""
     KILLED_BY_PROCESS = "killed by another process"
     KILLED_BY_KERNEL = "killed by the kernel"
     TERMINAL_QUIT = "quit from the terminal"
@@ -98,6 +101,7 @@ _OTHER_FAULTS = frozenset(
         FaultKind.BREAKPOINT,
     }
 )
+_RAISING = Pattern(r"abort|raise|gsignal|pthread_kill|tgkill|_Exit|terminate|[Ff]atal|panic")
 _SENT_CODES = ("SI_USER", "SI_TKILL", "SI_QUEUE")
 _SYNCHRONOUS = ("SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGTRAP")
 
@@ -165,11 +169,23 @@ def _sent(signal: Signal, threads: Threads | None, process: Process | None) -> F
         from_itself = True  # pid namespaces: a sender outside of ours reads as 0, tgkill is ours
     if not from_itself:
         return FaultKind.KILLED_BY_PROCESS
-    if signal.name == "SIGABRT":
+    if signal.name == "SIGABRT" and not _is_elsewhere(threads):
         return FaultKind.ABORT
     if signal.name in _SYNCHRONOUS:
         return FaultKind.RERAISED
-    return FaultKind.RESOURCE_LIMIT if signal.name in ("SIGXCPU", "SIGXFSZ") else FaultKind.UNKNOWN
+    return FaultKind.SENT_BY_ITSELF
+
+
+def _is_elsewhere(threads: Threads | None) -> bool:
+    """Whether the crashed stack shows that the thread was not raising a signal itself.
+
+    abort() ends in raise() on its own thread; a thread in the middle of something else got the
+    signal from another one. Nameless frames could be anything.
+    """
+    crashed = threads.crashed if threads is not None else None
+    if crashed is None or not crashed.frames or crashed.frames[0].function == "??":
+        return False
+    return not any(_RAISING.search(frame.function) for frame in crashed.frames[:8])
 
 
 def _segmentation_fault(

@@ -22,6 +22,11 @@ _ARITHMETIC = {
     "FPE_FLTRES": "an inexact floating-point result was trapped",
     "FPE_FLTINV": "an invalid floating-point operation was trapped",
 }
+_SENT_BY = {
+    "SI_USER": "kill(2)",
+    "SI_TKILL": "pthread_kill() or tgkill(2)",
+    "SI_QUEUE": "sigqueue(3)",
+}
 _LIMITS = {
     "SIGXCPU": "the process used up its limit of processor time (RLIMIT_CPU, ulimit -t)",
     "SIGXFSZ": "the process wrote a file past its size limit (RLIMIT_FSIZE, ulimit -f)",
@@ -268,6 +273,12 @@ def _other(
                 f"a handler inside the process caught {signal.name} and sent it again, so the "
                 "address of the fault is lost; the frames beyond the signal handler show where "
                 "it happened"
+            )
+        case FaultKind.SENT_BY_ITSELF:
+            how = _SENT_BY.get(signal.code or "", "kill(2)")
+            return (
+                f"the process sent {signal.name} to itself ({how}), from this thread or another: "
+                "no instruction failed"
             )
         case FaultKind.RESOURCE_LIMIT:
             return _LIMITS.get(signal.name, "a resource limit of the process was reached")

@@ -201,7 +201,7 @@ def place(thread: Thread | None, start: int = 0) -> str:
     if start >= len(thread.frames):
         return ""
     at_exit = " at exit" if exit_index(thread) is not None else ""
-    first = thread.frames[start]
+    first = _own(thread, start)
     text = f" in {_name(first)}"
     index = ctypes_index(thread, start + 8)
     if index is not None and index > start:
@@ -215,6 +215,17 @@ def place(thread: Thread | None, start: int = 0) -> str:
     elif owner(first) is Owner.EXTENSION and first.function != "??":
         text += f" ({clip(file_name(first.module), 30)})"
     return text + at_exit
+
+
+def _own(thread: Thread, start: int) -> Frame:
+    """Return the frame to name: what is inlined from a library's header counts for its caller."""
+    for frame in thread.frames[start:]:
+        if not (frame.inlined and frame.file and _HEADER.search(frame.file)):
+            return frame
+    return thread.frames[start]
+
+
+_HEADER = Pattern(r"^/usr/(local/)?include/|/include/c\+\+/|/bits/|/lib/gcc/|/lib/clang/")
 
 
 def _name(frame: Frame) -> str:
