@@ -27,12 +27,12 @@ from postmortem.report.model import Report
 from postmortem.report.redact import Redactor
 from postmortem.rules import rule
 from postmortem.rules.verdict import verdict
-from postmortem.sections.core_blocks import core_blocks
 from postmortem.sections.core_body import core_body
 from postmortem.sections.core_view import CoreView
 
 if TYPE_CHECKING:
     from postmortem.readers.gdb.find import Gdb
+    from postmortem.report.blocks import Block
 
 Engine = Literal["auto", "native", "gdb"]
 Progress = Callable[[str], None]
@@ -55,6 +55,11 @@ class CoreOptions:
     all_threads: bool = False
     redact: bool = True
     temp_dir: Path | None = None
+    blocks: bool = True
+    """Whether the report is to be read; JSON needs only its body.
+
+    Where gdb told values of variables there are blocks all the same: secrets are learnt there.
+    """
 
 
 def choose_core(path: Path | None) -> tuple[Path, tuple[Problem, ...]]:
@@ -151,12 +156,7 @@ class _Analysis:
             verdict=verdict(facts.signal, facts.process, outcome.diagnoses, threads=threads),
             failed=threads.crashed is not None,
             diagnoses=outcome.diagnoses,
-            blocks=core_blocks(
-                view,
-                verbose=options.verbose,
-                all_threads=options.all_threads,
-                with_locals=options.gdb.with_locals,
-            ),
+            blocks=_blocks(view, options) if options.blocks or _has_values(threads) else (),
             body=core_body(view, with_locals=options.gdb.with_locals),
             problems=tuple(self._problems),
             skipped=outcome.skipped,
@@ -259,6 +259,22 @@ class _Analysis:
         )
         known = {type(value): value for value in values if value is not None}
         return rule.run(rule.load(), known, remedies=_REMEDIES)
+
+
+def _has_values(threads: Threads) -> bool:
+    frames = (frame for thread in threads for frame in thread.frames)
+    return any(frame.arguments or frame.locals for frame in frames)
+
+
+def _blocks(view: CoreView, options: CoreOptions) -> tuple[Block, ...]:
+    from postmortem.sections.core_blocks import core_blocks  # not paid for by --json
+
+    return core_blocks(
+        view,
+        verbose=options.verbose,
+        all_threads=options.all_threads,
+        with_locals=options.gdb.with_locals,
+    )
 
 
 def _file_under(address: Address | None) -> MappedFile | None:

@@ -113,6 +113,7 @@ def run(args: argparse.Namespace) -> int:
         all_threads=args.all_threads,
         redact=not args.no_redact,
         temp_dir=args.temp_dir,
+        blocks=not args.json,
     )
     report = analyse(path, options, _progress)
     report = replace(report, problems=(*remarks, *report.problems))
