@@ -149,6 +149,7 @@ class _Analysis:
             cpp_exceptions=facts.cpp_exceptions,
             binary=binary,
             diagnoses=outcome.diagnoses,
+            asked_tid=options.gdb.tid,
         )
         report = Report(
             kind="core",
