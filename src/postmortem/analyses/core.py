@@ -15,7 +15,7 @@ from postmortem.facts.crash import CppException, Fault
 from postmortem.facts.fault_kind import FaultKind, classify
 from postmortem.facts.fault_words import explain
 from postmortem.facts.memory import Address, BinaryFacts, MappedFile, Module
-from postmortem.facts.process import Process
+from postmortem.facts.process import CoreFile, Process
 from postmortem.facts.source import Problem, Source
 from postmortem.facts.threads import Threads
 from postmortem.knowledge.modules import module_kind
@@ -92,6 +92,9 @@ def analyse(path: Path, options: CoreOptions, progress: Progress | None = None) 
         if options.executable is not None:
             resolved = resolve_executable(str(options.executable))
             executable, remarks = resolved.path, resolved.problems
+        if options.sysroot is not None and not Path(options.sysroot).is_dir():
+            what = "given as --sysroot, but is no folder: no file of the process is found under it"
+            remarks += (Problem(options.sysroot, what),)
         try:
             facts = core_reader.read_core(
                 str(opened.path), executable=executable, sysroot=options.sysroot
@@ -101,6 +104,8 @@ def analyse(path: Path, options: CoreOptions, progress: Progress | None = None) 
                 str(path), error.what, offset=error.offset, hint=error.hint
             ) from error
         facts = replace(facts, problems=(*opened.problems, *remarks, *facts.problems))
+        if facts.core.truncated and not facts.threads.items and not facts.modules.items:
+            raise _cut_too_early(path, facts.core)
         source = replace(opened.source, truncated=opened.source.truncated or facts.core.truncated)
         return _Analysis(facts, source, options, gdb, progress).report(str(opened.path))
 
@@ -155,7 +160,7 @@ class _Analysis:
             kind="core",
             inputs=(self._source,),
             verdict=verdict(facts.signal, facts.process, outcome.diagnoses, threads=threads),
-            failed=threads.crashed is not None,
+            failed=threads.crashed is not None or not threads.items,
             diagnoses=outcome.diagnoses,
             blocks=_blocks(view, options) if options.blocks or _has_values(threads) else (),
             body=core_body(view, with_locals=options.gdb.with_locals),
@@ -276,6 +281,15 @@ def _blocks(view: CoreView, options: CoreOptions) -> tuple[Block, ...]:
         all_threads=options.all_threads,
         with_locals=options.gdb.with_locals,
     )
+
+
+def _cut_too_early(path: Path, core: CoreFile) -> EvidenceError:
+    what = (
+        f"is cut before the state of its first thread: {core.size_bytes:,} of at least "
+        f"{core.expected_bytes:,} bytes are there, and nothing of the process is among them"
+    )
+    hint = "copy it again if the original is whole; a full disk, a quota or ulimit -c cuts cores"
+    return EvidenceError(str(path), what, hint=hint)
 
 
 def _file_under(address: Address | None) -> MappedFile | None:
