@@ -15,7 +15,7 @@ from postmortem.facts.crash import CppException, Fault
 from postmortem.facts.fault_kind import FaultKind, classify
 from postmortem.facts.fault_words import explain
 from postmortem.facts.memory import Address, BinaryFacts, MappedFile, Module
-from postmortem.facts.process import Process
+from postmortem.facts.process import CoreFile, Process
 from postmortem.facts.source import Problem, Source
 from postmortem.facts.threads import Threads
 from postmortem.knowledge.modules import module_kind
@@ -27,12 +27,12 @@ from postmortem.report.model import Report
 from postmortem.report.redact import Redactor
 from postmortem.rules import rule
 from postmortem.rules.verdict import verdict
-from postmortem.sections.core_blocks import core_blocks
 from postmortem.sections.core_body import core_body
 from postmortem.sections.core_view import CoreView
 
 if TYPE_CHECKING:
     from postmortem.readers.gdb.find import Gdb
+    from postmortem.report.blocks import Block
 
 Engine = Literal["auto", "native", "gdb"]
 Progress = Callable[[str], None]
@@ -55,6 +55,11 @@ class CoreOptions:
     all_threads: bool = False
     redact: bool = True
     temp_dir: Path | None = None
+    blocks: bool = True
+    """Whether the report is to be read; JSON needs only its body.
+
+    Where gdb told values of variables there are blocks all the same: secrets are learnt there.
+    """
 
 
 def choose_core(path: Path | None) -> tuple[Path, tuple[Problem, ...]]:
@@ -83,6 +88,10 @@ def analyse(path: Path, options: CoreOptions, progress: Progress | None = None) 
         if options.engine != "native":
             gdb = Background(partial(_gdb, options.gdb.path))
         executable = None if options.executable is None else str(options.executable)
+        remarks: tuple[Problem, ...] = ()
+        if options.sysroot is not None and not Path(options.sysroot).is_dir():
+            what = "given as --sysroot, but is no folder: no file of the process is found under it"
+            remarks = (Problem(options.sysroot, what),)
         try:
             facts = core_reader.read_core(
                 str(opened.path),
@@ -94,7 +103,9 @@ def analyse(path: Path, options: CoreOptions, progress: Progress | None = None) 
             raise EvidenceError(
                 str(path), error.what, offset=error.offset, hint=error.hint
             ) from error
-        facts = replace(facts, problems=(*opened.problems, *facts.problems))
+        facts = replace(facts, problems=(*opened.problems, *remarks, *facts.problems))
+        if facts.core.truncated and not facts.threads.items and not facts.modules.items:
+            raise _cut_too_early(path, facts.core)
         source = replace(opened.source, truncated=opened.source.truncated or facts.core.truncated)
         return _Analysis(facts, source, options, gdb, progress).report(str(opened.path))
 
@@ -143,19 +154,15 @@ class _Analysis:
             cpp_exceptions=facts.cpp_exceptions,
             binary=binary,
             diagnoses=outcome.diagnoses,
+            asked_tid=options.gdb.tid,
         )
         report = Report(
             kind="core",
             inputs=(self._source,),
             verdict=verdict(facts.signal, facts.process, outcome.diagnoses, threads=threads),
-            failed=threads.crashed is not None,
+            failed=threads.crashed is not None or not threads.items,
             diagnoses=outcome.diagnoses,
-            blocks=core_blocks(
-                view,
-                verbose=options.verbose,
-                all_threads=options.all_threads,
-                with_locals=options.gdb.with_locals,
-            ),
+            blocks=_blocks(view, options) if options.blocks or _has_values(threads) else (),
             body=core_body(view, with_locals=options.gdb.with_locals),
             problems=tuple(self._problems),
             skipped=outcome.skipped,
@@ -270,6 +277,31 @@ class _Analysis:
         )
         known = {type(value): value for value in values if value is not None}
         return rule.run(rule.load(), known, remedies=_REMEDIES)
+
+
+def _has_values(threads: Threads) -> bool:
+    frames = (frame for thread in threads for frame in thread.frames)
+    return any(frame.arguments or frame.locals for frame in frames)
+
+
+def _blocks(view: CoreView, options: CoreOptions) -> tuple[Block, ...]:
+    from postmortem.sections.core_blocks import core_blocks  # not paid for by --json
+
+    return core_blocks(
+        view,
+        verbose=options.verbose,
+        all_threads=options.all_threads,
+        with_locals=options.gdb.with_locals,
+    )
+
+
+def _cut_too_early(path: Path, core: CoreFile) -> EvidenceError:
+    what = (
+        f"is cut before the state of its first thread: {core.size_bytes:,} of at least "
+        f"{core.expected_bytes:,} bytes are there, and nothing of the process is among them"
+    )
+    hint = "copy it again if the original is whole; a full disk, a quota or ulimit -c cuts cores"
+    return EvidenceError(str(path), what, hint=hint)
 
 
 def _file_under(address: Address | None) -> MappedFile | None:

@@ -32,6 +32,8 @@ def with_gdb(
     gdb's time goes into symbol tables (3 of 3.3 s on a torch core for libtorch_cpu.so alone), so it
     loads only modules that stand on a stack and have line tables at hand.
     """
+    if options.path is not None:
+        find()  # one that was asked for and does not work is an error, needed or not
     load = None if options.always else _worth_loading(threads, modules)
     if load == ():
         return MergedThreads(threads, "native stacks; no module on them has line tables for gdb")

@@ -16,6 +16,8 @@ examples:
   postmortem core /var/crash --markdown
 """
 
+_MOST_SECONDS = 1e6
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
@@ -76,7 +78,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--deadline",
         metavar="SECONDS",
-        type=float,
+        type=_seconds,
         default=60.0,
         help="how long gdb may take; what it has said by then is used (default: 60)",
     )
@@ -113,12 +115,23 @@ def run(args: argparse.Namespace) -> int:
         all_threads=args.all_threads,
         redact=not args.no_redact,
         temp_dir=args.temp_dir,
+        blocks=not args.json,
     )
     report = analyse(path, options, _progress)
     report = replace(report, problems=(*remarks, *report.problems))
     took = time.monotonic() - began
     footer = f"{took:.2f} s · {report.footer} · --locals, --all, -v, --json for more"
     return emit(replace(report, footer=footer), args)
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds <= _MOST_SECONDS:  # False for nan
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above 0")
+    return seconds
 
 
 def _progress(words: str) -> None:

@@ -6,11 +6,8 @@ pigz, pbzip2, xz -T) write many frames, and pzstd puts skippable frames between 
 
 from __future__ import annotations
 
-import bz2
 import importlib
-import lzma
 import sys
-import zlib
 from collections.abc import Generator, Iterator
 from typing import BinaryIO, Protocol
 
@@ -56,6 +53,8 @@ class _Gzip:
     """zlib's decoder with the manners of the others."""
 
     def __init__(self) -> None:
+        import zlib
+
         self._inner = zlib.decompressobj(wbits=31)
 
     @property
@@ -147,8 +146,14 @@ def _decoder_for(head: bytes, compression: str) -> Decoder:
     if compression == "lz4":
         return _LegacyLz4() if head.startswith(_LEGACY_MAGIC) else _lz4()
     if compression == "xz":
+        import lzma
+
         return lzma.LZMADecompressor(format=lzma.FORMAT_XZ)
-    return bz2.BZ2Decompressor() if compression == "bzip2" else _Gzip()
+    if compression == "bzip2":
+        import bz2
+
+        return bz2.BZ2Decompressor()
+    return _Gzip()
 
 
 def compression_of_stream(stream: BinaryIO, head: bytes) -> str | None:

@@ -9,10 +9,8 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import shutil
 import signal
 import stat
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -71,6 +69,8 @@ def open_core(
                 require_core(head, str(path))
                 opened = OpenedCore(path, Source(str(path), size))
             else:
+                import shutil  # it takes 5 ms to import, and most cores are not packed
+
                 undo.enter_context(_terminations_unwind())
                 folder = _private_folder(path, temp_dir, size)
                 undo.callback(shutil.rmtree, folder, ignore_errors=True)
@@ -153,6 +153,9 @@ def _terminations_unwind() -> Iterator[None]:
 
 def _private_folder(path: Path, temp_dir: Path | None, packed_size: int) -> Path:
     """Make a folder only we can read, where the unpacked core has the best chance to fit."""
+    import shutil
+    import tempfile
+
     failures: list[str] = []
     for candidate in _candidates(path, temp_dir):
         try:
@@ -176,6 +179,8 @@ def _candidates(path: Path, temp_dir: Path | None) -> Iterator[Path]:
     if chosen := os.environ.get("TMPDIR"):
         yield Path(chosen)
     yield path.resolve().parent
+    import tempfile
+
     yield Path(tempfile.gettempdir())
 
 

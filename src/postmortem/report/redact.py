@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-import urllib.parse
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields, is_dataclass, replace
 from enum import Enum
 from typing import Any, Self, cast
@@ -158,9 +157,12 @@ class Redactor:
 
     def _cut_out(self, text: str, finds: Iterable[Find]) -> str:
         """Replace parts of a text by masks; where finds overlap, the first one counts."""
+        ordered = sorted(finds)
+        if not ordered:
+            return text
         parts: list[str] = []
         position = 0
-        for find in sorted(finds):
+        for find in ordered:
             if find.start >= position and find.end > find.start:
                 mask = self._mask(find.root or text[find.start : find.end], find.name)
                 parts += [text[position : find.start], mask]
@@ -216,7 +218,7 @@ class Redactor:
     def _body(self, value: object, key: str) -> object:
         if isinstance(value, str):
             return self.text(value)
-        if isinstance(value, Mapping):
+        if isinstance(value, dict):
             if key == "env":
                 return {name: self._env_field(name, item) for name, item in value.items()}
             return {name: self._body(item, str(name)) for name, item in value.items()}
@@ -250,6 +252,8 @@ class Redactor:
 
 def _forms(value: str) -> Iterator[str]:
     """Yield a secret as it may be written: quoted, escaped, in an URL, line by line."""
+    import urllib.parse  # many processes have no secret
+
     yield value
     yield repr(value)[1:-1]
     yield json.dumps(value, ensure_ascii=False)[1:-1]

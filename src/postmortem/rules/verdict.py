@@ -96,4 +96,4 @@ def _python_line(thread: Thread, said: str) -> str | None:
     if frame is None or not frame.file:
         return None
     place = f"{file_name(frame.file)}:{frame.line}" if frame.line else file_name(frame.file)
-    return None if place in said else f"Python: {frame.function} at {clip(place, 80)}"
+    return None if place in said else f"Python: {clip(frame.function, 60)} at {clip(place, 80)}"

@@ -59,7 +59,9 @@ def stack_blocks(
 
 
 def _opening_stack(view: CoreView, thread: Thread, style: _Style) -> Backtrace:
-    kind = "crashed thread" if thread.crashed else "main thread"
+    crashed = view.threads.crashed
+    is_main = thread.tid == view.threads.main_tid
+    kind = "crashed thread" if thread.crashed else "main thread" if is_main else "thread"
     name = thread.python_name or thread.name
     own_role = role(thread, view.threads.main_tid, style.executable)
     remarks = [
@@ -68,6 +70,7 @@ def _opening_stack(view: CoreView, thread: Thread, style: _Style) -> Backtrace:
         own_role if own_role != "main" else None,
         _depth(thread),
         "holds the GIL" if thread.holds_gil else None,
+        f"the crashed one is thread {crashed.tid}" if crashed and crashed is not thread else None,
     ]
     markers = _markers(view.diagnoses, thread, style.executable)
     return Backtrace(

@@ -28,6 +28,8 @@ class CoreView:
     cpp_exceptions: tuple[CppException, ...] = ()
     binary: BinaryFacts | None = None
     diagnoses: tuple[Diagnosis, ...] = ()
+    asked_tid: int | None = None
+    """The thread whose stack the user wants to see first."""
 
     @property
     def python_exception(self) -> RaisedException | None:
@@ -48,5 +50,9 @@ class CoreView:
 
     @property
     def shown_thread(self) -> Thread | None:
-        """The thread that the report opens with: the crashed one, in a snapshot the main one."""
-        return self.threads.crashed or self.threads.main or next(iter(self.threads), None)
+        """The thread that the report opens with: the one asked for, else the crashed one.
+
+        In a snapshot of a live process it is the main one.
+        """
+        asked = next((t for t in self.threads if t.tid == self.asked_tid), None)
+        return asked or self.threads.crashed or self.threads.main or next(iter(self.threads), None)

@@ -1,0 +1,487 @@
+"""The whole command line of ``postmortem core``, on real crashes and on all that is not a core."""
+
+from __future__ import annotations
+
+import gzip
+import importlib
+import json
+import os
+import resource
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("postmortem._native")
+
+pytestmark = [pytest.mark.cores]
+
+PROGRAMS = Path(__file__).parents[1] / "programs"
+SECRET = "s3cr3t-Zx81-kq97-veryprivate"
+ARGUMENT = "hunter2-Qm55-Xy-alsoprivate"
+needs_gdb = pytest.mark.skipif(shutil.which("gdb") is None, reason="needs gdb")
+
+
+def run(*words: object, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run the command in a process of its own."""
+    command = [sys.executable, "-m", "postmortem", "core", *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, **options)
+
+
+def native(*words: object, **options: Any) -> subprocess.CompletedProcess[str]:
+    return run(*words, "--engine", "native", **options)
+
+
+def facts(*words: object, code: int = 1, **options: Any) -> dict[str, Any]:
+    """Return the JSON report, made without gdb."""
+    done = native(*words, "--json", **options)
+    assert (done.returncode, done.stderr) == (code, "")
+    report: dict[str, Any] = json.loads(done.stdout)
+    return report
+
+
+def refused(done: subprocess.CompletedProcess[str]) -> tuple[str, str]:
+    """Check that an input was refused as the contract says; return the line and the hint."""
+    assert (done.returncode, done.stdout) == (3, "")
+    lines = done.stderr.splitlines()
+    assert 1 <= len(lines) <= 2, done.stderr
+    assert lines[0].startswith("postmortem: ")
+    hint = lines[1] if len(lines) == 2 else ""
+    assert not hint or hint.startswith("hint: ")
+    return lines[0], hint
+
+
+def crash_in(folder: Path, command: list[str], **env: str) -> Path:
+    """Run a program that crashes and return its core."""
+    folder.mkdir(parents=True, exist_ok=True)
+    hard = resource.getrlimit(resource.RLIMIT_CORE)[1]
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env=os.environ | env,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CORE, (hard, hard)),
+        capture_output=True,
+        timeout=60,
+    )
+    assert done.returncode < 0, done.stderr
+    cores = sorted(folder.glob("core*"))
+    if not cores:
+        pytest.skip("this kernel leaves no core files in the working folder")
+    return cores[0]
+
+
+@pytest.fixture(scope="session")
+def core(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The core of a Python process: three threads, a null pointer read through ctypes."""
+    folder = tmp_path_factory.mktemp("python-core")
+    command = [sys.executable, str(PROGRAMS / "segv_python.py"), "--password", ARGUMENT]
+    return crash_in(folder, command, SERVICE_API_TOKEN=SECRET, RANK="3", WORLD_SIZE="8")
+
+
+@pytest.fixture(scope="session")
+def with_lines(tmp_path_factory: pytest.TempPathFactory, compiled: Callable[..., Path]) -> Path:
+    """The core of a small program that gdb can tell lines of."""
+    program = compiled("segv_here.cpp", "-g", "-O1")
+    return crash_in(tmp_path_factory.mktemp("line-core"), [str(program)])
+
+
+@pytest.fixture(scope="session")
+def whole(core: Path) -> dict[str, Any]:
+    return facts(core)
+
+
+def test_a_core_is_explained(whole: dict[str, Any]) -> None:
+    assert whole["signal"]["name"] == "SIGSEGV"
+    assert whole["process"]["rank"] == 3
+    assert len(whole["threads"]) == 3
+    assert whole["diagnoses"]
+
+
+def test_two_runs_give_the_same_bytes(core: Path) -> None:
+    assert native(core, "--json").stdout == native(core, "--json").stdout
+
+
+def test_json_without_gdb_imports_no_more_than_it_needs(core: Path) -> None:
+    # inspect is not in this list: dataclasses imports it before Python 3.14.
+    code = (
+        "import sys; from postmortem.cli.main import main; code = main(sys.argv[1:]);"
+        "print(code, *sys.modules, file=sys.stderr)"
+    )
+    words = ["core", str(core), "--engine", "native", "--json"]
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words], capture_output=True, text=True, timeout=60
+    )
+    ended, *modules = done.stderr.split()
+    assert ended == "1"
+    assert "postmortem.rules.rule" in modules
+    forbidden = {
+        "rich",
+        "lief",
+        "pygdbmi",
+        "numpy",
+        "tempfile",
+        "subprocess",
+        "postmortem.readers.gdb",
+        "postmortem.readers.corefind",
+        "postmortem.readers.elf",
+        "postmortem.facts.machine",
+        "postmortem.render.terminal",
+        "postmortem.sections.core_blocks",
+    }
+    assert not forbidden & set(modules)
+
+
+# --- what is not a core
+
+
+def elf_header(kind: int, machine: int, bits: int = 2, order: str = "<") -> bytes:
+    ident = b"\x7fELF" + bytes([bits, 1 if order == "<" else 2, 1]) + bytes(9)
+    fields = struct.pack(order + "HHIQQQIHHHHHH", kind, machine, 1, 0, 64, 0, 0, 64, 56, 1, 0, 0, 0)
+    note = struct.pack(order + "IIQQQQQQ", 4, 0, 120, 0, 0, 0, 0, 4)
+    return ident + fields + note
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", "empty"),
+        (b"step 1 loss nan\n" * 100, "core"),
+        (b"#!/bin/sh\nexit 1\n", "core"),
+        (bytes(5000), "zeros"),
+        (b"\x7fELF", "core"),
+        (elf_header(3, 62), "core"),
+        (elf_header(4, 243), "RISC-V"),
+        (elf_header(4, 62, bits=1), "32-bit"),
+        (gzip.compress(b"no core at all" * 100), "core"),
+        (b"\x28\xb5\x2f\xfd" + b"\xff" * 40, "damaged"),
+    ],
+    ids=["empty", "log", "script", "zeros", "magic", "library", "riscv", "32bit", "gz", "zst"],
+)
+def test_what_is_not_a_core_is_refused(tmp_path: Path, content: bytes, words: str) -> None:
+    path = tmp_path / "given"
+    path.write_bytes(content)
+    line, _ = refused(run(path))
+    assert str(path) in line
+    assert words in line
+
+
+def test_an_executable_is_refused_with_what_to_give_instead() -> None:
+    line, hint = refused(run(sys.executable))
+    assert "executable" in line + hint or "program" in line + hint
+    assert "core" in hint
+
+
+def test_a_missing_file_is_refused(tmp_path: Path) -> None:
+    line, hint = refused(run(tmp_path / "core.1"))
+    assert "no such file" in line
+    assert str(tmp_path) in hint
+
+
+def test_a_name_with_a_line_end_stays_one_line(tmp_path: Path) -> None:
+    line, _ = refused(run(tmp_path / "core\nfake\x1b[31m"))
+    assert "\x1b" not in line
+
+
+# --- folders
+
+
+def test_the_newest_core_of_a_folder_is_taken_and_named(core: Path, tmp_path: Path) -> None:
+    for name, age in (("core.1", 100), ("core.2", 10)):
+        os.link(core, tmp_path / f"{name}.link")
+        shutil.copy(core, tmp_path / name)
+        (tmp_path / f"{name}.link").unlink()
+        stamp = time.time() - age
+        os.utime(tmp_path / name, (stamp, stamp))
+    (tmp_path / "train.log").write_text("not a core")
+    report = facts(tmp_path)
+    assert Path(report["inputs"][0]["path"]).name == "core.2"
+    told = [row["what"] for row in report["problems"] if row["where"] == str(tmp_path)]
+    assert any("core.2" in what for what in told)
+    here = facts(cwd=tmp_path)
+    assert Path(here["inputs"][0]["path"]).name == "core.2"
+
+
+def test_a_folder_without_cores_is_refused(tmp_path: Path) -> None:
+    line, hint = refused(run(tmp_path))
+    assert "no core" in line
+    assert hint
+    assert refused(run(cwd=tmp_path))[0]
+
+
+# --- cut and packed cores
+
+
+def cut(core: Path, folder: Path, size: int) -> Path:
+    path = folder / f"core.{size}"
+    with core.open("rb") as whole:
+        path.write_bytes(whole.read(size))
+    return path
+
+
+@pytest.mark.parametrize("share", [0.05, 0.5, 0.95])
+def test_a_cut_core_is_reported_with_its_problem(
+    core: Path, tmp_path: Path, whole: dict[str, Any], share: float
+) -> None:
+    report = facts(cut(core, tmp_path, int(core.stat().st_size * share)))
+    assert report["inputs"][0]["truncated"]
+    assert any("cut" in r["what"] or "bytes" in r["what"] for r in report["problems"])
+    assert report["signal"]["name"] == "SIGSEGV"
+    assert [t["tid"] for t in report["threads"]] == [t["tid"] for t in whole["threads"]]
+
+
+@pytest.mark.parametrize("size", [20, 63, 64, 200, 1000])
+def test_a_core_cut_in_its_headers_is_refused(core: Path, tmp_path: Path, size: int) -> None:
+    """A report that knows no signal and no thread would only seem to say something."""
+    path = cut(core, tmp_path, size)
+    line, hint = refused(run(path))
+    assert str(path) in line
+    assert "cut" in line + hint or "too" in line
+
+
+def packed(core: Path, kind: str) -> bytes:
+    data = core.read_bytes()
+    if kind == "gz":
+        return gzip.compress(data, 1)
+    if kind == "lz4":
+        frame = pytest.importorskip("lz4.frame")
+        return bytes(frame.compress(data))
+    name = "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"
+    try:
+        return bytes(importlib.import_module(name).compress(data))
+    except ImportError:
+        pytest.skip("no zstd here")
+
+
+@pytest.mark.parametrize("kind", ["gz", "lz4", "zst"])
+def test_a_packed_core_says_the_same(
+    core: Path, tmp_path: Path, whole: dict[str, Any], kind: str
+) -> None:
+    data = packed(core, kind)
+    path = tmp_path / f"core.7.{kind}"
+    path.write_bytes(data)
+    report = facts(path)
+    assert report["inputs"][0]["compression"] in (kind, "gzip", "zstd")
+    for key in ("verdict", "signal", "threads", "diagnoses", "process"):
+        assert report[key] == whole[key], key
+    path.write_bytes(data[: len(data) * 3 // 4])
+    report = facts(path)
+    assert report["inputs"][0]["truncated"]
+    assert report["problems"]
+    assert report["signal"]["name"] == "SIGSEGV"
+    assert [entry.name for entry in tmp_path.iterdir()] == [path.name]  # nothing left behind
+
+
+# --- --python
+
+
+def test_another_program_than_the_one_that_crashed(core: Path, whole: dict[str, Any]) -> None:
+    other = shutil.which("true")
+    assert other is not None
+    report = facts(core, "--python", other)
+    told = " ".join(row["where"] + row["what"] for row in report["problems"])
+    module = next(m for m in whole["modules"] if m["path"] == whole["process"]["executable"])
+    if module["build_id"]:
+        assert module["build_id"] in told
+    assert os.path.realpath(other) in told
+    assert report["signal"] == whole["signal"]
+    assert len(report["threads"]) == len(whole["threads"])
+
+
+def test_a_script_and_a_venv_lead_to_their_interpreter(
+    core: Path, tmp_path: Path, whole: dict[str, Any]
+) -> None:
+    script = tmp_path / "torchrun"
+    script.write_text(f"#!{sys.executable}\nprint()\n")
+    link = tmp_path / "python"
+    link.symlink_to(sys.executable)
+    real = os.path.realpath(sys.executable)
+    report = facts(core, "--python", script)
+    assert [r["what"] for r in report["problems"] if r["where"] == str(script)] == [
+        f"is a script; its interpreter {real} is taken"
+    ]
+    linked = facts(core, "--python", link)
+    assert linked["threads"] == whole["threads"] == report["threads"]
+
+
+def test_a_missing_program_loses_nothing_else(core: Path, whole: dict[str, Any]) -> None:
+    report = facts(core, "--python", "/nonexistent/python")
+    (told,) = (r for r in report["problems"] if r["where"] == "/nonexistent/python")
+    assert told["remedy"]
+    assert report["threads"] == whole["threads"]
+
+
+# --- gdb
+
+
+def script(path: Path, text: str) -> Path:
+    path.write_text("#!/bin/sh\n" + text)
+    path.chmod(0o755)
+    return path
+
+
+@pytest.mark.parametrize("engine", ["auto", "gdb"])
+def test_a_gdb_that_was_asked_for_must_be_there(core: Path, engine: str) -> None:
+    line, hint = refused(run(core, "--gdb", "/nonexistent/gdb", "--engine", engine))
+    assert "/nonexistent/gdb" in line
+    assert "install" in hint
+
+
+def test_without_any_gdb_the_report_is_useful(with_lines: Path, tmp_path: Path) -> None:
+    # -S hides the wheel of the extra [gdb], which lies in site-packages
+    env = {k: v for k, v in os.environ.items() if k != "POSTMORTEM_GDB"} | {"PATH": str(tmp_path)}
+    root = Path(importlib.import_module("postmortem").__file__ or "").parents[1]
+    env["PYTHONPATH"] = str(root)
+    command = [sys.executable, "-S", "-m", "postmortem", "core", str(with_lines), "--json"]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1, done.stderr
+    report = json.loads(done.stdout)
+    assert any(row["where"] == "gdb" and row["remedy"] for row in report["problems"])
+    assert report["threads"][0]["frames"][0]["function"].startswith("innocent")
+
+
+@pytest.mark.parametrize("end", ["sleep 600", "exit 1", "kill -9 $$"])
+def test_a_gdb_that_hangs_or_dies_loses_only_its_own_part(
+    with_lines: Path, tmp_path: Path, end: str
+) -> None:
+    text = f'case "$*" in *--version*) echo "GNU gdb (GDB) 13.1"; exit 0;; esac\n{end}\n'
+    began = time.monotonic()
+    done = run(with_lines, "--gdb", script(tmp_path / "gdb", text), "--deadline", 2, "--json")
+    assert time.monotonic() - began < 15
+    assert done.returncode == 1, done.stderr
+    report = json.loads(done.stdout)
+    assert any("gdb" in row["where"] + row["what"] for row in report["problems"])
+    assert report["threads"][0]["frames"][0]["function"].startswith("innocent")
+
+
+@needs_gdb
+@pytest.mark.gdb
+def test_gdb_that_dies_half_way(with_lines: Path, tmp_path: Path) -> None:
+    # the real gdb, shot when it has talked for a moment
+    real = shutil.which("gdb")
+    text = (
+        f'case "$*" in *--version*) exec {real} "$@";; esac\n'
+        f'exec {shutil.which("timeout")} -s KILL 0.3 {real} "$@"\n'
+    )
+    done = run(with_lines, "--gdb", script(tmp_path / "gdb", text), "--deadline", 20, "--json")
+    assert done.returncode == 1, done.stderr
+    assert json.loads(done.stdout)["signal"]["name"] == "SIGSEGV"
+
+
+def test_ctrl_c_while_gdb_works_leaves_no_process(with_lines: Path, tmp_path: Path) -> None:
+    mark = tmp_path / "started"
+    text = (
+        'case "$*" in *--version*) echo "GNU gdb (GDB) 13.1"; exit 0;; esac\n'
+        f'echo $$ > "{mark}.new"; mv "{mark}.new" "{mark}"; exec sleep 600\n'
+    )
+    fake = script(tmp_path / "gdb", text)
+    command = [sys.executable, "-m", "postmortem", "core", str(with_lines), "--gdb", str(fake)]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
+    )
+    try:
+        end = time.monotonic() + 30
+        while not mark.exists() and process.poll() is None and time.monotonic() < end:
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=20)
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == 130, err
+    assert b"Traceback" not in err
+    assert out == b""
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(mark.read_text()), 0)
+
+
+# --- --thread
+
+
+def test_an_unknown_thread_is_refused_with_those_that_are_there(
+    core: Path, whole: dict[str, Any]
+) -> None:
+    line, hint = refused(native(core, "--thread", 1))
+    assert "no thread 1" in line
+    assert all(str(thread["tid"]) in hint for thread in whole["threads"])
+
+
+def test_the_stack_of_a_chosen_thread_comes_first(core: Path, whole: dict[str, Any]) -> None:
+    crashed = whole["crashed_thread"]
+    other = next(t["tid"] for t in whole["threads"] if not t["crashed"])
+    done = native(core, "--thread", other)
+    assert (done.returncode, done.stderr) == (1, "")
+    titles = [
+        line
+        for line in done.stdout.splitlines()
+        if line.startswith(("thread ", "crashed thread ", "main thread "))
+    ]
+    assert titles[0].startswith(f"thread {other}")
+    assert f"the crashed one is thread {crashed}" in titles[0]
+    chosen = facts(core, "--thread", other)
+    assert chosen["crashed_thread"] == crashed
+    assert chosen["threads"] == whole["threads"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("--deadline", "0"), ("--deadline", "nan"), ("--thread", "main"), ("--engine", "lldb")],
+)
+def test_usage_errors(core: Path, words: tuple[str, str]) -> None:
+    done = run(core, *words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert words[1] in done.stderr.splitlines()[-1]
+
+
+def test_a_sysroot_that_is_not_there_is_told(core: Path, whole: dict[str, Any]) -> None:
+    report = facts(core, "--sysroot", "/nonexistent/root")
+    assert "/nonexistent/root" in [row["where"] for row in report["problems"]]
+    assert report["signal"]["name"] == whole["signal"]["name"]
+
+
+# --- what comes out
+
+
+def test_output_goes_to_a_file(core: Path, tmp_path: Path) -> None:
+    target = tmp_path / "report.json"
+    done = native(core, "--json", "-o", target)
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", "")
+    assert json.loads(target.read_text())["signal"]["name"] == "SIGSEGV"
+    assert native(core, "-o", core).returncode == 3
+    assert core.read_bytes()[:4] == b"\x7fELF"
+
+
+def test_a_reader_that_leaves_early_is_no_error(core: Path) -> None:
+    shell = f"'{sys.executable}' -m postmortem core '{core}' --engine native --json | head -1"
+    done = subprocess.run(["sh", "-c", shell], capture_output=True, text=True, timeout=60)
+    assert (done.stdout, done.stderr) == ("{\n", "")
+
+
+def test_a_narrow_report_keeps_to_its_width(core: Path) -> None:
+    done = native(core, "--width", 40)
+    assert done.returncode == 1
+    # an address or a path that a user copies is never broken
+    long = [line for line in done.stdout.splitlines() if len(line) > 40]
+    assert all(len(max(line.split(), key=len)) > 20 for line in long), long
+
+
+@pytest.mark.parametrize("form", [(), ("--json",), ("--markdown",), ("-v",)])
+def test_secrets_are_masked_unless_wanted(core: Path, form: tuple[str, ...]) -> None:
+    masked = native(core, *form).stdout
+    assert masked
+    assert SECRET not in masked
+    assert ARGUMENT not in masked
+    shown = native(core, *form, "--no-redact").stdout
+    assert ARGUMENT in shown
+    if form == ("--json",):
+        assert SECRET in shown
+
+
+def test_exit_zero_is_for_pipelines(core: Path) -> None:
+    assert native(core, "--exit-zero").returncode == 0
