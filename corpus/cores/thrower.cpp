@@ -68,7 +68,8 @@ EXPORT void start_cleanup_loop() {
 }
 
 EXPORT void free_inside() {
-  volatile std::uintptr_t block = reinterpret_cast<std::uintptr_t>(std::malloc(64)) + 8;
+  // Zeros, so that the word before the pointer is no leftover flag of malloc's.
+  volatile std::uintptr_t block = reinterpret_cast<std::uintptr_t>(std::calloc(8, 8)) + 8;
   std::free(reinterpret_cast<void*>(block));
 }
 

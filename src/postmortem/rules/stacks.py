@@ -49,7 +49,7 @@ _MALLOC = Pattern(
     r"^(_int_(free|malloc|realloc|memalign|calloc)\w*|malloc_consolidate|unlink_chunk|sysmalloc|"
     r"systrim|(__GI_+|__)?(__libc_|libc_)?(malloc|free|cfree|calloc|realloc|memalign)|"
     r"tcache_(get|put|free|thread_shutdown|key_\w+)\w*|malloc_usable_size|mremap_chunk|munmap_chunk|"
-    r"operator (new|delete)(\[\])?.*|arena_get\w*|__malloc_\w+)$"
+    r"operator (new|delete)(\[\])?.*|arena_get\w*|arena_for_chunk|__malloc_\w+)$"
 )
 _EXIT = {
     "exit",
@@ -259,3 +259,32 @@ def python_index(thread: Thread) -> int | None:
         if not _NOT_YOURS.search(thread.frames[index].file or "<frozen>"):
             return index
     return python[0] if python else None
+
+
+_NEEDS_NO_GIL = Pattern(
+    r"^(_?PyThread|PyMem_Raw|_PyMem_Raw|PyGILState|PyEval_(Acquire|Restore|Save|Release)|take_gil|"
+    r"drop_gil|_?Py_(Fatal|Finalize|Initialize|Exit|RunMain|BytesMain)|faulthandler|_?PyOS_|pymain)"
+)
+
+
+def api_without_gil(threads: Threads | None) -> int | None:
+    """Return the frame of the Python C API that the crashed thread was in without the GIL.
+
+    None where it held the GIL, where the API does not need it, or where the interpreter's state
+    could not be read, so that nobody's holding is known.
+    """
+    crashed = threads.crashed if threads is not None else None
+    if crashed is None or threads is None or crashed.holds_gil:
+        return None
+    if not any(t.holds_gil or any(f.kind == "python" for f in t.frames) for t in threads):
+        return None
+    api = None
+    for index, frame in enumerate(crashed.frames[:12]):
+        if frame.kind == "python" or owner(frame) is not Owner.CPYTHON:
+            break
+        if _NEEDS_NO_GIL.search(frame.function):
+            return None
+        api = index
+    if api is None or not crashed.frames[api].function.startswith(("Py", "_Py")):
+        return None
+    return api

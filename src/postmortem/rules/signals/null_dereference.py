@@ -12,7 +12,7 @@ from postmortem.report.model import Confidence, Evidence, Role
 from postmortem.rules.citing import cite_frame, cite_python, cite_signal
 from postmortem.rules.names import clip
 from postmortem.rules.rule import Finding, rule
-from postmortem.rules.stacks import caller, in_allocator, place
+from postmortem.rules.stacks import api_without_gil, caller, in_allocator, place
 
 
 @rule(
@@ -64,5 +64,7 @@ def null_dereference(
         confidence=Confidence.CERTAIN if is_small else Confidence.LIKELY,
         next_steps=tuple(steps),
         evidence=tuple(evidence),
-        role=Role.CONTRIBUTING if in_allocator(crashed) else None,
+        role=Role.CONTRIBUTING
+        if in_allocator(crashed) or api_without_gil(threads) is not None
+        else None,
     )
