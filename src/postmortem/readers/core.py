@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, cast
 
 from postmortem.errors import EvidenceError
@@ -16,6 +15,7 @@ from postmortem.facts.threads import Frame, Thread, Threads, Trust
 from postmortem.readers.executable import resolve_executable
 from postmortem.readers.launcher import find_hostname, find_placement
 from postmortem.readers.siginfo import code_name, signal_name
+from postmortem.records import record
 
 if TYPE_CHECKING:
     from postmortem._native import RawAddress, RawCore, RawFrame, RawThread
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _NOT_A_CORE = "give a core file: file(1) says what this is, coredumpctl list shows systemd's cores"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CoreFacts:
     """All that a core file says without a debugger."""
 
