@@ -26,13 +26,20 @@ pytestmark = [pytest.mark.cores]
 PROGRAMS = Path(__file__).parents[1] / "programs"
 SECRET = "s3cr3t-Zx81-kq97-veryprivate"
 ARGUMENT = "hunter2-Qm55-Xy-alsoprivate"
+# A relative PYTHONPATH would not hold in another working folder.
+ROOT = Path(importlib.import_module("postmortem").__file__ or "").absolute().parents[1]
+ENVIRONMENT = {k: v for k, v in os.environ.items() if k != "POSTMORTEM_GDB"} | {
+    "PYTHONPATH": str(ROOT)
+}
 needs_gdb = pytest.mark.skipif(shutil.which("gdb") is None, reason="needs gdb")
 
 
 def run(*words: object, **options: Any) -> subprocess.CompletedProcess[str]:
     """Run the command in a process of its own."""
     command = [sys.executable, "-m", "postmortem", "core", *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, **options)
+    return subprocess.run(
+        command, env=ENVIRONMENT, capture_output=True, text=True, timeout=60, **options
+    )
 
 
 def native(*words: object, **options: Any) -> subprocess.CompletedProcess[str]:
@@ -335,9 +342,7 @@ def test_a_gdb_that_was_asked_for_must_be_there(core: Path, engine: str) -> None
 
 def test_without_any_gdb_the_report_is_useful(with_lines: Path, tmp_path: Path) -> None:
     # -S hides the wheel of the extra [gdb], which lies in site-packages
-    env = {k: v for k, v in os.environ.items() if k != "POSTMORTEM_GDB"} | {"PATH": str(tmp_path)}
-    root = Path(importlib.import_module("postmortem").__file__ or "").parents[1]
-    env["PYTHONPATH"] = str(root)
+    env = ENVIRONMENT | {"PATH": str(tmp_path)}
     command = [sys.executable, "-S", "-m", "postmortem", "core", str(with_lines), "--json"]
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60)
     assert done.returncode == 1, done.stderr

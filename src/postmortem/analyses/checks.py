@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Literal
 
 from postmortem.facts.machine import DebugSymbols, Machine, Space, Tool
+from postmortem.records import record
 
 State = Literal["ok", "warning", "missing"]
 
@@ -51,7 +51,7 @@ _DEBUGINFOD = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Check:
     """One finding: what is there, why it matters for evidence, and the command that mends it."""
 

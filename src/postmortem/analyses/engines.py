@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from postmortem.facts.source import Problem
 from postmortem.facts.threads import Threads
+from postmortem.records import record
 
 Progress = Callable[[str], None]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class GdbOptions:
     """How gdb is to be used."""
 
@@ -26,7 +26,7 @@ class GdbOptions:
     deadline_seconds: float = 60.0
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class MergedThreads:
     """Threads with the frames of both sources, and how they came about."""
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from postmortem.facts.memory import Address, MappedFile
+from postmortem.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Signal:
     """The fatal signal as siginfo_t has it (signal.h, include/uapi/asm-generic/siginfo.h)."""
 
@@ -22,7 +21,7 @@ class Signal:
     sender_uid: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Instruction:
     """The instruction that the crashed thread was at, decoded as far as a diagnosis needs it."""
 
@@ -40,7 +39,7 @@ class Instruction:
     """What its encoding needs of the CPU (``"AVX-512"``), or ``"trap"`` for ud2, brk …."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Fault:
     """Where the crashed thread stood and what it touched."""
 
@@ -56,14 +55,14 @@ class Fault:
     """RLIMIT_STACK of the process as far as known, in bytes."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class AbortMessage:
     """What glibc printed before it aborted (`__abort_msg`)."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CppException:
     """A C++ exception in flight."""
 

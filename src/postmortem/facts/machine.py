@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from postmortem.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CorePattern:
     """The kernel's setting of where cores go (core(5))."""
 
@@ -15,7 +15,7 @@ class CorePattern:
     """``core_uses_pid``: add the pid where the pattern has no %p."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CoreDestination:
     """Who takes the core of a process that crashes now."""
 
@@ -29,7 +29,7 @@ class CoreDestination:
     """Whether a core can be expected where we can read it."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Space:
     """A file system with its room, in bytes."""
 
@@ -38,7 +38,7 @@ class Space:
     size: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Tool:
     """A program, where it was found, and what it says of its version."""
 
@@ -54,7 +54,7 @@ class Tool:
         return self.path is not None and self.problem is None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class DebugSymbols:
     """Whether source lines can be had for one binary."""
 
@@ -65,7 +65,7 @@ class DebugSymbols:
     """Where the DWARF lies: the binary itself or its separate debug file; None if nowhere."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Cpu:
     """The processor."""
 
@@ -75,7 +75,7 @@ class Cpu:
     """Of those that matter for vector code: ``avx2``, ``avx512f``, ``asimd``, ``sve`` …."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Machine:
     """All that `postmortem doctor` looks at."""
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Literal
+
+from postmortem.records import record
 
 ModuleStatus = Literal["ok", "missing", "mismatch", "unverified"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Module:
     """An ELF file that the process had mapped, compared with the file of that name on disk.
 
@@ -35,7 +36,7 @@ class Module:
         return PurePosixPath(self.path).name
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Modules:
     """All modules, by address."""
 
@@ -56,7 +57,7 @@ class Modules:
         return next((m for m in self.items if m.name.startswith(name_prefix)), None)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Address:
     """What lies at one address, and what lies nearest to it.
 
@@ -80,7 +81,7 @@ class Address:
     """End of the nearest mapping below, when the address itself is not mapped."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class MemoryTotals:
     """How much memory the process had mapped and how much of it the core holds, in bytes."""
 
@@ -90,7 +91,7 @@ class MemoryTotals:
     """Dumped bytes by kind, largest first."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class MappedFile:
     """A file under a faulting mapping, as it is on this machine now (not when the fault came)."""
 
@@ -106,7 +107,7 @@ class MappedFile:
     """The kernel marked the file as deleted when it wrote the core."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class BinaryFacts:
     """What the linker wrote into a module on disk."""
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from postmortem.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Process:
     """Identity of one process; None and empty mean that the evidence does not say."""
 
@@ -36,7 +36,7 @@ class Process:
         return next((value for key, value in self.env if key == name), None)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CoreFile:
     """How the core was written and how much of it is there."""
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 
 from postmortem.facts.threads import Frame
+from postmortem.records import record
 
 MANY = 30
 """Appearances of one function that no ordinary stack shows together with the share below."""
@@ -17,7 +17,7 @@ WINDOW = 400
 """Innermost frames that are looked at: deep stacks are cut by readers at about 500."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Recursion:
     """A cycle of calls on one stack."""
 

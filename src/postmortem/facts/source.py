@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from postmortem.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Source:
     """One input file as it was given."""
 
@@ -16,7 +16,7 @@ class Source:
     truncated: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Problem:
     """A part of the evidence that could not be read; the rest of the report stands without it."""
 

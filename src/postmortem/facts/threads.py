@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
+
+from postmortem.records import record
 
 
 class Trust(StrEnum):
@@ -25,7 +26,7 @@ class Trust(StrEnum):
     """The interpreter's own frame chain."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Frame:
     """One call on a stack, innermost first in its thread."""
 
@@ -48,7 +49,7 @@ class Frame:
     Like an inlined frame it has no stack frame of its own."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RaisedException:
     """A Python exception that was being raised or handled."""
 
@@ -56,7 +57,7 @@ class RaisedException:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Wait:
     """What a thread waits for, and who holds it where that can be known."""
 
@@ -65,7 +66,7 @@ class Wait:
     holder: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Thread:
     """One thread at the moment of the dump."""
 
@@ -105,7 +106,7 @@ class Thread:
         return None if index is None else self.frames[index]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Threads:
     """All threads of the process, the crashed one first if there is one."""
 

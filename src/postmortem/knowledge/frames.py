@@ -6,17 +6,17 @@ A note is about the function, never about the case: what the case means is for r
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from postmortem.knowledge.lookup import NameTable, PythonTable, load_table
 from postmortem.knowledge.symbols import symbol
+from postmortem.records import record
 
 C_LIBRARY, UNKNOWN = "C library", "unknown"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class FrameKind:
     """What is known of one function; all empty when the table has nothing."""
 
@@ -40,13 +40,13 @@ class FrameKind:
 NOTHING = FrameKind()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Entry:
     area: str | None
     kind: FrameKind
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Tables:
     native: NameTable[tuple[_Entry, ...]]
     python: PythonTable[FrameKind]

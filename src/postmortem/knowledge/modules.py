@@ -8,13 +8,13 @@ One library has many names: conda's ``lib/libstdc++.so.6.0.33``, auditwheel's
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import PurePosixPath
 
 from postmortem.knowledge.lookup import NameTable, load_table
 from postmortem.knowledge.symbols import symbol
 from postmortem.patterns import Pattern
+from postmortem.records import record
 
 EXTENSION, PROGRAM, VDSO = "your extension", "your program", "kernel (vdso)"
 
@@ -26,7 +26,7 @@ _NO_FILES = ("/dev/", "/memfd:", "/SYSV", "anon_inode:", "[heap]", "[stack")
 _PACKAGES = ("/site-packages/", "/dist-packages/")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ModuleKind:
     """Which part of the process a file is: ``("NCCL", "NCCL, collectives between GPUs")``."""
 
@@ -34,7 +34,7 @@ class ModuleKind:
     label: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Tables:
     libraries: NameTable[ModuleKind]
     packages: NameTable[ModuleKind]

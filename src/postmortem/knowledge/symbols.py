@@ -9,10 +9,10 @@ is linear, without recursion, and looks at no more than `LONGEST` characters.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 
 from postmortem.patterns import Pattern
+from postmortem.records import record
 
 LONGEST = 32_768
 """Characters of a name that are looked at; real template names of PyTorch reach about 12,000."""
@@ -28,7 +28,7 @@ _SILENT_MARKS = frozenset({"lto_priv", "localalias", "llvm"})
 _THUNKS = ("non-virtual thunk to ", "virtual thunk to ", "covariant return thunk to ")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Symbol:
     """What is left of a name without parameters, return type, and template arguments."""
 

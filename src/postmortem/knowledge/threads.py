@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import lru_cache
 
 from postmortem.knowledge.frames import UNKNOWN
 from postmortem.knowledge.lookup import NameTable, PythonTable, load_table
 from postmortem.knowledge.symbols import symbol
+from postmortem.records import record
 
 MAIN, PYTHON = "main", "Python thread"
 OUTERMOST = 8
 """Frames outside of thread start-up that may give a role: a library's loop is among the first."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Tables:
     native: NameTable[tuple[str, str | None]]
     python: PythonTable[str]

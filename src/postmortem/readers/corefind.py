@@ -11,7 +11,6 @@ import struct
 import subprocess
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from postmortem.errors import EvidenceError
@@ -26,6 +25,7 @@ from postmortem.readers.corepattern import (
     read_core_pattern,
 )
 from postmortem.readers.formats import ELF_HEADER_BYTES, HEAD_BYTES, elf_head, require_core
+from postmortem.records import record
 
 _NAME = Pattern(
     r"(core|core[.-].+|.+\.core|coredump|CoreDump|vgcore\..+)(\.(zst|zstd|lz4|gz|xz|bz2))?"
@@ -38,7 +38,7 @@ _CLOCK_SLACK = 2.0
 """Seconds that file times may lie before the clock's (coarse kernel clock, network drives)."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class FoundCore:
     """The newest core of a folder."""
 
@@ -49,7 +49,7 @@ class FoundCore:
     """Newer files with the name of a core that are none or cannot be read, and why."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CoreSearch:
     """What came of looking for the core of one process."""
 

@@ -6,10 +6,10 @@ import os
 import re
 import shlex
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
 
 from postmortem.facts.source import Problem
+from postmortem.records import record
 
 _MAX_STEPS = 5
 _MAX_HEAD = 4096
@@ -17,7 +17,7 @@ _SHELLS = {"sh", "bash", "dash", "ksh", "zsh"}
 _REMEDY = 'give the interpreter that ran, for example --python "$(which python)"'
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Executable:
     """The file to take for the main program; None when what was given leads to none."""
 

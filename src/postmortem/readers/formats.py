@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 
 from postmortem.errors import EvidenceError
+from postmortem.records import record
 
 HEAD_BYTES = 64 << 10
 """How much of a file is looked at."""
@@ -45,7 +45,7 @@ _COMPRESSED = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ElfHead:
     """The fields of an ELF header that decide whether we can read the file."""
 

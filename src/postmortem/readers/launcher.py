@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from postmortem.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Placement:
     """A process's place in its job; None where no variable says it, or says nonsense."""
 
@@ -16,7 +17,7 @@ class Placement:
     launcher: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Variables:
     launcher: str
     rank: tuple[str, ...]

@@ -14,7 +14,6 @@ import stat
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import BinaryIO
@@ -23,6 +22,7 @@ from postmortem.errors import EvidenceError
 from postmortem.facts.source import Problem, Source
 from postmortem.readers.codecs import OUTPUT_BYTES, StreamError, compression_of_stream, decoded
 from postmortem.readers.formats import HEAD_BYTES, require_core
+from postmortem.records import record
 
 Progress = Callable[[str], None]
 
@@ -40,7 +40,7 @@ _NOT_REGULAR = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class OpenedCore:
     """A core that can be mapped at `path` as long as the context is open."""
 

@@ -9,11 +9,12 @@ stacks can be cut at the same places.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from postmortem.facts.threads import Frame, Thread, Trust
 from postmortem.patterns import Pattern
+from postmortem.records import record
 
 if TYPE_CHECKING:
     from postmortem._native import RawPythonThread
@@ -25,7 +26,7 @@ _EVALUATOR = Pattern(rf"_PyEval_EvalFrameDefault{_CLONE}")
 _TAIL_CALL = Pattern(rf"_TAIL_CALL_\w+{_CLONE}")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PythonFrame:
     """A call of a Python function, as the interpreter's frame chain has it."""
 
@@ -48,7 +49,7 @@ class PythonFrame:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PythonStack:
     """What the interpreter says of one thread."""
 
@@ -106,7 +107,7 @@ def python_frames(thread: RawPythonThread) -> tuple[PythonFrame, ...]:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Placement:
     """One stack made of two, and how well they fitted."""
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
+from postmortem.records import record
 from postmortem.render.page import TONES, Line, Page, Span, Style, hanging, heading, line_cells
 from postmortem.render.wrapping import cells, padded, wrapped
 from postmortem.report.blocks import Backtrace, BacktraceLine, Tone
@@ -24,7 +24,7 @@ def backtrace_lines(page: Page, block: Backtrace) -> list[Line]:
     return lines
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Row:
     """A backtrace line with its texts made printable."""
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
+from postmortem.records import record
 from postmortem.render import safe
 from postmortem.render.wrapping import cells, padded, wrapped
 from postmortem.report.blocks import Tone
@@ -29,7 +29,7 @@ TONES: dict[Tone, Style] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Page:
     """How wide lines may be and which characters the stream takes."""
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from postmortem.records import record
 
 
 class Tone(StrEnum):
@@ -17,7 +18,7 @@ class Tone(StrEnum):
     STRONG = "strong"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Prose:
     """A paragraph, with an optional heading."""
 
@@ -25,7 +26,7 @@ class Prose:
     title: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class KeyValues:
     """Short facts, one a row: ``process   python train.py``."""
 
@@ -33,7 +34,7 @@ class KeyValues:
     title: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Table:
     """Rows under column heads; cells wrap, the last column takes what is left."""
 
@@ -44,7 +45,7 @@ class Table:
     """Indices of the columns with numbers."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class BacktraceLine:
     """One frame, or a fold of several: then `index` is None and `function` says how many."""
 
@@ -63,7 +64,7 @@ class BacktraceLine:
     """Arguments and locals, shown under the line."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Backtrace:
     """One stack, innermost frame first."""
 
@@ -72,7 +73,7 @@ class Backtrace:
     subtitle: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Excerpt:
     """Lines of evidence as they stand in it: ``(number, text)``."""
 
@@ -80,7 +81,7 @@ class Excerpt:
     lines: tuple[tuple[int | None, str], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Note:
     """One remark that stands alone."""
 

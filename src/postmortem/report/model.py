@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 
 from postmortem.facts.source import Problem, Source
+from postmortem.records import record
 from postmortem.report.blocks import Block
 
 
@@ -31,7 +31,7 @@ class Confidence(StrEnum):
     POSSIBLE = "possible"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Evidence:
     """One thing seen, and where: ``("thread 4711 frame 5", "c10d::…::handleNCCLGuard")``."""
 
@@ -39,7 +39,7 @@ class Evidence:
     what: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Diagnosis:
     """A conclusion with its evidence; the title would do as the subject of an e-mail."""
 
@@ -53,7 +53,7 @@ class Diagnosis:
     references: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Skipped:
     """A rule that could not run, the fact that it lacked, and what would supply it."""
 
@@ -62,7 +62,7 @@ class Skipped:
     remedy: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Report:
     """Everything that a renderer shows. Same evidence and version give the same report."""
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from postmortem.patterns import Pattern
+from postmortem.records import record
 from postmortem.rules.names import clip
 
 _TIMEOUT = Pattern(
@@ -19,7 +19,7 @@ _CUDA = Pattern(r"(?:CUDA|HIP) error: (?P<words>[^\n]+)")
 _SEQUENCE = Pattern(r"\bseq(?:uence)?(?:[ _]?num(?:ber)?)?[=: ]+(\d+)", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class NcclError:
     """One error of a process group, in words."""
 

@@ -14,13 +14,13 @@ import pkgutil
 import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 from postmortem.facts.source import Problem
+from postmortem.records import record
 from postmortem.report.model import Confidence, Diagnosis, Evidence, Role, Skipped, ordered
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Finding:
     """What a rule concludes; the engine adds the rule's id, role and references."""
 
@@ -36,7 +36,7 @@ class Finding:
 RuleFunction = Callable[..., Iterable[Finding]]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Rule:
     """A registered rule."""
 
@@ -98,7 +98,7 @@ def load() -> tuple[Rule, ...]:
     return tuple(found[name] for name in sorted(found))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Outcome:
     """What running the rules gave."""
 

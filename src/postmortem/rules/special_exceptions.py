@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from postmortem.facts.crash import CppException
 from postmortem.facts.threads import Thread
 from postmortem.patterns import Pattern
+from postmortem.records import record
 from postmortem.rules.names import bare, clip
 
 CUDA_ERROR = Pattern(
@@ -41,7 +40,7 @@ _GENERATIONS: tuple[tuple[str, Pattern], ...] = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class WatchdogFrames:
     """PyTorch's NCCL watchdog, or the monitor that watches it, on a stack."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from postmortem.facts.threads import Frame, Thread
 from postmortem.knowledge.frames import C_LIBRARY, NOTHING, FrameKind, frame_kind, python_frame_kind
@@ -18,6 +17,7 @@ from postmortem.knowledge.threads import (
     role_of_python,
 )
 from postmortem.patterns import Pattern
+from postmortem.records import record
 from postmortem.sections.names import location, shorten
 
 RUNNING, WAITING, IDLE = "running", "waiting", "idle"
@@ -27,7 +27,7 @@ _LIBRARY = Pattern(r"/(?:site|dist)-packages/|/lib(?:64)?/python3|^<frozen ").se
 """Files that are not the user's own code."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Activity:
     """What a thread is there for, whether it works, and at what."""
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from postmortem.facts.threads import Frame, Thread, Trust
 from postmortem.knowledge.modules import EXTENSION, PROGRAM, module_kind, short_name
 from postmortem.patterns import Pattern
+from postmortem.records import record
 from postmortem.report.blocks import Backtrace, BacktraceLine, Block, Table, Tone
 from postmortem.report.model import Diagnosis, Role
 from postmortem.sections.activity import area, kind_of, role
@@ -29,7 +29,7 @@ _OBVIOUS_AREAS = frozenset({"C library", "C++ runtime", "system library"})
 _RUN_TIME_AREAS = frozenset({"C library", "C++ runtime"})
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Style:
     executable: str | None
     mismatched: frozenset[str]

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from postmortem.facts.crash import AbortMessage, CppException, Fault, Signal
 from postmortem.facts.memory import BinaryFacts, MemoryTotals, Modules
 from postmortem.facts.process import CoreFile, Process
 from postmortem.facts.threads import RaisedException, Thread, Threads
+from postmortem.records import record
 from postmortem.report.model import Diagnosis
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CoreView:
     """What is known about one dead process, and what was concluded from it."""
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterator, Sequence
-from dataclasses import dataclass
 
+from postmortem.records import record
 from postmortem.sections.quantities import counted
 
 ENOUGH = 20
@@ -22,7 +22,7 @@ _NEVER_BOILERPLATE = 3
 """Innermost frames that are always shown: the report is about them."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Fold:
     """A line that stands for several frames."""
 
@@ -31,7 +31,7 @@ class Fold:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Repeat:
     """Recursion: `count` times the `period` frames from `start` on."""
 

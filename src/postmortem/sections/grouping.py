@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
 
 from postmortem.facts.threads import Frame, Thread, Threads
 from postmortem.knowledge.frames import C_LIBRARY
 from postmortem.knowledge.symbols import symbol
 from postmortem.knowledge.threads import MAIN
+from postmortem.records import record
 from postmortem.sections.activity import (
     IDLE,
     RUNNING,
@@ -24,7 +24,7 @@ _ORDER = (RUNNING, WAITING, IDLE)
 _PLURALS = {"DataLoader worker process": "DataLoader worker processes"}
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Group:
     """Threads that stood in the same place; the first of `threads` speaks for all."""
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from postmortem.facts.source import Problem
 from postmortem.facts.threads import Frame, Trust
+from postmortem.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SourceLine:
     """One function at an address; an address inside inlined calls has several, innermost first."""
 
@@ -20,7 +20,7 @@ class SourceLine:
     inlined: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class GdbThread:
     """One thread as gdb walked it."""
 
@@ -34,7 +34,7 @@ class GdbThread:
     """Why gdb's walk ended early; None when it reached the outermost frame."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class GdbStacks:
     """All that gdb told; `complete` is False when it was stopped, died, or could not do a part."""
 

@@ -7,19 +7,19 @@ import re
 import shutil
 import sys
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
 from postmortem.errors import DebuggerError
 from postmortem.readers.gdb.child import Child
 from postmortem.readers.gdb.launch import environment
+from postmortem.records import record
 
 HINT = "install one: apt-get install gdb, or pip install 'torch-postmortem[gdb]'"
 _PROBE_SECONDS = 20.0  # a cold NFS home took 6 s to start the wheel's gdb; a hang takes for ever
 _PROBE_BYTES = 1 << 16
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Gdb:
     """A gdb that has answered to ``--version``."""
 

@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 from postmortem.facts.threads import Frame, Trust
 from postmortem.readers.gdb.answers import SourceLine
+from postmortem.records import record
 
 _PROVEN = frozenset({Trust.CONTEXT, Trust.CFI})
 _LOOK_AHEAD = 64
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class MergedStack:
     """One stack out of two accounts."""
 
