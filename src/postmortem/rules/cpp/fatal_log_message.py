@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from postmortem.facts.crash import CppException
 from postmortem.facts.fault_kind import FaultKind
-from postmortem.facts.threads import Threads
+from postmortem.facts.threads import Frame, Threads
 from postmortem.patterns import Pattern
 from postmortem.report.model import Confidence, Role
 from postmortem.rules.citing import cite_frame, cite_python
@@ -22,8 +22,17 @@ _LOGGER = Pattern(
     r"tsl::internal::LogMessage|c10::MessageLogger::|gpr_(abort|assert_failed|log)|"
     r"ray::(RayLog|SpdLogMessage)|grpc_core::Crash)"
 )
-_RUST = Pattern(r"^(rust_panic|rust_begin_unwind|__rust_start_panic|core::panicking::|"
-                   r"std::panicking::|std::process::abort|std::sys::.*abort_internal)")  # fmt: skip
+_RUST = Pattern(
+    r"^(rust_panic|rust_begin_unwind|__rust_start_panic|core::panicking::|std::process::abort|"
+    # catch_unwind stands at the bottom of every thread, not on the way to the abort.
+    r"std::panicking::(?!catch_unwind|try)|std::sys::.*abort_internal|"
+    # Rust's v0 mangling, where no debugger was there to read it (_RNv…3std9panicking…).
+    r"_RN\w*(14abort_internal|10rust_panic|9panic_fmt|15panic_with_hook|18panic_bounds_check))"
+)
+# Between the panic and the code that is wrong: checks of Rust's own libraries (v[i], unwrap()).
+_RUST_LIBRARY = Pattern(
+    r"^<?(core|alloc|std)::|^<.* as (core|alloc|std)::|^__rustc::|^_R(N|I)\w*(3std|4core|5alloc)"
+)
 
 
 @rule(
@@ -61,6 +70,8 @@ def fatal_log_message(
     if not found:
         return
     outer = found[-1] + 1
+    while panic and outer < len(crashed.frames) and _is_rust_library(crashed.frames[outer]):
+        outer += 1
     evidence = [cite_frame(crashed, found[0])]
     by = ""
     if outer < len(crashed.frames):
@@ -81,3 +92,7 @@ def fatal_log_message(
         ),
         evidence=(*evidence, *cite_python(crashed)),
     )
+
+
+def _is_rust_library(frame: Frame) -> bool:
+    return _RUST_LIBRARY.search(frame.function) is not None
