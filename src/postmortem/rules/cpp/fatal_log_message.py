@@ -31,7 +31,8 @@ _RUST = Pattern(
 )
 # Between the panic and the code that is wrong: checks of Rust's own libraries (v[i], unwrap()).
 _RUST_LIBRARY = Pattern(
-    r"^<?(core|alloc|std)::|^<.* as (core|alloc|std)::|^__rustc::|^_R(N|I)\w*(3std|4core|5alloc)"
+    r"^<?(core|alloc|std)::|^<.* as (core|alloc|std)::|^__rustc::|^_R(N|I)\w*(3std|4core|5alloc)|"
+    r"^_?[$]LT[$]\S*(core|alloc|std)[.][.]"  # the legacy mangling, read as C++
 )
 
 
