@@ -341,8 +341,11 @@ def test_a_gdb_that_was_asked_for_must_be_there(core: Path, engine: str) -> None
 
 
 def test_without_any_gdb_the_report_is_useful(with_lines: Path, tmp_path: Path) -> None:
-    # -S hides the wheel of the extra [gdb], which lies in site-packages
-    env = ENVIRONMENT | {"PATH": str(tmp_path)}
+    # -S hides the wheel of the extra [gdb], which lies in site-packages, beside the package itself
+    alone = tmp_path / "alone"
+    alone.mkdir()
+    (alone / "postmortem").symlink_to(ROOT / "postmortem")
+    env = ENVIRONMENT | {"PATH": str(tmp_path), "PYTHONPATH": str(alone)}
     command = [sys.executable, "-S", "-m", "postmortem", "core", str(with_lines), "--json"]
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60)
     assert done.returncode == 1, done.stderr
