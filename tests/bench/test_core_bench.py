@@ -29,7 +29,8 @@ def test_one_tiny_core(tmp_path):
     result = json.loads((tmp_path / "t.json").read_text())
     assert result["bytes"] == {"tiny.core": core.stat().st_size}
     assert {row["tool"] for row in result["rows"]} == {
-        *("postmortem native", "gdb bt", "eu-stack", "pystack"),
+        *("postmortem native", "postmortem, text", "postmortem with gdb"),
+        *("gdb bt", "eu-stack", "pystack"),
     }
     for row in result["rows"]:
         # Each tool was measured, or its absence is said.
