@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
@@ -13,6 +12,8 @@ class Background(Generic[T]):
     """A call in a thread of its own; `result` waits for it and raises what it raised."""
 
     def __init__(self, function: Callable[[], T]) -> None:
+        import threading  # 1.6 ms, and most reports need no thread
+
         self._function = function
         self._result: T
         self._error: BaseException | None = None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -23,6 +22,7 @@ from postmortem.readers import core as core_reader
 from postmortem.readers.files import mapped_file
 from postmortem.readers.opening import open_core
 from postmortem.readers.python_frames import with_python
+from postmortem.records import record, replace
 from postmortem.report.model import Report
 from postmortem.report.redact import Redactor
 from postmortem.rules import rule
@@ -43,14 +43,14 @@ _REMEDIES: Mapping[type, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CoreOptions:
     """What the user asked for."""
 
     executable: Path | None = None
     sysroot: str | None = None
     engine: Engine = "auto"
-    gdb: GdbOptions = field(default_factory=GdbOptions)
+    gdb: GdbOptions = GdbOptions()
     verbose: bool = False
     all_threads: bool = False
     redact: bool = True
@@ -92,13 +92,18 @@ def analyse(path: Path, options: CoreOptions, progress: Progress | None = None) 
         if options.sysroot is not None and not Path(options.sysroot).is_dir():
             what = "given as --sysroot, but is no folder: no file of the process is found under it"
             remarks = (Problem(options.sysroot, what),)
-        try:
-            facts = core_reader.read_core(
+        reading = Background(
+            partial(
+                core_reader.read_core,
                 str(opened.path),
                 executable=executable,
                 sysroot=options.sysroot,
                 python_locals=options.gdb.with_locals,
             )
+        )
+        rule.load()  # both take 15 ms, and the native reader leaves the interpreter to others
+        try:
+            facts = reading.result()
         except EvidenceError as error:
             raise EvidenceError(
                 str(path), error.what, offset=error.offset, hint=error.hint
@@ -193,7 +198,6 @@ class _Analysis:
             return MergedThreads(facts.threads, "native stacks"), None
         from postmortem.analyses.stacks import with_gdb  # not paid for by --engine native
 
-        Background(rule.load)  # imports, while gdb reads symbols
         module = self._crashed_extension()
         path = module.disk_path if module is not None and module.status != "mismatch" else None
         binary = Background(partial(_binary, path)) if path is not None else None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 from postmortem.analyses.engines import GdbOptions, MergedThreads, Progress
@@ -13,6 +12,7 @@ from postmortem.facts.source import Problem
 from postmortem.facts.threads import Threads
 from postmortem.readers.gdb import merge, stacks
 from postmortem.readers.gdb.find import Gdb
+from postmortem.records import replace
 
 _SMALL = 16 << 20
 """Bytes of a library whose symbols gdb reads in a few hundredths of a second."""

@@ -104,10 +104,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _explain(args: argparse.Namespace) -> int:
-    from dataclasses import replace
-
     from postmortem.analyses.core import CoreOptions, analyse, choose_core
     from postmortem.analyses.engines import GdbOptions
+    from postmortem.records import replace
 
     began = time.monotonic()
     path, remarks = choose_core(args.core)

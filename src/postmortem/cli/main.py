@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Sequence
 from types import ModuleType
+from typing import Any
 
 from postmortem._version import __version__
 from postmortem.cli.output import OutputError, check_target
@@ -41,6 +42,11 @@ example:
 class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
     """Keeps the layout of epilogs and writes options the same way in all Python versions."""
 
+    def __init__(self, prog: str, *args: Any, **kwargs: Any) -> None:
+        # argparse makes a formatter for each option that is added, and asks shutil, which takes
+        # 4 ms to import, for the width of each.
+        super().__init__(prog, *args, **{"width": _width() - 2, **kwargs})
+
     def _format_action(self, action: argparse.Action) -> str:
         text = super()._format_action(action)
         if isinstance(action, argparse._SubParsersAction):
@@ -53,6 +59,17 @@ class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
             return super()._format_action_invocation(action)
         values = self._format_args(action, self._get_default_metavar_for_optional(action))
         return f"{', '.join(action.option_strings)} {values}"
+
+
+def _width() -> int:
+    """Return the columns of the terminal, as `shutil.get_terminal_size` does."""
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isdecimal() and int(columns) > 0:
+        return int(columns)
+    try:
+        return os.get_terminal_size(sys.__stdout__.fileno()).columns or 80  # type: ignore[union-attr]
+    except (AttributeError, ValueError, OSError):  # standard output is closed, or no terminal
+        return 80
 
 
 def main(argv: Sequence[str] | None = None) -> int:

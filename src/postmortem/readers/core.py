@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, cast
 
 from postmortem.errors import EvidenceError
@@ -17,6 +17,7 @@ from postmortem.readers.executable import resolve_executable
 from postmortem.readers.launcher import find_hostname, find_placement
 from postmortem.readers.python_frames import PythonStack, python_stack
 from postmortem.readers.siginfo import code_name, signal_name
+from postmortem.records import record
 
 if TYPE_CHECKING:
     from postmortem._native import RawAddress, RawCore, RawFrame, RawPythonThread, RawThread
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 _NOT_A_CORE = "give a core file: file(1) says what this is, coredumpctl list shows systemd's cores"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CoreFacts:
     """All that a core file says without a debugger."""
 
@@ -40,7 +41,7 @@ class CoreFacts:
     abort_message: AbortMessage | None = None
     cpp_exceptions: tuple[CppException, ...] = ()
     """Those of the crashed thread first, in each thread the innermost first."""
-    python_stacks: Mapping[int, PythonStack] = field(default_factory=dict)
+    python_stacks: Mapping[int, PythonStack] = MappingProxyType({})
     """By thread ID."""
     problems: tuple[Problem, ...] = ()
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import shutil
 from pathlib import Path
 
 from postmortem.facts.source import Problem
@@ -89,6 +88,8 @@ def _interpreter(head: bytes, search_path: str | None) -> str | None:
     if Path(words[0]).name != "env":
         return words[0]
     rest = [w for w in words[1:] if not w.startswith("-") and "=" not in w]
+    import shutil  # late: it takes 3 ms, and few executables are scripts of env
+
     return shutil.which(rest[0], path=search_path) if rest else None
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
@@ -54,6 +53,8 @@ def answer_within(seconds: float, question: Callable[[], Answer]) -> Answer | No
 
     The thread is a daemon: one that hangs in the kernel does not keep the program alive.
     """
+    import threading  # late: most cores need no answer of a file system
+
     answers: list[Answer] = []
 
     def ask() -> None:

@@ -9,9 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import signal
 import stat
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -134,6 +132,9 @@ def _terminations_unwind() -> Iterator[None]:
     A batch system ends a job with SIGTERM; by default Python then leaves the unpacked core, which
     may be many GB, behind.
     """
+    import signal  # late, as shutil: most cores are not packed
+    import threading
+
     replaced: list[signal.Signals] = []
 
     def unwind(number: int, _frame: FrameType | None) -> None:

@@ -9,12 +9,11 @@ stacks can be cut at the same places.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from postmortem.facts.threads import Frame, Thread, Trust
 from postmortem.patterns import Pattern
-from postmortem.records import record
+from postmortem.records import record, replace
 
 if TYPE_CHECKING:
     from postmortem._native import RawPythonThread

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import TextIO, assert_never
 
 from postmortem.patterns import Pattern
+from postmortem.records import replace
 from postmortem.render import safe
 from postmortem.render.layout import block_lines
 from postmortem.render.page import Page

@@ -10,10 +10,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import fields, is_dataclass, replace
 from enum import Enum
-from typing import Any, Self, cast
+from typing import Self, cast
 
+from postmortem.records import is_record, replace
 from postmortem.report.blocks import BacktraceLine, KeyValues
 from postmortem.report.leaks import (
     Find,
@@ -157,9 +157,10 @@ class Redactor:
 
     def _cut_out(self, text: str, finds: Iterable[Find]) -> str:
         """Replace parts of a text by masks; where finds overlap, the first one counts."""
-        ordered = sorted(finds)
+        ordered = [*finds]
         if not ordered:
             return text
+        ordered.sort()
         parts: list[str] = []
         position = 0
         for find in ordered:
@@ -210,9 +211,11 @@ class Redactor:
             value = replace(value, details=tuple(map(self._detail, value.details)))
         elif isinstance(value, KeyValues):
             value = replace(value, rows=tuple(map(self._fact_row, value.rows)))
-        if is_dataclass(value) and not isinstance(value, type):
-            changed = {f.name: self._walk(getattr(value, f.name)) for f in fields(value)}
-            return replace(cast(Any, value), **changed)
+        if is_record(value):
+            changed = {name: self._walk(item) for name, item in vars(value).items()}
+            return type(value)(**changed)
+        if hasattr(value, "__dict__"):
+            raise TypeError(f"{type(value).__name__} is no record: what it holds cannot be masked")
         return value
 
     def _body(self, value: object, key: str) -> object:

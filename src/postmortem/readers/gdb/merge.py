@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import NamedTuple
 
 from postmortem.facts.threads import Frame, Trust
 from postmortem.readers.gdb.answers import SourceLine
-from postmortem.records import record
+from postmortem.records import record, replace
 
 _PROVEN = frozenset({Trust.CONTEXT, Trust.CFI})
 _LOOK_AHEAD = 64

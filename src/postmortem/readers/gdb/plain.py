@@ -150,7 +150,7 @@ def mark_inlined(frames: Sequence[Frame]) -> list[Frame]:
     A call cannot return to its own address twice in a row, except for one: direct recursion, where
     the function is the same too.
     """
-    from dataclasses import replace
+    from postmortem.records import replace
 
     marked = []
     for frame, outer in zip(frames, (*frames[1:], None), strict=True):
@@ -160,7 +160,7 @@ def mark_inlined(frames: Sequence[Frame]) -> list[Frame]:
 
 
 def _with_locals(gdb: Conversation, thread: str, frames: list[Frame]) -> list[Frame]:
-    from dataclasses import replace
+    from postmortem.records import replace
 
     levels = range(min(len(frames), _LOCALS_FRAMES))
     asked = [f"-stack-list-locals --thread {thread} --frame {level} 1" for level in levels]

@@ -8,7 +8,6 @@ import tempfile
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from postmortem.readers.gdb.find import Gdb
 from postmortem.readers.gdb.launch import arguments, environment
 from postmortem.readers.gdb.mi import Conversation, GdbDied, GdbRefused
 from postmortem.readers.gdb.session import Request, complaint, open_core
+from postmortem.records import replace
 
 __all__ = ["GdbStacks", "GdbThread", "SourceLine", "read_stacks"]
 
