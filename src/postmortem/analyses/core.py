@@ -337,4 +337,4 @@ def _binary(path: str) -> BinaryFacts:
 def _gdb(path: str | None) -> Gdb:
     from postmortem.readers.gdb.find import find_gdb
 
-    return find_gdb(path)
+    return find_gdb(path, probe=False)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 
 from postmortem.analyses.engines import GdbOptions, MergedThreads, Progress
@@ -11,7 +12,7 @@ from postmortem.facts.memory import Module, Modules
 from postmortem.facts.source import Problem
 from postmortem.facts.threads import Threads
 from postmortem.readers.gdb import merge, stacks
-from postmortem.readers.gdb.find import Gdb
+from postmortem.readers.gdb.find import Gdb, find_gdb
 from postmortem.records import replace
 
 _SMALL = 16 << 20
@@ -34,20 +35,16 @@ def with_gdb(
     """
     if options.path is not None:
         find()  # one that was asked for and does not work is an error, needed or not
-    load = None if options.always else _worth_loading(threads, modules)
-    if load == ():
+    load: dict[str, int] | None = _worth_loading(threads, modules)
+    if options.always:
+        # Under a sysroot gdb looks for the names of the linker's list, we for the kernel's.
+        load = _all_but_mismatched(modules) if options.sysroot is None else _usable(modules)
+    if load == {}:
         return MergedThreads(threads, "native stacks; no module on them has line tables for gdb")
-    try:
-        gdb = find()
-    except DebuggerError as error:
-        if options.path is not None or options.always:
-            raise
-        problem = Problem("gdb", f"{error.what}: no source lines or arguments", error.hint)
-        return MergedThreads(threads, "native stacks", problems=(problem,))
     usable = executable if executable is not None and executable.status != "mismatch" else None
-    answer = stacks.read_stacks(
+    read = partial(
+        stacks.read_stacks,
         core,
-        gdb=gdb,
         executable=usable.disk_path if usable is not None else None,
         load=load,
         sysroot=options.sysroot,
@@ -57,9 +54,16 @@ def with_gdb(
         deadline_seconds=options.deadline_seconds,
         debuginfod=options.debuginfod,
         progress=progress,
-        mismatched=[m.path for m in modules if m.status == "mismatch"],
-        bases={m.path: m.start for m in modules},
     )
+    try:
+        answer = read(gdb=find())
+        if not answer.version:  # it was taken unseen, and is none that works
+            answer = read(gdb=find_gdb())
+    except DebuggerError as error:
+        if options.path is not None or options.always:
+            raise
+        problem = Problem("gdb", f"{error.what}: no source lines or arguments", error.hint)
+        return MergedThreads(threads, "native stacks", problems=(problem,))
     merged, differences = _merged(threads, answer, tell=options.always)
     words = "compared with" if options.always else "lines by"
     return MergedThreads(
@@ -70,8 +74,19 @@ def with_gdb(
     )
 
 
-def _worth_loading(threads: Threads, modules: Modules) -> tuple[str, ...]:
-    """Return the modules to load: those with lines, and what is small on the way to them.
+def _all_but_mismatched(modules: Modules) -> dict[str, int] | None:
+    """Return what to load so that nothing of another build is; None if all may be loaded."""
+    mismatched = any(module.status == "mismatch" for module in modules)
+    return _usable(modules) if mismatched else None
+
+
+def _usable(modules: Iterable[Module]) -> dict[str, int]:
+    usable = (m for m in modules if m.status in ("ok", "unverified"))
+    return {m.disk_path: m.bias for m in usable if m.disk_path is not None}
+
+
+def _worth_loading(threads: Threads, modules: Modules) -> dict[str, int]:
+    """Return the files to load: those with lines, and what is small on the way to them.
 
     gdb cannot unwind through a module that it did not load, and so would lose the arguments of the
     frames behind it (a program's own ones, behind abort() of libc).
@@ -79,8 +94,8 @@ def _worth_loading(threads: Threads, modules: Modules) -> tuple[str, ...]:
     on_stacks = {frame.module for thread in threads for frame in thread.frames}
     usable = [m for m in modules if m.path in on_stacks and m.status in ("ok", "unverified")]
     if not any(m.has_debug_lines for m in usable):
-        return ()
-    return tuple(m.path for m in usable if m.has_debug_lines or _size(m) <= _SMALL)
+        return {}
+    return _usable(m for m in usable if m.has_debug_lines or _size(m) <= _SMALL)
 
 
 def _size(module: Module) -> int:

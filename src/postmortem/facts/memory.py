@@ -27,6 +27,8 @@ class Module:
     disk_build_id: str | None = None
     disk_path: str | None = None
     """The file that was read for it (with --sysroot or --python, not `path`); None if none was."""
+    bias: int = 0
+    """What to add to an address in the file to get the one in the process."""
     has_debug_lines: bool = False
     """Whether DWARF for it is at hand, in the file or beside it under /usr/lib/debug."""
 

@@ -227,6 +227,7 @@ def _modules(raw: RawCore) -> Modules:
                 build_id=row["build_id"],
                 disk_build_id=row["disk_build_id"],
                 disk_path=row["disk_path"],
+                bias=row["bias"],
                 has_debug_lines=row["has_debug_lines"],
             )
             for row in raw["modules"]

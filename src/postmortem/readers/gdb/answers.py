@@ -43,6 +43,7 @@ class GdbStacks:
     """Source of those of the caller's program counters that gdb's own stacks do not have."""
     instruction_text: str | None
     version: str
+    """Its own words; empty if it never answered."""
     complete: bool
     problems: tuple[Problem, ...]
 

@@ -21,12 +21,12 @@ _PROBE_BYTES = 1 << 16
 
 @record
 class Gdb:
-    """A gdb that has answered to ``--version``."""
+    """A gdb, and what it answered to ``--version`` if it was asked."""
 
     path: str
     version: tuple[int, int] | None
     version_text: str
-    """First line of its ``--version``."""
+    """First line of its ``--version``; empty if nobody has asked yet."""
     command: tuple[str, ...] = ()
     """How to start it, where that is not just `path` (the wheel without its console script)."""
 
@@ -36,9 +36,11 @@ class Gdb:
         return self.command or (self.path,)
 
 
-def find_gdb(explicit: str | None = None) -> Gdb:
+def find_gdb(explicit: str | None = None, *, probe: bool = True) -> Gdb:
     """Return the gdb to use: `explicit`, else ``$POSTMORTEM_GDB``, else PATH, else the wheel.
 
+    Without `probe`, the first one on PATH or the wheel's is taken unseen: starting it to ask for
+    its version takes as long as a third of the whole conversation.
     One that was asked for and does not work is an error, never passed over: the caller would read
     another gdb's answer. Raises `DebuggerError`.
     """
@@ -56,6 +58,8 @@ def find_gdb(explicit: str | None = None) -> Gdb:
             raise DebuggerError(f"{origin}: {error.what}", hint=HINT) from error
     failures = []
     for path, command in _candidates():
+        if not probe:
+            return Gdb(path=path, version=None, version_text="", command=command)
         try:
             return _probe(path, command)
         except DebuggerError as error:

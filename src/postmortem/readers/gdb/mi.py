@@ -22,6 +22,7 @@ Payload = dict[str, Any]
 
 MAX_LINE = 16 << 20
 MAX_TOTAL = 1 << 30
+_SAID_LINES = 8
 _LOG_LINES = 200
 _LAST_WORDS = 3
 _GRACE_SECONDS = 1.0
@@ -101,6 +102,7 @@ class Conversation:
         self._results: dict[int, bytes] = {}
         self._log: deque[str] = deque(maxlen=_LOG_LINES)
         self._half_log = ""
+        self._said: list[str] = []
         self._doing = "starting"
 
     def __enter__(self) -> Self:
@@ -127,6 +129,15 @@ class Conversation:
     def log(self) -> tuple[str, ...]:
         """The last messages and complaints of gdb, line by line."""
         return (*self._log, self._half_log) if self._half_log else tuple(self._log)
+
+    @property
+    def said(self) -> tuple[str, ...]:
+        """The first lines that gdb wrote to its console."""
+        return tuple(self._said)
+
+    def wait_until(self, deadline: float) -> None:
+        """Set another deadline, a `time.monotonic` value."""
+        self._deadline = deadline
 
     @property
     def seconds_left(self) -> float:
@@ -190,6 +201,8 @@ class Conversation:
             self._results[int(match[1])] = line
         elif line.startswith(b"&"):
             self._take_log(line)
+        elif line.startswith(b'~"') and len(self._said) < _SAID_LINES:
+            self._said.append(line[2:400].decode("utf-8", "replace").removesuffix('"'))
         elif line and not line.startswith((b"=", b"*", b"+", b"~", b"@", b"(gdb)")):
             self._log.append(line[:400].decode("utf-8", "replace"))
 

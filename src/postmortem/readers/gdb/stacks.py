@@ -6,7 +6,7 @@ import json
 import re
 import tempfile
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ __all__ = ["GdbStacks", "GdbThread", "SourceLine", "read_stacks"]
 _MAX_ANSWER = 64 << 20
 _VALUE_LIMIT = 160
 _QUIET_SECONDS = 2.0
+_START_SECONDS = 20.0  # a cold NFS home took 6 s to start the wheel's gdb; a hang takes for ever
 _MAX_WARNINGS = 5
 # Said about cores that are in order, or by settings of ours.
 _HARMLESS = re.compile(
@@ -34,7 +35,9 @@ _HARMLESS = re.compile(
     r"Error while mapping shared library sections|is not at the expected address|"
     r"Source file is more recent|auto-load safe-path|"
     # Our own reader says exactly what is cut off.
-    r"segment extending past end of file|is truncated|failed to parse execution context"
+    r"segment extending past end of file|is truncated|failed to parse execution context|"
+    # Files that we hid, see open_core.
+    r"Could not load shared library symbols|during file-backed mapping note processing"
 )
 _WARNING = re.compile(r"warning: \S|BFD: \S|Error reading shared library")
 
@@ -44,7 +47,7 @@ def read_stacks(
     *,
     gdb: Gdb,
     executable: str | None,
-    load: Sequence[str] | None,
+    load: Mapping[str, int] | None,
     sysroot: str | None,
     pcs: Mapping[int, Sequence[int]],
     tid: int | None,
@@ -52,27 +55,22 @@ def read_stacks(
     deadline_seconds: float,
     debuginfod: bool = False,
     progress: Callable[[str], None] | None = None,
-    mismatched: Collection[str] = (),
-    bases: Mapping[str, int] | None = None,
     max_frames: int = 512,
     use_python: bool = True,
 ) -> GdbStacks:
     """Return what gdb tells about the threads of a core; never raises for what gdb does.
 
-    `load` names the mapped modules to load symbols of (None: all, empty: only the executable),
-    `mismatched` those whose file on disk is another build and must not be loaded. `pcs` are the
-    program counters per thread, innermost first, to which source lines are wanted even where gdb
-    itself cannot unwind. `bases` are load addresses of modules, used for those that gdb does not
-    find because a cut core lacks the dynamic linker's list. `tid` limits the walk to one thread.
+    `load` names the files to read symbols from, with what is to be added to their addresses; gdb
+    then reads no other but the executable. None: gdb reads what it finds, whatever build that
+    is. `pcs` are the program counters per thread, innermost first, to which source lines are
+    wanted even where gdb itself cannot unwind. `tid` limits the walk to one thread.
     `use_python` False keeps to plain MI commands. A gdb that hangs is killed after
     `deadline_seconds`; what it had written by then is in the result.
     """
     request = Request(
         executable=None if executable is None else str(Path(executable).absolute()),
         load=load,
-        mismatched=mismatched,
         sysroot=None if sysroot is None else str(Path(sysroot).absolute()),
-        bases=bases or {},
     )
     question = {
         "pcs": {str(thread): list(addresses) for thread, addresses in pcs.items()},
@@ -97,6 +95,12 @@ def read_stacks(
         what = f"no room to exchange files with gdb: {error.strerror or error}"
         reading.give_up(Problem(tempfile.gettempdir(), what, "set TMPDIR to a folder with space"))
     return reading.result()
+
+
+def _version_line(said: Sequence[str]) -> str:
+    """Return ``GNU gdb (GDB) 18.1`` out of the answer to -gdb-version."""
+    lines = (line.removesuffix("\\n").strip() for line in said)
+    return next((line for line in lines if "gdb" in line.lower()), "")
 
 
 class _Reading:
@@ -126,6 +130,7 @@ class _Reading:
         self._threads: list[GdbThread] = []
         self._lines: dict[int, tuple[SourceLine, ...]] = {}
         self._instruction: str | None = None
+        self._version = gdb.version_text
 
     def run(self, core: str, folder: Path, *, debuginfod: bool, use_python: bool) -> None:
         self._core, self._folder = core, folder
@@ -149,7 +154,7 @@ class _Reading:
             threads=tuple(self._threads),
             lines=self._lines,
             instruction_text=self._instruction,
-            version=self._gdb.version_text,
+            version=self._version,
             complete=self._complete,
             problems=tuple(replace(p, what=self._without_folder(p.what)) for p in self._problems),
         )
@@ -162,7 +167,7 @@ class _Reading:
                 (*self._gdb.start, *arguments(interpreter, debuginfod=debuginfod)),
                 cwd=str(self._folder),
                 env=environment(debuginfod=debuginfod),
-                deadline=self._deadline,
+                deadline=min(self._deadline, time.monotonic() + _START_SECONDS),
                 on_wait=self._tick,
             )
             with talk:
@@ -173,6 +178,10 @@ class _Reading:
                     if interpreter == "mi3" and unknown:
                         continue
                     raise
+                self._version = self._version or _version_line(talk.said)
+                if not self._version:
+                    raise GdbDied(f"{self._gdb.path} does not say that it is a gdb")
+                talk.wait_until(self._deadline)
                 yield talk
                 return
 

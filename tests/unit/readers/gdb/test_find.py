@@ -142,3 +142,13 @@ def test_broken_gdb_on_path_is_named_when_nothing_else_works(
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(DebuggerError, match="gdb is not a gdb that works"):
         find_gdb()
+
+
+def test_unseen_gdb_is_not_started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    script = tmp_path / "gdb"
+    script.write_text(f"#!/bin/sh\ntouch {tmp_path}/started\n")
+    script.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
+    found = find_gdb(probe=False)
+    assert (found.path, found.version_text) == (str(script), "")
+    assert not (tmp_path / "started").exists()

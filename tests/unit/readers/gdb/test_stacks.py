@@ -168,7 +168,7 @@ def test_progress_is_told_in_words_after_two_seconds(fake_gdb: FakeGdb, tmp_path
         """
     )
     words: list[str] = []
-    read(path, tmp_path, load=["/a.so", "/b.so"], progress=words.append)
+    read(path, tmp_path, load={"/a.so": 0x1000, "/b.so": 0x2000}, progress=words.append)
     assert words
     assert re.fullmatch(r"gdb is opening the core with 2 libraries \(\d+ s\)", words[0])
 
