@@ -2,86 +2,39 @@
 
 from __future__ import annotations
 
+import fcntl
 import gzip
 import importlib
 import json
 import os
-import resource
+import pty
+import re
 import shutil
-import signal
 import struct
 import subprocess
 import sys
+import termios
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from builders.commands import (
+    ARGUMENT,
+    ENVIRONMENT,
+    PROGRAMS,
+    SECRET,
+    crash_in,
+    facts,
+    native,
+    refused,
+    run,
+)
+
 pytest.importorskip("postmortem._native")
 
 pytestmark = [pytest.mark.cores]
-
-PROGRAMS = Path(__file__).parents[1] / "programs"
-SECRET = "s3cr3t-Zx81-kq97-veryprivate"
-ARGUMENT = "hunter2-Qm55-Xy-alsoprivate"
-# A relative PYTHONPATH would not hold in another working folder.
-ROOT = Path(importlib.import_module("postmortem").__file__ or "").absolute().parents[1]
-ENVIRONMENT = {k: v for k, v in os.environ.items() if k != "POSTMORTEM_GDB"} | {
-    "PYTHONPATH": str(ROOT)
-}
-needs_gdb = pytest.mark.skipif(shutil.which("gdb") is None, reason="needs gdb")
-
-
-def run(*words: object, **options: Any) -> subprocess.CompletedProcess[str]:
-    """Run the command in a process of its own."""
-    command = [sys.executable, "-m", "postmortem", "core", *map(str, words)]
-    return subprocess.run(
-        command, env=ENVIRONMENT, capture_output=True, text=True, timeout=60, **options
-    )
-
-
-def native(*words: object, **options: Any) -> subprocess.CompletedProcess[str]:
-    return run(*words, "--engine", "native", **options)
-
-
-def facts(*words: object, code: int = 1, **options: Any) -> dict[str, Any]:
-    """Return the JSON report, made without gdb."""
-    done = native(*words, "--json", **options)
-    assert (done.returncode, done.stderr) == (code, "")
-    report: dict[str, Any] = json.loads(done.stdout)
-    return report
-
-
-def refused(done: subprocess.CompletedProcess[str]) -> tuple[str, str]:
-    """Check that an input was refused as the contract says; return the line and the hint."""
-    assert (done.returncode, done.stdout) == (3, "")
-    lines = done.stderr.splitlines()
-    assert 1 <= len(lines) <= 2, done.stderr
-    assert lines[0].startswith("postmortem: ")
-    hint = lines[1] if len(lines) == 2 else ""
-    assert not hint or hint.startswith("hint: ")
-    return lines[0], hint
-
-
-def crash_in(folder: Path, command: list[str], **env: str) -> Path:
-    """Run a program that crashes and return its core."""
-    folder.mkdir(parents=True, exist_ok=True)
-    hard = resource.getrlimit(resource.RLIMIT_CORE)[1]
-    done = subprocess.run(
-        command,
-        cwd=folder,
-        env=os.environ | env,
-        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CORE, (hard, hard)),
-        capture_output=True,
-        timeout=60,
-    )
-    assert done.returncode < 0, done.stderr
-    cores = sorted(folder.glob("core*"))
-    if not cores:
-        pytest.skip("this kernel leaves no core files in the working folder")
-    return cores[0]
 
 
 @pytest.fixture(scope="session")
@@ -90,13 +43,6 @@ def core(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("python-core")
     command = [sys.executable, str(PROGRAMS / "segv_python.py"), "--password", ARGUMENT]
     return crash_in(folder, command, SERVICE_API_TOKEN=SECRET, RANK="3", WORLD_SIZE="8")
-
-
-@pytest.fixture(scope="session")
-def with_lines(tmp_path_factory: pytest.TempPathFactory, compiled: Callable[..., Path]) -> Path:
-    """The core of a small program that gdb can tell lines of."""
-    program = compiled("segv_here.cpp", "-g", "-O1")
-    return crash_in(tmp_path_factory.mktemp("line-core"), [str(program)])
 
 
 @pytest.fixture(scope="session")
@@ -189,6 +135,30 @@ def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     line, hint = refused(run(tmp_path / "core.1"))
     assert "no such file" in line
     assert str(tmp_path) in hint
+
+
+_AS_NOBODY = """
+import contextlib, io, os, sys
+from postmortem.cli.main import main
+words = ["core", sys.argv[1], "--engine", "native"]
+with contextlib.redirect_stdout(io.StringIO()):
+    main(words)  # what is imported late must be there before the rights are gone
+os.chmod(sys.argv[1], 0)
+os.setegid(65534)
+os.seteuid(65534)
+sys.exit(main(words))
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can drop its rights")
+def test_a_core_that_may_not_be_read_is_refused(core: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "core"
+    shutil.copy(core, copy)
+    command = [sys.executable, "-c", _AS_NOBODY, str(copy)]
+    done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=60)
+    line, _ = refused(done)
+    assert str(copy) in line
+    assert "ermission" in line
 
 
 def test_a_name_with_a_line_end_stays_one_line(tmp_path: Path) -> None:
@@ -294,8 +264,10 @@ def test_another_program_than_the_one_that_crashed(core: Path, whole: dict[str, 
     report = facts(core, "--python", other)
     told = " ".join(row["where"] + row["what"] for row in report["problems"])
     module = next(m for m in whole["modules"] if m["path"] == whole["process"]["executable"])
-    if module["build_id"]:
+    note = re.search(rb"\x04\0\0\0\x14\0\0\0\x03\0\0\0GNU\0(.{20})", Path(other).read_bytes(), re.S)
+    if module["build_id"] and note is not None:
         assert module["build_id"] in told
+        assert note[1].hex() in told
     assert os.path.realpath(other) in told
     assert report["signal"] == whole["signal"]
     assert len(report["threads"]) == len(whole["threads"])
@@ -317,96 +289,24 @@ def test_a_script_and_a_venv_lead_to_their_interpreter(
     assert linked["threads"] == whole["threads"] == report["threads"]
 
 
+def test_the_folder_of_a_venv_leads_to_its_interpreter(
+    core: Path, tmp_path: Path, whole: dict[str, Any]
+) -> None:
+    venv = tmp_path / "venv"
+    (venv / "bin").mkdir(parents=True)
+    (venv / "bin" / "python").symlink_to(sys.executable)
+    (venv / "pyvenv.cfg").write_text("home = /usr/bin\n")
+    report = facts(core, "--python", venv)
+    assert report["threads"] == whole["threads"]
+    assert [r["where"] for r in report["problems"]] == [str(venv)]
+    assert os.path.realpath(sys.executable) in report["problems"][0]["what"]
+
+
 def test_a_missing_program_loses_nothing_else(core: Path, whole: dict[str, Any]) -> None:
     report = facts(core, "--python", "/nonexistent/python")
     (told,) = (r for r in report["problems"] if r["where"] == "/nonexistent/python")
     assert told["remedy"]
     assert report["threads"] == whole["threads"]
-
-
-# --- gdb
-
-
-def script(path: Path, text: str) -> Path:
-    path.write_text("#!/bin/sh\n" + text)
-    path.chmod(0o755)
-    return path
-
-
-@pytest.mark.parametrize("engine", ["auto", "gdb"])
-def test_a_gdb_that_was_asked_for_must_be_there(core: Path, engine: str) -> None:
-    line, hint = refused(run(core, "--gdb", "/nonexistent/gdb", "--engine", engine))
-    assert "/nonexistent/gdb" in line
-    assert "install" in hint
-
-
-def test_without_any_gdb_the_report_is_useful(with_lines: Path, tmp_path: Path) -> None:
-    # -S hides the wheel of the extra [gdb], which lies in site-packages, beside the package itself
-    alone = tmp_path / "alone"
-    alone.mkdir()
-    (alone / "postmortem").symlink_to(ROOT / "postmortem")
-    env = ENVIRONMENT | {"PATH": str(tmp_path), "PYTHONPATH": str(alone)}
-    command = [sys.executable, "-S", "-m", "postmortem", "core", str(with_lines), "--json"]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 1, done.stderr
-    report = json.loads(done.stdout)
-    assert any(row["where"] == "gdb" and row["remedy"] for row in report["problems"])
-    assert report["threads"][0]["frames"][0]["function"].startswith("innocent")
-
-
-@pytest.mark.parametrize("end", ["sleep 600", "exit 1", "kill -9 $$"])
-def test_a_gdb_that_hangs_or_dies_loses_only_its_own_part(
-    with_lines: Path, tmp_path: Path, end: str
-) -> None:
-    text = f'case "$*" in *--version*) echo "GNU gdb (GDB) 13.1"; exit 0;; esac\n{end}\n'
-    began = time.monotonic()
-    done = run(with_lines, "--gdb", script(tmp_path / "gdb", text), "--deadline", 2, "--json")
-    assert time.monotonic() - began < 15
-    assert done.returncode == 1, done.stderr
-    report = json.loads(done.stdout)
-    assert any("gdb" in row["where"] + row["what"] for row in report["problems"])
-    assert report["threads"][0]["frames"][0]["function"].startswith("innocent")
-
-
-@needs_gdb
-@pytest.mark.gdb
-def test_gdb_that_dies_half_way(with_lines: Path, tmp_path: Path) -> None:
-    # the real gdb, shot when it has talked for a moment
-    real = shutil.which("gdb")
-    text = (
-        f'case "$*" in *--version*) exec {real} "$@";; esac\n'
-        f'exec {shutil.which("timeout")} -s KILL 0.3 {real} "$@"\n'
-    )
-    done = run(with_lines, "--gdb", script(tmp_path / "gdb", text), "--deadline", 20, "--json")
-    assert done.returncode == 1, done.stderr
-    assert json.loads(done.stdout)["signal"]["name"] == "SIGSEGV"
-
-
-def test_ctrl_c_while_gdb_works_leaves_no_process(with_lines: Path, tmp_path: Path) -> None:
-    mark = tmp_path / "started"
-    text = (
-        'case "$*" in *--version*) echo "GNU gdb (GDB) 13.1"; exit 0;; esac\n'
-        f'echo $$ > "{mark}.new"; mv "{mark}.new" "{mark}"; exec sleep 600\n'
-    )
-    fake = script(tmp_path / "gdb", text)
-    command = [sys.executable, "-m", "postmortem", "core", str(with_lines), "--gdb", str(fake)]
-    process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
-    )
-    try:
-        end = time.monotonic() + 30
-        while not mark.exists() and process.poll() is None and time.monotonic() < end:
-            time.sleep(0.02)
-        process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=20)
-    finally:
-        process.kill()
-        process.wait()
-    assert process.returncode == 130, err
-    assert b"Traceback" not in err
-    assert out == b""
-    with pytest.raises(ProcessLookupError):
-        os.kill(int(mark.read_text()), 0)
 
 
 # --- --thread
@@ -465,6 +365,48 @@ def test_output_goes_to_a_file(core: Path, tmp_path: Path) -> None:
     assert core.read_bytes()[:4] == b"\x7fELF"
 
 
+def test_an_output_that_cannot_be_written_is_told_in_one_line(core: Path, tmp_path: Path) -> None:
+    for target in (tmp_path / "missing" / "report", tmp_path, Path("/proc/version")):
+        done = native(core, "-o", target)
+        assert done.stdout == ""
+        assert done.returncode in (2, 3)
+        assert str(target) in done.stderr.splitlines()[-1]
+        assert "Traceback" not in done.stderr
+
+
+def _on_a_terminal(core: Path, **env: str) -> bytes:
+    """Return what the report is on a terminal of 100 columns."""
+    leader, follower = pty.openpty()
+    fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 100, 0, 0))
+    command = [sys.executable, "-m", "postmortem", "core", str(core), "--engine", "native"]
+    ours = {"NO_COLOR", "FORCE_COLOR", "COLUMNS"}
+    env = {k: v for k, v in ENVIRONMENT.items() if k not in ours} | {"TERM": "xterm"} | env
+    with subprocess.Popen(command, stdout=follower, env=env) as process:
+        os.close(follower)
+        heard = bytearray()
+        while True:
+            try:
+                part = os.read(leader, 1 << 16)
+            except OSError:  # EIO: the other end is closed
+                break
+            if not part:
+                break
+            heard += part
+    os.close(leader)
+    assert process.returncode == 1
+    return bytes(heard)
+
+
+def test_a_terminal_gets_colours_unless_it_wants_none(core: Path) -> None:
+    assert b"\x1b[" in _on_a_terminal(core)
+    plain = _on_a_terminal(core, NO_COLOR="1")
+    assert b"\x1b" not in plain
+    assert b"SIGSEGV" in plain
+    long = [line for line in plain.decode().splitlines() if len(line) > 100]
+    assert all(len(max(line.split(), key=len)) > 40 for line in long)  # a path stays whole
+    assert b"\x1b" not in _on_a_terminal(core, TERM="dumb")
+
+
 def test_a_reader_that_leaves_early_is_no_error(core: Path) -> None:
     shell = f"'{sys.executable}' -m postmortem core '{core}' --engine native --json | head -1"
     done = subprocess.run(["sh", "-c", shell], capture_output=True, text=True, timeout=60)
@@ -493,3 +435,28 @@ def test_secrets_are_masked_unless_wanted(core: Path, form: tuple[str, ...]) -> 
 
 def test_exit_zero_is_for_pipelines(core: Path) -> None:
     assert native(core, "--exit-zero").returncode == 0
+
+
+# --- many threads
+
+
+def test_equal_threads_are_one_group(tmp_path: Path) -> None:
+    text = (
+        "import os, threading\n"
+        "gate = threading.Barrier(251)\n"
+        "stop = threading.Event()\n"
+        "def work():\n    gate.wait()\n    stop.wait()\n"
+        "for _ in range(250): threading.Thread(target=work, daemon=True).start()\n"
+        "gate.wait()\n"
+        "os.abort()\n"
+    )
+    core = crash_in(tmp_path, [sys.executable, "-c", text])
+    report = facts(core)
+    assert len(report["threads"]) == 251
+    assert report["signal"]["name"] == "SIGABRT"
+    assert all(thread["frames"] for thread in report["threads"])
+    waiting = [t for t in report["threads"] if any(f["function"] == "work" for f in t["frames"])]
+    assert len(waiting) == 250
+    lines = native(core).stdout.splitlines()
+    assert len(lines) < 150
+    assert any("250" in line and "threads" in line for line in lines)

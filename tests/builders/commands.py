@@ -1,0 +1,80 @@
+"""The command ``postmortem core`` in a process of its own, and the crashes that it is given."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PROGRAMS = Path(__file__).parents[1] / "programs"
+SECRET = "s3cr3t-Zx81-kq97-veryprivate"
+ARGUMENT = "hunter2-Qm55-Xy-alsoprivate"
+# A relative PYTHONPATH would not hold in another working folder.
+ROOT = Path(importlib.import_module("postmortem").__file__ or "").absolute().parents[1]
+ENVIRONMENT = {k: v for k, v in os.environ.items() if k != "POSTMORTEM_GDB"} | {
+    "PYTHONPATH": str(ROOT)
+}
+
+
+def run(*words: object, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run the command in a process of its own."""
+    command = [sys.executable, "-m", "postmortem", "core", *map(str, words)]
+    return subprocess.run(
+        command, env=ENVIRONMENT, capture_output=True, text=True, timeout=60, **options
+    )
+
+
+def native(*words: object, **options: Any) -> subprocess.CompletedProcess[str]:
+    return run(*words, "--engine", "native", **options)
+
+
+def facts(*words: object, code: int = 1, **options: Any) -> dict[str, Any]:
+    """Return the JSON report, made without gdb."""
+    done = native(*words, "--json", **options)
+    assert (done.returncode, done.stderr) == (code, "")
+    report: dict[str, Any] = json.loads(done.stdout)
+    return report
+
+
+def refused(done: subprocess.CompletedProcess[str]) -> tuple[str, str]:
+    """Check that an input was refused as the contract says; return the line and the hint."""
+    assert (done.returncode, done.stdout) == (3, "")
+    lines = done.stderr.splitlines()
+    assert 1 <= len(lines) <= 2, done.stderr
+    assert lines[0].startswith("postmortem: ")
+    hint = lines[1] if len(lines) == 2 else ""
+    assert not hint or hint.startswith("hint: ")
+    return lines[0], hint
+
+
+def crash_in(folder: Path, command: list[str], **env: str) -> Path:
+    """Run a program that crashes and return its core."""
+    folder.mkdir(parents=True, exist_ok=True)
+    hard = resource.getrlimit(resource.RLIMIT_CORE)[1]
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env=os.environ | env,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CORE, (hard, hard)),
+        capture_output=True,
+        timeout=60,
+    )
+    assert done.returncode < 0, done.stderr
+    cores = sorted(folder.glob("core*"))
+    if not cores:
+        pytest.skip("this kernel leaves no core files in the working folder")
+    return cores[0]
+
+
+def script(path: Path, text: str, interpreter: str = "/bin/sh") -> Path:
+    """Write a program that the kernel starts with an interpreter."""
+    path.write_text(f"#!{interpreter}\n{text}")
+    path.chmod(0o755)
+    return path

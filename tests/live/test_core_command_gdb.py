@@ -1,0 +1,185 @@
+"""``postmortem core`` with gdb: its lines, and a gdb that is missing, foreign, slow or dying."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from builders.commands import ENVIRONMENT, ROOT, crash_in, refused, run, script
+
+pytest.importorskip("postmortem._native")
+
+pytestmark = [pytest.mark.cores]
+
+needs_gdb = pytest.mark.skipif(shutil.which("gdb") is None, reason="needs gdb")
+
+
+@pytest.fixture(scope="session")
+def with_lines(tmp_path_factory: pytest.TempPathFactory, compiled: Callable[..., Path]) -> Path:
+    """The core of a small program that gdb can tell lines of."""
+    program = compiled("segv_here.cpp", "-g", "-O1")
+    return crash_in(tmp_path_factory.mktemp("line-core"), [str(program)])
+
+
+@pytest.mark.parametrize("engine", ["auto", "gdb"])
+def test_a_gdb_that_was_asked_for_must_be_there(with_lines: Path, engine: str) -> None:
+    line, hint = refused(run(with_lines, "--gdb", "/nonexistent/gdb", "--engine", engine))
+    assert "/nonexistent/gdb" in line
+    assert "install" in hint
+
+
+def test_without_any_gdb_the_report_is_useful(with_lines: Path, tmp_path: Path) -> None:
+    # -S hides the wheel of the extra [gdb], which lies in site-packages, beside the package itself
+    alone = tmp_path / "alone"
+    alone.mkdir()
+    (alone / "postmortem").symlink_to(ROOT / "postmortem")
+    env = ENVIRONMENT | {"PATH": str(tmp_path), "PYTHONPATH": str(alone)}
+    command = [sys.executable, "-S", "-m", "postmortem", "core", str(with_lines), "--json"]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1, done.stderr
+    report = json.loads(done.stdout)
+    assert any(row["where"] == "gdb" and row["remedy"] for row in report["problems"])
+    assert report["threads"][0]["frames"][0]["function"].startswith("innocent")
+
+
+@pytest.mark.parametrize("end", ["sleep 600", "exit 1", "kill -9 $$"])
+def test_a_gdb_that_hangs_or_dies_loses_only_its_own_part(
+    with_lines: Path, tmp_path: Path, end: str
+) -> None:
+    text = f'case "$*" in *--version*) echo "GNU gdb (GDB) 13.1"; exit 0;; esac\n{end}\n'
+    began = time.monotonic()
+    done = run(with_lines, "--gdb", script(tmp_path / "gdb", text), "--deadline", 2, "--json")
+    assert time.monotonic() - began < 15
+    assert done.returncode == 1, done.stderr
+    report = json.loads(done.stdout)
+    assert any("gdb" in row["where"] + row["what"] for row in report["problems"])
+    assert report["threads"][0]["frames"][0]["function"].startswith("innocent")
+
+
+@needs_gdb
+@pytest.mark.gdb
+@pytest.mark.parametrize("engine", ["auto", "gdb"])
+def test_lines_and_arguments_come_from_gdb(with_lines: Path, engine: str) -> None:
+    done = run(with_lines, "--engine", engine, "--json")
+    assert (done.returncode, done.stderr) == (1, "")
+    report = json.loads(done.stdout)
+    crashed = next(thread for thread in report["threads"] if thread["crashed"])
+    frame = crashed["frames"][0]
+    assert frame["function"].startswith("innocent")
+    assert frame["file"].endswith("segv_here.cpp")
+    assert frame["line"] == 2
+    assert report["problems"] == []
+
+
+_SHOT = """\
+import os, signal, subprocess, sys
+gdb = subprocess.Popen([{real!r}, *sys.argv[1:]], stdin=subprocess.PIPE)
+if "--version" in sys.argv:
+    sys.exit(gdb.wait())
+for line in sys.stdin:
+    if "source inside.py" in line:
+        break
+    gdb.stdin.write(line.encode())
+    gdb.stdin.flush()
+gdb.kill()
+gdb.wait()
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@needs_gdb
+@pytest.mark.gdb
+def test_gdb_that_dies_half_way(with_lines: Path, tmp_path: Path) -> None:
+    # the real gdb, shot when it has opened the core and is asked for the stacks
+    text = _SHOT.format(real=shutil.which("gdb"))
+    done = run(with_lines, "--gdb", script(tmp_path / "gdb", text, sys.executable), "--json")
+    assert done.returncode == 1, done.stderr
+    report = json.loads(done.stdout)
+    (told,) = [row for row in report["problems"] if row["where"] == "gdb"]
+    assert "SIGKILL" in told["what"]
+    assert report["signal"]["name"] == "SIGSEGV"
+    assert report["threads"][0]["frames"][0]["function"].startswith("innocent")
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    ["head -c 300000 /dev/urandom", "cat /dev/urandom", "yes '1^done,a=[[[[{'", "yes '^'"],
+)
+def test_a_gdb_that_talks_garbage_loses_only_its_own_part(
+    with_lines: Path, tmp_path: Path, garbage: str
+) -> None:
+    text = f'case "$*" in *--version*) echo "GNU gdb (GDB) 13.1"; exit 0;; esac\n{garbage}\n'
+    done = run(with_lines, "--gdb", script(tmp_path / "gdb", text), "--deadline", 5, "--json")
+    assert done.returncode == 1, done.stderr
+    report = json.loads(done.stdout)
+    assert any(row["where"] == "gdb" for row in report["problems"])
+    assert report["threads"][0]["frames"][0]["function"].startswith("innocent")
+
+
+def test_what_is_on_path_as_gdb_and_is_none_is_passed_over(
+    with_lines: Path, tmp_path: Path
+) -> None:
+    script(tmp_path / "gdb", "echo this is another program\n")
+    env = ENVIRONMENT | {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    command = [sys.executable, "-m", "postmortem", "core", str(with_lines), "--json"]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1, done.stderr
+    report = json.loads(done.stdout)
+    frame = report["threads"][0]["frames"][0]
+    assert frame["function"].startswith("innocent")
+    # the wheel's gdb was taken instead, or it is said that there is none
+    assert frame["line"] == 2 or any("gdb" in row["where"] for row in report["problems"])
+
+
+def _group_of(pid: int) -> list[int]:
+    """Return the living processes of a session: gdb's and what it started."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            try:
+                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            if fields[0] not in "ZX" and int(fields[3]) == pid:
+                found.append(int(entry.name))
+    return found
+
+
+def test_ctrl_c_while_gdb_works_leaves_no_process(with_lines: Path, tmp_path: Path) -> None:
+    mark = tmp_path / "started"
+    text = (
+        'case "$*" in *--version*) echo "GNU gdb (GDB) 13.1"; exit 0;; esac\n'
+        f'sleep 601 & echo $$ > "{mark}.new"; mv "{mark}.new" "{mark}"; sleep 600; sleep 602\n'
+    )
+    fake = script(tmp_path / "gdb", text)
+    command = [sys.executable, "-m", "postmortem", "core", str(with_lines), "--gdb", str(fake)]
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=ENVIRONMENT,
+        start_new_session=True,
+    )
+    try:
+        end = time.monotonic() + 30
+        while not mark.exists() and process.poll() is None and time.monotonic() < end:
+            time.sleep(0.02)
+        session = int(mark.read_text())
+        assert len(_group_of(session)) >= 2
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=20)
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == 130, err
+    assert b"Traceback" not in err
+    assert out == b""
+    assert _group_of(session) == []
