@@ -299,8 +299,6 @@ def test_copy_is_removed_when_told_to_stop(tmp_path: Path, number: signal.Signal
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
-        # nohup and background jobs leave some of them ignored, and programs then keep it so
-        preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),
     ) as child:
         assert child.stdout is not None
         copy = Path(child.stdout.readline().strip())
