@@ -10,6 +10,8 @@ from typing import NamedTuple
 from postmortem.patterns import Pattern
 from postmortem.report.secrets import (
     ASSIGNMENT,
+    KEY_BEGINS,
+    PRIVATE_KEY,
     VALUE,
     Suspicion,
     is_secret,
@@ -57,7 +59,8 @@ def find_values(text: str) -> Iterator[Find]:
     """Find values that are secret by their form."""
     if not may_hold_value(text):
         return
-    for match in VALUE.finditer(text):
+    keys = PRIVATE_KEY.finditer(text) if KEY_BEGINS in text else ()
+    for match in (*keys, *VALUE.finditer(text)):
         name = match.lastgroup
         start, end = match.span(name) if name else match.span()
         if text[start:end].startswith("[masked"):

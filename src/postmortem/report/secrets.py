@@ -179,10 +179,13 @@ _QUERY = (
     r"|api[_-]?key|key|password|passwd|code)=(?P<query>[^&\s\"'<>#;]{4,})"
 )
 
+PRIVATE_KEY = Pattern(_PEM)
+"""Begins with `KEY_BEGINS`; apart from `VALUE` because it takes 2 ms to compile."""
+KEY_BEGINS = "-----BEGIN"
+
 VALUE = Pattern(
     "|".join(
         (
-            _PEM,
             r"\{[^{}]*[\"']type[\"']\s*:\s*[\"']service_account[\"'][^{}]*\}",
             r"\bgh[pousr]_[A-Za-z0-9]{16,}",
             r"\bgithub_pat_[A-Za-z0-9_]{16,}",
