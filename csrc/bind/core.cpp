@@ -40,7 +40,7 @@ Findings read(const std::string& path, const elfcore::ModuleOptions& options, bo
   if (stacks) found.stacks = read_stacks(*found.memory, options.sysroot, max_frames);
   if (python) found.python = read_python(*found.memory, *python, found.core->problems());
   for (const Module& module : found.modules->all()) {
-    found.debug_lines.push_back(unwind::debug_lines_at_hand(module, options.sysroot));
+    found.debug_lines.push_back(unwind::debug_image(module, options.sysroot) != nullptr);
   }
   found.process = read_process(*found.core, *found.modules);
   return found;

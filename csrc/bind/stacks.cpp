@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "bind/values.h"
+#include "unwind/debug_files.h"
 
 namespace py = pybind11;
 
@@ -27,7 +28,7 @@ const char* trust_name(unwind::Trust trust) {
   return "scan";
 }
 
-py::dict frame_row(const unwind::Frame& frame, const unwind::Symbolizer& names,
+py::dict frame_row(const unwind::Frame& frame, const Stacks& stacks,
                    const elfcore::Modules& modules) {
   py::dict row;
   row["pc"] = frame.pc;
@@ -36,14 +37,39 @@ py::dict frame_row(const unwind::Frame& frame, const unwind::Symbolizer& names,
   row["module"] = optional_int(module);
   row["module_offset"] =
       module ? py::object(py::int_(frame.pc - modules.all()[*module].bias)) : py::none();
-  const unwind::Symbol* const symbol = frame.signal_frame ? nullptr : names.find(frame.lookup());
+  const unwind::Symbol* const symbol =
+      frame.signal_frame ? nullptr : stacks.names->find(frame.lookup());
   if (frame.signal_frame) {
     row["function"] = text("<signal handler called>");  // gdb's words, known to everybody
   } else {
     row["function"] = symbol ? py::object(text(symbol->name)) : py::none();
   }
+  const auto places = stacks.places.find(frame.lookup());
+  const bool told = !frame.signal_frame && places != stacks.places.end();
+  row["places"] = told ? py::object(place_rows(places->second)) : py::none();
   row["function_offset"] = symbol ? py::object(py::int_(frame.pc - symbol->start)) : py::none();
   return row;
+}
+
+// Looks up the source lines of sorted addresses, module by module.
+void read_places(const elfcore::Modules& modules, const std::string& sysroot,
+                 const std::vector<std::uint64_t>& addresses, Stacks& stacks) {
+  for (std::size_t i = 0; i < addresses.size();) {
+    const elfcore::Module* const module = modules.at(addresses[i]);
+    std::vector<std::uint64_t> inside;  // at link time
+    std::size_t end = i;
+    while (end < addresses.size() && (end == i || (module && module->contains(addresses[end])))) {
+      inside.push_back(addresses[end++] - (module ? module->bias : 0));
+    }
+    const auto image = module ? unwind::debug_image(*module, sysroot) : nullptr;
+    if (image) {
+      auto places = dwarf::source_lines(image, inside);
+      for (std::size_t k = 0; k < places.size(); ++k) {
+        if (!places[k].empty()) stacks.places.emplace(addresses[i + k], std::move(places[k]));
+      }
+    }
+    i = end;
+  }
 }
 
 }  // namespace
@@ -61,6 +87,9 @@ Stacks read_stacks(const elfcore::Memory& memory, const std::string& sysroot,
       addresses.push_back(frame.lookup());
     }
   }
+  std::sort(addresses.begin(), addresses.end());
+  addresses.erase(std::unique(addresses.begin(), addresses.end()), addresses.end());
+  read_places(memory.modules(), sysroot, addresses, result);
   result.names = std::make_unique<unwind::Symbolizer>(memory, sysroot);
   result.names->resolve(std::move(addresses));
   return result;
@@ -72,7 +101,7 @@ void add_stack(py::dict& row, const Stacks& stacks, std::size_t thread,
   const unwind::Stack& stack = thread < stacks.threads.size() ? stacks.threads[thread] : kNone;
   py::list frames;
   for (const unwind::Frame& frame : stack.frames) {
-    frames.append(frame_row(frame, *stacks.names, modules));
+    frames.append(frame_row(frame, stacks, modules));
   }
   row["frames"] = frames;
   row["stopped"] = text_or_none(stack.stopped);

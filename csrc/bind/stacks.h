@@ -4,8 +4,10 @@
 #include <pybind11/pybind11.h>
 
 #include <string>
+#include <unordered_map>
 #include <vector>
 
+#include "dwarf/source_lines.h"
 #include "unwind/symbols.h"
 #include "unwind/unwinder.h"
 
@@ -14,6 +16,7 @@ namespace pm::bind {
 struct Stacks {
   std::vector<unwind::Stack> threads;  // in the order of Core::threads(); empty: not asked for
   std::unique_ptr<unwind::Symbolizer> names;
+  std::unordered_map<std::uint64_t, std::vector<dwarf::SourcePlace>> places;  // by lookup address
 };
 
 // No Python in it: may run without the GIL.

@@ -9,6 +9,7 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "dwarf/source_lines.h"
 
 namespace pm::bind {
 
@@ -47,6 +48,9 @@ inline pybind11::list texts(const std::vector<std::string>& values) {
   for (const std::string& value : values) result.append(text(value));
   return result;
 }
+
+// (function or None, file or None, line) of each place, the innermost call first.
+pybind11::list place_rows(const std::vector<dwarf::SourcePlace>& places);
 
 pybind11::list problems(const Problems& problems);
 

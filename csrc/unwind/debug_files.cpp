@@ -79,11 +79,11 @@ std::shared_ptr<const Image> separate_debug_file(const Module& module, const std
   return by_link(module, sysroot);
 }
 
-bool debug_lines_at_hand(const Module& module, const std::string& sysroot) {
-  if (!module.image) return false;
-  if (module.image->has_debug_lines()) return true;
-  const auto separate = separate_debug_file(module, sysroot);
-  return separate && separate->has_debug_lines();
+std::shared_ptr<const Image> debug_image(const Module& module, const std::string& sysroot) {
+  if (!module.image) return nullptr;
+  if (module.image->has_debug_lines()) return module.image;
+  auto separate = separate_debug_file(module, sysroot);
+  return separate && separate->has_debug_lines() ? separate : nullptr;
 }
 
 #ifdef POSTMORTEM_LZMA

@@ -19,8 +19,9 @@ std::shared_ptr<const elfcore::Image> separate_debug_file(const elfcore::Module&
 // The ELF file that was compressed there; empty when there is none, or without liblzma.
 std::vector<std::uint8_t> mini_debug_data(const elfcore::Image& image);
 
-// Whether source lines can be had: DWARF in the module or in its separate debug file. False for a
-// module whose file is missing or another build.
-bool debug_lines_at_hand(const elfcore::Module& module, const std::string& sysroot);
+// The file that has source lines of a module: itself, or its separate debug file. Null where there
+// are none, and for a module whose file is missing or another build.
+std::shared_ptr<const elfcore::Image> debug_image(const elfcore::Module& module,
+                                                  const std::string& sysroot);
 
 }  // namespace pm::unwind

@@ -18,6 +18,9 @@ class RawSignal(TypedDict):
     sender_pid: int | None
     sender_uid: int | None
 
+RawPlace = tuple[str | None, str | None, int]
+"""Function, source file as the compiler saw it, line."""
+
 class RawFrame(TypedDict):
     pc: int
     """Program counter; in all frames but the innermost a return address."""
@@ -33,6 +36,8 @@ class RawFrame(TypedDict):
     ``"<signal handler called>"``, gdb's words, for the frame between a handler and what it
     interrupted.
     """
+    places: list[RawPlace] | None
+    """Inlined calls, the innermost first, then the function itself; None where DWARF is silent."""
     function_offset: int | None
     """Distance of `pc` from the start of the symbol."""
 
@@ -230,6 +235,9 @@ def decode_instruction(
 
 def demangle(names: list[str]) -> list[str]:
     """Return C++ names in source form; a name that is not mangled comes back as it is."""
+
+def source_lines(path: str, addresses: list[int]) -> list[list[RawPlace]]:
+    """Return what DWARF in an ELF file says of link-time addresses, as `RawFrame.places`."""
 
 def build_id(path: str) -> str | None:
     """Return the build ID of an ELF file in hex, None if it has none or is not ELF."""

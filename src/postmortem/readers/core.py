@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, cast
 
@@ -17,7 +17,7 @@ from postmortem.readers.executable import resolve_executable
 from postmortem.readers.launcher import find_hostname, find_placement
 from postmortem.readers.python_frames import PythonStack, python_stack
 from postmortem.readers.siginfo import code_name, signal_name
-from postmortem.records import record
+from postmortem.records import record, replace
 
 if TYPE_CHECKING:
     from postmortem._native import RawAddress, RawCore, RawFrame, RawPythonThread, RawThread
@@ -235,10 +235,11 @@ def _modules(raw: RawCore) -> Modules:
     )
 
 
-def _frame(row: RawFrame, raw: RawCore) -> Frame:
+def _frames(row: RawFrame, raw: RawCore) -> Iterator[Frame]:
+    """Yield the calls that were inlined into a frame, and the frame itself."""
     module, function = row["module"], row["function"]
     kind: Literal["native"] = "native"
-    return Frame(
+    frame = Frame(
         function="??" if function is None else function,
         kind=kind,
         pc=row["pc"],
@@ -246,6 +247,13 @@ def _frame(row: RawFrame, raw: RawCore) -> Frame:
         module_offset=row["module_offset"],
         trust=Trust(row["trust"]),
     )
+    *inlined, own = row["places"] or [(None, None, 0)]
+    for name, file, line in inlined:
+        yield replace(frame, function=name or "??", file=file, line=line or None, inlined=True)
+    if own[1] is not None:
+        name = (own[0] or "??") if function is None else function
+        frame = replace(frame, function=name, file=own[1], line=own[2] or None)
+    yield frame
 
 
 def _python_threads(raw: RawCore) -> dict[int, RawPythonThread]:
@@ -285,7 +293,7 @@ def _threads(
             holds_gil=row["tid"] in python and python[row["tid"]]["holds_gil"],
             python_exception=_raised(python.get(row["tid"])),
             registers=tuple(zip(raw["register_names"], row["registers"], strict=True)),
-            frames=tuple(_frame(frame, raw) for frame in row["frames"]),
+            frames=tuple(frame for part in row["frames"] for frame in _frames(part, raw)),
             stopped=row["stopped"],
             skipped=row["skipped"],
             skipped_at=row["skipped_at"],

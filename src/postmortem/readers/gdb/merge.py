@@ -51,11 +51,14 @@ def merge_stack(
     gdb: tuple[Frame, ...],
     lines: Mapping[int, tuple[SourceLine, ...]],
 ) -> MergedStack:
-    """Return one thread's stack from our walk (physical frames) and gdb's.
+    """Return one thread's stack from our walk and gdb's.
 
     `lines` are source lines of program counters that gdb's walk does not have. Frames that are
-    in gdb's stack because of inlining or tail calls are no difference.
+    in one of the stacks because of inlining or tail calls are no difference; gdb's are taken where
+    it knows the lines of a frame, ours elsewhere.
     """
+    lines = {**_own_lines(native), **lines}
+    native = tuple(frame for frame in native if not frame.inlined)
     groups = _groups(gdb)
     if not native:
         return MergedStack(tuple(frame for group in groups for frame in group.all))
@@ -67,12 +70,26 @@ def merge_stack(
     for step, last in _steps(native, groups):
         both = len(step.native) == 1 and len(step.gdb) == 1
         if both and step.native[0].pc == step.gdb[0].frame.pc:
-            frames += _united(step.native[0], step.gdb[0])
+            frames += _united(step.native[0], step.gdb[0], lines)
             continue
         chosen, difference = _choose(step, frames, last=last, lines=lines, heard=bool(groups))
         frames += chosen
         disagreement = disagreement or difference
     return MergedStack(tuple(frames), disagreement)
+
+
+def _own_lines(native: tuple[Frame, ...]) -> dict[int, tuple[SourceLine, ...]]:
+    """Return what our walk knows of its program counters, as gdb would tell it."""
+    found: dict[int, tuple[SourceLine, ...]] = {}
+    inlined: list[SourceLine] = []
+    for frame in native:
+        if frame.file is not None and frame.line is not None:
+            inlined.append(SourceLine(frame.function, frame.file, frame.line, frame.inlined))
+        if not frame.inlined:
+            if inlined and frame.pc is not None:
+                found[frame.pc] = tuple(inlined)
+            inlined = []
+    return found
 
 
 def _groups(frames: tuple[Frame, ...]) -> list[_Group]:
@@ -173,8 +190,15 @@ def _without_garbage(groups: tuple[_Group, ...]) -> tuple[_Group, ...]:
     return groups[:end]
 
 
-def _united(native: Frame, group: _Group) -> tuple[Frame, ...]:
+def _united(
+    native: Frame, group: _Group, lines: Mapping[int, tuple[SourceLine, ...]]
+) -> tuple[Frame, ...]:
     gdb = group.frame
+    chain = lines.get(native.pc, ()) if native.pc is not None else ()
+    if gdb.file is None and not group.before:
+        name = _better_name(native.function, gdb.function)
+        known = replace(native, function=name, module=native.module or gdb.module)
+        return _with_lines((known,), lines)
     physical = replace(
         native,
         function=_better_name(native.function, gdb.function),
@@ -184,15 +208,23 @@ def _united(native: Frame, group: _Group) -> tuple[Frame, ...]:
         arguments=gdb.arguments or native.arguments,
         locals=gdb.locals or native.locals,
     )
-    inlined = (
-        replace(
-            frame, module=physical.module, module_offset=native.module_offset, trust=native.trust
-        )
-        if frame.inlined and frame.pc == native.pc
-        else frame
-        for frame in group.before
-    )
-    return (*inlined, physical)
+    united = []
+    for frame in (*group.before, physical):
+        if frame.inlined and frame.pc == native.pc:
+            frame = replace(
+                frame,
+                module=physical.module,
+                module_offset=native.module_offset,
+                trust=native.trust,
+            )
+        united.append(frame)
+    here = [i for i, frame in enumerate(united) if not frame.tail_call and frame.pc == native.pc]
+    if len(here) == len(chain):
+        # gdb leaves out the rows of a line program that begin no statement, and so may name a line
+        # of a header for a call that stands in the function itself (gdb 13, new_allocator.h).
+        for i, source in zip(here, chain, strict=True):
+            united[i] = replace(united[i], file=source.file, line=source.line)
+    return tuple(united)
 
 
 def _better_name(native: str, gdb: str) -> str:

@@ -1,0 +1,268 @@
+#include "dwarf/line_program.h"
+
+#include <algorithm>
+
+#include "dwarf/constants.h"
+
+namespace pm::dwarf {
+namespace {
+
+constexpr std::uint64_t kMaxNames = 1 << 20;
+
+enum Opcode : std::uint8_t {
+  kExtended = 0,
+  kCopy = 1,
+  kAdvancePc = 2,
+  kAdvanceLine = 3,
+  kSetFile = 4,
+  kConstAddPc = 8,
+  kFixedAdvancePc = 9,
+};
+enum ExtendedOpcode : std::uint8_t { kEndSequence = 1, kSetAddress = 2 };
+enum ContentType : std::uint64_t { kPath = 1, kDirectoryIndex = 2 };
+
+struct Format {
+  std::uint64_t type = 0;
+  std::uint16_t form = 0;
+};
+
+std::uint64_t offset_in(Cursor& cursor, std::uint8_t size) {
+  return size == 8 ? cursor.u64() : cursor.u32();
+}
+
+// Addresses between one row and the next belong to the first of them.
+class Rows {
+ public:
+  using Found = std::function<void(std::size_t, std::uint64_t, std::uint64_t)>;
+  Rows(std::span<const std::uint64_t> addresses, const Found& found)
+      : addresses_(addresses), found_(found) {}
+
+  void add(std::uint64_t address, std::uint64_t file, std::uint64_t line, bool last) {
+    // A sequence at 0 or just below the top is code that the linker threw away.
+    if (open_ && start_ != 0 && address > address_) tell(address);
+    if (!open_) start_ = address;
+    open_ = !last;
+    address_ = address;
+    file_ = file;
+    line_ = line;
+  }
+
+ private:
+  void tell(std::uint64_t end) const {
+    if (addresses_.empty() || addresses_.front() >= end || addresses_.back() < address_) return;
+    auto next = std::lower_bound(addresses_.begin(), addresses_.end(), address_);
+    for (; next != addresses_.end() && *next < end; ++next) {
+      found_(static_cast<std::size_t>(next - addresses_.begin()), file_, line_);
+    }
+  }
+
+  std::span<const std::uint64_t> addresses_;
+  const Found& found_;
+  bool open_ = false;
+  std::uint64_t start_ = 0, address_ = 0, file_ = 1, line_ = 1;
+};
+
+struct Registers {
+  std::uint64_t address = 0, operation = 0, file = 1, line = 1;
+};
+
+}  // namespace
+
+std::optional<LineProgram> LineProgram::at(const DebugFile& file, std::uint64_t offset,
+                                           std::string_view folder) {
+  LineProgram program;
+  program.compile_folder_ = folder;
+  if (!program.read_header(file, offset)) return std::nullopt;
+  return program;
+}
+
+bool LineProgram::read_header(const DebugFile& file, std::uint64_t offset) {
+  const Bytes section = file.get(Section::line);
+  Cursor cursor(section, offset);
+  std::uint64_t length = cursor.u32();
+  if (length == 0xffffffff) {
+    length = cursor.u64();
+    offset_size_ = 8;
+  }
+  if (!cursor.ok() || length > cursor.left()) return false;
+  end_ = cursor.offset() + length;
+  version_ = cursor.u16();
+  if (version_ < 2 || version_ > 5) return false;
+  if (version_ == 5) cursor.skip(2);  // sizes of addresses and of segment selectors
+  const std::uint64_t header_length = offset_in(cursor, offset_size_);
+  if (!cursor.ok() || header_length > end_ - std::min(end_, cursor.offset())) return false;
+  const std::uint64_t code = cursor.offset() + header_length;
+  min_length_ = cursor.u8();
+  if (version_ >= 4) max_operations_ = cursor.u8();
+  cursor.skip(1);  // whether rows begin a statement, at first
+  line_base_ = static_cast<std::int8_t>(cursor.u8());
+  line_range_ = cursor.u8();
+  opcode_base_ = cursor.u8();
+  if (opcode_base_ > 0) lengths_ = cursor.take(opcode_base_ - 1u);
+  if (!cursor.ok() || line_range_ == 0 || opcode_base_ == 0) return false;
+  if (max_operations_ == 0) max_operations_ = 1;
+  code_ = clip(section, code, end_ - code);
+  // Names may go wrong, and the lines are worth having all the same.
+  Cursor names(clip(section, 0, code), cursor.offset());
+  if (version_ < 5) {
+    read_old_names(names);
+  } else if (read_new_names(names, file, true)) {
+    read_new_names(names, file, false);
+  }
+  return true;
+}
+
+void LineProgram::read_old_names(Cursor& cursor) {
+  folders_.push_back(compile_folder_);
+  while (cursor.ok() && folders_.size() < kMaxNames) {
+    const std::string_view name = cursor.c_string();
+    if (name.empty()) break;
+    folders_.push_back(name);
+  }
+  files_.emplace_back();  // counted from 1
+  while (cursor.ok() && files_.size() < kMaxNames) {
+    Entry entry;
+    entry.name = cursor.c_string();
+    if (entry.name.empty()) break;
+    entry.folder = cursor.uleb();
+    cursor.uleb();  // time
+    cursor.uleb();  // size
+    files_.push_back(entry);
+  }
+}
+
+bool LineProgram::read_new_names(Cursor& cursor, const DebugFile& file, bool folders) {
+  std::vector<Format> formats(cursor.u8());
+  for (Format& format : formats) {
+    format.type = cursor.uleb();
+    format.form = static_cast<std::uint16_t>(cursor.uleb());
+  }
+  // Forms without bytes would let a few of them stand for any number of names.
+  const std::uint64_t count = std::min({cursor.uleb(), cursor.left(), kMaxNames});
+  for (std::uint64_t i = 0; i < count && cursor.ok(); ++i) {
+    Entry entry;
+    for (const Format& format : formats) {
+      std::uint64_t number = 0;
+      std::string_view text;
+      switch (format.form) {
+        case kString:
+          text = cursor.c_string();
+          break;
+        case kLineStrp:
+          text = file.text(Section::line_str, offset_in(cursor, offset_size_));
+          break;
+        case kStrp:
+          text = file.text(Section::str, offset_in(cursor, offset_size_));
+          break;
+        case kUdata:
+          number = cursor.uleb();
+          break;
+        case kData1:
+          number = cursor.u8();
+          break;
+        case kData2:
+          number = cursor.u16();
+          break;
+        case kData4:
+          number = cursor.u32();
+          break;
+        case kData8:
+          number = cursor.u64();
+          break;
+        case kData16:
+          cursor.skip(16);
+          break;
+        case kBlock:
+          cursor.skip(cursor.uleb());
+          break;
+        default:
+          return false;
+      }
+      if (format.type == kPath) entry.name = text;
+      if (format.type == kDirectoryIndex) entry.folder = number;
+    }
+    if (!cursor.ok()) return false;
+    if (folders) {
+      folders_.push_back(entry.name);
+    } else {
+      files_.push_back(entry);
+    }
+  }
+  return cursor.ok();
+}
+
+std::string LineProgram::path(std::uint64_t number) const {
+  if (number >= files_.size() || files_[number].name.empty()) return {};
+  const Entry& entry = files_[number];
+  std::string result;
+  const auto append = [&result](std::string_view part) {
+    if (part.starts_with('/')) result.clear();
+    if (!result.empty() && result.back() != '/') result += '/';
+    result += part;
+  };
+  // DWARF 5 has the compiler's folder as its folder 0; it may be relative in turn.
+  if (version_ < 5 || folders_.empty()) append(compile_folder_);
+  if (version_ >= 5 && !folders_.empty()) append(folders_[0]);
+  if (entry.folder < folders_.size() && entry.folder > 0) append(folders_[entry.folder]);
+  append(entry.name);
+  return result;
+}
+
+void LineProgram::run(std::span<const std::uint64_t> addresses, const Rows::Found& found) const {
+  Rows rows(addresses, found);
+  Registers state;
+  Cursor cursor(code_);
+  const auto advance = [&](std::uint64_t operations) {
+    state.operation += operations;
+    state.address += min_length_ * (state.operation / max_operations_);
+    state.operation %= max_operations_;
+  };
+  while (!cursor.at_end()) {
+    const std::uint8_t opcode = cursor.u8();
+    if (opcode >= opcode_base_) {
+      const unsigned special = opcode - opcode_base_;
+      advance(special / line_range_);
+      state.line +=
+          static_cast<std::uint64_t>(line_base_ + static_cast<int>(special % line_range_));
+      rows.add(state.address, state.file, state.line, false);
+      continue;
+    }
+    switch (opcode) {
+      case kExtended: {
+        const Bytes operand = cursor.take(cursor.uleb());
+        if (operand.empty()) break;
+        if (operand[0] == kEndSequence) {
+          rows.add(state.address, state.file, state.line, true);
+          state = {};
+        } else if (operand[0] == kSetAddress) {
+          state.address = load<std::uint64_t>(operand, 1).value_or(0);
+          state.operation = 0;
+        }
+        break;
+      }
+      case kCopy:
+        rows.add(state.address, state.file, state.line, false);
+        break;
+      case kAdvancePc:
+        advance(cursor.uleb());
+        break;
+      case kAdvanceLine:
+        state.line += static_cast<std::uint64_t>(cursor.sleb());
+        break;
+      case kSetFile:
+        state.file = cursor.uleb();
+        break;
+      case kConstAddPc:
+        advance((255u - opcode_base_) / line_range_);
+        break;
+      case kFixedAdvancePc:
+        state.address += cursor.u16();
+        state.operation = 0;
+        break;
+      default:  // standard ones without meaning for us, and unknown ones
+        for (std::uint8_t i = 0; i < lengths_[opcode - 1u]; ++i) cursor.uleb();
+    }
+  }
+}
+
+}  // namespace pm::dwarf

@@ -1,0 +1,98 @@
+#include "dwarf/source_lines.h"
+
+#include <algorithm>
+
+#include "dwarf/inlined_calls.h"
+#include "dwarf/line_program.h"
+
+namespace pm::dwarf {
+namespace {
+
+using Places = std::vector<std::vector<SourcePlace>>;
+
+struct Row {
+  std::uint64_t file = 0;
+  std::uint64_t line = 0;
+};
+
+std::uint32_t narrowed(std::uint64_t line) {
+  return static_cast<std::uint32_t>(std::min<std::uint64_t>(line, 0xffffffff));
+}
+
+class Reader {
+ public:
+  explicit Reader(std::shared_ptr<const elfcore::Image> image)
+      : file_(std::move(image)), units_(file_) {}
+
+  Places read(std::span<const std::uint64_t> addresses) {
+    Places places(addresses.size());
+    if (file_.packed(Section::info) || file_.get(Section::info).empty()) {
+      read_all_programs(addresses, places);
+      return places;
+    }
+    for (const auto& [offset, indices] : units_.covering(addresses)) {
+      const Unit* const unit = units_.at(offset);
+      if (unit) read_unit(*unit, addresses, indices, places);
+    }
+    return places;
+  }
+
+ private:
+  void read_unit(const Unit& unit, std::span<const std::uint64_t> addresses,
+                 const std::vector<std::size_t>& indices, Places& places) {
+    if (!unit.line_offset) return;
+    const auto program = LineProgram::at(file_, *unit.line_offset, unit.folder);
+    if (!program) return;
+    std::vector<std::uint64_t> some;
+    for (const std::size_t index : indices) some.push_back(addresses[index]);
+    std::vector<Row> rows(some.size());
+    program->run(some, [&](std::size_t i, std::uint64_t file, std::uint64_t line) {
+      if (rows[i].line == 0) rows[i] = {file, line};
+    });
+    const std::vector<CallChain> chains = call_chains(unit, file_, some);
+    for (std::size_t i = 0; i < some.size(); ++i) {
+      if (rows[i].line != 0) places[indices[i]] = chain_of(*program, rows[i], chains[i]);
+    }
+  }
+
+  // The row of the line program belongs to the innermost call; each call stands at a line of the
+  // one around it.
+  std::vector<SourcePlace> chain_of(const LineProgram& program, Row row, const CallChain& chain) {
+    std::vector<SourcePlace> result;
+    const auto add = [&](std::uint64_t function) {
+      result.push_back({function ? function_name(function, units_, file_) : std::string{},
+                        program.path(row.file), narrowed(row.line)});
+    };
+    for (auto call = chain.inlined.rbegin(); call != chain.inlined.rend(); ++call) {
+      add(call->origin);
+      row = {call->file, call->line};
+    }
+    add(chain.function);
+    return result;
+  }
+
+  void read_all_programs(std::span<const std::uint64_t> addresses, Places& places) {
+    const std::uint64_t size = file_.get(Section::line).size();
+    for (std::uint64_t offset = 0; offset < size;) {
+      const auto program = LineProgram::at(file_, offset, {});
+      if (!program || program->end() <= offset) return;
+      program->run(addresses, [&](std::size_t i, std::uint64_t file, std::uint64_t line) {
+        if (line == 0 || !places[i].empty()) return;
+        places[i].push_back({{}, program->path(file), narrowed(line)});
+      });
+      offset = program->end();
+    }
+  }
+
+  DebugFile file_;
+  Units units_;
+};
+
+}  // namespace
+
+std::vector<std::vector<SourcePlace>> source_lines(std::shared_ptr<const elfcore::Image> image,
+                                                   std::span<const std::uint64_t> addresses) {
+  return Reader(std::move(image)).read(addresses);
+}
+
+}  // namespace pm::dwarf
