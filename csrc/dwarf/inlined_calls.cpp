@@ -10,6 +10,8 @@ namespace {
 // Entries to pass in one unit; the largest units of PyTorch have some 2 million.
 constexpr std::size_t kMaxEntries = 8'000'000;
 constexpr std::size_t kMaxDepth = 512;
+// Ranges of all entries together: a crafted list may be named by every one of them.
+constexpr std::size_t kMaxRanges = 16'000'000;
 constexpr std::size_t kMaxInlined = 64;
 constexpr int kMaxOrigins = 16;
 
@@ -117,7 +119,8 @@ class Walk {
 
   std::vector<std::size_t> inside(const Place& place) {
     ranges_.clear();
-    append_ranges(place, unit_, file_, ranges_);
+    if (spent_ < kMaxRanges) append_ranges(place, unit_, file_, ranges_);
+    spent_ += ranges_.size();
     std::vector<std::size_t> result;
     for (const std::size_t index : scopes_.back().inside) {
       const std::uint64_t address = addresses_[index];
@@ -136,6 +139,7 @@ class Walk {
   std::vector<CallChain> chains_;
   std::vector<Scope> scopes_;
   std::vector<Range> ranges_;
+  std::size_t spent_ = 0;
 };
 
 }  // namespace

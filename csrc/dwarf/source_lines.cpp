@@ -10,6 +10,9 @@ namespace {
 
 using Places = std::vector<std::vector<SourcePlace>>;
 
+// Line programs of all units together: crafted units may all name the same one.
+constexpr std::uint64_t kMaxRunBytes = std::uint64_t{256} << 20;
+
 struct Row {
   std::uint64_t file = 0;
   std::uint64_t line = 0;
@@ -42,16 +45,18 @@ class Reader {
                  const std::vector<std::size_t>& indices, Places& places) {
     if (!unit.line_offset) return;
     const auto program = LineProgram::at(file_, *unit.line_offset, unit.folder);
-    if (!program) return;
+    if (!program || run_bytes_ > kMaxRunBytes) return;
+    run_bytes_ += program->end() - *unit.line_offset;
     std::vector<std::uint64_t> some;
     for (const std::size_t index : indices) some.push_back(addresses[index]);
     std::vector<Row> rows(some.size());
     program->run(some, [&](std::size_t i, std::uint64_t file, std::uint64_t line) {
-      if (rows[i].line == 0) rows[i] = {file, line};
+      if (rows[i].line == 0) rows[i] = {file, line};  // line 0: code of the compiler's own
     });
     const std::vector<CallChain> chains = call_chains(unit, file_, some);
     for (std::size_t i = 0; i < some.size(); ++i) {
-      if (rows[i].line != 0) places[indices[i]] = chain_of(*program, rows[i], chains[i]);
+      if (rows[i].line == 0 && chains[i].inlined.empty()) continue;
+      places[indices[i]] = chain_of(*program, rows[i], chains[i]);
     }
   }
 
@@ -86,6 +91,7 @@ class Reader {
 
   DebugFile file_;
   Units units_;
+  std::uint64_t run_bytes_ = 0;  // of line programs
 };
 
 }  // namespace

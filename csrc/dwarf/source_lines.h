@@ -12,9 +12,9 @@
 namespace pm::dwarf {
 
 struct SourcePlace {
-  std::string function;  // demangled; empty when not known
-  std::string file;      // as the compiler saw it
-  std::uint32_t line = 0;
+  std::string function;    // demangled; empty when not known
+  std::string file;        // as the compiler saw it
+  std::uint32_t line = 0;  // 0: code that the compiler made up, which stands at no line
 };
 
 // For each of the sorted link-time addresses, the places that it stands for: inlined calls from the

@@ -38,6 +38,7 @@ class AbbrevTable {
  public:
   AbbrevTable(Bytes section, std::uint64_t offset, const Encoding& encoding);
   const Abbrev* find(std::uint64_t code) const noexcept;
+  std::size_t size() const noexcept { return rows_.size(); }
 
  private:
   std::vector<Abbrev> rows_;

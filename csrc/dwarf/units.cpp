@@ -7,6 +7,10 @@ namespace {
 
 // Units to look at in search of an address: PyTorch with debug information has some 8,000.
 constexpr std::size_t kMaxUnits = 100'000;
+// Crafted units could share one large table from a thousand different offsets on, and one large
+// list of ranges.
+constexpr std::size_t kMaxAbbrevRows = 8'000'000;
+constexpr std::size_t kMaxRangesOfUnits = 16'000'000;
 
 // Marks those of the sorted addresses that lie in a range, for a unit.
 void mark(std::span<const std::uint64_t> addresses, const Range& range, std::uint64_t unit,
@@ -66,14 +70,17 @@ void Units::look_in_units(std::span<const std::uint64_t> addresses, std::vector<
                           Covered& covered) {
   const Bytes info = file_.get(Section::info);
   std::vector<Range> ranges;
+  std::size_t spent = 0;
   std::uint64_t offset = 0;
-  for (std::size_t count = 0; offset < info.size() && count < kMaxUnits; ++count) {
+  for (std::size_t count = 0;
+       offset < info.size() && count < kMaxUnits && spent < kMaxRangesOfUnits; ++count) {
     const auto header = unit_header(info, offset);
     Place place;
     if (header) {
       if (const auto unit = read(offset, place); unit && unit->line_offset) {
         ranges.clear();
         append_ranges(place, *unit, file_, ranges);
+        spent += ranges.size();
         for (const Range& range : ranges) mark(addresses, range, offset, done, covered);
         if (std::find(done.begin(), done.end(), false) == done.end()) return;
       }
@@ -117,8 +124,10 @@ std::optional<Unit> Units::read(std::uint64_t offset, Place& place) {
   if (!unit) return std::nullopt;
   auto& table = abbrevs_[unit->abbrev_offset];
   if (!table) {
+    if (rows_ > kMaxAbbrevRows) return std::nullopt;
     table = std::make_shared<AbbrevTable>(file_.get(Section::abbrev), unit->abbrev_offset,
                                           unit->encoding);
+    rows_ += table->size();
   }
   unit->abbrevs = table;
   read_root(*unit, place);

@@ -33,6 +33,7 @@ class Units {
   void read_root(Unit& unit, Place& place);
 
   const DebugFile& file_;
+  std::size_t rows_ = 0;  // abbreviations read so far
   std::unordered_map<std::uint64_t, std::optional<Unit>> known_;
   std::unordered_map<std::uint64_t, std::shared_ptr<const AbbrevTable>> abbrevs_;
   std::vector<std::uint64_t> offsets_;  // of all units, once `around` has needed them

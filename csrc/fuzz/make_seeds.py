@@ -1,11 +1,15 @@
-"""Writes the seeds of the fuzz targets: make_seeds.py FOLDER gives FOLDER/elfcore and FOLDER/image.
+"""Writes the seeds of the fuzz targets: make_seeds.py FOLDER gives FOLDER/elfcore, image and dwarf.
 
-Run it with tests/ on PYTHONPATH; the builders there are the source of the seeds.
+Run it with tests/ on PYTHONPATH; the builders there are the source of the seeds. Those with DWARF
+are compiled here, if there is a compiler.
 """
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 from builders import elf
@@ -43,9 +47,38 @@ def cores() -> dict[str, bytes]:
     }
 
 
+PROGRAM = """
+static inline __attribute__((always_inline)) int inner(int x) { return x * 3 + 1; }
+static inline __attribute__((always_inline)) int outer(int x) { return inner(x) - inner(x + 2); }
+int work(int *p) { *p = outer(*p); return *p; }
+int more(int *p) { for (int i = 0; i < *p; i++) work(p); return inner(*p); }
+"""
+
+
+def with_lines() -> dict[str, bytes]:
+    """Return small libraries with each version of DWARF, packed and not."""
+    compiler = shutil.which("gcc") or shutil.which("cc")
+    if compiler is None:
+        return {}
+    found = {}
+    for version in (2, 3, 4, 5):
+        for packed in ("none", "zlib"):
+            with tempfile.TemporaryDirectory() as folder:
+                out = Path(folder, "seed.so")
+                flags = f"-O2 -gdwarf-{version} -gz={packed} -shared -nostdlib -fPIC -Wl,-z,norelro"
+                subprocess.run(
+                    [compiler, *flags.split(), "-x", "c", "-", "-o", str(out)],
+                    input=PROGRAM.encode(),
+                    check=True,
+                )
+                found[f"dwarf{version}-{packed}"] = out.read_bytes()
+    return found
+
+
 def main(folder: Path) -> None:
     """Write all seeds under `folder`."""
-    for name, rows in {"elfcore": cores(), "image": {"shared": module()}}.items():
+    kinds = {"elfcore": cores(), "image": {"shared": module()}, "dwarf": with_lines()}
+    for name, rows in kinds.items():
         (folder / name).mkdir(parents=True, exist_ok=True)
         for seed, data in rows.items():
             (folder / name / seed).write_bytes(data)

@@ -120,7 +120,7 @@ def _native(machine: Machine) -> Check:
 
 
 def _gdb(machine: Machine) -> Check:
-    why = "gives source lines, arguments and locals; without it frames have names only"
+    why = "gives arguments and locals of native functions, and a second opinion on their stacks"
     tool = machine.gdb
     if tool.usable:
         return Check("gdb", "ok", f"{tool.version} ({tool.path})", why)

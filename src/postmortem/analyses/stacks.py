@@ -30,6 +30,9 @@ def with_gdb(
 ) -> MergedThreads:
     """Return the threads with what gdb adds; `find` gives the gdb or says why there is none.
 
+    Lines and inlined calls our own reader has; gdb adds arguments, locals, tail calls, and lines
+    that are packed in a way that we do not read.
+
     gdb's time goes into symbol tables (3 of 3.3 s on a torch core for libtorch_cpu.so alone), so it
     loads only modules that stand on a stack and have line tables at hand.
     """
@@ -62,7 +65,7 @@ def with_gdb(
     except DebuggerError as error:
         if options.path is not None or options.always:
             raise
-        problem = Problem("gdb", f"{error.what}: no source lines or arguments", error.hint)
+        problem = Problem("gdb", f"{error.what}: no arguments of native functions", error.hint)
         return MergedThreads(threads, "native stacks", problems=(problem,))
     merged, differences = _merged(threads, answer, tell=options.always)
     words = "compared with" if options.always else "lines by"

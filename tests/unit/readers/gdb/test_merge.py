@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from postmortem.facts.threads import Frame, Trust
 from postmortem.readers.gdb.answers import SourceLine
 from postmortem.readers.gdb.merge import merge_stack
+from postmortem.records import replace
 
 
 def ours(pc: int, name: str = "??", trust: Trust = Trust.CFI) -> Frame:
@@ -199,6 +200,41 @@ def test_recursion_is_matched_frame_by_frame() -> None:
     assert len(merged.frames) == 300
     assert merged.disagreement is not None
     assert "10 more frames" in merged.disagreement
+
+
+def lined(frame: Frame, file: str, line: int, **more: object) -> Frame:
+    return replace(frame, file=file, line=line, **more)
+
+
+def test_our_lines_are_taken_for_calls_that_both_know() -> None:
+    # gdb 13 gave checkWork the line of a header, because the call's own row begins no statement
+    native = (lined(ours(0x10, "checkWork", Trust.CONTEXT), "/t.cpp", 11), ours(0x20, "main"))
+    gdb = (theirs(0x10, "checkWork", file="/new_allocator.h", line=90, arguments=(("n", "3"),)),)
+    top = merge_stack(native, gdb, {}).frames[0]
+    assert (top.file, top.line, top.arguments) == ("/t.cpp", 11, (("n", "3"),))
+
+
+def test_inlined_calls_that_only_one_of_both_knows_are_kept() -> None:
+    inner = lined(ours(0x10, "inner"), "/a.h", 1, inlined=True)
+    native = (inner, lined(ours(0x10, "outer", Trust.CONTEXT), "/a.cpp", 7), ours(0x20, "main"))
+    unknown = merge_stack(native, (theirs(0x10, "outer"), theirs(0x20, "main")), {}).frames
+    assert [(f.function, f.line, f.inlined) for f in unknown] == [
+        ("inner", 1, True),
+        ("outer", 7, False),
+        ("main", None, False),
+    ]
+    gdb = (
+        theirs(0x10, "deep", inlined=True, file="/b.h", line=5),
+        theirs(0x10, "inner", inlined=True, file="/a.h", line=2),
+        theirs(0x10, "outer(int)", file="/a.cpp", line=8),
+    )
+    fuller = merge_stack(native, gdb, {}).frames
+    assert [(f.function, f.line) for f in fuller[:3]] == [
+        ("deep", 5),
+        ("inner", 2),
+        ("outer(int)", 8),
+    ]
+    assert [f.line for f in merge_stack(native, (), {}).frames] == [1, 7, None]
 
 
 _pcs = st.lists(st.integers(1, 6).map(lambda n: n * 16), max_size=8)

@@ -1,0 +1,177 @@
+"""Source lines and inlined calls out of DWARF, compared with binutils' addr2line."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+_native = pytest.importorskip("postmortem._native")
+
+PROGRAM = Path(__file__).parents[1] / "programs" / "lines.cpp"
+Chain = list[tuple[str, int]]
+
+SECOND = next(
+    filter(shutil.which, ("llvm-addr2line", "llvm-addr2line-14", "eu-addr2line")), "no second tool"
+)
+TOOLS = ("addr2line", SECOND)
+needs_addr2line = pytest.mark.skipif(shutil.which("addr2line") is None, reason="needs binutils")
+
+
+def built(folder: Path, *flags: str, compiler: str = "g++") -> Path:
+    if shutil.which(compiler) is None:
+        pytest.skip(f"needs {compiler}")
+    out = folder / "liblines.so"
+    command = [compiler, "-shared", "-fPIC", *flags, "-o", str(out), str(PROGRAM)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, cwd=folder)
+    if done.returncode != 0 and re.search(r"unrecognized|unknown|unsupported", done.stderr):
+        pytest.skip(f"{compiler} has no {' '.join(flags)}")
+    assert done.returncode == 0, done.stderr
+    return out
+
+
+def code(library: Path) -> Iterator[int]:
+    """Yield addresses inside of functions that have lines, three bytes apart."""
+    nm = subprocess.run(
+        ["nm", "-S", "--defined-only", str(library)], capture_output=True, text=True, check=True
+    )
+    for line in nm.stdout.splitlines():
+        words = line.split()
+        if len(words) == 4 and words[2] in "tTwW":
+            start, size = int(words[0], 16), int(words[1], 16)
+            yield from range(start, start + size, 3)
+
+
+def of_tool(tool: str, library: Path, addresses: list[int]) -> list[Chain]:
+    """Return file and line of each place, innermost first; without those that are not known."""
+    asked = "\n".join(map(hex, addresses))
+    done = subprocess.run(
+        [tool, "-a", "-i", "-e", str(library)],
+        input=asked,
+        capture_output=True,
+        text=True,
+        check=False,  # eu-addr2line fails where one address is unknown
+        timeout=100,
+    )
+    chains: list[Chain] = []
+    for line in done.stdout.splitlines():
+        if re.fullmatch(r"0x[0-9a-f]+", line):
+            chains.append([])
+            continue
+        file, _, number = line.partition(" (discriminator")[0].rpartition(":")
+        if file != "??" and number not in ("?", "0"):
+            chains[-1].append((os.path.normpath(file), int(number)))
+    return chains
+
+
+def of_ours(library: Path, addresses: list[int]) -> list[Chain]:
+    rows = _native.source_lines(str(library), addresses)
+    return [
+        [(os.path.normpath(file), line) for _, file, line in row if file and line] for row in rows
+    ]
+
+
+def differences(library: Path) -> tuple[int, list[tuple[str, Chain, list[Chain]]]]:
+    """Return how many addresses there are, and those at which we agree with no other tool.
+
+    binutils 2.40 takes the wrong file of DWARF 5 at -O0, so that one alone proves nothing.
+    """
+    addresses = sorted(set(code(library)))
+    assert len(addresses) > 300
+    others = [of_tool(tool, library, addresses) for tool in TOOLS if shutil.which(tool)]
+    differ = []
+    rows = zip(addresses, of_ours(library, addresses), *others, strict=True)
+    for address, ours, *theirs in rows:
+        if ours not in theirs:
+            differ.append((hex(address), ours, theirs))
+    return len(addresses), differ
+
+
+@needs_addr2line
+@pytest.mark.parametrize("version", [2, 3, 4, 5])
+@pytest.mark.parametrize("level", ["-O0", "-O2"])
+def test_every_version_of_dwarf(tmp_path: Path, version: int, level: str) -> None:
+    library = built(tmp_path, level, f"-gdwarf-{version}")
+    count, differ = differences(library)
+    assert len(differ) <= count / 100, differ[:5]
+    if level == "-O2":
+        addresses = sorted(set(code(library)))
+        assert any(len(chain) > 3 for chain in of_ours(library, addresses))
+
+
+@needs_addr2line
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ("-O2", "-g", "-gno-as-loc-support"),
+        ("-O2", "-g", "-ffunction-sections", "-Wl,--gc-sections"),
+        ("-O2", "-g", "-flto"),
+        ("-O2", "-gdwarf64"),
+        ("-O2", "-g", "-fdebug-types-section"),
+        ("-O2", "-g", "-fdebug-prefix-map=/=/elsewhere/"),
+    ],
+    ids=lambda flags: flags[-1],
+)
+def test_other_ways_of_writing_it(tmp_path: Path, flags: tuple[str, ...]) -> None:
+    count, differ = differences(built(tmp_path, *flags))
+    assert len(differ) <= count / 100, differ[:5]
+
+
+@needs_addr2line
+@pytest.mark.parametrize("flags", [("-gdwarf-4",), ("-gdwarf-5",), ("-gdwarf-5", "-flto")])
+def test_clang(tmp_path: Path, flags: tuple[str, ...]) -> None:
+    # no .debug_aranges: units are found by what they say of themselves
+    compiler = next((c for c in ("clang++", "clang++-14") if shutil.which(c)), "clang++")
+    library = built(tmp_path, "-O2", *flags, compiler=compiler)
+    count, differ = differences(library)
+    assert len(differ) <= count / 100, differ[:5]
+
+
+def test_packed_entries_give_lines_without_inlined_calls(tmp_path: Path) -> None:
+    plain = built(tmp_path, "-O2", "-g")
+    addresses = sorted(set(code(plain)))
+    whole = of_ours(plain, addresses)
+    packed = built(tmp_path, "-O2", "-g", "-gz=zlib")
+    assert addresses == sorted(set(code(packed)))
+    lines = of_ours(packed, addresses)
+    assert [chain[:1] for chain in whole] == lines
+
+
+def test_functions_have_the_names_that_users_know(tmp_path: Path) -> None:
+    library = built(tmp_path, "-O2", "-g")
+    rows = _native.source_lines(str(library), sorted(set(code(library))))
+    chains = [[name for name, _, _ in row] for row in rows]
+    nested = next(c for c in chains if any("twice_scaled" in (name or "") for name in c))
+    at = next(i for i, name in enumerate(nested) if "twice_scaled" in (name or ""))
+    assert nested[at:][:2] == [
+        nested[at],
+        "trainer::loss(std::vector<trainer::Sample, std::allocator<trainer::Sample> > const&)",
+    ]
+
+
+@pytest.mark.parametrize("what", ["no file", "no ELF file", "no lines"])
+def test_where_there_are_no_lines(tmp_path: Path, what: str) -> None:
+    path = tmp_path / "file"
+    if what == "no ELF file":
+        path.write_bytes(b"\x7fELF" + bytes(200))
+    elif what == "no lines":
+        path = built(tmp_path, "-O2", "-g0")
+    assert _native.source_lines(str(path), [0, 0x1000, 2**64 - 1]) == [[], [], []]
+
+
+def test_any_word_of_it_may_be_wrong(tmp_path: Path) -> None:
+    library = built(tmp_path, "-O2", "-g")
+    whole = bytearray(library.read_bytes())
+    addresses = sorted(set(code(library)))[:100]
+    broken = tmp_path / "broken.so"
+    for start in range(64, len(whole), max(len(whole) // 300, 1)):
+        damaged = whole[:start] + bytes(b ^ 0xA5 for b in whole[start : start + 8])
+        broken.write_bytes(damaged + whole[start + 8 :])
+        assert len(_native.source_lines(str(broken), addresses)) == len(addresses)
+        broken.write_bytes(whole[:start])
+        assert len(_native.source_lines(str(broken), addresses)) == len(addresses)
