@@ -34,6 +34,14 @@ std::vector<std::uint8_t> unpack(Bytes) { return {}; }
 
 }  // namespace
 
+bool can_unpack_zlib() {
+#ifdef POSTMORTEM_ZLIB
+  return true;
+#else
+  return false;
+#endif
+}
+
 DebugFile::DebugFile(std::shared_ptr<const elfcore::Image> image) : image_(std::move(image)) {
   for (const elfcore::ImageSection& row : image_->sections()) {
     for (std::size_t i = 0; i < kSections; ++i) {

@@ -87,6 +87,8 @@ std::shared_ptr<const Image> debug_image(const Module& module, const std::string
 }
 
 #ifdef POSTMORTEM_LZMA
+bool can_unpack_lzma() { return true; }
+
 std::vector<std::uint8_t> mini_debug_data(const Image& image) {
   const auto section = image.section(".gnu_debugdata");
   if (!section) return {};
@@ -110,6 +112,8 @@ std::vector<std::uint8_t> mini_debug_data(const Image& image) {
   return result;
 }
 #else
+bool can_unpack_lzma() { return false; }
+
 std::vector<std::uint8_t> mini_debug_data(const Image&) { return {}; }
 #endif
 

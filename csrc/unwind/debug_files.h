@@ -15,6 +15,9 @@ namespace pm::unwind {
 std::shared_ptr<const elfcore::Image> separate_debug_file(const elfcore::Module& module,
                                                           const std::string& sysroot);
 
+// Whether this build was made with liblzma.
+bool can_unpack_lzma();
+
 // .gnu_debugdata ("MiniDebugInfo" of Fedora and RHEL): symbols of functions that are not dynamic.
 // The ELF file that was compressed there; empty when there is none, or without liblzma.
 std::vector<std::uint8_t> mini_debug_data(const elfcore::Image& image);

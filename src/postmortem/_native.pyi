@@ -207,6 +207,9 @@ class RawCore(TypedDict):
     """Kind, mapped bytes, dumped bytes."""
     problems: list[RawProblem]
 
+unpacks: dict[str, bool]
+"""Which packed debug data this build can read: ``lzma`` (.gnu_debugdata), ``zlib`` (sections)."""
+
 def read_core(
     path: str,
     *,
