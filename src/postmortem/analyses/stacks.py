@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from functools import partial
 from pathlib import Path
 
@@ -67,7 +67,9 @@ def with_gdb(
             raise
         problem = Problem("gdb", f"{error.what}: no arguments of native functions", error.hint)
         return MergedThreads(threads, "native stacks", problems=(problem,))
-    merged, differences = _merged(threads, answer, tell=options.always)
+    # Where gdb loaded less, its walk ends early or goes astray; that is no second opinion.
+    known = [m.path for m in modules if load is None or m.disk_path in load]
+    merged, differences = _merged(threads, answer, known, tell_all=options.always)
     words = "compared with" if options.always else "lines by"
     return MergedThreads(
         merged,
@@ -109,9 +111,13 @@ def _size(module: Module) -> int:
 
 
 def _merged(
-    threads: Threads, answer: stacks.GdbStacks, *, tell: bool
+    threads: Threads, answer: stacks.GdbStacks, known: Collection[str], *, tell_all: bool
 ) -> tuple[Threads, tuple[Problem, ...]]:
-    """Merge stack by stack; `tell` the differences, which are expected where gdb loaded less."""
+    """Merge stack by stack, and tell where both disagree on the caller of code that gdb knows.
+
+    `known` are the modules whose unwind tables gdb had; `tell_all` also tells where one of the
+    walks is shorter.
+    """
     by_tid = {thread.tid: thread for thread in answer.threads}
     items, problems = [], []
     for thread in threads:
@@ -120,6 +126,7 @@ def _merged(
         merged = merge.merge_stack(thread.frames, frames, answer.lines)
         name = thread.name or (theirs.name if theirs is not None else None)
         items.append(replace(thread, frames=merged.frames, name=name))
-        if tell and merged.disagreement is not None:
+        parted = merged.parted_after is not None and merged.parted_after.module in known
+        if merged.disagreement is not None and (tell_all or parted):
             problems.append(Problem(f"stack of thread {thread.tid}", merged.disagreement))
     return replace(threads, items=tuple(items)), tuple(problems)

@@ -26,6 +26,8 @@ class MergedStack:
     frames: tuple[Frame, ...]
     disagreement: str | None = None
     """Where and how the accounts differ, in one sentence; None when they do not."""
+    parted_after: Frame | None = None
+    """The frame whose caller both know, and not the same; None where only one of them goes on."""
 
 
 class _Group(NamedTuple):
@@ -66,16 +68,18 @@ def merge_stack(
         what = f"gdb has the thread at {_place(groups[0].frame)}, the core at {_place(native[0])}"
         return MergedStack(_with_lines(native, lines), what)
     frames: list[Frame] = []
-    disagreement = None
+    disagreement = parted_after = None
     for step, last in _steps(native, groups):
         both = len(step.native) == 1 and len(step.gdb) == 1
         if both and step.native[0].pc == step.gdb[0].frame.pc:
             frames += _united(step.native[0], step.gdb[0], lines)
             continue
         chosen, difference = _choose(step, frames, last=last, lines=lines, heard=bool(groups))
+        if difference is not None and disagreement is None:
+            disagreement = difference
+            parted_after = frames[-1] if frames and step.native and step.gdb else None
         frames += chosen
-        disagreement = disagreement or difference
-    return MergedStack(tuple(frames), disagreement)
+    return MergedStack(tuple(frames), disagreement, parted_after)
 
 
 def _own_lines(native: tuple[Frame, ...]) -> dict[int, tuple[SourceLine, ...]]:

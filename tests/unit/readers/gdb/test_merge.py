@@ -202,6 +202,17 @@ def test_recursion_is_matched_frame_by_frame() -> None:
     assert "10 more frames" in merged.disagreement
 
 
+def test_only_two_different_callers_are_a_parting() -> None:
+    native = (ours(0x10, "a", Trust.CONTEXT), ours(0x20, "b"), ours(0x30, "c"))
+    parted = merge_stack(native, (theirs(0x10, "a"), theirs(0x50, "x"), theirs(0x30, "c")), {})
+    assert parted.parted_after is not None
+    assert parted.parted_after.function == "a"
+    shorter = merge_stack(native, (theirs(0x10, "a"),), {})
+    assert shorter.disagreement is not None
+    assert shorter.parted_after is None
+    assert merge_stack(native, (theirs(0x10, "a"), theirs(0x20, "b")), {}).parted_after is None
+
+
 def lined(frame: Frame, file: str, line: int, **more: object) -> Frame:
     return replace(frame, file=file, line=line, **more)
 
