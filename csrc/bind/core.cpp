@@ -42,20 +42,12 @@ Findings read(const std::string& path, const elfcore::ModuleOptions& options, bo
   for (const Module& module : found.modules->all()) {
     found.debug_lines.push_back(unwind::debug_image(module, options.sysroot) != nullptr);
   }
-  found.process = read_process(*found.core, *found.modules);
+  found.process = read_process(*found.core, *found.modules, found.stacks);
   return found;
 }
 
 py::object signal_row(const Core& core) {
-  const auto& signal = core.signal();
-  if (!signal) return py::none();
-  py::dict row;
-  row["number"] = signal->number;
-  row["code"] = optional_int(signal->code);
-  row["address"] = optional_int(signal->address);
-  row["sender_pid"] = optional_int(signal->sender_pid);
-  row["sender_uid"] = optional_int(signal->sender_uid);
-  return row;
+  return core.signal() ? py::object(signal_info_row(*core.signal())) : py::none();
 }
 
 const char* status_name(ModuleStatus status) {

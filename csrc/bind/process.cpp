@@ -91,9 +91,71 @@ py::list decode(const std::string& machine, const py::bytes& code, std::uint64_t
   return rows;
 }
 
+std::optional<elfcore::CaughtSignal> caught_signal(const elfcore::Memory& memory,
+                                                   const Stacks& stacks) {
+  const Core& core = memory.core();
+  const elfcore::ThreadState* const crashed = core.crashed_thread();
+  if (!crashed) return std::nullopt;
+  const auto index = static_cast<std::size_t>(crashed - core.threads().data());
+  if (index < stacks.threads.size()) {
+    const auto& frames = stacks.threads[index].frames;
+    for (std::size_t i = 0; i + 1 < frames.size(); ++i) {
+      if (!frames[i].signal_frame) continue;
+      return elfcore::read_signal_frame(memory, frames[i].sp, frames[i + 1].pc);
+    }
+  }
+  return elfcore::find_left_signal_frame(memory);
+}
+
+FaultFindings read_fault(const elfcore::Memory& memory, const elfcore::AddressSpace& space,
+                         const elfcore::Registers& registers,
+                         const std::optional<elfcore::SignalInfo>& signal) {
+  FaultFindings found;
+  if (signal && signal->address) found.fault = space.describe(*signal->address);
+  found.pc = space.describe(registers.pc());
+  found.sp = space.describe(registers.sp());
+  found.instruction = elfcore::read_instruction(memory, registers, signal);
+  if (found.instruction->operand_address) {
+    found.operand = space.describe(*found.instruction->operand_address);
+  }
+  return found;
+}
+
+void add_fault(py::dict& result, const FaultFindings& found) {
+  result["fault"] = address_row(found.fault);
+  result["pc"] = address_row(found.pc);
+  result["sp"] = address_row(found.sp);
+  result["operand"] = address_row(found.operand);
+  result["instruction"] = instruction_row(found.instruction);
+}
+
+py::object caught_row(const ProcessFindings& found) {
+  if (!found.caught) return py::none();
+  py::dict row;
+  row["signal"] = signal_info_row(found.caught->info);
+  row["in_handler"] = found.caught->in_handler;
+  const auto& registers = found.caught->registers;
+  py::tuple values(registers.count());
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = py::int_(registers.values[i]);
+  row["registers"] = values;
+  add_fault(row, found.caught_fault);
+  return row;
+}
+
 }  // namespace
 
-ProcessFindings read_process(Core& core, const elfcore::Modules& modules) {
+py::dict signal_info_row(const elfcore::SignalInfo& signal) {
+  py::dict row;
+  row["number"] = signal.number;
+  row["code"] = optional_int(signal.code);
+  row["address"] = optional_int(signal.address);
+  row["sender_pid"] = optional_int(signal.sender_pid);
+  row["sender_uid"] = optional_int(signal.sender_uid);
+  row["system_call"] = optional_int(signal.system_call);
+  return row;
+}
+
+ProcessFindings read_process(Core& core, const elfcore::Modules& modules, const Stacks& stacks) {
   const elfcore::Memory memory(core, modules);
   ProcessFindings found;
   found.command_line = elfcore::read_command_line(core);
@@ -103,19 +165,19 @@ ProcessFindings read_process(Core& core, const elfcore::Modules& modules) {
   found.python_version = elfcore::find_python_version(memory);
   const elfcore::Module* const executable = modules.executable();
   found.executable = executable ? executable->path : found.command_line.executable;
-  const elfcore::AddressSpace space(memory);
+  found.caught = caught_signal(memory, stacks);
+  const elfcore::AddressSpace space(
+      memory, found.caught ? found.caught->registers.sp() : std::optional<std::uint64_t>());
   found.kinds = space.totals();
-  if (core.signal() && core.signal()->address)
-    found.fault = space.describe(*core.signal()->address);
   const elfcore::ThreadState* thread = core.crashed_thread();
+  const bool crashed = thread != nullptr;
   if (!thread && !core.threads().empty()) thread = &core.threads().front();
   if (thread) {
-    found.pc = space.describe(thread->registers.pc());
-    found.sp = space.describe(thread->registers.sp());
-    found.instruction = elfcore::read_instruction(memory, *thread);
-    if (found.instruction->operand_address) {
-      found.operand = space.describe(*found.instruction->operand_address);
-    }
+    found.fault =
+        read_fault(memory, space, thread->registers, crashed ? core.signal() : std::nullopt);
+  }
+  if (found.caught) {
+    found.caught_fault = read_fault(memory, space, found.caught->registers, found.caught->info);
   }
   return found;
 }
@@ -137,11 +199,8 @@ void add_process(py::dict& result, const Core& core, const ProcessFindings& foun
   result["abort_message"] = optional_text(found.abort_message);
   result["exceptions"] = exception_rows(found.exceptions);
   result["python_version"] = optional_text(found.python_version);
-  result["fault"] = address_row(found.fault);
-  result["pc"] = address_row(found.pc);
-  result["sp"] = address_row(found.sp);
-  result["operand"] = address_row(found.operand);
-  result["instruction"] = instruction_row(found.instruction);
+  add_fault(result, found.fault);
+  result["caught"] = caught_row(found);
   py::list kinds;
   std::uint64_t mapped = 0, dumped = 0;
   for (const elfcore::MemoryKind& row : found.kinds) {

@@ -7,12 +7,20 @@
 #include <string>
 #include <vector>
 
+#include "bind/stacks.h"
 #include "elfcore/address.h"
 #include "elfcore/command_line.h"
 #include "elfcore/cpp_exception.h"
 #include "elfcore/instruction.h"
+#include "elfcore/signal_frame.h"
 
 namespace pm::bind {
+
+// Where a thread stood when a signal came, and what it touched.
+struct FaultFindings {
+  std::optional<elfcore::AddressFacts> fault, pc, sp, operand;
+  std::optional<elfcore::Instruction> instruction;
+};
 
 struct ProcessFindings {
   elfcore::CommandLine command_line;
@@ -21,13 +29,17 @@ struct ProcessFindings {
   std::vector<elfcore::CppException> exceptions;
   std::optional<std::string> python_version;
   std::string executable;
-  std::optional<elfcore::AddressFacts> fault, pc, sp, operand;
-  std::optional<elfcore::Instruction> instruction;
+  FaultFindings fault;
+  std::optional<elfcore::CaughtSignal> caught;
+  FaultFindings caught_fault;
   std::vector<elfcore::MemoryKind> kinds;
 };
 
 // Needs no GIL.
-ProcessFindings read_process(elfcore::Core& core, const elfcore::Modules& modules);
+ProcessFindings read_process(elfcore::Core& core, const elfcore::Modules& modules,
+                             const Stacks& stacks);
+// One RawSignal.
+pybind11::dict signal_info_row(const elfcore::SignalInfo& signal);
 // Fills the keys of RawCore that tell of the process and its end.
 void add_process(pybind11::dict& result, const elfcore::Core& core, const ProcessFindings& found);
 

@@ -41,7 +41,9 @@ std::string permission_text(std::uint32_t flags) {
 
 }  // namespace
 
-AddressSpace::AddressSpace(const Memory& memory) : memory_(memory), core_(memory.core()) {
+AddressSpace::AddressSpace(const Memory& memory, std::optional<std::uint64_t> interrupted)
+    : memory_(memory), core_(memory.core()) {
+  if (interrupted) add_stack_pointer(*interrupted);
   find_stacks();
   find_data_ends();
   find_heap();
@@ -56,13 +58,16 @@ void AddressSpace::find_stacks() {
     break;
   }
   for (const ThreadState& thread : core_.threads()) {
-    const std::uint64_t sp = thread.registers.sp();
-    const Segment* const segment = core_.segment_at(sp);
-    // In a guard page: the stack that has overflown begins above it.
-    const bool in_guard = segment && !(segment->flags & (kRead | kWrite | kExecute));
-    stack_pointers_.push_back(in_guard ? segment->end() : sp);
+    add_stack_pointer(thread.registers.sp());
   }
   std::sort(stack_pointers_.begin(), stack_pointers_.end());
+}
+
+void AddressSpace::add_stack_pointer(std::uint64_t sp) {
+  const Segment* const segment = core_.segment_at(sp);
+  // In a guard page: the stack that has overflown begins above it.
+  const bool in_guard = segment && !(segment->flags & (kRead | kWrite | kExecute));
+  stack_pointers_.push_back(in_guard ? segment->end() : sp);
 }
 
 void AddressSpace::find_data_ends() {

@@ -32,7 +32,8 @@ struct MemoryKind {
 
 class AddressSpace {
  public:
-  explicit AddressSpace(const Memory& memory);
+  // `interrupted` is the stack pointer of a thread that is on another stack now (sigaltstack(2)).
+  explicit AddressSpace(const Memory& memory, std::optional<std::uint64_t> interrupted = {});
 
   AddressFacts describe(std::uint64_t address) const;
   // One of the kinds of facts/memory.py, for a segment of the core.
@@ -42,6 +43,7 @@ class AddressSpace {
 
  private:
   void find_stacks();
+  void add_stack_pointer(std::uint64_t sp);
   void find_data_ends();
   void find_heap();
   bool has_stack_pointer(const Segment& segment) const;

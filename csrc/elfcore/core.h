@@ -58,7 +58,11 @@ struct SignalInfo {
   std::optional<std::uint64_t> address;  // only where the code says that there is one
   std::optional<std::int32_t> sender_pid;
   std::optional<std::uint32_t> sender_uid;
+  std::optional<std::int32_t> system_call;  // of SIGSYS by seccomp: the number of the call
 };
+
+// siginfo_t as notes and signal frames hold it; nothing when it is too short.
+std::optional<SignalInfo> parse_signal_info(Bytes content);
 
 // NT_PRPSINFO.
 struct ProcessInfo {

@@ -53,21 +53,21 @@ Decoded decode_instruction(Bytes code, std::uint64_t pc, const Registers& regist
                                               : decode_aarch64(code, pc, registers);
 }
 
-Instruction read_instruction(const Memory& memory, const ThreadState& thread) {
+Instruction read_instruction(const Memory& memory, const Registers& registers,
+                             const std::optional<SignalInfo>& signal) {
   Instruction result;
   const Core& core = memory.core();
-  result.pc = thread.registers.pc();
+  result.pc = registers.pc();
   result.code = code_at(memory, result.pc);
-  const bool is_cause = core.signal() && &thread == core.crashed_thread();
-  const auto fault = is_cause ? core.signal()->address : std::nullopt;
-  if (fault && *fault == result.pc && core.signal()->number != kTrapSignal) {
+  const auto fault = signal ? signal->address : std::nullopt;
+  if (fault && *fault == result.pc && signal->number != kTrapSignal) {
     const Segment* const segment = core.segment_at(result.pc);
     if (!segment || !(segment->flags & kExecute)) {
-      if (core.signal()->number == 11) result.access = "execute";
+      if (signal->number == 11) result.access = "execute";
       return result;
     }
   }
-  const Decoded decoded = decode_instruction(result.code, result.pc, thread.registers);
+  const Decoded decoded = decode_instruction(result.code, result.pc, registers);
   result.feature = decoded.feature;
   if (const Operand* const operand = choose(decoded.operands, fault)) {
     result.operand = operand->text;
@@ -76,7 +76,7 @@ Instruction read_instruction(const Memory& memory, const ThreadState& thread) {
   }
   // int3 reports the address behind itself.
   constexpr std::uint8_t kInt3 = 0xcc;
-  if (is_cause && core.signal()->number == kTrapSignal && result.feature.empty() &&
+  if (signal && signal->number == kTrapSignal && result.feature.empty() &&
       core.machine() == Machine::x86_64 &&
       memory.get<std::uint8_t>(result.pc - 1).value_or(0) == kInt3) {
     result.feature = "trap";

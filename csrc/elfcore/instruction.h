@@ -40,8 +40,9 @@ struct Instruction {
 };
 
 // Of several operands (movs, push of memory, call through memory), the one that the fault address
-// speaks for, else the first.
-Instruction read_instruction(const Memory& memory, const ThreadState& thread);
+// speaks for, else the first. `signal` is the one that came at this instruction, if one did.
+Instruction read_instruction(const Memory& memory, const Registers& registers,
+                             const std::optional<SignalInfo>& signal);
 
 // "rax+0x10", "rsp-0x8": a displacement as disassemblers write it.
 std::string with_displacement(std::string text, std::int64_t displacement);

@@ -152,16 +152,11 @@ void Core::read_process(Bytes content) {
   process_ = std::move(info);
 }
 
-// siginfo_t, include/uapi/asm-generic/siginfo.h: a union behind three ints.
-void Core::read_signal(Bytes content) {
-  if (signal_) return;  // gcore writes one per thread; the first is that of the signalled one
+// include/uapi/asm-generic/siginfo.h: a union behind three ints.
+std::optional<SignalInfo> parse_signal_info(Bytes content) {
   const auto number = load<std::int32_t>(content, 0);
   const auto code = load<std::int32_t>(content, 8);
-  if (!number || !code) {
-    problems_.add(
-        "notes", "signal information of " + std::to_string(content.size()) + " bytes is too short");
-    return;
-  }
+  if (!number || !code) return std::nullopt;
   SignalInfo info;
   info.number = *number;
   info.code = *code;
@@ -172,7 +167,18 @@ void Core::read_signal(Bytes content) {
     info.sender_pid = load<std::int32_t>(content, 16);
     info.sender_uid = load<std::uint32_t>(content, 20);
   }
-  signal_ = info;
+  constexpr std::int32_t kSys = 31, kSeccomp = 1;
+  if (*number == kSys && *code == kSeccomp) info.system_call = load<std::int32_t>(content, 24);
+  return info;
+}
+
+void Core::read_signal(Bytes content) {
+  if (signal_) return;  // gcore writes one per thread; the first is that of the signalled one
+  signal_ = parse_signal_info(content);
+  if (!signal_) {
+    problems_.add(
+        "notes", "signal information of " + std::to_string(content.size()) + " bytes is too short");
+  }
 }
 
 void Core::read_files(Bytes content, std::uint64_t offset) {

@@ -9,6 +9,7 @@
 #include "elfcore/instruction.h"
 #include "elfcore/modules.h"
 #include "elfcore/python_version.h"
+#include "elfcore/signal_frame.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace pm::elfcore;
@@ -24,12 +25,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     find_python_version(memory);
     const AddressSpace space(memory);
     space.totals();
+    find_left_signal_frame(memory);
     std::size_t left = 16;
     for (const ThreadState& thread : core->threads()) {
       if (left-- == 0) break;
       space.describe(thread.registers.pc());
       space.describe(thread.registers.sp());
-      read_instruction(memory, thread);
+      read_instruction(memory, thread.registers, core->signal());
+      read_signal_frame(memory, thread.registers.sp(), thread.registers.pc());
     }
   } catch (const pm::EvidenceError&) {
   }

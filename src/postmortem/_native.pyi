@@ -17,6 +17,8 @@ class RawSignal(TypedDict):
     address: int | None
     sender_pid: int | None
     sender_uid: int | None
+    system_call: int | None
+    """Of a SIGSYS by seccomp: the number of the call."""
 
 RawPlace = tuple[str | None, str | None, int]
 """Function, source file as the compiler saw it, line."""
@@ -86,6 +88,19 @@ class RawInstruction(TypedDict):
     operand_address: int | None
     access: str | None
     feature: str | None
+
+class RawCaught(TypedDict):
+    """The signal that a handler of the process was called for, on the crashed thread."""
+
+    signal: RawSignal
+    in_handler: bool
+    """False: the handler had returned, and the signal it raised again came at once."""
+    registers: tuple[int, ...]
+    fault: RawAddress | None
+    pc: RawAddress | None
+    sp: RawAddress | None
+    operand: RawAddress | None
+    instruction: RawInstruction | None
 
 class RawException(TypedDict):
     tid: int
@@ -201,6 +216,7 @@ class RawCore(TypedDict):
     sp: RawAddress | None
     operand: RawAddress | None
     instruction: RawInstruction | None
+    caught: RawCaught | None
     mapped_bytes: int
     dumped_bytes: int
     memory_by_kind: list[tuple[str, int, int]]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from postmortem.analyses.background import Background
 from postmortem.analyses.engines import GdbOptions, MergedThreads
 from postmortem.errors import EvidenceError
+from postmortem.facts.caught import beyond_handler, failure
 from postmortem.facts.crash import CppException, Fault
 from postmortem.facts.fault_kind import FaultKind, classify
 from postmortem.facts.fault_words import explain
@@ -132,6 +133,7 @@ class _Analysis:
         self._progress = progress
         self._gdb = gdb
         self._problems = list(facts.problems)
+        self._signal, self._fault_then = failure(facts.signal, facts.fault, facts.caught)
 
     def report(self, core: str) -> Report:
         options, facts = self._options, self._facts
@@ -140,8 +142,9 @@ class _Analysis:
         self._problems += stacks.problems
         threads = self._with_python(stacks.threads)
         fault = self._fault(stacks.instruction_text)
-        kind = classify(facts.signal, fault, threads, facts.core, facts.process)
-        outcome = self._outcome(kind, threads, fault, binary)
+        at_failure = self._at_failure(threads)
+        kind = classify(self._signal, fault, at_failure, facts.core, facts.process)
+        outcome = self._outcome(kind, at_failure, fault, binary)
         self._problems += outcome.problems
         redactor = Redactor.from_process(
             facts.process.env, facts.process.initial_env, facts.process.argv
@@ -152,8 +155,8 @@ class _Analysis:
             threads=threads,
             modules=facts.modules,
             memory=facts.memory,
-            signal=facts.signal,
-            explanation=explain(kind, facts.signal, fault, threads, facts.process),
+            signal=self._signal,
+            explanation=explain(kind, self._signal, fault, at_failure, facts.process),
             fault=fault,
             abort_message=facts.abort_message,
             cpp_exceptions=facts.cpp_exceptions,
@@ -164,7 +167,7 @@ class _Analysis:
         report = Report(
             kind="core",
             inputs=(self._source,),
-            verdict=verdict(facts.signal, facts.process, outcome.diagnoses, threads=threads),
+            verdict=verdict(self._signal, facts.process, outcome.diagnoses, threads=at_failure),
             failed=threads.crashed is not None or not threads.items,
             diagnoses=outcome.diagnoses,
             blocks=_blocks(view, options) if options.blocks or _has_values(threads) else (),
@@ -224,6 +227,12 @@ class _Analysis:
             items.append(thread)
         return replace(threads, items=tuple(items))
 
+    def _at_failure(self, threads: Threads) -> Threads:
+        """Return the threads as the rules see them: at the failure, not in what handled it."""
+        caught = self._facts.caught
+        is_first = self._signal is not None and self._signal.then is not None
+        return beyond_handler(threads) if is_first and caught and caught.in_handler else threads
+
     def _crashed_extension(self) -> Module | None:
         """The module that the crash is in, if it is nobody's that is known well.
 
@@ -231,8 +240,9 @@ class _Analysis:
         (an exception, a message of the C library), and how a library was linked explains nothing.
         """
         facts = self._facts
-        crashed = facts.threads.crashed
-        kind = classify(facts.signal, facts.fault, facts.threads, facts.core, facts.process)
+        threads = self._at_failure(facts.threads)
+        crashed = threads.crashed
+        kind = classify(self._signal, self._fault_then, threads, facts.core, facts.process)
         if not kind.is_fault:
             return None
         for frame in crashed.frames if crashed is not None else ():
@@ -246,13 +256,15 @@ class _Analysis:
         return None
 
     def _fault(self, instruction_text: str | None) -> Fault | None:
-        fault = self._facts.fault
+        fault = self._fault_then
         if fault is None:
             return None
         file = _file_under(fault.address)
         if file is not None:
             fault = replace(fault, file=file)
-        if instruction_text is not None and fault.instruction is not None:
+        stood = self._facts.fault
+        here = stood is not None and stood.pc.value == fault.pc.value  # gdb shows where it ended
+        if here and instruction_text is not None and fault.instruction is not None:
             fault = replace(fault, instruction=replace(fault.instruction, text=instruction_text))
         return fault
 
@@ -273,7 +285,7 @@ class _Analysis:
             threads,
             facts.modules,
             facts.memory,
-            facts.signal,
+            self._signal,
             fault,
             facts.abort_message,
             next(flying, None),

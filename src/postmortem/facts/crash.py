@@ -19,6 +19,10 @@ class Signal:
     """Only for faults, and never for SI_KERNEL, which has none. 0 is an address."""
     sender_pid: int | None = None
     sender_uid: int | None = None
+    system_call: int | None = None
+    """The call that a seccomp filter forbade, by its number on the machine of the core."""
+    then: Signal | None = None
+    """The signal that ended the process, where a handler of the process caught this one first."""
 
 
 @record
@@ -77,3 +81,13 @@ class CppException:
     state: str = "uncaught"
     """``"uncaught"`` (std::terminate() ran because of it) or ``"handled"`` (a handler or a
     destructor was running: context, not the cause)."""
+
+
+@record
+class Caught:
+    """The signal that a handler of the process was called for, from the kernel's signal frame."""
+
+    signal: Signal
+    fault: Fault | None
+    in_handler: bool
+    """Whether the handler's frames are on the stack; else it had returned."""

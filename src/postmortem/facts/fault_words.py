@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from postmortem.facts.caught import aftermath
 from postmortem.facts.crash import Fault, Instruction, Signal
 from postmortem.facts.fault_kind import FaultKind, is_canonical
 from postmortem.facts.memory import Address, MappedFile
@@ -41,6 +42,17 @@ def explain(
     process: Process | None = None,
 ) -> str:
     """Return one or two sentences for a reader who does not know siginfo by heart."""
+    text = _explain(kind, signal, fault, threads, process)
+    return text if signal is None else text + aftermath(signal)
+
+
+def _explain(
+    kind: FaultKind,
+    signal: Signal | None,
+    fault: Fault | None,
+    threads: Threads | None,
+    process: Process | None,
+) -> str:
     if kind is FaultKind.SNAPSHOT:
         return "a snapshot of a live process, as gcore makes it: not a crash"
     if signal is None:

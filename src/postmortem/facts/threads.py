@@ -77,6 +77,8 @@ class Thread:
     holds_gil: bool = False
     registers: tuple[tuple[str, int], ...] = ()
     frames: tuple[Frame, ...] = ()
+    left_out: int = 0
+    """Inner frames that are not in `frames`: those of the signal handler that was called."""
     stopped: str | None = None
     """Why the walk ended before the outermost frame; None when it reached it."""
     skipped: int = 0

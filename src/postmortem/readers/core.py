@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, cast
 
 from postmortem.errors import EvidenceError
-from postmortem.facts.crash import AbortMessage, CppException, Fault, Instruction, Signal
+from postmortem.facts.crash import AbortMessage, Caught, CppException, Fault, Instruction, Signal
 from postmortem.facts.memory import Address, MemoryTotals, Module, Modules, ModuleStatus
 from postmortem.facts.process import CoreFile, Process
 from postmortem.facts.source import Problem
@@ -20,7 +20,15 @@ from postmortem.readers.siginfo import code_name, signal_name
 from postmortem.records import record, replace
 
 if TYPE_CHECKING:
-    from postmortem._native import RawAddress, RawCore, RawFrame, RawPythonThread, RawThread
+    from postmortem._native import (
+        RawAddress,
+        RawCaught,
+        RawCore,
+        RawFrame,
+        RawPythonThread,
+        RawSignal,
+        RawThread,
+    )
 
 _NOT_A_CORE = "give a core file: file(1) says what this is, coredumpctl list shows systemd's cores"
 
@@ -38,6 +46,8 @@ class CoreFacts:
     """None in a snapshot of a live process."""
     fault: Fault | None = None
     """Where the crashed thread stood; `file` is left to the reader of files."""
+    caught: Caught | None = None
+    """What a handler on the crashed thread was called for, before `signal` ended the process."""
     abort_message: AbortMessage | None = None
     cpp_exceptions: tuple[CppException, ...] = ()
     """Those of the crashed thread first, in each thread the innermost first."""
@@ -98,7 +108,8 @@ def _facts(path: str, raw: RawCore, problems: tuple[Problem, ...]) -> CoreFacts:
             tuple((kind, dumped) for kind, _, dumped in raw["memory_by_kind"]),
         ),
         signal=_signal(raw),
-        fault=_fault(raw),
+        fault=None if raw["crashed_tid"] is None else _fault(raw),
+        caught=_caught(raw),
         abort_message=None if abort_message is None else AbortMessage(abort_message),
         cpp_exceptions=tuple(
             CppException(
@@ -176,6 +187,10 @@ def _signal(raw: RawCore) -> Signal | None:
     if row is None:  # a kernel before 3.7, or a tool that leaves the note out
         number = next((t["signal"] for t in raw["threads"] if t["tid"] == raw["crashed_tid"]), 0)
         return Signal(number, signal_name(number)) if number else None
+    return _siginfo(row)
+
+
+def _siginfo(row: RawSignal) -> Signal:
     number, code = row["number"], row["code"]
     return Signal(
         number=number,
@@ -185,16 +200,24 @@ def _signal(raw: RawCore) -> Signal | None:
         address=row["address"],
         sender_pid=row["sender_pid"],
         sender_uid=row["sender_uid"],
+        system_call=row["system_call"],
     )
+
+
+def _caught(raw: RawCore) -> Caught | None:
+    row = raw["caught"]
+    if row is None:
+        return None
+    return Caught(_siginfo(row["signal"]), _fault(row), row["in_handler"])
 
 
 def _address(row: RawAddress) -> Address:
     return Address(**row)
 
 
-def _fault(raw: RawCore) -> Fault | None:
+def _fault(raw: RawCore | RawCaught) -> Fault | None:
     pc, sp = raw["pc"], raw["sp"]
-    if pc is None or sp is None or raw["crashed_tid"] is None:
+    if pc is None or sp is None:
         return None
     row = raw["instruction"]
     instruction = None

@@ -26,7 +26,9 @@ def cite_signal(
 
 def cite_frame(thread: Thread, index: int) -> Evidence:
     """Return a frame with its place."""
-    return Evidence(f"thread {thread.tid} frame {index}", frame_words(thread.frames[index]))
+    return Evidence(
+        f"thread {thread.tid} frame {index + thread.left_out}", frame_words(thread.frames[index])
+    )
 
 
 def frame_words(frame: Frame) -> str:

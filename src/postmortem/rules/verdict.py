@@ -65,7 +65,11 @@ def _who(signal: Signal | None, process: Process | None) -> str:
     rank = _rank(process)
     if signal is None:
         return f"{rank.removeprefix(' in ')}: " if rank else ""
-    return f"{signal.name}{rank}: "
+    then = signal.then
+    name = signal.name
+    if then is not None and then.number != signal.number:
+        name = f"{name}, then {then.name}"
+    return f"{name}{rank}: "
 
 
 def _rank(process: Process | None) -> str:

@@ -5,7 +5,7 @@ Additive only: a field may be null, and never changes its meaning.
 
 from __future__ import annotations
 
-from postmortem.facts.crash import Fault
+from postmortem.facts.crash import Fault, Signal
 from postmortem.facts.memory import Address, Module
 from postmortem.facts.process import CoreFile, Process
 from postmortem.facts.threads import Frame, RaisedException, Thread, Wait
@@ -77,7 +77,10 @@ def _process(process: Process) -> dict[str, object]:
 
 def _signal(view: CoreView) -> dict[str, object]:
     """Return the signal; in a snapshot only the explanation, as no signal came."""
-    signal = view.signal
+    failed = view.signal
+    signal = failed
+    if failed is not None and failed.then is not None and failed.then.number != failed.number:
+        signal = failed.then
     return {
         "number": None if signal is None else signal.number,
         "name": None if signal is None else signal.name,
@@ -87,6 +90,18 @@ def _signal(view: CoreView) -> dict[str, object]:
         "sender_pid": None if signal is None else signal.sender_pid,
         "sender_uid": None if signal is None else signal.sender_uid,
         "explanation": view.explanation,
+        "caught": None if failed is None or failed.then is None else _caught(failed),
+    }
+
+
+def _caught(signal: Signal) -> dict[str, object]:
+    """Return the fault that a handler caught first; `signal` tells how the process ended then."""
+    return {
+        "number": signal.number,
+        "name": signal.name,
+        "code": signal.code,
+        "address": _hex(signal.address),
+        "sender_pid": signal.sender_pid,
     }
 
 

@@ -1,0 +1,59 @@
+"""Which signal was the failure, where a handler of the process caught one before the last.
+
+Crash handlers (faulthandler, DataLoader workers, glog, folly, ROOT) catch a fault, print, and raise
+the signal again or call abort: siginfo in the core is that of the second signal. The first one is
+in the frame that the kernel put on the stack for the handler.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from postmortem.facts.crash import Caught, Fault, Signal
+from postmortem.facts.threads import Threads
+
+_SYNCHRONOUS = ("SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGTRAP", "SIGSYS")
+_SIGNAL_FRAMES = ("<signal handler called>", "__restore_rt", "__kernel_rt_sigreturn")
+
+
+def failure(
+    signal: Signal | None, fault: Fault | None, caught: Caught | None
+) -> tuple[Signal | None, Fault | None]:
+    """Return the signal that the failure is, and where the thread stood at it.
+
+    A fault comes before whatever its handler did then. Of other signals only the same one counts:
+    a handler of SIGUSR1 or SIGTERM may fail for reasons of its own.
+    """
+    if signal is None or caught is None:
+        return signal, fault
+    first = caught.signal
+    is_fault = first.name in _SYNCHRONOUS and (first.code_number or 0) > 0
+    if not is_fault and first.number != signal.number:
+        return signal, fault
+    return replace(first, then=signal), caught.fault
+
+
+def beyond_handler(threads: Threads) -> Threads:
+    """Return the threads, the crashed one without the frames of its signal handler."""
+    items = []
+    for thread in threads:
+        index = next(
+            (i for i, frame in enumerate(thread.frames) if frame.function in _SIGNAL_FRAMES), None
+        )
+        if thread.crashed and index is not None and index + 1 < len(thread.frames):
+            thread = replace(thread, frames=thread.frames[index + 1 :], left_out=index + 1)
+        items.append(thread)
+    return replace(threads, items=tuple(items))
+
+
+def aftermath(signal: Signal) -> str:
+    """Return how the process went on from a signal that it caught, or an empty text."""
+    last = signal.then
+    if last is None:
+        return ""
+    if (last.code_number or 0) > 0:
+        at = "" if last.address is None else f" at address {last.address:#x}"
+        return f"; a handler in the process caught it, and failed itself by {last.name}{at}"
+    if last.number == signal.number:
+        return "; a handler in the process caught it and raised it again"
+    return f"; a handler in the process caught it and ended the process with {last.name}"
