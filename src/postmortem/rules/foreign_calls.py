@@ -58,7 +58,8 @@ def dead_callback(kind: FaultKind, threads: Threads | None) -> int | None:
     if index == start or index >= len(crashed.frames):
         return None
     frame = crashed.frames[index]
-    if frame.kind == "python" or owner(frame) is Owner.CPYTHON or _is_ctypes(frame):
+    outward = (Owner.CPYTHON, Owner.LIBFFI)  # ctypes' own call of C
+    if frame.kind == "python" or owner(frame) in outward or _is_ctypes(frame):
         return None
     return index
 

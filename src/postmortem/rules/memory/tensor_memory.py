@@ -21,8 +21,8 @@ _KERNEL = Pattern(
 )
 _WITHIN = 6
 _OPERATOR = (
-    Pattern(r"\bat::_ops::(\w+)::"),
     Pattern(r"\bTHPVariable_(\w+)"),
+    Pattern(r"\bat::_ops::(\w+)::"),
     Pattern(r"\bat::native::(\w+)$"),
 )
 
