@@ -34,6 +34,8 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     done: dict[str, Path] = {}
 
     def build(source: str) -> Path:
+        if source.endswith(".rs"):
+            return done.setdefault(source, _rust_library(CORES / source, folder))
         compiler = os.environ.get("CXX") or shutil.which("g++") or shutil.which("c++")
         if compiler is None:
             pytest.skip("no C++ compiler found (g++, c++ or $CXX)")
@@ -53,6 +55,17 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
         return done[source]
 
     return build
+
+
+def _rust_library(source: Path, folder: Path) -> Path:
+    compiler = shutil.which("rustc")
+    if compiler is None:
+        pytest.skip("no Rust compiler found (rustc)")
+    target = folder / f"lib{source.stem}.so"
+    flags = ["-g", "-Cpanic=abort", "-Csymbol-mangling-version=v0", "--crate-type=cdylib"]
+    command = [compiler, *flags, "-o", str(target), str(source)]
+    subprocess.run(command, check=True, capture_output=True, text=True)
+    return target
 
 
 def _python_headers() -> list[str]:
