@@ -6,6 +6,9 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+
+#include "base/demangle_rust.h"
 
 #ifdef POSTMORTEM_DEMANGLE_CALLBACK
 // libiberty's demangler as libstdc++.a holds it: cp-demangle.c of GCC, IN_GLIBCPP_V3.
@@ -62,6 +65,9 @@ std::optional<std::string> bounded(const char* mangled) {
 }  // namespace
 
 std::string demangle(std::string_view name) {
+  if (name.size() <= kMangledLimit) {
+    if (auto rust = demangle_rust(name)) return *std::move(rust);
+  }
   std::string text(name);
   if (!name.starts_with("_Z") || name.size() > kMangledLimit) return text;
   return bounded(text.c_str()).value_or(text);

@@ -1,4 +1,4 @@
-// C++ names in source form.
+// C++ and Rust names in source form.
 #pragma once
 
 #include <string>
@@ -6,8 +6,9 @@
 
 namespace pm {
 
-// The demangled name (Itanium C++ ABI, and what libstdc++ knows of it); the name itself when it is
-// not mangled or would become absurdly long: a crafted name of 270 bytes stands for 218 MB.
+// The demangled name (Itanium C++ ABI and what libstdc++ knows of it, Rust's two encodings); the
+// name itself when it is not mangled or would become absurdly long: a crafted name of 270 bytes
+// stands for 218 MB.
 std::string demangle(std::string_view name);
 
 }  // namespace pm

@@ -4,6 +4,8 @@
 #include <array>
 #include <cstdio>
 
+#include "elfcore/python_error.h"
+
 namespace pm::elfcore {
 namespace {
 
@@ -138,6 +140,7 @@ std::optional<std::string> exception_message(const Memory& memory, const TypeRea
   if (own == "NSt10filesystem7__cxx1116filesystem_errorE") {
     return filesystem_message(memory, classes.front().address);
   }
+  if (auto said = python_error_message(memory, own, classes.front().address)) return said;
   constexpr std::array<std::string_view, 9> kPlain{
       "St12length_error",    "St12out_of_range", "St16invalid_argument",
       "St12domain_error",    "St11range_error",  "St14overflow_error",

@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -33,6 +34,8 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     done: dict[str, Path] = {}
 
     def build(source: str) -> Path:
+        if source.endswith(".rs"):
+            return done.setdefault(source, _rust_library(CORES / source, folder))
         compiler = os.environ.get("CXX") or shutil.which("g++") or shutil.which("c++")
         if compiler is None:
             pytest.skip("no C++ compiler found (g++, c++ or $CXX)")
@@ -45,11 +48,33 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
                 torch = Path(spec.origin).parent
                 command += [f"-I{torch}/include", f"-L{torch}/lib", "-lc10"]
                 command += [f"-Wl,-rpath,{torch}/lib"]
+            if source.startswith(("python_error", "null_to_python")):
+                command += _python_headers()
             subprocess.run(command, check=True, capture_output=True, text=True)
             done[source] = target
         return done[source]
 
     return build
+
+
+def _rust_library(source: Path, folder: Path) -> Path:
+    compiler = shutil.which("rustc")
+    if compiler is None:
+        pytest.skip("no Rust compiler found (rustc)")
+    target = folder / f"lib{source.stem}.so"
+    flags = ["-g", "-Cpanic=abort", "-Csymbol-mangling-version=v0", "--crate-type=cdylib"]
+    command = [compiler, *flags, "-o", str(target), str(source)]
+    subprocess.run(command, check=True, capture_output=True, text=True)
+    return target
+
+
+def _python_headers() -> list[str]:
+    headers = sysconfig.get_path("include")
+    if not (Path(headers) / "Python.h").exists():
+        pytest.skip(f"no Python.h in {headers} (the package python3-dev)")
+    spec = importlib.util.find_spec("pybind11")
+    found = [] if spec is None or spec.origin is None else [Path(spec.origin).parent / "include"]
+    return [f"-I{headers}", *(f"-I{path}" for path in found)]
 
 
 @pytest.fixture
@@ -77,6 +102,8 @@ def test_crash_is_explained(
     needs = case.get("needs", [])
     if "torch" in needs:
         pytest.importorskip("torch")
+    if "pybind11" in needs:
+        pytest.importorskip("pybind11")
     words = {"python": sys.executable, "case": str(CORES / name), "cores": str(CORES)}
     if "library" in case:
         words["lib"] = str(library(case["library"]))
@@ -143,7 +170,7 @@ def check(expect: dict[str, Any], report: dict[str, Any], code: int) -> None:
     for path, wanted in expect.get("json", {}).items():
         value: Any = report
         for part in path.split("."):
-            value = value[part]
+            value = value[int(part)] if part.isdecimal() else value[part]
         if isinstance(wanted, str) and wanted.startswith("/"):
             assert re.search(wanted.strip("/"), str(value)), (path, value)
         else:

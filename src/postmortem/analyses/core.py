@@ -16,6 +16,7 @@ from postmortem.facts.fault_kind import FaultKind, classify
 from postmortem.facts.fault_words import explain
 from postmortem.facts.memory import Address, BinaryFacts, MappedFile, Module
 from postmortem.facts.process import CoreFile, Process
+from postmortem.facts.process_role import process_role
 from postmortem.facts.source import Problem, Source
 from postmortem.facts.threads import Threads
 from postmortem.knowledge.modules import module_kind
@@ -141,6 +142,9 @@ class _Analysis:
         stacks, binary = self._stacks_and_binary(core)
         self._problems += stacks.problems
         threads = self._with_python(stacks.threads)
+        role = process_role(facts.process, threads)
+        if role is not None:
+            facts = self._facts = replace(facts, process=replace(facts.process, role=role))
         fault = self._fault(stacks.instruction_text)
         at_failure = self._at_failure(threads)
         kind = classify(self._signal, fault, at_failure, facts.core, facts.process)

@@ -30,6 +30,8 @@ class Process:
     world_size: int | None = None
     launcher: str | None = None
     """Which launcher's variables gave the rank: ``"torchrun"``, ``"SLURM"``, ``"Open MPI"`` …"""
+    role: str | None = None
+    """The part of a child or a launcher (``"DataLoader worker"``); None for a plain program."""
 
     def variable(self, name: str) -> str | None:
         """Return the value of an environment variable, or None if it was not set."""

@@ -66,6 +66,9 @@ def _key(frame: Frame) -> str | None:
 
 
 def _is_interpreter(frame: Frame) -> bool:
+    # pickle, json, ast and others walk Python objects in C; their modules lie in lib-dynload
+    if "/lib-dynload/" in (frame.module or ""):
+        return True
     return frame.function.startswith(
         ("_PyEval_", "PyEval_", "_PyObject_", "PyObject_", "_PyFunction_", "slot_tp_")
     )

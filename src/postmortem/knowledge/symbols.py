@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from postmortem.knowledge.rust_names import flattened
 from postmortem.patterns import Pattern
 from postmortem.records import record
 
@@ -46,6 +47,8 @@ class Symbol:
 def symbol(name: str) -> Symbol:
     """Return the parts of one demangled name."""
     text = name[:LONGEST].replace(_TEMPLATE, "").replace(_LAMBDA, "")
+    if text.startswith("<") or "{impl" in text:
+        text = flattened(text)
     for thunk in _THUNKS:
         text = text.removeprefix(thunk)
     text, marks = _without_marks(text)
@@ -54,6 +57,7 @@ def symbol(name: str) -> Symbol:
         return Symbol(bare, bare, marks=marks)
     pieces = _top_level(text)
     joined = _with_usual_names("".join(pieces)).strip(": ")
+    joined = joined.replace("::" + _TEMPLATE, _TEMPLATE)  # Rust's sort::<u8>
     within_lambda = _LAMBDA in joined
     if within_lambda:
         joined = joined[: joined.index(_LAMBDA)].removesuffix("::")
@@ -124,7 +128,7 @@ def _top_level(text: str) -> list[str]:
             if token == "<":
                 pieces.append(_LAMBDA if text.startswith("<lambda", start) else _TEMPLATE)
             elif token == "{":
-                closure = text.startswith(("{lambda", "{{closure}}"), start)
+                closure = text.startswith(("{lambda", "{{closure}}", "{closure"), start)
                 pieces.append(_LAMBDA if closure else "")
             elif token == "(" and _anonymous(text, start):
                 skip_to = position = start + len("(anonymous namespace)::")

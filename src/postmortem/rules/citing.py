@@ -8,6 +8,7 @@ from postmortem.facts.fault_words import explain
 from postmortem.facts.recursion import Recursion
 from postmortem.facts.threads import Frame, Thread, Threads
 from postmortem.report.model import Evidence
+from postmortem.rules.behalf import behalf
 from postmortem.rules.names import bare, clip, short
 from postmortem.rules.owners import file_name
 from postmortem.rules.stacks import python_index
@@ -39,10 +40,20 @@ def frame_words(frame: Frame) -> str:
     return f"{name} ({file_name(frame.module)})" if frame.module else name
 
 
-def cite_python(thread: Thread) -> tuple[Evidence, ...]:
-    """Return the Python line of a thread, if its Python frames are known."""
+def cite_python(thread: Thread, threads: Threads | None = None) -> tuple[Evidence, ...]:
+    """Return the Python line of a thread, if its Python frames are known.
+
+    With `threads`, a worker of a native team is shown with the Python line that it worked for.
+    """
     index = python_index(thread)
-    return () if index is None else (cite_frame(thread, index),)
+    if index is not None:
+        return (cite_frame(thread, index),)
+    waiting = behalf(threads)
+    index = python_index(waiting) if waiting is not None else None
+    if waiting is None or index is None:
+        return ()
+    seen = cite_frame(waiting, index)
+    return (Evidence(seen.where, f"{seen.what}, which waits for the crashed worker"),)
 
 
 def cite_exception(exception: CppException) -> Evidence:

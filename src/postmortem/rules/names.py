@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from postmortem.knowledge.rust_names import flattened
 from postmortem.patterns import Pattern
 
 _SUFFIX = Pattern(
@@ -28,7 +29,7 @@ def bare(name: str) -> str:
 
 def short(name: str, limit: int = 48) -> str:
     """Return a name of at most `limit` characters that a reader still recognises."""
-    text = _without_templates(bare(name))
+    text = _without_templates(flattened(bare(name))).replace("::<", "<")
     text = text.replace("(anonymous namespace)::", "")
     if " " in text and "operator" not in text and "{" not in text:
         text = text.rsplit(" ", 1)[-1]  # a template's return type comes first

@@ -99,6 +99,14 @@ def package(path: str) -> str | None:
     return re.split(r"\.libs$|[.](?:cpython|abi3|so)", found.group(1))[0]
 
 
+_TAG = Pattern(r"\.(?:cpython-\d+\w*(?:-[\w-]+)?|abi3)(?=\.so)")
+
+
+def module_name(path: str | None) -> str:
+    """Return the last part of a module's path without the tag of the interpreter's version."""
+    return _TAG.sub("", file_name(path))
+
+
 def file_name(path: str | None) -> str:
     """Return the last part of a module's path, or ``"an unknown module"``."""
     return path.rsplit("/", 1)[-1] if path else "an unknown module"

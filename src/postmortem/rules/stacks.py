@@ -12,7 +12,7 @@ from postmortem.facts.fault_kind import FaultKind
 from postmortem.facts.threads import Frame, Thread, Threads
 from postmortem.patterns import Pattern
 from postmortem.rules.names import bare, clip, short
-from postmortem.rules.owners import Owner, file_name, owner
+from postmortem.rules.owners import Owner, file_name, module_name, owner
 
 _PREFIX = Pattern(r"^(__GI_+|__libc_|___?)(?=[a-z])")
 _RAISE = {
@@ -213,7 +213,7 @@ def place(thread: Thread | None, start: int = 0) -> str:
         if index is not None:
             text += f", called from {_name(thread.frames[index])}"
     elif owner(first) is Owner.EXTENSION and first.function != "??":
-        text += f" ({clip(file_name(first.module), 30)})"
+        text += f" ({clip(module_name(first.module), 30)})"
     return text + at_exit
 
 
@@ -245,7 +245,9 @@ def thrown(exception: CppException | None, threads: Threads | None) -> CppExcept
     return exception
 
 
-_NOT_YOURS = Pattern(r"/lib(64)?/python[\d.]+/|/(site|dist)-packages/|^<(frozen|string)")
+_NOT_YOURS = Pattern(r"/lib(64)?/python[\d.]+/|/(site|dist)-packages/|^<")
+_UNNAMED = Pattern(r"^<(string|stdin|ipython|unknown)")
+"""Code without a file: `python -c`, exec(); yours, but dataclasses and templates have such too."""
 
 
 def python_index(thread: Thread) -> int | None:
@@ -255,8 +257,12 @@ def python_index(thread: Thread) -> int | None:
     innermost Python frame is taken.
     """
     python = [i for i, frame in enumerate(thread.frames) if frame.kind == "python"]
-    for index in python:
-        if not _NOT_YOURS.search(thread.frames[index].file or "<frozen>"):
+    files = [(i, thread.frames[i].file or "<frozen>") for i in python]
+    for index, file in files:
+        if not _NOT_YOURS.search(file):
+            return index
+    for index, file in files:
+        if _UNNAMED.search(file):
             return index
     return python[0] if python else None
 

@@ -8,6 +8,7 @@ from postmortem.facts.crash import Signal
 from postmortem.facts.process import Process
 from postmortem.facts.threads import Thread, Threads
 from postmortem.report.model import Confidence, Diagnosis, Role, ordered
+from postmortem.rules.behalf import behalf
 from postmortem.rules.names import clip
 from postmortem.rules.owners import file_name
 from postmortem.rules.stacks import place, python_index
@@ -73,10 +74,13 @@ def _who(signal: Signal | None, process: Process | None) -> str:
 
 
 def _rank(process: Process | None) -> str:
-    if process is None or process.rank is None:
+    if process is None:
         return ""
+    role = "" if process.role is None else f" in a {process.role}"
+    if process.rank is None:
+        return role
     of = f" of {process.world_size}" if process.world_size is not None else ""
-    return f" in rank {process.rank}{of}"
+    return f"{role}{' of' if role else ' in'} rank {process.rank}{of}"
 
 
 def _where(threads: Threads | None, said: str) -> str:
@@ -89,8 +93,11 @@ def _where(threads: Threads | None, said: str) -> str:
     if name and crashed.tid != threads.main_tid:
         parts.append(f'thread "{name}"')
     line = _python_line(crashed, said)
+    waiting = behalf(threads) if line is None else None
+    if waiting is not None:
+        line = _python_line(waiting, said)
     if line:
-        parts.append(line)
+        parts.append(line if waiting is None else f"working for {line}")
     return f" ({', '.join(parts)})" if parts else ""
 
 

@@ -66,6 +66,7 @@ def _process(process: Process) -> dict[str, object]:
         "local_rank": process.local_rank,
         "world_size": process.world_size,
         "launcher": process.launcher,
+        "role": process.role,
         "hostname": process.hostname,
         "python_version": process.python_version,
         "ppid": process.ppid,

@@ -145,6 +145,8 @@ def identity(view: CoreView, *, verbose: bool) -> Block:
     """Return who the process was, its memory, and its core."""
     process = view.process
     rows = [("process", " · ".join(_who(process, verbose=verbose)))]
+    if process.role:
+        rows.append(("role", f"{process.role}, started by process {process.ppid}"))
     ranks = _ranks(process)
     if ranks:
         rows.append(("rank", ranks))

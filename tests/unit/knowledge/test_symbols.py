@@ -39,7 +39,7 @@ from postmortem.knowledge.symbols import LONGEST, Symbol, symbol
          "std::operator<<"),
         ("non-virtual thunk to A::run()", "A::run"),
         ("std::__cxx11::basic_string<char, T>::_M_append(char const*)", "std::string::_M_append"),
-        ("<T as core::fmt::Debug>::fmt", "fmt"),
+        ("<T as core::fmt::Debug>::fmt", "T::fmt"),
         ("<signal handler called>", "<signal handler called>"),
         ("_INTERNAL_25_src_kmp_barrier_cpp_5de4d1d3::__kmp_hyper_barrier_release(int)",
          "__kmp_hyper_barrier_release"),

@@ -234,7 +234,7 @@ def _united(
 def _better_name(native: str, gdb: str) -> str:
     if gdb == "??" or native == gdb:
         return native
-    if native == "??" or native.startswith("_R"):  # Rust's v0 names: we do not demangle them
+    if native == "??" or native.startswith("_R"):  # a later version of Rust's names
         return gdb
     # Only a fuller form of the same name is taken. Two different names are mostly aliases of one
     # address (pause, __libc_pause), and the symbol table's is the one that users know.

@@ -34,6 +34,9 @@ _HARMLESS = re.compile(
     r"Unexpected size of section|No symbol table is loaded|Undefined (set )?command|"
     r"Error while mapping shared library sections|is not at the expected address|"
     r"Source file is more recent|auto-load safe-path|"
+    # Said of every mapped file that is gone (semaphores and tensors in /dev/shm are, as a rule);
+    # of those that matter, the modules, our own reader says it.
+    r"during file-backed mapping note processing|"
     # Our own reader says exactly what is cut off.
     r"segment extending past end of file|is truncated|failed to parse execution context|"
     # Files that we hid, see open_core.

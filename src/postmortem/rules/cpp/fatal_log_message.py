@@ -23,7 +23,7 @@ _LOGGER = Pattern(
     r"ray::(RayLog|SpdLogMessage)|grpc_core::Crash)"
 )
 _RUST = Pattern(
-    r"^(rust_panic|rust_begin_unwind|__rust_start_panic|core::panicking::|std::process::abort|"
+    r"^(__rustc::|rust_panic|rust_begin_unwind|__rust_start_panic|core::panicking::|std::process::abort|"
     # catch_unwind stands at the bottom of every thread, not on the way to the abort.
     r"std::panicking::(?!catch_unwind|try)|std::sys::.*abort_internal|"
     # Rust's v0 mangling, where no debugger was there to read it (_RNv…3std9panicking…).
@@ -73,7 +73,7 @@ def fatal_log_message(
     outer = found[-1] + 1
     while panic and outer < len(crashed.frames) and _is_rust_library(crashed.frames[outer]):
         outer += 1
-    evidence = [cite_frame(crashed, found[0])]
+    evidence = [cite_frame(crashed, found[-1])]
     by = ""
     if outer < len(crashed.frames):
         frame = crashed.frames[outer]

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from postmortem.facts.crash import AbortMessage, CppException
 from postmortem.facts.fault_kind import FaultKind
 from postmortem.facts.threads import Thread, Threads
+from postmortem.patterns import Pattern
 from postmortem.report.model import Confidence, Evidence, Role
 from postmortem.rules.citing import cite_exception, cite_frame, cite_python
 from postmortem.rules.names import bare, clip, short
@@ -58,6 +59,7 @@ def uncaught_exception(
     if not terminated and index is not None and crashed.frames[index].function != "??":
         yield _handled(crashed, own, index)
         return
+    index = _thrower(crashed, index)
     evidence: list[Evidence] = [cite_exception(own)]
     evidence += [cite_frame(crashed, index)] if index is not None else []
     evidence += cite_python(crashed)
@@ -65,10 +67,13 @@ def uncaught_exception(
     if index is not None and crashed.frames[index].function != "??":
         by = f" in {short(crashed.frames[index].function, 40)}"
     said = f": {own.what}" if own.what else ""
+    # The message is the error itself: where both do not fit, the place is left to the evidence.
+    title = f"uncaught C++ exception {short(own.type, 44)}"
+    title += f"{by}{said}" if len(f"{title}{by}{said}") <= 100 or not said else said
     sure = own.found_by == "tls" and terminated
     noexcept = " It met a function that may not throw (noexcept, a destructor)"
     yield Finding(
-        title=clip(f"uncaught C++ exception {short(own.type, 44)}{by}{said}", 100),
+        title=clip(title, 100),
         cause=f"{own.type}{clip(said, 400)}: nothing caught it, so the C++ runtime ended the "
         f"process.{noexcept if _met_noexcept(crashed) else ''}".rstrip("."),
         confidence=Confidence.CERTAIN if sure else Confidence.LIKELY,
@@ -81,6 +86,25 @@ def uncaught_exception(
         ),
         evidence=tuple(evidence),
     )
+
+
+_CHECKS = Pattern(
+    r"^(c10::detail::torch(Check|InternalAssert)Fail|pybind11::(pybind11_fail|detail::|object_api)|"
+    r"std::__throw_\w+|fmt::|c10::ThrowEnforceNotMet)"
+)
+
+
+def _thrower(thread: Thread, start: int | None) -> int | None:
+    """Return the frame that threw: not the function that only makes the exception for it."""
+    if start is None:
+        return None
+    for index in range(start, min(len(thread.frames), start + 8)):
+        frame = thread.frames[index]
+        if frame.kind == "python" or frame.function == "??":
+            break
+        if _CHECKS.match(bare(frame.function)) is None:
+            return index
+    return start
 
 
 _THROWING = (

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 
 from postmortem.facts.crash import Fault, Signal
 from postmortem.facts.fault_kind import FaultKind
-from postmortem.facts.threads import Threads
-from postmortem.report.model import Confidence, Role
+from postmortem.facts.threads import Thread, Threads
+from postmortem.report.model import Confidence, Evidence, Role
 from postmortem.rules.citing import cite_frame, cite_python, cite_signal
+from postmortem.rules.foreign_calls import cut_pointer, dead_callback, spoken
 from postmortem.rules.names import bare, clip, short
-from postmortem.rules.owners import Owner, owner
+from postmortem.rules.owners import Owner, file_name, owner
 from postmortem.rules.rule import Finding, rule
 from postmortem.rules.stacks import ctypes_index, fault_start
 
@@ -43,6 +44,10 @@ def ctypes_call(
     crashed = threads.crashed if threads is not None else None
     if crashed is None or not (kind.is_memory_fault or kind is FaultKind.RERAISED):
         return
+    back = dead_callback(kind, threads)
+    if back is not None:
+        yield _callback(crashed, back, cite_signal(kind, signal, fault, threads))
+        return
     start = fault_start(crashed, kind)
     if kind is FaultKind.RERAISED and start == 0:
         return
@@ -61,7 +66,12 @@ def ctypes_call(
     elif called.function == "??" or owner(called) is Owner.LIBFFI:
         what = "a function without a name"
     else:
-        what = short(called.function)
+        what = short(spoken(called.function))
+    cut = cut_pointer(kind, signal, fault, threads)
+    if cut is not None:
+        seen = (cite_signal(kind, signal, fault, threads), cite_frame(crashed, index))
+        yield _cut(what, cut, (*seen, *cite_python(crashed)))
+        return
     yield Finding(
         title=clip(f"{what}, called through ctypes, was given what it cannot use", 100),
         cause=f"Python called {what} through ctypes (or cffi), and it failed on the memory that it "
@@ -81,4 +91,40 @@ def ctypes_call(
             cite_frame(crashed, index),
             *cite_python(crashed),
         ),
+    )
+
+
+def _callback(thread: Thread, index: int, signal: Evidence) -> Finding:
+    """Return what a fault in libffi's closure means, called by native code."""
+    frame = thread.frames[index]
+    caller = short(spoken(frame.function)) if frame.function != "??" else file_name(frame.module)
+    return Finding(
+        title=clip(f"{caller} called a ctypes callback that no longer exists", 100),
+        cause=f"{caller} called back into Python through libffi, and the closure of that callback "
+        "was gone or overwritten: the CFUNCTYPE object was garbage-collected while native code "
+        "still had its address",
+        confidence=Confidence.LIKELY,
+        next_steps=(
+            "keep a reference to every CFUNCTYPE (or cffi callback) object for as long as native "
+            "code may call it: in a global, or on the object that registered it",
+            f"find who handed the callback to {caller}, and when it was registered",
+        ),
+        evidence=(signal, cite_frame(thread, index), *cite_python(thread)),
+    )
+
+
+def _cut(what: str, address: int, evidence: tuple[Evidence, ...]) -> Finding:
+    """Return what an address with -1 in its upper half means under ctypes."""
+    return Finding(
+        title=clip(f"{what}, called through ctypes, was given a pointer cut to 32 bits", 100),
+        cause=f"the upper half of the address {address:#x} is all ones: a 64-bit pointer went "
+        "through a C int. ctypes takes every returned value for an int unless restype is set, and "
+        "passes every Python int as one unless argtypes are",
+        confidence=Confidence.LIKELY,
+        next_steps=(
+            "set restype = c_void_p of the function that returned the pointer (malloc, *_new, "
+            "*_create), and argtypes of the one that takes it",
+            f"find the Python line that calls {what} and print its arguments",
+        ),
+        evidence=evidence,
     )

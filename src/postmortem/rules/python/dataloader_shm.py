@@ -63,7 +63,7 @@ def dataloader_shm(
         beyond = 0 if index is None else index + 1
         if beyond < len(crashed.frames):
             evidence.append(cite_frame(crashed, beyond))
-        evidence.extend(cite_python(crashed))
+        evidence.extend(cite_python(crashed, threads))
     size = ""
     if file is not None and file.filesystem_size:
         size = f" (its size now: {size_words(file.filesystem_size)})"

@@ -7,12 +7,15 @@ from collections.abc import Iterator
 from postmortem.facts.crash import Fault, Signal
 from postmortem.facts.fault_kind import FaultKind
 from postmortem.facts.threads import Threads
+from postmortem.patterns import Pattern
 from postmortem.report.model import Confidence, Role
 from postmortem.rules.citing import cite_frame, cite_python
 from postmortem.rules.names import clip, short
 from postmortem.rules.owners import file_name
 from postmortem.rules.rule import Finding, rule
 from postmortem.rules.stacks import exit_index, fault_start, site
+
+_ENDED = Pattern(r"\b(PyThread_exit_thread|PyThread_hang_thread)$")
 
 
 @rule(
@@ -46,6 +49,8 @@ def exit_crash(
         return
     if not (kind.is_fault or kind in (FaultKind.ABORT, FaultKind.RERAISED)):
         return
+    if kind is FaultKind.ABORT and any(_ENDED.search(f.function) for f in crashed.frames[:16]):
+        return  # gil_at_exit
     index = exit_index(crashed)
     main = threads.main
     if index is None and (main is None or main is crashed or (exit_index(main) is None)):

@@ -12,7 +12,7 @@ from postmortem.facts.threads import Thread, Threads
 from postmortem.report.model import Confidence, Evidence, Role
 from postmortem.rules.citing import cite_frame, cite_python, cite_signal
 from postmortem.rules.names import clip, short
-from postmortem.rules.owners import Owner, file_name, owner, package
+from postmortem.rules.owners import Owner, file_name, module_name, owner, package
 from postmortem.rules.rule import Finding, rule
 from postmortem.rules.stacks import caller, fault_start
 
@@ -58,12 +58,12 @@ def extension_crash(
     if not frame.module or not _is_python(process, crashed):
         return
     distance = index - start
-    name = file_name(frame.module)
+    name = module_name(frame.module)
     of = package(frame.module)
     belongs = f" of the package {of}" if of and of not in name else ""
     function = "" if frame.function == "??" else f", in {short(frame.function, 40)}"
     evidence: list[Evidence] = [cite_signal(kind, signal, fault, threads)]
-    evidence.extend([cite_frame(crashed, index), *cite_python(crashed)])
+    evidence.extend([cite_frame(crashed, index), *cite_python(crashed, threads)])
     module = modules.at(frame.pc) if modules is not None and frame.pc is not None else None
     unlike = module is not None and module.status == "mismatch"
     yield Finding(

@@ -22,6 +22,7 @@ _GIL = Pattern(
     r"Release)\w*|PyGILState_Release|ensure_tstate_not_null|_Py_EnsureFuncTstateNotNULL|"
     r"PyInterpreterState_Get|_PyMem_DebugCheckGIL|_PyThreadState_(Attach|Detach)"
 )
+_REFCOUNT = Pattern(r"_Py_FatalRefcountError\w*|none_dealloc|_Py_NegativeRefcount")
 _RECURSION = Pattern(r"_Py_CheckRecursiveCall|_Py_EnterRecursive")
 _MEMORY = Pattern(
     r"_?Py(Mem|Object)_Debug|_PyMem_Debug|_PyObject_AssertFailed|bad_parent|"
@@ -73,21 +74,23 @@ def py_fatal_error(kind: FaultKind, threads: Threads | None) -> Iterator[Finding
             i
             for i in range(fatal[-1] + 1, len(crashed.frames))
             if owner(crashed.frames[i]) not in (Owner.CPYTHON, Owner.GLIBC, None)
+            and not (crashed.frames[i].inlined and _is_cpython(crashed.frames[i]))
         ),
         None,
     )
     if check is not None:
         evidence.append(cite_frame(crashed, check))
-    if user is not None:
+    if user is not None and user != check:
         evidence.append(cite_frame(crashed, user))
+    if user is not None:
         frame = crashed.frames[user]
         name = short(frame.function, 40) if frame.function != "??" else file_name(frame.module)
         through = owner(frame) is Owner.LIBFFI
         by = ", called through ctypes" if through else f", called by {name}"
     evidence.extend(cite_python(crashed))
     yield Finding(
-        title=clip(f"fatal Python error: {clip(message or what, 48 if by else 79)}{by}", 100),
-        cause=cause,
+        title=clip(f"fatal Python error: {_head(message, what, 48 if by else 79)}{by}", 100),
+        cause=f"{cause}; it said: {clip(message, 300)}" if message else cause,
         confidence=Confidence.CERTAIN if message or what != _GENERAL else Confidence.LIKELY,
         next_steps=('read the line "Fatal Python error: …" on standard error', step),
         evidence=tuple(evidence),
@@ -95,6 +98,14 @@ def py_fatal_error(kind: FaultKind, threads: Threads | None) -> Iterator[Finding
 
 
 _GENERAL = "the interpreter stopped itself"
+
+
+def _head(message: str | None, what: str, limit: int) -> str:
+    """Return the message where it fits; a meaning is better than half a sentence."""
+    is_cut = message is not None and (message.endswith("…") or len(message) > limit)
+    if message is None or (what != _GENERAL and is_cut):
+        return clip(what, limit)
+    return clip(message, limit)
 
 
 def _meaning(names: str, message: str) -> tuple[str, str, str]:
@@ -112,6 +123,14 @@ def _meaning(names: str, message: str) -> tuple[str, str, str]:
             "Python could not recover from a stack overflow",
             "the recursion limit was passed again while RecursionError was being handled",
             "look for an except clause that recurses itself, and for sys.setrecursionlimit",
+        )
+    if _REFCOUNT.search(names) or "deallocating" in message:
+        return (
+            "deallocating None",
+            "None (or another object that lives for ever) was released once too often: native code "
+            "gave back references that it did not own, maybe one in each call for hours",
+            "in native code: Py_RETURN_NONE or Py_INCREF(Py_None) before returning None; no "
+            "Py_DECREF of borrowed references (PyList_GetItem, PyDict_GetItem, arguments)",
         )
     if _MEMORY.search(names) or "refcount" in message or "object" in message:
         return (
@@ -141,9 +160,9 @@ def _message(frames: list[Frame]) -> str | None:
     """Return the message from the arguments that gdb shows: ``msg=0x55… "the function …"``."""
     for frame in frames:
         for name, value in frame.arguments:
-            found = re.search(r'"([^"]{4,})"', value)
+            found = re.search(r'"([^"]{4,})"(\.\.\.)?', value)
             if name in ("msg", "message") and found is not None:
-                return found.group(1)
+                return found.group(1) + ("…" if found.group(2) else "")  # gdb cuts long strings
     return None
 
 

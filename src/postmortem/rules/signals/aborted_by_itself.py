@@ -13,7 +13,7 @@ from postmortem.rules.citing import cite_frame, cite_python
 from postmortem.rules.names import clip, short
 from postmortem.rules.owners import Owner, file_name, owner
 from postmortem.rules.rule import Finding, rule
-from postmortem.rules.stacks import is_malloc, site
+from postmortem.rules.stacks import is_malloc, plain, python_index, site
 
 
 @rule(
@@ -48,7 +48,13 @@ def aborted_by_itself(
     if crashed is not None and index is not None:
         frame = crashed.frames[index]
         evidence.extend([cite_frame(crashed, index), *cite_python(crashed)])
-        if frame.function != "??":
+        if plain(frame.function) in ("os_abort", "os_abort_impl"):
+            title += ": Python code called os.abort()"
+            at = python_index(crashed)
+            line = crashed.frames[at] if at is not None else None
+            if line is not None and line.file and line.line:
+                title += f" ({clip(line.function, 40)} at {file_name(line.file)}:{line.line})"
+        elif frame.function != "??":
             title += f": {short(frame.function, 60)} called abort"
         elif frame.module and owner(frame) is not Owner.GLIBC:
             title += f" in {file_name(frame.module)}"

@@ -43,7 +43,7 @@ def arithmetic_fault(
     crashed = threads.crashed if threads is not None else None
     evidence = [cite_signal(kind, signal, fault, threads)]
     if crashed is not None and crashed.frames:
-        evidence.extend([cite_frame(crashed, 0), *cite_python(crashed)])
+        evidence.extend([cite_frame(crashed, 0), *cite_python(crashed, threads)])
     is_integer = signal.code in ("FPE_INTDIV", "FPE_INTOVF")
     what = "integer division by zero or overflow" if is_integer else "arithmetic trap"
     yield Finding(

@@ -12,6 +12,7 @@ from postmortem.facts.threads import Threads
 from postmortem.report.model import Confidence, Role
 from postmortem.rules.citing import cite_frame, cite_python, cite_signal
 from postmortem.rules.names import clip, short
+from postmortem.rules.objects import object_fault
 from postmortem.rules.rule import Finding, rule
 
 
@@ -50,7 +51,7 @@ def bad_call(
     evidence = [cite_signal(kind, signal, fault, threads)]
     by = ""
     if crashed is not None and len(crashed.frames) > 1:
-        evidence.extend([cite_frame(crashed, 1), *cite_python(crashed)])
+        evidence.extend([cite_frame(crashed, 1), *cite_python(crashed, threads)])
         if crashed.frames[1].function != "??":
             by = f", called from {short(crashed.frames[1].function)}"
     what = "a null function pointer" if is_null else f"an address without code ({pc:#x})"
@@ -67,6 +68,7 @@ def bad_call(
         confidence=Confidence.CERTAIN if is_null else Confidence.LIKELY,
         next_steps=tuple(steps),
         evidence=tuple(evidence),
+        role=Role.CONTRIBUTING if object_fault(kind, signal, threads) is not None else None,
     )
 
 

@@ -11,7 +11,9 @@ from postmortem.facts.poison import pointer_hint
 from postmortem.facts.threads import Threads
 from postmortem.report.model import Confidence, Role
 from postmortem.rules.citing import cite_frame, cite_python, cite_signal
+from postmortem.rules.foreign_calls import cut_pointer, dead_callback
 from postmortem.rules.names import clip
+from postmortem.rules.objects import object_fault
 from postmortem.rules.rule import Finding, rule
 from postmortem.rules.stacks import caller, in_allocator, place
 
@@ -74,7 +76,7 @@ def bad_pointer(
         index = caller(crashed)
         if index:
             evidence.append(cite_frame(crashed, index))
-        evidence.extend(cite_python(crashed))
+        evidence.extend(cite_python(crashed, threads))
     address = signal.address
     if address is None and fault is not None and fault.operand is not None:
         address = fault.operand.value
@@ -93,5 +95,17 @@ def bad_pointer(
         )
         + ((f"follow the trace in the address: {hint}",) if hint else ()),
         evidence=tuple(evidence),
-        role=Role.CONTRIBUTING if in_allocator(crashed) else None,
+        role=Role.CONTRIBUTING if _is_explained(kind, signal, fault, threads) else None,
+    )
+
+
+def _is_explained(
+    kind: FaultKind, signal: Signal, fault: Fault | None, threads: Threads | None
+) -> bool:
+    """Return whether another rule says what made the pointer bad."""
+    return (
+        in_allocator(threads.crashed if threads is not None else None)
+        or object_fault(kind, signal, threads) is not None
+        or cut_pointer(kind, signal, fault, threads) is not None
+        or dead_callback(kind, threads) is not None
     )

@@ -41,7 +41,7 @@ def bus_error(
     crashed = threads.crashed if threads is not None else None
     evidence = [cite_signal(kind, signal, fault, threads)]
     if crashed is not None and crashed.frames:
-        evidence.extend([cite_frame(crashed, 0), *cite_python(crashed)])
+        evidence.extend([cite_frame(crashed, 0), *cite_python(crashed, threads)])
     yield Finding(
         title=clip(f"a bus error{place(crashed)}: a page of memory could not be provided", 100),
         cause=f"{explain(kind, signal, fault, threads)}. Candidates: a mapped file that became "

@@ -57,7 +57,7 @@ def bus_error_file_truncated(
         now = f"{file.size} bytes now; the access was at offset {file.offset}"
         evidence.append(Evidence(f"file {file.path}", now))
     if crashed is not None and crashed.frames:
-        evidence.extend([cite_frame(crashed, 0), *cite_python(crashed)])
+        evidence.extend([cite_frame(crashed, 0), *cite_python(crashed, threads)])
     steps = [
         f"ls -l {file.path} ; compare its size and checksum with the original",
         "make sure that nothing truncates or rewrites the file in place while it is mapped: write "

@@ -49,7 +49,7 @@ def bus_error_no_space(
     crashed = threads.crashed if threads is not None else None
     evidence = [cite_signal(kind, signal, fault, threads)]
     if crashed is not None and crashed.frames:
-        evidence.extend([cite_frame(crashed, 0), *cite_python(crashed)])
+        evidence.extend([cite_frame(crashed, 0), *cite_python(crashed, threads)])
     in_memory = is_memory_backed(file)
     folder = file.path.rsplit("/", 1)[0] or "/"
     full = file.filesystem_free is not None and file.filesystem_free < 64 * 1024

@@ -44,7 +44,7 @@ def compiler_trap(
     crashed = threads.crashed if threads is not None else None
     evidence = [cite_signal(kind, signal, fault, threads)]
     if crashed is not None and crashed.frames:
-        evidence.extend([cite_frame(crashed, 0), *cite_python(crashed)])
+        evidence.extend([cite_frame(crashed, 0), *cite_python(crashed, threads)])
     is_breakpoint = kind is FaultKind.BREAKPOINT
     yield Finding(
         title=clip(f"a check stopped the program with a trap{place(crashed)}", 100),

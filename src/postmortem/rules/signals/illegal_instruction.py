@@ -64,7 +64,7 @@ def illegal_instruction(
     where, at_load = "", False
     if crashed is not None and crashed.frames:
         first = crashed.frames[0]
-        evidence.extend([cite_frame(crashed, 0), *cite_python(crashed)])
+        evidence.extend([cite_frame(crashed, 0), *cite_python(crashed, threads)])
         name = file_name(first.module) if first.function == "??" else short(first.function)
         where = f" in {name}"
         at_load = any(plain(frame.function) in _INITIALISERS for frame in crashed.frames[:12])

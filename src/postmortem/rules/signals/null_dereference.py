@@ -11,6 +11,7 @@ from postmortem.facts.threads import Threads
 from postmortem.report.model import Confidence, Evidence, Role
 from postmortem.rules.citing import cite_frame, cite_python, cite_signal
 from postmortem.rules.names import clip
+from postmortem.rules.objects import object_fault
 from postmortem.rules.rule import Finding, rule
 from postmortem.rules.stacks import api_without_gil, caller, in_allocator, place
 
@@ -48,7 +49,7 @@ def null_dereference(
         index = caller(crashed)
         if index:
             evidence.append(cite_frame(crashed, index))
-        evidence.extend(cite_python(crashed))
+        evidence.extend(cite_python(crashed, threads))
     steps.append(
         "no line numbers there? build that module with -g and run again, or PYTHONFAULTHANDLER=1 "
         "for the Python lines"
@@ -65,6 +66,8 @@ def null_dereference(
         next_steps=tuple(steps),
         evidence=tuple(evidence),
         role=Role.CONTRIBUTING
-        if in_allocator(crashed) or api_without_gil(threads) is not None
+        if in_allocator(crashed)
+        or api_without_gil(threads) is not None
+        or object_fault(kind, signal, threads) is not None
         else None,
     )

@@ -8,7 +8,7 @@ from postmortem.facts.crash import Fault, Signal
 from postmortem.facts.fault_kind import FaultKind
 from postmortem.facts.fault_words import explain
 from postmortem.facts.recursion import DEEP, recursion
-from postmortem.facts.threads import Threads
+from postmortem.facts.threads import Thread, Threads
 from postmortem.report.model import Confidence, Role
 from postmortem.rules.citing import cite_frame, cite_python, cite_signal
 from postmortem.rules.names import clip, short
@@ -51,7 +51,7 @@ def reraised_signal(
     index = handler_index(crashed) if crashed is not None else None
     evidence = [cite_signal(kind, signal, fault, threads)]
     if crashed is not None and index is not None and index + 1 < len(crashed.frames):
-        evidence.extend([cite_frame(crashed, index + 1), *cite_python(crashed)])
+        evidence.extend([cite_frame(crashed, index + 1), *cite_python(crashed, threads)])
         title = f"{_WORDS.get(signal.name, 'fault')}{place(crashed, index + 1)}"
         cause = explain(kind, signal)
     else:
@@ -73,12 +73,27 @@ def reraised_signal(
         title=clip(title, 100),
         cause=cause,
         confidence=Confidence.LIKELY if index is not None else Confidence.POSSIBLE,
-        next_steps=(
-            "read the last lines that the process wrote to standard error: the handler printed "
-            "there what it caught",
-            "run once without the handler (PYTHONFAULTHANDLER=0, no faulthandler.enable()) to get "
-            "a core with the address",
-        ),
+        next_steps=_steps(crashed),
         evidence=tuple(evidence),
         role=Role.CONTEXT if overflow else None,
+    )
+
+
+def _steps(thread: Thread | None) -> tuple[str, str]:
+    if (
+        thread is not None
+        and thread.index_of(r"^handler_SIG(SEGV|BUS|FPE)\b", within=12) is not None
+    ):
+        # torch/csrc/DataLoader.cpp: its workers catch these signals, print, and raise them again
+        return (
+            'read "ERROR: Unexpected … encountered in worker" on standard error; the parent only '
+            "says that the worker was killed",
+            "run once with num_workers=0: the same sample then fails in the main process, with "
+            "its address in the core",
+        )
+    return (
+        "read the last lines that the process wrote to standard error: the handler printed "
+        "there what it caught",
+        "run once without the handler (PYTHONFAULTHANDLER=0, no faulthandler.enable()) to get "
+        "a core with the address",
     )

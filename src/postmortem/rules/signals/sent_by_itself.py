@@ -53,6 +53,11 @@ def sent_by_itself(kind: FaultKind, signal: Signal, threads: Threads | None) -> 
             by = f": {short(crashed.frames[index].function, 40)} called kill"
         elif not sent_here:
             by = ", most likely from another thread"
+    sender = next((t for t in threads.others() if _sends(t)), None) if threads else None
+    if sender is not None and not sent_here:
+        name = sender.python_name or sender.name
+        by = f" from thread {sender.tid}" + (f' "{name}"' if name else "")
+        evidence.extend([cite_frame(sender, caller(sender) or 0), *cite_python(sender)])
     yield Finding(
         title=clip(f"the process sent itself {signal.name}{by}", 100),
         cause=explain(kind, signal, None, threads)
