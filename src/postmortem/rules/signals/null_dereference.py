@@ -50,10 +50,10 @@ def null_dereference(
         if index:
             evidence.append(cite_frame(crashed, index))
         evidence.extend(cite_python(crashed, threads))
-    steps.append(
-        "no line numbers there? build that module with -g and run again, or PYTHONFAULTHANDLER=1 "
-        "for the Python lines"
-    )
+    if crashed is None or not any(frame.line for frame in crashed.frames[:8]):
+        steps.append(
+            "build the module of that function with -g and run again: then its lines are told"
+        )
     # An offset of pages is a large array or object; it can also be a small integer that was taken
     # for a pointer.
     is_small = signal.address < 4096
