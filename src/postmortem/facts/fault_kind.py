@@ -286,7 +286,7 @@ def is_sp_lost(fault: Fault) -> bool:
     One frame larger than the rest of the stack (a local array, alloca) jumps over any guard page.
     """
     sp = fault.sp
-    return not sp.mapped and not is_null_based(sp.value) and is_canonical(sp.value)
+    return not sp.mapped and sp.above_start is not None and not is_null_based(sp.value)
 
 
 def _is_below_stack(address: Address) -> bool:

@@ -64,8 +64,8 @@ def stack_overflow(
             "The functions call each other without an end, or deeper than the stack allows (a long "
             "list, a deep tree)"
             if cycle is not None
-            else "No recursion shows in the frames: a local array or alloca() larger than the rest of "
-            "the stack can do it"
+            else "No recursion shows in the frames: a local array or alloca() larger than the rest "
+            "of the stack can do it"
         ),
         confidence=_confidence(certain, cycle),
         next_steps=(
