@@ -43,6 +43,9 @@ py::object instruction_row(const std::optional<elfcore::Instruction>& instructio
   row["operand_address"] = optional_int(instruction->operand_address);
   row["access"] = text_or_none(instruction->access);
   row["feature"] = text_or_none(instruction->feature);
+  row["target"] = optional_int(instruction->target);
+  row["transfer"] = text_or_none(instruction->transfer);
+  row["alignment"] = instruction->alignment;
   return row;
 }
 

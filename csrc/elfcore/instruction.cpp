@@ -69,6 +69,9 @@ Instruction read_instruction(const Memory& memory, const Registers& registers,
   }
   const Decoded decoded = decode_instruction(result.code, result.pc, registers);
   result.feature = decoded.feature;
+  result.alignment = decoded.alignment;
+  result.transfer = decoded.transfer;
+  result.target = decoded.target_at ? memory.word(*decoded.target_at) : decoded.target;
   if (const Operand* const operand = choose(decoded.operands, fault)) {
     result.operand = operand->text;
     result.operand_address = operand->address;

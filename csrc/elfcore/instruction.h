@@ -22,7 +22,13 @@ struct Decoded {
   std::vector<Operand> operands;  // explicit ones first; empty also when the decoder is not sure
   // "AVX-512", "AVX2", "SVE" …; "trap" for instructions that are there to stop the program; empty:
   // the base instruction set, or not known.
+  // "privileged" for those that only the kernel may execute.
   std::string_view feature;
+  // Where an indirect call, a jump or a return goes: the address, or the word in memory that has
+  // it.
+  std::optional<std::uint64_t> target, target_at;
+  std::string_view transfer;    // "call", "jump" or "return"
+  std::uint32_t alignment = 0;  // bytes that the operand's address must be a multiple of; 0: any
 };
 
 // Decodes one instruction as far as a diagnosis needs it; an unknown one decodes to nothing.
@@ -37,6 +43,9 @@ struct Instruction {
   std::optional<std::uint64_t> operand_address;
   std::string_view access;  // "read", "write", "execute", or empty
   std::string_view feature;
+  std::optional<std::uint64_t> target;  // of an indirect call, a jump or a return
+  std::string_view transfer;            // which of them
+  std::uint32_t alignment = 0;
 };
 
 // Of several operands (movs, push of memory, call through memory), the one that the fault address

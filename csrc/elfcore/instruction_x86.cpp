@@ -30,6 +30,9 @@ class Decoder {
     explicit_operand();
     implied_operands();
     if (!cursor_.ok()) return {};
+    if (is_privileged()) result_.feature = "privileged";
+    find_target();
+    result_.alignment = alignment();
     return result_;
   }
 
@@ -246,6 +249,48 @@ class Decoder {
       if (op == 0x79 && op_.prefix == Prefix::x66) return 2;
     }
     return 0;
+  }
+
+  // General protection outside ring 0: Intel SDM 3A, section 5.9; in and out by IOPL; int n by the
+  // privilege level of its gate (only 3, 4 and 0x80 are open).
+  bool is_privileged() const {
+    if (op_.form != Form::legacy) return false;
+    const unsigned op = op_.code;
+    if (op_.map == Map::one_byte) {
+      return any_of(op, {0xf4, 0xfa, 0xfb, 0xcd}) || in(op, 0x6c, 0x6f) || in(op, 0xe4, 0xe7) ||
+             in(op, 0xec, 0xef);
+    }
+    if (op_.map != Map::x0f) return false;
+    if (op == 0x00) return op_.reg == 2 || op_.reg == 3;
+    if (op == 0x01) return mod_ != 3 && any_of(op_.reg, {2, 3, 6, 7});
+    return any_of(op, {0x06, 0x07, 0x08, 0x09, 0x30, 0x32, 0x33, 0x35}) || in(op, 0x20, 0x23);
+  }
+
+  void find_target() {
+    if (op_.form != Form::legacy || op_.map != Map::one_byte || has_67_) return;
+    constexpr unsigned kRsp = 4;
+    if (any_of(op_.code, {0xc2, 0xc3})) {
+      result_.transfer = "return";
+      result_.target_at = reg(kRsp);
+    } else if (op_.code == 0xff && (op_.reg == 2 || op_.reg == 4)) {
+      result_.transfer = op_.reg == 2 ? "call" : "jump";
+      if (!has_memory_) {
+        result_.target = reg(rm_ | ((rex_ & 1U) << 3));
+      } else if (!result_.operands.empty()) {
+        result_.target_at = result_.operands.front().address;
+      }
+    }
+  }
+
+  // Of 16-byte SSE operands all but movups and its kin; of AVX ones only the movs that say so.
+  std::uint32_t alignment() const {
+    if (!has_memory_ || op_.map == Map::one_byte || op_.map == Map::other) return 0;
+    if (op_.form == Form::legacy) return 16;
+    const bool moves =
+        op_.map == Map::x0f && (any_of(op_.code, {0x28, 0x29, 0x2b, 0xe7}) ||
+                                (any_of(op_.code, {0x6f, 0x7f}) && op_.prefix == Prefix::x66));
+    const bool loads = op_.map == Map::x0f38 && op_.code == 0x2a;
+    return moves || loads ? op_.length : 0;
   }
 
   void trap_of_modrm() {

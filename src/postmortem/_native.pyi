@@ -88,6 +88,9 @@ class RawInstruction(TypedDict):
     operand_address: int | None
     access: str | None
     feature: str | None
+    target: int | None
+    transfer: str | None
+    alignment: int
 
 class RawCaught(TypedDict):
     """The signal that a handler of the process was called for, on the crashed thread."""

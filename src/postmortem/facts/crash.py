@@ -40,7 +40,14 @@ class Instruction:
     access: str | None = None
     """``"read"``, ``"write"``, ``"execute"`` or None if not decoded."""
     feature: str | None = None
-    """What its encoding needs of the CPU (``"AVX-512"``), or ``"trap"`` for ud2, brk …."""
+    """What its encoding needs of the CPU (``"AVX-512"``), ``"trap"`` for ud2, brk …, or
+    ``"privileged"`` for what only the kernel may execute."""
+    target: int | None = None
+    """Where an indirect call, a jump or a return at `pc` goes."""
+    transfer: str | None = None
+    """``"call"``, ``"jump"`` or ``"return"``: what `target` belongs to."""
+    alignment: int = 0
+    """Bytes that the operand's address must be a multiple of; 0 if any will do, or unknown."""
 
 
 @record

@@ -48,6 +48,8 @@ class FaultKind(StrEnum):
     MISALIGNED = "misaligned access"
     BUS_OTHER = "bus error"
     ILLEGAL_INSTRUCTION = "illegal instruction"
+    PRIVILEGED_INSTRUCTION = "privileged instruction"
+    """Only the kernel may execute it: hlt, in, out, int n, rdmsr."""
     COMPILER_TRAP = "compiler trap"
     ARITHMETIC = "arithmetic fault"
     BREAKPOINT = "breakpoint trap"
@@ -59,6 +61,8 @@ class FaultKind(StrEnum):
     """kill(), pthread_kill() or tgkill() on itself, by the crashed thread or by another one."""
     KILLED_BY_PROCESS = "killed by another process"
     KILLED_BY_KERNEL = "killed by the kernel"
+    TIMER = "timer of the process"
+    """timer_create(2) with this signal: a watchdog that nobody stopped in time."""
     TERMINAL_QUIT = "quit from the terminal"
     RESOURCE_LIMIT = "resource limit"
     SNAPSHOT = "snapshot"
@@ -96,6 +100,7 @@ _OTHER_FAULTS = frozenset(
         FaultKind.HARDWARE_MEMORY,
         FaultKind.BUS_OTHER,
         FaultKind.ILLEGAL_INSTRUCTION,
+        FaultKind.PRIVILEGED_INSTRUCTION,
         FaultKind.COMPILER_TRAP,
         FaultKind.ARITHMETIC,
         FaultKind.BREAKPOINT,
@@ -103,6 +108,7 @@ _OTHER_FAULTS = frozenset(
 )
 _RAISING = Pattern(r"abort|raise|gsignal|pthread_kill|tgkill|_Exit|terminate|[Ff]atal|panic")
 _SENT_CODES = ("SI_USER", "SI_TKILL", "SI_QUEUE")
+_OF_LIMITS = ("SIGXFSZ",)
 _SYNCHRONOUS = ("SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGTRAP")
 
 
@@ -118,6 +124,8 @@ def classify(
         return FaultKind.SNAPSHOT
     if signal is None:
         return FaultKind.UNKNOWN
+    if signal.name in _OF_LIMITS and _is_from(signal, process) and signal.code == "SI_USER":
+        return FaultKind.RESOURCE_LIMIT  # send_sig(SIGXFSZ, current, 0) in mm/filemap.c
     if signal.code in _SENT_CODES:
         return _sent(signal, threads, process)
     if signal.name == "SIGSEGV":
@@ -125,6 +133,8 @@ def classify(
         return _segmentation_fault(signal, fault, threads, machine)
     if signal.name == "SIGBUS":
         return _bus_error(signal, fault, threads)
+    if signal.code == "SI_TIMER":
+        return FaultKind.TIMER
     simple = {
         "SIGABRT": FaultKind.ABORT,
         "SIGFPE": FaultKind.ARITHMETIC,
@@ -158,6 +168,10 @@ def is_canonical(address: int, machine: str = "x86_64") -> bool:
 def is_null_based(address: int) -> bool:
     """Return whether an address is a small offset, forward or backward, from NULL."""
     return address < NULL_PAGE or address >= ADDRESS_SPACE - NULL_PAGE
+
+
+def _is_from(signal: Signal, process: Process | None) -> bool:
+    return process is not None and signal.sender_pid in (0, process.pid)
 
 
 def _sent(signal: Signal, threads: Threads | None, process: Process | None) -> FaultKind:
@@ -214,14 +228,20 @@ def _general_protection(fault: Fault | None) -> FaultKind:
         return FaultKind.GENERAL_PROTECTION
     if not is_canonical(fault.pc.value):
         return FaultKind.BAD_CALL
+    instruction = fault.instruction
     operand = fault.operand
-    if operand is None:
-        return FaultKind.GENERAL_PROTECTION
-    if not is_canonical(operand.value):
+    if operand is not None and not is_canonical(operand.value):
         return FaultKind.NON_CANONICAL
+    if instruction is None:
+        return FaultKind.GENERAL_PROTECTION
+    if instruction.target is not None and not is_canonical(instruction.target):
+        return FaultKind.BAD_CALL  # refused before the jump: the pc still stands at it
+    if instruction.feature == "privileged":
+        return FaultKind.PRIVILEGED_INSTRUCTION
     # movaps and its like demand 16, 32 or 64 bytes; a stack that a caller left misaligned, or a
     # buffer from an allocator with 8-byte blocks, gives exactly this fault.
-    if operand.mapped and operand.value % 16:
+    aligned = instruction.alignment or 1
+    if operand is not None and operand.mapped and operand.value % aligned:
         return FaultKind.MISALIGNED
     return FaultKind.GENERAL_PROTECTION
 
@@ -243,6 +263,8 @@ def _is_stack_overflow(signal: Signal, fault: Fault, threads: Threads | None) ->
         return False
     if not sp.value - STACK_NEAR <= address.value <= sp.value + STACK_REACH:
         return False
+    if is_sp_lost(fault) and address.value <= sp.value + STACK_NEAR:
+        return True
     if _is_below_stack(address):
         bottom = address.above_start or 0
         return sp.value <= bottom + STACK_NEAR
@@ -253,9 +275,18 @@ def _is_stack_overflow(signal: Signal, fault: Fault, threads: Threads | None) ->
     if signal.code == "SEGV_MAPERR" and "stack" in (address.kind or "") and address.mapped:
         # glibc 2.42 makes guards with MADV_GUARD_INSTALL: no mapping of their own.
         return address.value - (address.start or 0) <= STACK_NEAR
-    if address.mapped or address.above_start is not None:
+    if address.mapped:
         return False
     return abs(address.value - sp.value) <= STACK_NEAR and _recurses(threads)
+
+
+def is_sp_lost(fault: Fault) -> bool:
+    """Return whether the stack pointer itself is where nothing is mapped.
+
+    One frame larger than the rest of the stack (a local array, alloca) jumps over any guard page.
+    """
+    sp = fault.sp
+    return not sp.mapped and sp.above_start is not None and not is_null_based(sp.value)
 
 
 def _is_below_stack(address: Address) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from postmortem.facts.caught import aftermath
 from postmortem.facts.crash import Fault, Instruction, Signal
-from postmortem.facts.fault_kind import FaultKind, is_canonical
+from postmortem.facts.fault_kind import FaultKind, is_canonical, is_sp_lost
 from postmortem.facts.memory import Address, MappedFile
 from postmortem.facts.poison import pointer_hint
 from postmortem.facts.process import Process
@@ -178,8 +178,28 @@ def _non_canonical(signal: Signal, fault: Fault | None) -> str:
     return _with_hint(text, address)
 
 
+def bad_target(signal: Signal, fault: Fault | None) -> int:
+    """Return the address that a bad call, jump or return went to.
+
+    The processor refuses one that is not canonical before it goes there.
+    """
+    if fault is None:
+        return signal.address or 0
+    instruction = fault.instruction
+    if signal.code == "SI_KERNEL" and is_canonical(fault.pc.value) and instruction is not None:
+        return fault.pc.value if instruction.target is None else instruction.target
+    return fault.pc.value
+
+
 def _bad_call(signal: Signal, fault: Fault | None) -> str:
-    pc = fault.pc.value if fault is not None else signal.address or 0
+    pc = bad_target(signal, fault)
+    instruction = fault.instruction if fault is not None else None
+    if fault is not None and pc != fault.pc.value and instruction is not None:
+        return _with_hint(
+            f"{instruction.transfer} to {pc:#x}, which is no valid (canonical) address; the "
+            f"instruction stands at {fault.pc.value:#x}",
+            pc,
+        )
     if pc < 1 << 16:
         return (
             f"call through a null function pointer: the program counter is {pc:#x}, where there "
@@ -191,7 +211,14 @@ def _bad_call(signal: Signal, fault: Fault | None) -> str:
 
 def _stack_overflow(signal: Signal, fault: Fault | None, threads: Threads | None) -> str:
     text = "stack overflow"
-    if fault is not None and signal.address is not None:
+    above = fault.sp.above_start if fault is not None else None
+    far = 0 if fault is None or above is None else above - fault.sp.value
+    if fault is not None and signal.address is not None and is_sp_lost(fault) and far > 1 << 20:
+        text += (
+            f": {access_words(fault)} {signal.address:#x}; the stack pointer {fault.sp.value:#x} "
+            f"itself is where nothing is mapped, {size_words(far)} below the next mapping"
+        )
+    elif fault is not None and signal.address is not None:
         text += f": {access_words(fault)} {signal.address:#x} just past the end of the stack"
         text += f" (stack pointer {fault.sp.value:#x})"
     elif fault is not None:
@@ -259,6 +286,18 @@ def _other(
             return _bus_other(signal, fault)
         case FaultKind.ILLEGAL_INSTRUCTION:
             return f"illegal instruction{at}: {_instruction_words(instruction)}"
+        case FaultKind.PRIVILEGED_INSTRUCTION:
+            shown = _shown(instruction)
+            return (
+                f"privileged instruction{at}{shown}: only the kernel may execute it, so this is "
+                "code for another world (a driver, a bare-metal routine), a trap that a library "
+                "chose, or data that was executed"
+            )
+        case FaultKind.TIMER:
+            return (
+                f"{signal.name} came from a timer of the process itself (timer_create(2)): a "
+                "watchdog or time limit that ran out; no instruction failed"
+            )
         case FaultKind.COMPILER_TRAP:
             return (
                 f"the program stopped itself{at} with a trap instruction, which compilers put "
@@ -272,7 +311,11 @@ def _other(
         case FaultKind.BREAKPOINT:
             return f"a breakpoint or trap instruction was executed{at} with no debugger attached"
         case FaultKind.SECCOMP:
-            return "a system call was made that the seccomp filter of the process forbids"
+            call = "a system call was made"
+            if signal.system_call is not None:
+                machine = process.machine if process is not None else "x86_64"
+                call = f"system call {signal.system_call} ({machine} numbering) was made"
+            return f"{call} that the seccomp filter of the process forbids"
         case FaultKind.ABORT:
             return "the process aborted itself (abort() in its own code or a library)"
         case FaultKind.RERAISED if not _shows_handler(threads):
@@ -335,6 +378,12 @@ def _instruction_words(instruction: Instruction | None) -> str:
     if instruction.feature:
         return f"{shown} needs {instruction.feature}, which this processor may not have"
     return f"{shown}, which this processor does not know"
+
+
+def _shown(instruction: Instruction | None) -> str:
+    if instruction is None or not instruction.code:
+        return ""
+    return f" ({instruction.text or ' '.join(f'{byte:02x}' for byte in instruction.code[:4])} …)"
 
 
 def _with_hint(text: str, pointer: int) -> str:

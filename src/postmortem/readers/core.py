@@ -229,6 +229,9 @@ def _fault(raw: RawCore | RawCaught) -> Fault | None:
             operand_address=row["operand_address"],
             access=row["access"],
             feature=row["feature"],
+            target=row["target"],
+            transfer=row["transfer"],
+            alignment=row["alignment"],
         )
     return Fault(
         pc=_address(pc),

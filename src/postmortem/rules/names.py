@@ -39,6 +39,11 @@ def short(name: str, limit: int = 48) -> str:
     return clip("::".join(parts), limit)
 
 
+def short_type(name: str, limit: int = 48) -> str:
+    """Return a C++ type of at most `limit` characters: ``"char const*"`` stays whole."""
+    return clip(_without_templates(name.replace("(anonymous namespace)::", "")), limit)
+
+
 def clip(text: str, limit: int) -> str:
     """Return text of at most `limit` characters, on one line, its end marked if cut."""
     text = " ".join(text.split())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -50,10 +52,21 @@ def test_a_general_protection_fault_has_no_address_and_the_operand_tells() -> No
     assert kind(signal) is FaultKind.GENERAL_PROTECTION
     wild = Fault(CODE, STACK, operand=Address(0xDEAD_BEEF_0000_0000, False))
     assert kind(signal, wild) is FaultKind.NON_CANONICAL
-    odd = Fault(CODE, STACK, operand=Address(0x7000_0008, True))
+    store = Instruction(CODE.value, b"", alignment=16)
+    odd = Fault(CODE, STACK, operand=Address(0x7000_0008, True), instruction=store)
     assert kind(signal, odd) is FaultKind.MISALIGNED
-    good = Fault(CODE, STACK, operand=Address(0x7000_0010, True))
+    good = Fault(CODE, STACK, operand=Address(0x7000_0010, True), instruction=store)
     assert kind(signal, good) is FaultKind.GENERAL_PROTECTION
+    push = replace(odd, instruction=Instruction(CODE.value, b""))
+    assert kind(signal, push) is FaultKind.GENERAL_PROTECTION
+
+
+def test_a_jump_that_the_processor_refuses_is_a_bad_call_and_no_access() -> None:
+    back = Instruction(CODE.value, b"", target=0x4141_4141_4141_4141, transfer="return")
+    stands_at_ret = Fault(CODE, STACK, operand=Address(0x7000_0008, True), instruction=back)
+    assert kind(segv(None, "SI_KERNEL"), stands_at_ret) is FaultKind.BAD_CALL
+    fine = replace(stands_at_ret, instruction=replace(back, target=CODE.value))
+    assert kind(segv(None, "SI_KERNEL"), fine) is FaultKind.GENERAL_PROTECTION
 
 
 def test_an_address_of_48_bits_is_good_on_aarch64_only() -> None:

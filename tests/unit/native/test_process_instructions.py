@@ -182,7 +182,7 @@ def aarch64_operand(text: str) -> str | None:
         ("c4e2fdb80f", "rdi", "read", "FMA"),
         ("0f0b", None, None, "trap"),
         ("cc", None, None, "trap"),
-        ("f4", None, None, "trap"),
+        ("f4", None, None, "privileged"),
         ("488d0401", None, None, None),
         ("c4e27b4b0411", None, None, "AMX"),
         ("f30fb8c1", None, None, "POPCNT"),

@@ -10,7 +10,7 @@ from postmortem.facts.threads import Thread, Threads
 from postmortem.patterns import Pattern
 from postmortem.report.model import Confidence, Evidence, Role
 from postmortem.rules.citing import cite_exception, cite_frame, cite_python
-from postmortem.rules.names import bare, clip, short
+from postmortem.rules.names import bare, clip, short, short_type
 from postmortem.rules.rule import Finding, rule
 from postmortem.rules.special_exceptions import has_own_rule
 from postmortem.rules.stacks import exit_index, is_terminate, is_terminated, site, thrown
@@ -56,6 +56,9 @@ def uncaught_exception(
         yield from _without_exception(crashed)
         return
     index = site(crashed)
+    if _ended_in_handler(crashed):
+        yield _terminated_in_handler(crashed, own, index)
+        return
     if not terminated and index is not None and crashed.frames[index].function != "??":
         yield _handled(crashed, own, index)
         return
@@ -68,7 +71,7 @@ def uncaught_exception(
         by = f" in {short(crashed.frames[index].function, 40)}"
     said = f": {own.what}" if own.what else ""
     # The message is the error itself: where both do not fit, the place is left to the evidence.
-    title = f"uncaught C++ exception {short(own.type, 44)}"
+    title = f"uncaught C++ exception {short_type(own.type, 44)}"
     title += f"{by}{said}" if len(f"{title}{by}{said}") <= 100 or not said else said
     sure = own.found_by == "tls" and terminated
     noexcept = " It met a function that may not throw (noexcept, a destructor)"
@@ -116,12 +119,43 @@ _THROWING = (
 )
 
 
+def _ended_in_handler(thread: Thread) -> bool:
+    """Return whether std::terminate was called by other code than what throws."""
+    names = [bare(frame.function) for frame in thread.frames[:24]]
+    at = next((i for i, name in enumerate(names) if name == "std::terminate"), None)
+    if at is None or any(name in _THROWING or "Unwind" in name for name in names):
+        return False
+    following = thread.frames[at + 1 : at + 2]
+    return bool(following) and following[0].function != "??" and not is_terminate(following[0])
+
+
+def _terminated_in_handler(thread: Thread, own: CppException, index: int | None) -> Finding:
+    name = "" if index is None else short(thread.frames[index].function, 36)
+    by = f" by {name}" if name else ""
+    said = f": {own.what}" if own.what else ""
+    frames = () if index is None else (cite_frame(thread, index),)
+    return Finding(
+        title=clip(
+            f"std::terminate was called{by} while {short_type(own.type, 30)} was handled", 100
+        ),
+        cause=f"{own.type}{clip(said, 400)} had been caught; no throw is on the stack, so the code "
+        "that handled it ended the process itself, or something it used did (a std::thread that "
+        "was destroyed before it was joined)",
+        confidence=Confidence.LIKELY,
+        next_steps=(
+            "read the exception's message: it is most likely what went wrong first",
+            f"see in {name or 'the handler'} what calls std::terminate",
+        ),
+        evidence=(cite_exception(own), *frames, *cite_python(thread)),
+    )
+
+
 def _handled(thread: Thread, own: CppException, index: int) -> Finding:
     """Return what an exception means that was caught before something else called abort."""
     name = short(thread.frames[index].function, 36)
     said = f": {own.what}" if own.what else ""
     return Finding(
-        title=clip(f"{name} aborted while {short(own.type, 36)} was being handled{said}", 100),
+        title=clip(f"{name} aborted while {short_type(own.type, 36)} was being handled{said}", 100),
         cause=f"{own.type}{clip(said, 400)} had been caught on this thread (or is a leftover on "
         f"its stack), and {name} then stopped the process; the exception may be the reason",
         confidence=Confidence.POSSIBLE,
@@ -158,10 +192,19 @@ def _without_exception(thread: Thread) -> Iterator[Finding]:
     if index is not None and thread.frames[index].function != "??":
         by = f" by {short(thread.frames[index].function, 40)}"
     rethrown = any(name in _THROWING for name in names)
+    again = "__cxa_rethrow" in names
     if rethrown:
         yield Finding(
-            title=clip(f"uncaught C++ exception of unknown type{by}", 100),
-            cause="a C++ exception was thrown and nothing caught it; its type could not be read",
+            title=clip(
+                f"possibly `throw;` without an exception to throw again{by}"
+                if again
+                else f"uncaught C++ exception of unknown type{by}",
+                100,
+            ),
+            cause="`throw;` was executed and no exception is recorded on this thread: it stands "
+            "outside a catch block, or the record could not be read"
+            if again
+            else "a C++ exception was thrown and nothing caught it; its type could not be read",
             confidence=Confidence.LIKELY,
             next_steps=(
                 'read "terminate called after throwing an instance of …" and the line "what():" '

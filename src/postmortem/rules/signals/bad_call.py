@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from postmortem.facts.crash import Fault, Signal
 from postmortem.facts.fault_kind import FaultKind
-from postmortem.facts.fault_words import explain
+from postmortem.facts.fault_words import bad_target, explain
 from postmortem.facts.memory import Modules
 from postmortem.facts.threads import Threads
 from postmortem.report.model import Confidence, Role
@@ -45,26 +45,40 @@ def bad_call(
     """
     if kind is not FaultKind.BAD_CALL:
         return
-    pc = fault.pc.value if fault is not None else signal.address or 0
+    pc = bad_target(signal, fault)
+    refused = fault is not None and pc != fault.pc.value
+    instruction = fault.instruction if fault is not None else None
+    is_return = refused and instruction is not None and instruction.transfer == "return"
     is_null = pc < 1 << 16
     crashed = threads.crashed if threads is not None else None
     evidence = [cite_signal(kind, signal, fault, threads)]
     by = ""
-    if crashed is not None and len(crashed.frames) > 1:
-        evidence.extend([cite_frame(crashed, 1), *cite_python(crashed, threads)])
-        if crashed.frames[1].function != "??":
-            by = f", called from {short(crashed.frames[1].function)}"
+    frame = 0 if refused else 1  # the processor refused the jump: the caller is still innermost
+    if crashed is not None and len(crashed.frames) > frame:
+        evidence.extend([cite_frame(crashed, frame), *cite_python(crashed, threads)])
+        if crashed.frames[frame].function != "??":
+            word = "at the end of" if is_return else "called from"
+            by = f", {word} {short(crashed.frames[frame].function)}"
     what = "a null function pointer" if is_null else f"an address without code ({pc:#x})"
     steps = [
-        "look at the call in frame 1 of the crashed thread: which pointer, and who sets it",
+        "build with -fsanitize=address or -fstack-protector-all: they stop at the write"
+        if is_return
+        else f"look at the call in frame {frame} of the crashed thread: which pointer, and who "
+        "sets it",
         "a ctypes or cffi callback? keep a reference to it for as long as native code may call it",
     ]
     if modules is not None and not is_null and _was_in_gap(modules, pc):
         steps.append("check whether a library was unloaded (dlclose) while it was still in use")
     yield Finding(
-        title=clip(f"call of {what}{by}", 100),
-        cause=f"{explain(kind, signal, fault, threads)}. The call itself went wrong: a pointer "
-        "that was never set, an object that was already freed, or an overwritten return address",
+        title=clip(f"{'return to' if is_return else 'call of'} {what}{by}", 100),
+        cause=f"{explain(kind, signal, fault, threads)}. "
+        + (
+            "The return address on the stack was overwritten: an array on the stack of this "
+            "function, or of one that it called, was written past its end"
+            if is_return
+            else "The call itself went wrong: a pointer that was never set, an object that was "
+            "already freed, or an overwritten return address"
+        ),
         confidence=Confidence.CERTAIN if is_null else Confidence.LIKELY,
         next_steps=tuple(steps),
         evidence=tuple(evidence),

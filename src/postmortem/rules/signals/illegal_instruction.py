@@ -59,6 +59,8 @@ def illegal_instruction(
         return
     instruction = fault.instruction if fault is not None else None
     feature = instruction.feature if instruction is not None else None
+    if feature == "privileged":
+        feature = None
     crashed = threads.crashed if threads is not None else None
     evidence = [cite_signal(kind, signal, fault, threads)]
     where, at_load = "", False

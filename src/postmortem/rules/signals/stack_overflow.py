@@ -52,7 +52,7 @@ def stack_overflow(
     evidence: list[Evidence] = [cite_signal(kind, signal, fault, threads)]
     title = "stack overflow"
     if crashed is not None and cycle is not None:
-        title += f": endless recursion through {short(cycle.first.function)}"
+        title += f": deep recursion through {short(cycle.first.function)}"
         evidence.append(cite_recursion(crashed, cycle))
     elif crashed is not None and crashed.frames:
         title += f" in {short(crashed.frames[0].function)}"
@@ -61,9 +61,11 @@ def stack_overflow(
         title=clip(title, 100),
         cause=f"{explain(kind, signal, fault, threads)}. "
         + (
-            "The functions call each other without an end"
+            "The functions call each other without an end, or deeper than the stack allows (a long "
+            "list, a deep tree)"
             if cycle is not None
-            else "No recursion shows in the frames: a large local array or alloca() can do it"
+            else "No recursion shows in the frames: a local array or alloca() larger than the rest "
+            "of the stack can do it"
         ),
         confidence=_confidence(certain, cycle),
         next_steps=(
