@@ -6,6 +6,7 @@ namespace pm::elfcore {
 namespace {
 
 constexpr std::uint32_t kVersion = 1;
+constexpr std::uint32_t kSpooled = 1;  // flags
 constexpr std::size_t kNameSize = 16;  // TASK_COMM_LEN
 
 template <class T>
@@ -25,7 +26,7 @@ bool plausible(const SlimSegment& row, std::uint64_t covered) {
 std::vector<std::uint8_t> encode_slim(const SlimInfo& info) {
   std::vector<std::uint8_t> out;
   put(out, kVersion);
-  put(out, std::uint32_t{0});
+  put(out, info.spooled ? kSpooled : std::uint32_t{0});
   put(out, info.source_bytes);
   put(out, info.expected_bytes);
   put(out, info.lost_bytes);
@@ -51,7 +52,7 @@ std::optional<SlimInfo> decode_slim(Bytes content) {
   Cursor cursor(content);
   SlimInfo info;
   if (cursor.u32() != kVersion) return std::nullopt;
-  cursor.u32();
+  info.spooled = (cursor.u32() & kSpooled) != 0;
   info.source_bytes = cursor.u64();
   info.expected_bytes = cursor.u64();
   info.lost_bytes = cursor.u64();

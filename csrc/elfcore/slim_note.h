@@ -31,6 +31,8 @@ struct SlimSegment {
 struct SlimInfo {
   std::uint64_t source_bytes = 0;    // size of the core that it was made from
   std::uint64_t expected_bytes = 0;  // what that core's headers promised; more: it was cut off
+  // Written while a core streamed by (csrc/slim/spool.h): kept by kind, not yet by use.
+  bool spooled = false;
   // Memory that the source had and that could not be kept for want of room, not by choice.
   std::uint64_t lost_bytes = 0;
   std::vector<SlimSegment> segments;            // by address

@@ -8,6 +8,12 @@ namespace pm::slim {
 
 Selection select(elfcore::Core& core, const elfcore::Modules& modules, const Walk& walk) {
   Selection result;
+  if (core.slim() && !core.slim()->spooled) {  // chosen once: choosing again could only lose
+    for (const elfcore::Segment& piece : core.pieces()) {
+      if (piece.present > 0) result.ranges.push_back({piece.start, piece.start + piece.present});
+    }
+    return result;
+  }
   PageSet pages;
   Recorder recorder(pages, core.watch());
   const elfcore::Memory memory(core, modules);

@@ -233,8 +233,12 @@ Elf64_Ehdr file_header(const Core& core, std::uint64_t count) {
 }  // namespace
 
 SlimInfo describe_source(const Core& core) {
-  if (core.slim()) return *core.slim();
   SlimInfo info;
+  if (core.slim()) {
+    info = *core.slim();
+    info.spooled = false;
+    return info;
+  }
   info.source_bytes = core.bytes().size();
   info.expected_bytes = core.expected_size();
   info.segments.reserve(core.segments().size());

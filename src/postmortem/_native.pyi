@@ -161,9 +161,21 @@ class RawPython(TypedDict):
     """Thread id; None when nobody holds it (a C call may have released it)."""
     threads: list[RawPythonThread]
 
+class RawSlim(TypedDict):
+    source_bytes: int
+    source_expected_bytes: int
+    """More than `source_bytes`: the original was cut off."""
+    lost_bytes: int
+    """Memory that found no room while the original streamed by."""
+    kept_bytes: int
+    thread_names: dict[int, str]
+    """By thread ID, from ``/proc/PID/task/TID/comm`` where it could be read."""
+
 class RawCore(TypedDict):
     machine: str
     origin: str
+    slim: RawSlim | None
+    """None: an ordinary core."""
     size_bytes: int
     expected_bytes: int
     page_size: int
@@ -217,6 +229,26 @@ def read_core(
     a folder under which the mapped files are looked up. Raises `postmortem.errors.EvidenceError`
     when the file is not a core that can be read at all; a part that cannot be read is a row of
     `problems`.
+    """
+
+class RawSlimOutcome(TypedDict):
+    source_bytes: int
+    source_expected_bytes: int
+    lost_bytes: int
+    file_bytes: int
+    """Size of the slim core."""
+    kept_bytes: int
+    pieces: int
+    threads: int
+    problems: list[RawProblem]
+
+def write_slim(
+    path: str, fd: int, *, executable: str | None = None, sysroot: str | None = None
+) -> RawSlimOutcome:
+    """Write the slim core of a core file at the start of `fd`, an empty regular file.
+
+    Raises `postmortem.errors.EvidenceError` when `path` is not a core that can be read at all, and
+    OSError when writing fails. Parameters are those of `read_core`.
     """
 
 def decode_instruction(

@@ -15,6 +15,7 @@ EXAMPLES = """\
 examples:
   postmortem core core-python-3097667-6 --python "$(which python)"
   postmortem core /var/crash --markdown
+  postmortem core core.4711 --slim core.4711.slim.zst
 """
 
 _MOST_SECONDS = 1e6
@@ -89,11 +90,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         help="where a packed core is unpacked (default: $TMPDIR, else beside the core)",
     )
+    parser.add_argument(
+        "--slim",
+        metavar="OUT",
+        type=Path,
+        help="write no report but a small core that gdb, pystack and eu-stack read to the same "
+        "stacks; packed if OUT ends in .zst, .lz4, .gz, .xz or .bz2",
+    )
     add_report_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Explain the core and write the report."""
+    """Explain the core and write the report, or write a slim core."""
+    if args.slim is not None:
+        from postmortem.cli import slim
+
+        return slim.run(args)
     collects = gc.isenabled()
     gc.disable()  # a tenth of a native report goes into collecting what imports have just made
     try:
