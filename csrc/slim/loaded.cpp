@@ -17,7 +17,7 @@ using elfcore::Segment;
 
 // Writable data of one segment and of all; libtorch_cpu.so has 12 MiB. Beyond that only what was
 // read is kept.
-constexpr std::uint64_t kData = 16u << 20, kAllData = 128u << 20;
+constexpr std::uint64_t kData = 16u << 20, kAllData = 256u << 20;
 constexpr std::uint64_t kSmall = 64u << 10;
 constexpr std::uint64_t kMaxLoaded = 16'384;
 // struct link_map of glibc with its private part (1,150 bytes in 2.36), which libthread_db reads.
@@ -32,7 +32,7 @@ class Keeper {
   void keep_ends(const Module& module);
 
  private:
-  void keep_data(const Segment& segment, std::uint64_t limit);
+  void add(std::uint64_t address, std::uint64_t size);
   void keep_changed(const Segment& segment, const Module& module);
 
   const Memory& memory_;
@@ -41,9 +41,9 @@ class Keeper {
   std::uint64_t left_ = kAllData;
 };
 
-void Keeper::keep_data(const Segment& segment, std::uint64_t limit) {
-  const std::uint64_t size = std::min({segment.present, limit, left_});
-  pages_.add(segment.start, size);
+void Keeper::add(std::uint64_t address, std::uint64_t size) {
+  size = std::min(size, left_);
+  pages_.add(address, size);
   left_ -= size;
 }
 
@@ -60,8 +60,7 @@ void Keeper::keep_changed(const Segment& segment, const Module& module) {
     }
     if (!there.empty() && std::equal(here.begin(), here.end(), there.begin(), there.end()))
       continue;
-    pages_.add(address, kPage);
-    left_ -= std::min(left_, kPage);
+    add(address, kPage);
   }
 }
 
@@ -69,20 +68,20 @@ void Keeper::keep(const Segment& segment) {
   const auto* const file = core_.file_at(segment.start);
   const bool writable = (segment.flags & elfcore::kWrite) != 0;
   if (!file) {
-    if (!writable) pages_.add(segment.start, std::min(segment.present, kSmall));
+    if (!writable) add(segment.start, std::min(segment.present, kSmall));
     return;
   }
   const Module* const module = memory_.modules().at(segment.start);
   if (!module) {
-    pages_.add(segment.start, std::min(segment.present, kPage));  // what kind of file it is
+    add(segment.start, std::min(segment.present, kPage));  // what kind of file it is
     return;
   }
   if (writable) {
-    keep_data(segment, kData);
+    add(segment.start, std::min(segment.present, kData));
   } else if (segment.present <= kSmall) {
-    pages_.add(segment.start, segment.present);
+    add(segment.start, segment.present);
   } else {
-    pages_.add(segment.start, 2 * kPage);
+    add(segment.start, 2 * kPage);
     keep_changed(segment, *module);
   }
 }
@@ -106,11 +105,11 @@ std::vector<Elf64_Phdr> program_headers(const Core& core, const Module& module) 
 // zero-initialised data behind its last mapping, which the kernel may show as one with other
 // memory.
 void Keeper::keep_ends(const Module& module) {
-  pages_.add(module.start, 2 * kPage);
+  add(module.start, 2 * kPage);
   std::uint64_t end = 0;
   for (const Elf64_Phdr& row : program_headers(core_, module)) {
     if (row.p_type == PT_NOTE || row.p_type == PT_DYNAMIC) {
-      pages_.add(module.bias + row.p_vaddr, std::min<std::uint64_t>(row.p_memsz, kSmall));
+      add(module.bias + row.p_vaddr, std::min<std::uint64_t>(row.p_memsz, kSmall));
     }
     if (row.p_type == PT_LOAD && row.p_memsz <= UINT64_MAX - row.p_vaddr) {
       end = std::max<std::uint64_t>(end, row.p_vaddr + row.p_memsz);
@@ -118,9 +117,7 @@ void Keeper::keep_ends(const Module& module) {
   }
   end = end > UINT64_MAX - module.bias ? 0 : end + module.bias;
   if (end <= module.end) return;
-  const std::uint64_t size = std::min({end - module.end, kData, left_});
-  pages_.add(module.end, size);
-  left_ -= size;
+  add(module.end, std::min(end - module.end, kData));
 }
 
 // The main program's dynamic section, from the program headers that the kernel told of.

@@ -47,6 +47,7 @@ class Keeper {
   void keep_storage(const ThreadState& thread);
   void follow(Bytes words, unsigned depth);
   void keep_code(const ThreadState& thread);
+  void add(std::uint64_t address, std::uint64_t size);
 
   const Memory& memory_;
   const Core& core_;
@@ -88,12 +89,10 @@ std::uint64_t Keeper::keep_stack(const ThreadState& thread, std::uint64_t sp,
   // be other memory that the kernel shows as one with it.
   if (thread.tls > sp && thread.tls < end) end = std::min(end, thread.tls + kPthread);
   const std::uint64_t near = std::min({end - start, kNear, left_});
-  pages_.add(start, near);
-  left_ -= near;
+  add(start, near);
   if (end - start > near) {
     const std::uint64_t far = std::min({end - start - near, kFar, left_});
-    pages_.add(end - far, far);
-    left_ -= far;
+    add(end - far, far);
   }
   return start + near;
 }
@@ -101,25 +100,36 @@ std::uint64_t Keeper::keep_stack(const ThreadState& thread, std::uint64_t sp,
 void Keeper::keep_storage(const ThreadState& thread) {
   const Segment* const segment = core_.segment_at(thread.tls);
   if (!segment || thread.tls == 0) return;
-  const std::uint64_t start = std::max(segment->start, thread.tls > kTls ? thread.tls - kTls : 0);
-  const std::uint64_t end = std::min(segment->end(), thread.tls + std::max(kTls, kPthread));
-  pages_.add(start, end - start);
-  // The dtv: pairs of a block and what to free, behind a counter.
   const bool x86 = core_.machine() == elfcore::Machine::x86_64;
+  // On the thread's own stack: what lies below is kept with it.
+  const bool on_stack =
+      segment->contains(thread.registers.sp()) && thread.registers.sp() < thread.tls;
+  const std::uint64_t below = std::min(thread.tls - segment->start, on_stack ? 0
+                                                                    : x86    ? kTls
+                                                                             : kPthread);
+  const std::uint64_t above = std::min(segment->end() - thread.tls, x86 ? kPthread : kTls);
+  add(thread.tls - below, below + above);
+  // The dtv: pairs of a block and what to free, behind a counter.
   const auto vector = memory_.word(thread.tls + (x86 ? 8 : 0));
   if (!vector || *vector < 16) return;
   const std::uint64_t count = std::min(memory_.word(*vector - 16).value_or(0), kDtvSlots);
-  pages_.add(*vector - 16, 32 + 16 * count);
+  add(*vector - 16, 32 + 16 * count);
   for (std::uint64_t i = 1; i <= count; ++i) {
     const auto block = memory_.word(*vector + 16 * i);
-    if (block && is_target(core_, *block)) pages_.add(*block, kPage);
+    if (block && is_target(core_, *block)) add(*block, kPage);
   }
 }
 
 // Code that no file has: a JIT's, or what a process wrote for itself.
 void Keeper::keep_code(const ThreadState& thread) {
   const std::uint64_t pc = thread.registers.pc();
-  pages_.add(pc > kPage ? pc - kPage : 0, 2 * kPage);
+  add(pc > kPage ? pc - kPage : 0, 2 * kPage);
+}
+
+void Keeper::add(std::uint64_t address, std::uint64_t size) {
+  size = std::min(size, left_);
+  pages_.add(address, size);
+  left_ -= size;
 }
 
 // A debugger shows the text that an argument points to, and the members of what a reference means.

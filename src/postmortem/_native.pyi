@@ -251,6 +251,34 @@ def write_slim(
     OSError when writing fails. Parameters are those of `read_core`.
     """
 
+class RawStreamOutcome(TypedDict):
+    outcome: RawSlimOutcome | None
+    """What was written to `fd`; None: the stream lies in `spool`, for `write_slim`."""
+    stream_bytes: int
+    """How much came; 0 when the memory of the process was read instead."""
+    problems: list[RawProblem]
+
+def slim_stream(
+    source: int,
+    begin: bytes,
+    fd: int,
+    spool: int,
+    room: int,
+    *,
+    pid: int | None = None,
+    executable: str | None = None,
+    sysroot: str | None = None,
+) -> RawStreamOutcome:
+    """Take a core that comes through a pipe, in one pass.
+
+    `begin` is what was read of `source` before. With `pid`, and if that is the process of the core
+    and stands still (the handler of core_pattern), its memory is read instead of the stream, and
+    the slim core is written to `fd`. Else the stream is kept in `spool`: what stacks and modules
+    need, and up to `room` bytes of other memory. Both are empty regular files. Raises
+    `postmortem.errors.EvidenceError` when it is no core that can be read at all, and OSError when
+    writing fails.
+    """
+
 def decode_instruction(
     machine: str, code: bytes, pc: int, registers: list[int]
 ) -> list[RawInstruction]:

@@ -34,7 +34,7 @@ def packing_of(path: Path) -> str | None:
 
 
 def require_encoder(packing: str) -> None:
-    """Raise EvidenceError when this Python cannot pack that way; before work is done for nothing."""
+    """Raise EvidenceError when this Python cannot pack that way, before work is done for it."""
     _encoder(packing)
 
 
