@@ -1,6 +1,7 @@
 // read_core(): one call, everything that is known of a core without a debugger.
 #include <pybind11/stl.h>
 
+#include "bind/everything.h"
 #include "bind/process.h"
 #include "bind/python.h"
 #include "bind/register.h"
@@ -31,23 +32,37 @@ struct Findings {
   ProcessFindings process;
 };
 
-Findings read(const std::string& path, const elfcore::ModuleOptions& options, bool stacks,
-              std::size_t max_frames, const std::optional<cpython::Options>& python) {
-  Findings found;
-  found.core = Core::open(path);
-  found.modules = std::make_unique<Modules>(*found.core, options);
-  found.memory = std::make_unique<elfcore::Memory>(*found.core, *found.modules);
+// Everything that is read of the process's memory is read here: a slim core keeps what this saw.
+void read(Core& core, Findings& found, const elfcore::ModuleOptions& options, bool stacks,
+          std::size_t max_frames, const std::optional<cpython::Options>& python) {
+  found.modules = std::make_unique<Modules>(core, options);
+  found.memory = std::make_unique<elfcore::Memory>(core, *found.modules);
   if (stacks) found.stacks = read_stacks(*found.memory, options.sysroot, max_frames);
-  if (python) found.python = read_python(*found.memory, *python, found.core->problems());
+  if (python) found.python = read_python(*found.memory, *python, core.problems());
   for (const Module& module : found.modules->all()) {
     found.debug_lines.push_back(unwind::debug_image(module, options.sysroot) != nullptr);
   }
-  found.process = read_process(*found.core, *found.modules, found.stacks);
-  return found;
+  found.process = read_process(core, *found.modules, found.stacks);
 }
 
 py::object signal_row(const Core& core) {
   return core.signal() ? py::object(signal_info_row(*core.signal())) : py::none();
+}
+
+py::object slim_row(const Core& core) {
+  const elfcore::SlimInfo* const slim = core.slim();
+  if (!slim) return py::none();
+  py::dict names;
+  for (const auto& [tid, name] : slim->threads) names[py::int_(tid)] = text(name);
+  std::uint64_t kept = 0;
+  for (const elfcore::Segment& piece : core.pieces()) kept += piece.present;
+  py::dict row;
+  row["source_bytes"] = slim->source_bytes;
+  row["source_expected_bytes"] = slim->expected_bytes;
+  row["lost_bytes"] = slim->lost_bytes;
+  row["kept_bytes"] = kept;
+  row["thread_names"] = names;
+  return row;
 }
 
 const char* status_name(ModuleStatus status) {
@@ -116,8 +131,9 @@ py::dict read_core(const std::string& path, const std::optional<std::string>& ex
     const py::gil_scoped_release release;
     std::optional<cpython::Options> python_options;
     if (python) python_options.emplace().locals = python_locals;
-    found = read(path, {executable.value_or(""), sysroot.value_or("")}, stacks, max_frames,
-                 python_options);
+    found.core = Core::open(path);
+    read(*found.core, found, {executable.value_or(""), sysroot.value_or("")}, stacks, max_frames,
+         python_options);
   }
   if (guard.lost_pages() > 0) {
     found.core->problems().add(
@@ -131,6 +147,7 @@ py::dict read_core(const std::string& path, const std::optional<std::string>& ex
   py::dict result;
   result["machine"] = core.machine() == elfcore::Machine::x86_64 ? "x86_64" : "aarch64";
   result["origin"] = core.origin() == elfcore::Origin::kernel ? "kernel" : "gcore";
+  result["slim"] = slim_row(core);
   result["size_bytes"] = core.bytes().size();
   result["expected_bytes"] = core.expected_size();
   result["page_size"] = core.page_size();
@@ -145,6 +162,14 @@ py::dict read_core(const std::string& path, const std::optional<std::string>& ex
 }
 
 }  // namespace
+
+void read_everything(Core& core, const elfcore::ModuleOptions& options) {
+  constexpr std::size_t kAllFrames = 1'000'000;
+  cpython::Options python;
+  python.locals = true;
+  Findings found;
+  read(core, found, options, true, kAllFrames, python);
+}
 
 void register_core(py::module_& module) {
   module.def("read_core", &read_core, py::arg("path"), py::kw_only(),

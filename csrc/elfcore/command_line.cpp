@@ -28,7 +28,9 @@ std::optional<std::uint64_t> find_below(const Core& core, Bytes wanted, const Se
                                         std::uint64_t limit, std::uint64_t length) {
   const std::uint64_t end = std::min(limit, segment.start + segment.present);
   if (end <= segment.start || wanted.size() < 32) return std::nullopt;
-  const std::uint64_t start = end - std::min(length, end - segment.start);
+  std::uint64_t start = end - std::min(length, end - segment.start);
+  // A slim core may begin in the middle of the stack.
+  if (const Segment* const piece = core.piece_at(end - 1)) start = std::max(start, piece->start);
   const Bytes window = clip(core.dumped_at(start), 0, end - start);
   const std::string_view view = as_text(window), text = as_text(wanted);
   for (std::size_t at = view.rfind(text); at != std::string_view::npos && at > 0;
@@ -57,9 +59,9 @@ struct Pointers {
 
 // Walks down from the vector: NULL, envp, NULL, argv, argc. All of it must fit together.
 std::optional<Pointers> find_pointers(const Core& core, std::uint64_t vector) {
-  const Segment* const segment = core.segment_at(vector);
-  if (!segment) return std::nullopt;
-  const Bytes below = clip(core.dumped_at(segment->start), 0, vector - segment->start);
+  const Segment* const piece = core.piece_at(vector);
+  if (!piece) return std::nullopt;
+  const Bytes below = clip(core.dumped_at(piece->start), 0, vector - piece->start);
   std::uint64_t at = below.size();
   const auto previous = [&]() -> std::optional<std::uint64_t> {
     if (at < 8) return std::nullopt;

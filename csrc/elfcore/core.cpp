@@ -39,6 +39,15 @@ std::string machine_name(std::uint16_t machine) {
   }
 }
 
+const Segment* find_at(const std::vector<Segment>& rows, std::uint64_t address) {
+  const auto above =
+      std::upper_bound(rows.begin(), rows.end(), address,
+                       [](std::uint64_t value, const Segment& s) { return value < s.start; });
+  if (above == rows.begin()) return nullptr;
+  const Segment& candidate = *std::prev(above);
+  return candidate.contains(address) ? &candidate : nullptr;
+}
+
 }  // namespace
 
 std::string hex(std::uint64_t value) {
@@ -95,7 +104,37 @@ void Core::read_headers() {
   program_headers_ = header->e_phoff;
   read_segments(count_program_headers());
   check_segments();
+  take_slim_segments();
   check_threads();
+}
+
+// What lies in the file stays in `pieces_`; the address space is that of the core that the slim one
+// was made from.
+void Core::take_slim_segments() {
+  if (!slim_) return;
+  std::vector<Segment> all;
+  all.reserve(slim_->segments.size());
+  for (const SlimSegment& row : slim_->segments) {
+    Segment segment;
+    segment.start = row.start;
+    segment.size = row.size;
+    segment.dumped = row.dumped;
+    segment.present = row.present;
+    segment.flags = row.flags;
+    all.push_back(segment);
+  }
+  std::size_t at = 0;
+  for (const Segment& piece : segments_) {
+    while (at < all.size() && all[at].end() <= piece.start) ++at;
+    if (at < all.size() && all[at].contains(piece.start) && piece.end() <= all[at].end()) continue;
+    problems_.add(
+        "notes",
+        "the note of a slim core does not fit its segments; it is read as an ordinary one");
+    slim_.reset();
+    return;
+  }
+  pieces_ = std::move(segments_);
+  segments_ = std::move(all);
 }
 
 void Core::check_threads() {
@@ -178,6 +217,7 @@ void Core::read_segments(std::uint64_t count) {
                                          " segments reach beyond the end of the address space; "
                                          "they are taken to end there");
   }
+  note_ranges_ = notes;
   std::uint64_t notes_left = std::min<std::uint64_t>(bytes_.size(), kNotesLimit);
   for (const auto& [offset, size] : notes) {
     // A core has one or two. Thousands over the same bytes would be read thousands of times.
@@ -252,12 +292,7 @@ const ThreadState* Core::thread(std::int32_t tid) const noexcept {
 }
 
 const Segment* Core::segment_at(std::uint64_t address) const noexcept {
-  const auto above =
-      std::upper_bound(segments_.begin(), segments_.end(), address,
-                       [](std::uint64_t value, const Segment& s) { return value < s.start; });
-  if (above == segments_.begin()) return nullptr;
-  const Segment& candidate = *std::prev(above);
-  return candidate.contains(address) ? &candidate : nullptr;
+  return find_at(segments_, address);
 }
 
 const Segment* Core::segment_above(std::uint64_t address) const noexcept {
@@ -286,12 +321,18 @@ const FileMapping* Core::file_at(std::uint64_t address) const noexcept {
   return address < candidate.end ? &candidate : nullptr;
 }
 
+const Segment* Core::piece_at(std::uint64_t address) const noexcept {
+  return find_at(pieces(), address);
+}
+
 Bytes Core::dumped_at(std::uint64_t address) const noexcept {
-  const Segment* const segment = segment_at(address);
-  if (!segment) return {};
-  const std::uint64_t skip = address - segment->start;
-  if (skip >= segment->present) return {};
-  return clip(bytes_, segment->offset + skip, segment->present - skip);
+  const Segment* const piece = piece_at(address);
+  if (!piece) return {};
+  const std::uint64_t skip = address - piece->start;
+  if (skip >= piece->present) return {};
+  std::uint64_t size = piece->present - skip;
+  if (watch_) size = std::min(size, watch_->on_read(address, MemoryWatch::kGlimpse));
+  return clip(bytes_, piece->offset + skip, size);
 }
 
 }  // namespace pm::elfcore

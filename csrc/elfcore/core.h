@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "base/mapped_file.h"
 #include "elfcore/registers.h"
+#include "elfcore/slim_note.h"
 
 namespace pm::elfcore {
 
@@ -75,6 +76,17 @@ struct ProcessInfo {
 
 enum class Origin { kernel, gcore };
 
+// Is told of every read of the process's memory: to remember what was of use (csrc/slim), or to
+// fetch it from elsewhere first.
+class MemoryWatch {
+ public:
+  // What a reader of bytes without a known end is taken to look at.
+  static constexpr std::uint64_t kGlimpse = 256;
+  virtual ~MemoryWatch() = default;
+  // Returns how many bytes from the address on may be read; UINT64_MAX: no limit.
+  virtual std::uint64_t on_read(std::uint64_t address, std::uint64_t size) noexcept = 0;
+};
+
 class Core {
  public:
   // Throws EvidenceError when the file is not a core that can be read at all.
@@ -115,6 +127,21 @@ class Core {
   // Dumped bytes from the address on, as far as they lie together in the file; maybe none.
   Bytes dumped_at(std::uint64_t address) const noexcept;
 
+  // The pieces of memory in the file, by address. The same as `segments`, but in a slim core, whose
+  // segments are those of the core that it was made from.
+  const std::vector<Segment>& pieces() const noexcept { return slim_ ? pieces_ : segments_; }
+  const Segment* piece_at(std::uint64_t address) const noexcept;
+  // What a slim core says of itself; null: it is an ordinary one.
+  const SlimInfo* slim() const noexcept { return slim_ ? &*slim_ : nullptr; }
+  // The note segments in the file: offset and size, as promised.
+  const std::vector<std::pair<std::uint64_t, std::uint64_t>>& note_ranges() const noexcept {
+    return note_ranges_;
+  }
+
+  // `watch` must outlive all reads; null: nobody watches.
+  void set_watch(MemoryWatch* watch) noexcept { watch_ = watch; }
+  MemoryWatch* watch() const noexcept { return watch_; }
+
   Problems& problems() noexcept { return problems_; }
   const Problems& problems() const noexcept { return problems_; }
 
@@ -131,6 +158,7 @@ class Core {
   void read_files(Bytes content, std::uint64_t offset);
   void check_segments();
   void check_threads();
+  void take_slim_segments();
 
   std::shared_ptr<const MappedFile> file_;
   Bytes bytes_;
@@ -140,6 +168,10 @@ class Core {
   std::uint64_t expected_size_ = 0;
   std::uint64_t program_headers_ = 0;  // offset
   std::vector<Segment> segments_;
+  std::vector<Segment> pieces_;  // of a slim core
+  std::optional<SlimInfo> slim_;
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> note_ranges_;
+  MemoryWatch* watch_ = nullptr;
   std::vector<FileMapping> files_;
   std::vector<ThreadState> threads_;
   std::optional<SignalInfo> signal_;

@@ -252,6 +252,7 @@ Bytes Memory::at(std::uint64_t address) const noexcept {
 }
 
 bool Memory::read(std::uint64_t address, std::span<std::uint8_t> out) const noexcept {
+  if (MemoryWatch* const watch = core_.watch()) watch->on_read(address, out.size());
   std::size_t done = 0;
   while (done < out.size()) {
     if (address > UINT64_MAX - done) return false;

@@ -81,6 +81,16 @@ void Core::read_note(std::uint32_t type, std::string_view name, Bytes content,
     }
     return;
   }
+  if (name == kSlimNoteName && type == kSlimNoteType) {
+    slim_ = decode_slim(content);
+    if (!slim_) {
+      problems_.add("note at " + hex(offset),
+                    "says that this is a slim core in a way that is not understood; it is read as "
+                    "an ordinary one",
+                    "was it written by a newer version of postmortem?");
+    }
+    return;
+  }
   if (name != "CORE") return;
   // The kernel begins with the status of the crashed thread, gdb with the process.
   if (!seen_note_ && type == NT_PRPSINFO) origin_ = Origin::gcore;

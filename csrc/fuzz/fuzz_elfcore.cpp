@@ -19,9 +19,12 @@ void check_segments(const Core& core) {
   for (const auto& segment : core.segments()) {
     check(segment.start >= covered && segment.end() >= segment.start);
     check(segment.present <= segment.dumped && segment.dumped <= segment.size);
-    check(segment.present == 0 || segment.offset + segment.present <= core.bytes().size());
     check(core.segment_at(segment.start) == &segment);
     covered = segment.end();
+  }
+  for (const auto& piece : core.pieces()) {
+    check(piece.present == 0 || piece.offset + piece.present <= core.bytes().size());
+    check(core.segment_at(piece.start) != nullptr);
   }
 }
 

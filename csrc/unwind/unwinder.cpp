@@ -275,7 +275,11 @@ std::string Unwinder::explain_missing_tables(std::uint64_t pc) const {
 std::string Unwinder::explain_missing_memory(std::uint64_t address) const {
   const elfcore::Segment* const segment = memory_.core().segment_at(address);
   if (!segment) return "the stack leads to " + hex(address) + ", which is not mapped";
-  if (address - segment->start < segment->dumped) {
+  const std::uint64_t distance = address - segment->start;
+  if (memory_.core().slim() && distance < segment->present) {
+    return "stack memory at " + hex(address) + " was left out of this slim core";
+  }
+  if (distance < segment->dumped) {
     return "stack memory at " + hex(address) + " is lost: the core is cut off before it";
   }
   return "stack memory at " + hex(address) + " was not dumped";

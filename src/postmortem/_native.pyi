@@ -185,9 +185,21 @@ class RawPython(TypedDict):
     """Thread id; None when nobody holds it (a C call may have released it)."""
     threads: list[RawPythonThread]
 
+class RawSlim(TypedDict):
+    source_bytes: int
+    source_expected_bytes: int
+    """More than `source_bytes`: the original was cut off."""
+    lost_bytes: int
+    """Memory that found no room while the original streamed by."""
+    kept_bytes: int
+    thread_names: dict[int, str]
+    """By thread ID, from ``/proc/PID/task/TID/comm`` where it could be read."""
+
 class RawCore(TypedDict):
     machine: str
     origin: str
+    slim: RawSlim | None
+    """None: an ordinary core."""
     size_bytes: int
     expected_bytes: int
     page_size: int
@@ -245,6 +257,54 @@ def read_core(
     a folder under which the mapped files are looked up. Raises `postmortem.errors.EvidenceError`
     when the file is not a core that can be read at all; a part that cannot be read is a row of
     `problems`.
+    """
+
+class RawSlimOutcome(TypedDict):
+    source_bytes: int
+    source_expected_bytes: int
+    lost_bytes: int
+    file_bytes: int
+    """Size of the slim core."""
+    kept_bytes: int
+    pieces: int
+    threads: int
+    problems: list[RawProblem]
+
+def write_slim(
+    path: str, fd: int, *, executable: str | None = None, sysroot: str | None = None
+) -> RawSlimOutcome:
+    """Write the slim core of a core file at the start of `fd`, an empty regular file.
+
+    Raises `postmortem.errors.EvidenceError` when `path` is not a core that can be read at all, and
+    OSError when writing fails. Parameters are those of `read_core`.
+    """
+
+class RawStreamOutcome(TypedDict):
+    outcome: RawSlimOutcome | None
+    """What was written to `fd`; None: the stream lies in `spool`, for `write_slim`."""
+    stream_bytes: int
+    """How much came; 0 when the memory of the process was read instead."""
+    problems: list[RawProblem]
+
+def slim_stream(
+    source: int,
+    begin: bytes,
+    fd: int,
+    spool: int,
+    room: int,
+    *,
+    pid: int | None = None,
+    executable: str | None = None,
+    sysroot: str | None = None,
+) -> RawStreamOutcome:
+    """Take a core that comes through a pipe, in one pass.
+
+    `begin` is what was read of `source` before. With `pid`, and if that is the process of the core
+    and stands still (the handler of core_pattern), its memory is read instead of the stream, and
+    the slim core is written to `fd`. Else the stream is kept in `spool`: what stacks and modules
+    need, and up to `room` bytes of other memory. Both are empty regular files. Raises
+    `postmortem.errors.EvidenceError` when it is no core that can be read at all, and OSError when
+    writing fails.
     """
 
 def decode_instruction(

@@ -9,12 +9,14 @@ import time
 from pathlib import Path
 
 from postmortem.cli.output import add_report_options, emit
+from postmortem.errors import EvidenceError
 
 SUMMARY = "explain a core file"
 EXAMPLES = """\
 examples:
   postmortem core core-python-3097667-6 --python "$(which python)"
   postmortem core /var/crash --markdown
+  postmortem core core.4711 --slim core.4711.slim.zst
 """
 
 _MOST_SECONDS = 1e6
@@ -89,11 +91,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         help="where a packed core is unpacked (default: $TMPDIR, else beside the core)",
     )
+    parser.add_argument(
+        "--slim",
+        metavar="OUT",
+        type=Path,
+        help="write no report but a small core that gdb, pystack and eu-stack read to the same "
+        "stacks; packed if OUT ends in .zst, .lz4, .gz, .xz or .bz2; CORE may be - for a pipe",
+    )
+    parser.add_argument(
+        "--pid",
+        metavar="PID",
+        type=_pid,
+        help="with --slim and CORE -: the process that is being dumped (%%P in core_pattern); its "
+        "memory is read where it is, however large the core would be",
+    )
     add_report_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Explain the core and write the report."""
+    """Explain the core and write the report, or write a slim core."""
+    _check_stream_options(args)
+    if args.slim is not None:
+        from postmortem.cli import slim
+
+        return slim.run(args)
     collects = gc.isenabled()
     gc.disable()  # a tenth of a native report goes into collecting what imports have just made
     try:
@@ -132,6 +153,24 @@ def _explain(args: argparse.Namespace) -> int:
     took = time.monotonic() - began
     footer = f"{took:.2f} s · {report.footer} · --locals, --all, -v, --json for more"
     return emit(replace(report, footer=footer), args)
+
+
+def _check_stream_options(args: argparse.Namespace) -> None:
+    """Refuse what only makes sense together with --slim."""
+    if args.slim is not None:
+        return
+    if str(args.core) == "-":
+        hint = "postmortem core - --slim OUT, then postmortem core OUT"
+        raise EvidenceError("standard input", "a report needs a core that is a file", hint=hint)
+    if args.pid is not None:
+        raise EvidenceError("--pid", "is of use with --slim only")
+
+
+def _pid(text: str) -> int:
+    number = int(text) if text.isdecimal() else 0
+    if not 0 < number < 1 << 31:
+        raise argparse.ArgumentTypeError(f"{text!r} is not the number of a process")
+    return number
 
 
 def _seconds(text: str) -> float:

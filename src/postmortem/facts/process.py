@@ -39,6 +39,19 @@ class Process:
 
 
 @record
+class SlimSource:
+    """What a slim core (``postmortem core CORE --slim OUT``) was made from."""
+
+    size_bytes: int
+    expected_bytes: int
+    """More than `size_bytes`: the original was cut off."""
+    kept_bytes: int
+    """Memory that the slim core holds."""
+    lost_bytes: int = 0
+    """Memory that found no room while the original streamed by; 0 where all was at hand."""
+
+
+@record
 class CoreFile:
     """How the core was written and how much of it is there."""
 
@@ -48,6 +61,8 @@ class CoreFile:
     size_bytes: int
     expected_bytes: int
     """What the headers promise; more than `size_bytes` means that the core is cut."""
+    slim: SlimSource | None = None
+    """None: an ordinary core. In a slim one most of the memory is left out by design."""
 
     @property
     def truncated(self) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, cast
 from postmortem.errors import EvidenceError
 from postmortem.facts.crash import AbortMessage, Caught, CppException, Fault, Instruction, Signal
 from postmortem.facts.memory import Address, MemoryTotals, Module, Modules, ModuleStatus
-from postmortem.facts.process import CoreFile, Process
+from postmortem.facts.process import CoreFile, Process, SlimSource
 from postmortem.facts.source import Problem
 from postmortem.facts.threads import Frame, RaisedException, Thread, Threads, Trust
 from postmortem.readers.executable import resolve_executable
@@ -94,11 +94,14 @@ def read_core(
 def _facts(path: str, raw: RawCore, problems: tuple[Problem, ...]) -> CoreFacts:
     attributes = _systemd_attributes(path)
     process, more = _process(raw, attributes)
+    more = (*more, *_slim_remarks(raw))
     rows = tuple(Problem(row["where"], row["what"], row["remedy"]) for row in raw["problems"])
     abort_message = raw["abort_message"]
     python = _python_threads(raw)
     return CoreFacts(
-        core=CoreFile(path, raw["origin"], raw["size_bytes"], raw["expected_bytes"]),
+        core=CoreFile(
+            path, raw["origin"], raw["size_bytes"], raw["expected_bytes"], _slim_source(raw)
+        ),
         process=process,
         threads=_threads(raw, attributes, python),
         modules=_modules(raw),
@@ -125,6 +128,37 @@ def _facts(path: str, raw: RawCore, problems: tuple[Problem, ...]) -> CoreFacts:
         python_stacks={tid: python_stack(row) for tid, row in python.items() if row["frames"]},
         problems=problems + rows + more,
     )
+
+
+def _slim_source(raw: RawCore) -> SlimSource | None:
+    row = raw["slim"]
+    if row is None:
+        return None
+    return SlimSource(
+        row["source_bytes"], row["source_expected_bytes"], row["kept_bytes"], row["lost_bytes"]
+    )
+
+
+def _slim_remarks(raw: RawCore) -> tuple[Problem, ...]:
+    """What a slim core lacks that was not left out by design."""
+    row = raw["slim"]
+    if row is None:
+        return ()
+    remarks = []
+    if row["source_expected_bytes"] > row["source_bytes"]:
+        what = (
+            f"the core that it was made from was cut off: {row['source_bytes']:,} of "
+            f"{row['source_expected_bytes']:,} bytes were there"
+        )
+        remarks.append(Problem("slim core", what))
+    if row["lost_bytes"]:
+        what = (
+            f"{row['lost_bytes']:,} bytes of memory found no room while the core streamed by; "
+            "Python frames and values may be missing"
+        )
+        remedy = "give --slim the process: --pid %P in core_pattern"
+        remarks.append(Problem("slim core", what, remedy))
+    return tuple(remarks)
 
 
 def _pairs(entries: list[str]) -> tuple[tuple[str, str], ...]:
@@ -303,10 +337,13 @@ def _threads(
 ) -> Threads:
     main = raw["pid"]
     crashed = raw["crashed_tid"]
+    names = raw["slim"]["thread_names"] if raw["slim"] is not None else {}
 
     def name_of(row: RawThread) -> str | None:
         if row["tid"] == crashed and attributes.get("thread_name"):
             return attributes["thread_name"]
+        if row["tid"] in names:  # /proc/PID/task/TID/comm, read when the slim core was made
+            return names[row["tid"]]
         # The kernel takes it from the thread group's leader (fill_psinfo in fs/binfmt_elf.c).
         return raw["command"] if row["tid"] == main else None
 

@@ -69,7 +69,7 @@ def open_core(
             else:
                 import shutil  # it takes 5 ms to import, and most cores are not packed
 
-                undo.enter_context(_terminations_unwind())
+                undo.enter_context(terminations_unwind())
                 folder = _private_folder(path, temp_dir, size)
                 undo.callback(shutil.rmtree, folder, ignore_errors=True)
                 stream.seek(0)
@@ -126,7 +126,7 @@ def _near_names(path: Path) -> str:
 
 
 @contextlib.contextmanager
-def _terminations_unwind() -> Iterator[None]:
+def terminations_unwind() -> Iterator[None]:
     """Let SIGTERM and SIGHUP end the program through its `finally` clauses meanwhile.
 
     A batch system ends a job with SIGTERM; by default Python then leaves the unpacked core, which

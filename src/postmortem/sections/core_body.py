@@ -187,6 +187,14 @@ def _core(core: CoreFile) -> dict[str, object]:
         "size_bytes": core.size_bytes,
         "expected_bytes": core.expected_bytes,
         "truncated": core.truncated,
+        "slim": None
+        if core.slim is None
+        else {
+            "source_bytes": core.slim.size_bytes,
+            "source_expected_bytes": core.slim.expected_bytes,
+            "kept_bytes": core.slim.kept_bytes,
+            "lost_bytes": core.slim.lost_bytes,
+        },
     }
 
 

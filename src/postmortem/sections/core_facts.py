@@ -6,7 +6,7 @@ import shlex
 
 from postmortem.facts.crash import CppException, Fault
 from postmortem.facts.memory import Address, BinaryFacts, MappedFile, Module
-from postmortem.facts.process import Process
+from postmortem.facts.process import Process, SlimSource
 from postmortem.knowledge.modules import VDSO, module_kind, short_name
 from postmortem.report.blocks import Block, KeyValues, Table
 from postmortem.sections.core_view import CoreView
@@ -159,7 +159,19 @@ def identity(view: CoreView, *, verbose: bool) -> Block:
     if core.truncated:
         text += f" · cut: {size(core.expected_bytes - core.size_bytes)} are missing at the end"
     rows.append(("core", text))
+    if core.slim is not None:
+        rows.append(("slim", _slim(core.slim)))
     return KeyValues(tuple(rows), title="process")
+
+
+def _slim(source: SlimSource) -> str:
+    text = (
+        f"holds {size(source.kept_bytes)} of memory, what readers of stacks need; the rest of a "
+        f"core of {size(source.size_bytes)} is left out by design"
+    )
+    if source.expected_bytes > source.size_bytes:
+        text += f" (that core was cut: {size(source.expected_bytes)} were promised)"
+    return text
 
 
 def _who(process: Process, *, verbose: bool) -> list[str]:

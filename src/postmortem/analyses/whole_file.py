@@ -1,0 +1,67 @@
+"""A file that is there whole or not at all: written beside its place, then renamed."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from postmortem.errors import EvidenceError
+
+_REASONS = {
+    errno.ENOSPC: "no space left there",
+    errno.EDQUOT: "the disk quota is used up",
+    errno.EFBIG: "files there (or ulimit -f) may not be larger",
+}
+
+
+@contextlib.contextmanager
+def partial_file(final: Path, kind: str = "partial") -> Iterator[tuple[BinaryIO, Path]]:
+    """Give an empty private file beside `final`, removed at the end unless it was renamed.
+
+    Only its owner may read it, as is usual for cores. Raises EvidenceError when it cannot be made,
+    or when something in the context fails for want of space.
+    """
+    name = f".{final.name[:200]}.{os.getpid()}.{kind}"
+    path = final.with_name(name)
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    try:
+        descriptor = os.open(path, flags, 0o600)
+    except FileExistsError:  # left by a process that was killed; its pid is ours now
+        path.unlink()
+        descriptor = os.open(path, flags, 0o600)
+    except OSError as error:
+        raise cannot_write(final, error) from error
+    try:
+        with os.fdopen(descriptor, "w+b") as stream:
+            yield stream, path
+    except OSError as error:
+        raise cannot_write(final, error) from error
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def check_place(path: Path) -> Path:
+    """Return where a new file of that name will be; raises EvidenceError where it must not be.
+
+    A link stays a link: what it leads to is replaced.
+    """
+    final = Path(os.path.realpath(path))
+    where = str(path)
+    if final.is_dir():
+        raise EvidenceError(where, "is a folder", hint="name a file in it")
+    if not final.parent.is_dir():
+        raise EvidenceError(where, f"there is no folder {final.parent}")
+    if final.exists() and not stat.S_ISREG(final.stat().st_mode):
+        raise EvidenceError(where, "is no regular file", hint="name a new file")
+    return final
+
+
+def cannot_write(path: Path, error: OSError) -> EvidenceError:
+    """Return what is wrong with writing to that place."""
+    reason = _REASONS.get(error.errno or 0) or error.strerror or str(error)
+    return EvidenceError(str(path), f"cannot be written: {reason}")
