@@ -7,4 +7,5 @@ PYBIND11_MODULE(_native, module) {
   pm::bind::register_core(module);
   pm::bind::register_names(module);
   pm::bind::register_process(module);
+  pm::bind::register_strace(module);
 }

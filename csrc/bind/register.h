@@ -9,5 +9,6 @@ void register_errors(pybind11::module_& module);
 void register_core(pybind11::module_& module);
 void register_names(pybind11::module_& module);
 void register_process(pybind11::module_& module);
+void register_strace(pybind11::module_& module);
 
 }  // namespace pm::bind
