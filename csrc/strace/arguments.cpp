@@ -16,14 +16,15 @@ constexpr std::array<bool, 256> special() {
 constexpr auto kSpecial = special();
 
 const char* skip_string(const char* at, const char* end) noexcept {
-  for (++at; at < end; ++at) {
-    if (*at == '\\') {
-      ++at;
-    } else if (*at == '"') {
-      return at + 1;
-    }
+  const char* p = at + 1;
+  for (;;) {
+    p = p < end ? find(p, end, '"') : end;
+    if (p >= end) return end;
+    const char* back = p;
+    while (back > at + 1 && back[-1] == '\\') --back;
+    ++p;
+    if ((p - 1 - back) % 2 == 0) return p;
   }
-  return end;
 }
 
 bool is_error_name(std::string_view word) noexcept {
@@ -104,8 +105,17 @@ bool quick(const char* begin, const char* end, Result& result) noexcept {
   take_seconds(begin, q, seconds);
   if (q - begin < 4) return false;
   const char* p = q;
-  if (q[-1] == ')') {
-    if (ends(begin, q, "ED)")) return false;  // (INJECTED), (DELAYED)
+  const char* annotation = q;
+  if (q[-1] == '>' && q[-2] != '>') {  // = 3</path>
+    const char* const limit = q - begin > 4200 ? q - 4200 : begin;
+    const void* const open = memrchr(limit, '<', static_cast<std::size_t>(q - limit));
+    if (!open) return false;
+    annotation = static_cast<const char*>(open);
+    if (annotation[1] != '/' || !is_digit(annotation[-1])) return false;
+    result.annotation = view(annotation + 1, q - 1);
+    q = p = annotation;
+  } else if (q[-1] == ')') {
+    if (ends(begin, q, "ED)") || ends(begin, q, "(deleted)")) return false;  // (INJECTED)
     const char* const limit = q - begin > 240 ? q - 240 : begin;
     while (p > limit && *p != '(') --p;
     if (*p != '(' || p - begin < 8 || p[-1] != ' ') return false;
@@ -121,7 +131,10 @@ bool quick(const char* begin, const char* end, Result& result) noexcept {
     result.value = result.known ? -1 : 0;
     result.error = view(word, p - 1);
     result.note = view(p + 1, q - 1);
-  } else {
+    result.seconds = seconds;
+    return true;
+  }
+  {
     const char* const limit = q - begin > 22 ? q - 22 : begin;
     while (p > limit && p[-1] != ' ') --p;
     if (p - begin < 3 || p[-2] != '=' || !behind_bracket(begin, p - 2)) return false;
@@ -150,6 +163,12 @@ const char* skip_annotation(const char* at, const char* end) noexcept {
   // A path has its < and > escaped, and its quotes not. In a socket's words a quote opens a string:
   // <UNIX-STREAM:[1->2,"/path"]>.
   const bool is_path = at + 1 < end && at[1] == '/';
+  if (is_path) {
+    const char* const close = find(at, end, '>');
+    if (close < end && find(at + 1, close, '<') == close) {
+      return starts(close + 1, end, "(deleted)") ? close + 10 : close + 1;
+    }
+  }
   for (const char* p = at; p < end; ++p) {
     if (*p == '"' && !is_path) {
       p = skip_string(p, end) - 1;

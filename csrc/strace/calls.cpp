@@ -2,10 +2,6 @@
 // 32-bit ones among them; roles are from the man pages of section 2.
 #include "strace/calls.h"
 
-#include <array>
-#include <cstring>
-#include <vector>
-
 namespace pm::strace {
 namespace {
 
@@ -181,91 +177,44 @@ constexpr const char* kOthers =
     "ugetrlimit vm86 vm86old waitpid riscv_flush_icache s390_pci_mmio_read s390_runtime_instr "
     "cacheflush set_tls get_tls breakpoint usr26 usr32 arm_fadvise64_64 arm_sync_file_range";
 
-struct Slot {
-  std::uint64_t low = 0;
-  std::uint64_t high = 0;
-  std::uint16_t index = kUnknownCall;
-  std::uint8_t length = 0;
-};
+}  // namespace
 
-std::uint64_t word(const char* at, std::size_t length) noexcept {
-  std::uint64_t value;
-  std::memcpy(&value, at, sizeof value);
-  return length >= 8 ? value : value & ((std::uint64_t{1} << (8 * length)) - 1);
+CallTable::CallTable() {
+  for (const Call& call : kSpecial) add(call);
+  for (const auto name : kFirstIsFd) add({name, Op::none, Role::fd, 0, 0});
+  for (const auto name : kFirstIsPath) add({name, Op::none, Role::path, 0, 0});
+  for (const auto name : kFirstIsDirectory) add({name, Op::none, Role::at, 0, 1});
+  add({"epoll_ctl", Op::none, Role::fd, 2, 0});
+  std::string_view rest = kOthers;
+  while (!rest.empty()) {
+    const std::size_t end = rest.find(' ');
+    add({rest.substr(0, end), Op::none, Role::none, 0, 0});
+    rest = end == std::string_view::npos ? std::string_view{} : rest.substr(end + 1);
+  }
 }
 
-struct Key {
-  std::uint64_t low;
-  std::uint64_t high;
-  Key(const char* name, std::size_t length) noexcept
-      : low(word(name, length)), high(length > 8 ? word(name + 8, length - 8) : 0) {}
-  std::size_t hash(std::size_t length) const noexcept {
-    const std::uint64_t mixed = (low ^ (high * 0xff51afd7ed558ccdULL) ^ length);
-    return (mixed * 0x9e3779b97f4a7c15ULL) >> 53;
-  }
-};
+void CallTable::add(const Call& call) {
+  char padded[48] = {};
+  std::memcpy(padded, call.name.data(), call.name.size());
+  const Key key(padded, call.name.size());
+  std::size_t at = key.hash(call.name.size());
+  while (slots_[at].length) at = (at + 1) % kSlots;
+  slots_[at] = {key.low, key.high, static_cast<std::uint16_t>(calls_.size()),
+                static_cast<std::uint8_t>(call.name.size())};
+  calls_.push_back(call);
+}
 
-class Table {
- public:
-  Table() {
-    for (const Call& call : kSpecial) add(call);
-    for (const auto name : kFirstIsFd) add({name, Op::none, Role::fd, 0, 0});
-    for (const auto name : kFirstIsPath) add({name, Op::none, Role::path, 0, 0});
-    for (const auto name : kFirstIsDirectory) add({name, Op::none, Role::at, 0, 1});
-    add({"epoll_ctl", Op::none, Role::fd, 2, 0});
-    std::string_view rest = kOthers;
-    while (!rest.empty()) {
-      const std::size_t end = rest.find(' ');
-      add({rest.substr(0, end), Op::none, Role::none, 0, 0});
-      rest = end == std::string_view::npos ? std::string_view{} : rest.substr(end + 1);
-    }
-  }
-
-  std::uint16_t find(const char* name, std::size_t length) const noexcept {
-    if (length == 0 || length > 31) return kUnknownCall;
-    const Key key(name, length);
-    for (std::size_t at = key.hash(length);; at = (at + 1) % kSlots) {
-      const Slot& slot = slots_[at];
-      if (slot.length == 0) return kUnknownCall;
-      if (slot.low != key.low || slot.high != key.high || slot.length != length) continue;
-      if (length <= 16) return slot.index;
-      if (calls_[slot.index].name == std::string_view(name, length)) return slot.index;
-    }
-  }
-
-  const std::vector<Call>& calls() const noexcept { return calls_; }
-
- private:
-  static constexpr std::size_t kSlots = 2048;  // 53 = 64 - log2
-
-  void add(const Call& call) {
-    char padded[48] = {};
-    std::memcpy(padded, call.name.data(), call.name.size());
-    const Key key(padded, call.name.size());
-    std::size_t at = key.hash(call.name.size());
-    while (slots_[at].length) at = (at + 1) % kSlots;
-    slots_[at] = {key.low, key.high, static_cast<std::uint16_t>(calls_.size()),
-                  static_cast<std::uint8_t>(call.name.size())};
-    calls_.push_back(call);
-  }
-
-  std::array<Slot, kSlots> slots_{};
-  std::vector<Call> calls_;
-};
-
-const Table& table() noexcept {
-  static const Table made;
+const CallTable& CallTable::get() noexcept {
+  static const CallTable made;
   return made;
 }
 
-}  // namespace
-
 std::uint16_t find_call(const char* name, std::size_t length) noexcept {
-  return table().find(name, length);
+  return CallTable::get().find(name, length);
 }
 
-const Call& call_at(std::uint16_t index) noexcept { return table().calls()[index]; }
+const Call& call_at(std::uint16_t index) noexcept { return CallTable::get().at(index); }
 
-std::size_t call_count() noexcept { return table().calls().size(); }
+std::size_t call_count() noexcept { return CallTable::get().size(); }
 
 }  // namespace pm::strace

@@ -25,9 +25,10 @@ const char* take_string(const char* at, const char* end, std::string_view& text)
 class Extractor {
  public:
   Extractor(const Wanted& wanted, Extract& out) : wanted_(wanted), out_(out) {
-    hit_calls_.resize(call_count());
+    hit_calls_.resize(calls_.size());
     for (const std::uint16_t call : wanted.calls) hit_calls_[call] = true;
-    if (wanted.statistics) out.statistics.resize(call_count());
+    if (wanted.statistics) out.statistics.resize(calls_.size());
+    errors_only_ = !wanted.statistics && !wanted.uses && wanted.calls.empty();
   }
 
   void run(const char* begin, const char* end) {
@@ -89,7 +90,7 @@ class Extractor {
     const unsigned length = find_in_32(p, '(');
     const char* const arguments = p + length + 1;
     if (length == 32 || arguments > end) return false;
-    const std::uint16_t call = find_call(p, length);
+    const std::uint16_t call = calls_.find(p, length);
     if (call == kUnknownCall) return false;
     if (end[-1] == '>' && end - arguments >= 14 && end[-2] == '.') return begun(line, end, pid, call, arguments);
     return complete(line, end, pid, call, arguments);
@@ -99,7 +100,7 @@ class Extractor {
              const char* arguments) {
     if (!ends(arguments, end, "<unfinished ...>")) return false;
     remember(line, end, pid, true);
-    const Call& what = call_at(call);
+    const Call& what = calls_.at(call);
     if (what.op != Op::none || wanted_.uses) {
       const char* stop = end - 16;
       if (stop > arguments && stop[-1] == ' ') --stop;
@@ -122,9 +123,9 @@ class Extractor {
 
   bool complete(const char* line, const char* end, std::uint32_t pid, std::uint16_t call,
                 const char* arguments) {
-    const Call& what = call_at(call);
+    const Call& what = calls_.at(call);
     const bool op = wanted_op(what.op);
-    if (!op && !hit_calls_[call] && !wanted_.statistics && !wanted_.uses && !may_be_error(end)) {
+    if (!op && errors_only_ && !may_be_hit(arguments, end)) {
       open_ = line;
       open_end_ = end;
       open_number_ = number_;
@@ -140,23 +141,39 @@ class Extractor {
     return true;
   }
 
-  // Whether a line may end in an errno: `…)`, or `…) <0.1>`.
-  bool may_be_error(const char* end) const noexcept {
-    if (end[-1] == ')') return true;
-    if (end[-1] != '>') return false;
-    const char* p = end - 2;
-    while (is_digit(*p) || *p == '.') --p;
-    return *p != '<' || p[-2] == ')' || p[-2] == '>';
+  // Whether a line may end in an errno that is asked for: `= -1 ENOSPC (No space left on device)`,
+  // with a duration or `(INJECTED)` behind it. False only where it surely does not.
+  bool may_be_hit(const char* begin, const char* end) const noexcept {
+    const char* q = end;
+    if (q[-1] == '>') {
+      q -= 2;
+      while (is_digit(*q) || *q == '.') --q;
+      if (*q != '<') return true;
+      --q;
+    }
+    if (q[-1] != ')') return q[-1] == '>';
+    if (q[-2] == 'D') return true;
+    const char* const limit = q - begin > 100 ? q - 100 : begin;
+    while (q > limit && *q != '(') --q;
+    const char* word = q - 1;
+    if (q == limit) return true;
+    while (word > begin && is_word(word[-1])) --word;
+    const std::string_view name = view(word, q - 1);
+    if (name.size() < 2 || name[0] != 'E' || word[-1] != ' ') return true;
+    for (const std::string& wanted : wanted_.errors) {
+      if (name == wanted) return true;
+    }
+    return false;
   }
 
   void resumed(const char* line, const char* end, std::uint32_t pid, const char* name,
                unsigned length, const char* rest) {
     ++out_.counts.calls;
-    const std::uint16_t call = find_call(name, length);
+    const std::uint16_t call = calls_.find(name, length);
     Begun& slot = out_.begun.at(pid);
-    const Op op = call == kUnknownCall ? Op::none : call_at(call).op;
+    const Op op = call == kUnknownCall ? Op::none : calls_.at(call).op;
     const bool hit_call = call != kUnknownCall && hit_calls_[call];
-    if (wanted_op(op) || hit_call || wanted_.statistics || wanted_.uses || may_be_error(end)) {
+    if (wanted_op(op) || hit_call || !errors_only_ || may_be_hit(rest, end)) {
       Event event = make(line, end, pid, call, Shape::resumed, rest, end);
       take_half(event, slot);
       event.result = read_result(rest, end);
@@ -235,7 +252,7 @@ class Extractor {
     event.has_pid = true;
     event.number = number_;
     event.call = call;
-    event.op = call == kUnknownCall ? Op::none : call_at(call).op;
+    event.op = call == kUnknownCall ? Op::none : calls_.at(call).op;
     event.shape = shape;
     return event;
   }
@@ -243,7 +260,7 @@ class Extractor {
   // Annotated descriptors of a call, for the check: the first of its arguments, and the returned one.
   void uses(const Event& event) {
     if (!wanted_.uses || event.call == kUnknownCall || event.shape == Shape::resumed) return;
-    const Call& call = call_at(event.call);
+    const Call& call = calls_.at(event.call);
     if (call.role != Role::fd && call.role != Role::at && call.role != Role::peer) return;
     if (event.op == Op::none && event.shape == Shape::open) return;
     const std::string_view all = view(event.arguments, event.arguments_end);
@@ -269,7 +286,9 @@ class Extractor {
 
   const Wanted& wanted_;
   Extract& out_;
-  std::vector<bool> hit_calls_;
+  const CallTable& calls_ = CallTable::get();
+  std::vector<std::uint8_t> hit_calls_;
+  bool errors_only_ = false;  // nothing is asked but errors: most lines need no more than their end
   const char* begin_ = nullptr;
   const char* open_ = nullptr;  // the last call whose end nobody has looked at
   const char* open_end_ = nullptr;
@@ -284,7 +303,7 @@ class Extractor {
 bool Extractor::fill(Event& event) const {
   if (event.shape != Shape::resumed && !fill_first(event)) return false;
   if (event.op == Op::fcntl && event.shape == Shape::resumed && event.result.value < 3) return false;
-  if (event.shape == Shape::resumed || event.op == Op::pair || event.op == Op::create ||
+  if (event.op == Op::pair || event.op == Op::create ||
       event.op == Op::socket || event.op == Op::accept || event.op == Op::memfd ||
       event.op == Op::iouring) {
     const std::string_view all = view(event.arguments, event.arguments_end);
@@ -342,9 +361,9 @@ bool Extractor::fill_first(Event& event) const {
     case Op::accept:
       return number(event.a);
     case Op::write:
-      if (call_at(event.call).first == 0) return number(event.a);
+      if (calls_.at(event.call).first == 0) return number(event.a);
       {
-        const unsigned index = call_at(event.call).first;
+        const unsigned index = calls_.at(event.call).first;
         const FdArgument fd = read_fd(argument_at(view(p, end), index));
         event.a = fd.number;
         return fd.valid;
@@ -390,6 +409,9 @@ bool Extractor::fill_first(Event& event) const {
       }
       return true;
     case Op::mmap: {
+      // The kernel puts an anonymous mapping where nothing is, unless it is told where.
+      const std::string_view all = view(p, end);
+      if (contains(all, "MAP_ANONYMOUS") && !contains(all, "MAP_FIXED")) return false;
       const std::string_view fd = argument_at(view(p, end), 4);
       const FdArgument read = read_fd(fd);
       event.a = read.valid ? read.number : -1;
@@ -441,7 +463,7 @@ void Extractor::general(const Line& read, const char* line, const char* end, boo
   const auto event_of = [&] {
     const auto length = static_cast<unsigned>(read.name.size());
     const std::uint16_t call =
-        read.name.empty() ? kUnknownCall : find_call(read.name.data(), length);
+        read.name.empty() ? kUnknownCall : calls_.find(read.name.data(), length);
     Event event = make(line, stop, read.leader.pid, call, read.shape, read.arguments, read.end);
     event.has_pid = read.leader.has_pid;
     event.bracketed = read.leader.bracketed;

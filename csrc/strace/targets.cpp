@@ -283,6 +283,10 @@ void Tracker::checked(Task& task, const Event& event) {
   const Slot* const slot = task.table->find(fd.number);
   if (!slot || slot->description == kNone || descriptions_.at(slot->description).path.empty()) {
     ++check_.unknown;
+    if (event.a > 2 && check_.examples.size() < 20) {
+      check_.examples.push_back(std::to_string(event.a) + " of " + std::to_string(task.pid) +
+                                " is not known to be " + annotated);
+    }
     return;
   }
   const Description& one = descriptions_.at(slot->description);
