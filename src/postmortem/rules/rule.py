@@ -83,19 +83,32 @@ def rule(
 
 
 @functools.cache
-def load() -> tuple[Rule, ...]:
-    """Import every module below this package and return its rules, in order of their ids."""
-    import postmortem.rules as package
+def load(evidence: str = "core") -> tuple[Rule, ...]:
+    """Import the rules over one kind of evidence and return them, in order of their ids.
 
+    Rules over cores are the families beside this file; those over system-call logs lie below
+    ``rules/strace``, so that neither pays for the other.
+    """
+    name = "postmortem.rules" if evidence == "core" else f"postmortem.rules.{evidence}"
+    package = importlib.import_module(name)
     found: dict[str, Rule] = {}
-    for module_info in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
-        module = importlib.import_module(module_info.name)
+    for module_info in _modules(package, skip=frozenset({f"{name}.strace"})):
+        module = importlib.import_module(module_info)
         for value in vars(module).values():
-            if isinstance(value, Rule) and value.function.__module__ == module_info.name:
+            if isinstance(value, Rule) and value.function.__module__ == module_info:
                 if value.id in found:
                     raise RuntimeError(f"two rules have the id {value.id!r}")
                 found[value.id] = value
     return tuple(found[name] for name in sorted(found))
+
+
+def _modules(package: types.ModuleType, skip: frozenset[str]) -> Iterator[str]:
+    for info in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
+        if info.name in skip:
+            continue
+        yield info.name
+        if info.ispkg:
+            yield from _modules(importlib.import_module(info.name), skip)
 
 
 @record
