@@ -281,6 +281,9 @@ py::dict read_strace(const py::list& sources, std::vector<std::string> errors,
   result["check"] = check_row(tracker.check());
   result["io_uring"] = tracker.used_io_uring();
   result["open_for_writing"] = texts(tracker.open_for_writing());
+  py::set libraries;
+  for (const std::string& name : tracker.libraries()) libraries.add(text(name));
+  result["libraries"] = libraries;
   result["opens"] = tracker.opens_seen();
   result["lone_halves"] = tracker.unmatched_halves();
   result["bytes"] = log.file_bytes;

@@ -121,6 +121,10 @@ void Tracker::opened(Task& task, const Event& event, const Opened& by) {
   }
   if (made.flags.empty() || made.flags != event.flags) made.flags.assign(event.flags);
   made.opened = by;
+  if (options_.statistics && contains(event.text, ".so") && libraries_.size() < 100'000) {
+    const std::size_t slash = event.text.rfind('/');
+    libraries_.emplace(event.text.substr(slash == std::string_view::npos ? 0 : slash + 1));
+  }
   if (options_.statistics && !made.path.empty() && files_.size() < 200'000) ++files_[made.path].opens;
   task.table->set(event.result.value, index, event.cloexec, by);
 }
@@ -361,6 +365,16 @@ void Tracker::transferred(Task& task, const Event& event) {
   auto& bytes = event.op == Op::write ? through.written_bytes : through.read_bytes;
   bytes += static_cast<std::uint64_t>(event.result.value);
   if (event.op == Op::write || event.result.value <= 0) return;
+}
+
+// kill(pid, signal) and its likes: who sent what is asked when the victim ends.
+void Tracker::killed(Task& task, const Event& event) {
+  const std::string_view all = view(event.arguments, event.arguments_end);
+  const bool to_thread = event.call != kUnknownCall && call_at(event.call).name == "tgkill";
+  const std::string_view signal = argument_at(all, to_thread ? 2 : 1);
+  const std::int64_t victim = read_fd(argument_at(all, to_thread ? 1 : 0)).number;
+  if (victim <= 0 || !signal.starts_with("SIG") || killers_.size() > 100'000) return;
+  killers_[static_cast<std::uint32_t>(victim)] = {std::string(signal), task.leader};
 }
 
 void Tracker::gone(const Description& description) {

@@ -209,6 +209,7 @@ void Tracker::began(Task& task, const Event& event, const Context& context) {
       break;
     case Op::connect:
     case Op::bind:
+    case Op::kill:
       effect(task, event, pending.by);
       break;
     case Op::fork: {
@@ -248,6 +249,7 @@ void Tracker::ended(Task& task, const Event& event, const Context& context) {
     case Op::sendmsg:
     case Op::connect:
     case Op::bind:
+    case Op::kill:
       pending.is = false;
       return;
     default:
@@ -456,6 +458,9 @@ void Tracker::effect(Task& task, const Event& event, const Opened& by) {
     case Op::unlinkat:
       if (worked) unlinked(task, event.a, event.text);
       return;
+    case Op::kill:
+      killed(task, event);
+      return;
     case Op::read:
     case Op::write:
       if (worked) transferred(task, event);
@@ -592,6 +597,10 @@ void Tracker::exited(Task& task, const Event& event, const Context& context) {
     ending.signal = std::string(rest.substr(0, rest.find(' ')));
     ending.core = rest.find("core dumped") != std::string_view::npos;
     ending.sender = task.fatal_sender;
+    const auto killer = killers_.find(task.leader);
+    if (ending.sender == 0 && killer != killers_.end() && killer->second.first == ending.signal) {
+      ending.sender = killer->second.second;
+    }
   }
   Process& process = processes_[task.process];
   process.ending = ending;

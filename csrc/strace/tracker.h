@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "strace/descriptors.h"
@@ -141,6 +142,8 @@ class Tracker {
   std::vector<std::string> open_for_writing() const { return writable_; }
   std::uint64_t opens_seen() const noexcept { return opens_; }
   std::uint64_t unmatched_halves() const noexcept { return lone_halves_; }
+  // Names without folders of shared libraries that were opened, as the program asked for them.
+  const std::unordered_set<std::string>& libraries() const noexcept { return libraries_; }
 
  private:
   friend class Task;
@@ -169,6 +172,7 @@ class Tracker {
   void renamed(Task& task, const Event& event);
   void unlinked(Task& task, std::int64_t directory, std::string_view raw);
   void transferred(Task& task, const Event& event);
+  void killed(Task& task, const Event& event);
   void signalled(Task& task, const Event& event, const Context& context);
   void exited(Task& task, const Event& event, const Context& context);
   void superseded(Task& task, std::uint32_t by);
@@ -205,6 +209,8 @@ class Tracker {
   std::vector<Failure> failures_;
   Check check_;
   std::vector<std::string> writable_;
+  std::unordered_set<std::string> libraries_;
+  std::unordered_map<std::uint32_t, std::pair<std::string, std::uint32_t>> killers_;  // by victim
   std::uint64_t opens_ = 0;
   std::uint64_t lone_halves_ = 0;
   bool io_uring_ = false;

@@ -349,6 +349,8 @@ class RawStrace(TypedDict):
     check: RawCheck
     io_uring: bool
     open_for_writing: list[str]
+    libraries: set[str]
+    """Names of shared libraries that were opened; only with `statistics`."""
     opens: int
     lone_halves: int
     bytes: list[int]

@@ -133,9 +133,7 @@ def _verdict(view: StraceView, diagnoses: Sequence[Diagnosis]) -> str:
         if task is not None:
             parts.append(_ended(task))
             break
-    for name, folders in view.missing_libraries[:1]:
-        if parts:
-            parts.append(f"{name} was never found in {counted(len(folders), 'folder')}")
+    parts += _worth_a_look(view) if not diagnoses else []
     if parts:
         return "; ".join(parts)
     waiting = [t for log in view.logs for t in log.tasks if t.ending is None and t.blocked]
@@ -144,6 +142,23 @@ def _verdict(view: StraceView, diagnoses: Sequence[Diagnosis]) -> str:
         tasks = "1 task was" if len(waiting) == 1 else f"{len(waiting)} tasks were"
         return f"no failure that matters; {tasks} in {', '.join(calls[:4])} when the log ended"
     return "no failure that matters: every process ended well"
+
+
+def _worth_a_look(view: StraceView) -> list[str]:
+    """Failures that no rule explains: they may be how the program asks, or why it stopped."""
+    parts = []
+    for name, folders in view.missing_libraries[:1]:
+        more = len(view.missing_libraries) - 1
+        others = f" (and {counted(more, 'other')})" if more else ""
+        where = counted(len(folders), "folder")
+        parts.append(f"the library {name}{others} was never found, in {where}")
+    real = [group for group in view.failed if group.real]
+    if real:
+        count = len(real[0].matches)
+        times = "" if count == 1 else f", {count:,} times"
+        rest = "" if len(real) == 1 else f"; {counted(len(real) - 1, 'other target')} failed too"
+        parts.append(f"{real[0].errno} on {real[0].target.words}{times}{rest}")
+    return parts
 
 
 def _ended(task: Task) -> str:
@@ -168,9 +183,10 @@ def _answer(found: Found, logs: tuple[SystemCalls, ...]) -> str:
         return f"{found.query}: {count}, all injected by strace itself: not real"
     matches = [match for group in real for match in group.matches]
     names = list(dict.fromkeys(match.syscall for match in matches))
-    calls = f"{len(matches):,} {'/'.join(names[:3])}{'' if len(names) <= 3 else ' …'}"
-    if all(match.errno is not None for match in matches):
-        calls = f"{len(matches):,} failed {'/'.join(names[:3])}"
+    said = "failed " if all(match.errno is not None for match in matches) else ""
+    noun = "call" if any(name.islower() for name in names) else "signal"
+    words = f"{said}{'/'.join(names[:3])}{'' if len(names) <= 3 else ' …'}"
+    calls = counted(len(matches), f"{words} {noun}")
     paths = list(dict.fromkeys(group.target.words for group in real))
     if len(paths) == 1:
         return f"{found.query}: {calls}, one target: {paths[0]}"
@@ -191,7 +207,7 @@ def _problems(read: Sequence[StraceFacts]) -> Iterable[Problem]:
         log = facts.calls
         unknown = [m for m in log.matches if m.fd is not None and m.target.source == "unknown"]
         if unknown and not log.recording.opens:
-            what = "no open is in the log (-Z, -e trace= or an attached process): descriptors stay unknown"
+            what = "no open is in the log (-Z, -e trace=, strace -p): descriptors stay unknown"
             yield Problem(log.name, what, f"record the opens too: {RECORD}")
 
 

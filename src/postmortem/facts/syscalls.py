@@ -21,7 +21,8 @@ class Target:
 
     path: str | None
     kind: str
-    """``"file"``, ``"socket"``, ``"pipe"``, ``"memfd"``, ``"device"``, ``"other"``, ``"unknown"``."""
+    """``"file"``, ``"socket"``, ``"pipe"``, ``"memfd"``, ``"device"``, ``"other"`` or
+    ``"unknown"``."""
     source: str
     """``"tracked"`` (followed from its open), ``"annotated"`` (strace -y wrote it), ``"argument"``
     (the call names it), ``"unknown"``."""
@@ -208,4 +209,6 @@ class SystemCalls:
     errors: tuple[ErrorCount, ...]
     calls: tuple[CallCount, ...]
     files: tuple[FileCount, ...]
+    libraries: frozenset[str]
+    """Names, without folders, of shared libraries that were opened."""
     recording: Recording

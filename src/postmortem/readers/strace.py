@@ -180,7 +180,7 @@ def _standard_input(name: str) -> BinaryIO:
 
 def _open(name: str) -> BinaryIO:
     try:
-        return open(name, "rb")  # noqa: PTH123, SIM115  the caller's stack closes it
+        return open(name, "rb")  # noqa: PTH123  the caller's stack closes it
     except OSError as error:
         what = {
             errno.ENOENT: "no such file",
@@ -261,6 +261,7 @@ def _calls(group: LogGroup, names: tuple[str, ...], raw: RawStrace) -> SystemCal
             for row in raw["syscalls"]
         ),
         files=tuple(FileCount(*row) for row in raw["files"]),
+        libraries=frozenset(raw["libraries"]),
         recording=Recording(
             lines=counts["lines"],
             unparsed=counts["unparsed"],

@@ -10,7 +10,7 @@ from postmortem.report.blocks import Block, Excerpt, KeyValues, Note, Table, Ton
 from postmortem.sections.quantities import counted, size, some
 from postmortem.sections.strace_view import Found, StraceView
 
-_GROUPS_SHOWN = 5
+_GROUPS_SHOWN = 3
 _CALLS_SHOWN = 4
 _ROWS_SHOWN = 10
 _LONGEST_CALL = 160

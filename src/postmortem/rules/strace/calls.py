@@ -14,8 +14,12 @@ _SHOWN = 3
 
 
 def where(match: Match) -> str:
-    """Return the file and line of a call."""
-    return f"{match.file}:{match.line}"
+    """Return the name of the log and the line of a call."""
+    return _line(match.file, match.line)
+
+
+def _line(file: str, line: int) -> str:
+    return f"{file.rpartition('/')[2]}:{line}"
 
 
 def cite_calls(group: FailedCalls) -> tuple[Evidence, ...]:
@@ -33,7 +37,7 @@ def cite_calls(group: FailedCalls) -> tuple[Evidence, ...]:
         flags = f" {group.target.flags}" if group.target.flags else ""
         rows.append(
             Evidence(
-                f"{opened.file}:{opened.line}",
+                _line(opened.file, opened.line),
                 f"opened by pid {opened.pid} with {opened.syscall}{flags}",
             )
         )
@@ -63,4 +67,4 @@ def many(groups: Iterable[FailedCalls]) -> str:
 
 def in_shared_memory(target: Target) -> bool:
     """Return whether a file lies in /dev/shm."""
-    return (target.path or "").startswith("/dev/shm/")  # noqa: S108
+    return (target.path or "").startswith("/dev/shm/")

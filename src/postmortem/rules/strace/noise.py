@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from postmortem.facts.syscalls import ErrorCount, SystemCalls
 from postmortem.patterns import Pattern
 
 SERIOUS = (
-    "ENOSPC", "EDQUOT", "EIO", "EFBIG", "EMFILE", "ENFILE", "EROFS", "ESTALE", "EREMOTEIO", "ENOMEM",
+    "ENOSPC", "EDQUOT", "EIO", "EFBIG", "EMFILE", "ENFILE", "EROFS", "ESTALE", "EREMOTEIO",
+    "ENOMEM",
 )  # fmt: skip
 """Errors that mean harm wherever they come."""
 
@@ -51,20 +50,12 @@ def _matters(row: ErrorCount) -> bool:
 
 def missing_libraries(log: SystemCalls) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """Return libraries that were looked for and never opened, with the folders searched."""
-    found = {match["name"] for match in _libraries(file.path for file in log.files if file.opens)}
     searched: dict[str, dict[str, None]] = {}
     for row in log.errors:
         if row.errno != "ENOENT" or row.syscall not in _OPENS or row.path is None:
             continue
         match = _LIBRARY.search(row.path)
-        if match is not None and match["name"] not in found:
+        if match is not None and match["name"] not in log.libraries:
             folder = row.path[: match.start()] or "/"
             searched.setdefault(match["name"], {})[folder] = None
     return tuple((name, tuple(folders)) for name, folders in searched.items())
-
-
-def _libraries(paths: Iterable[str]) -> Iterable[dict[str, str]]:
-    for path in paths:
-        match = _LIBRARY.search(path)
-        if match is not None:
-            yield match.groupdict()

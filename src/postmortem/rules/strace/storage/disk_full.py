@@ -11,7 +11,7 @@ from postmortem.rules.strace.calls import cite_calls, folder_of, in_shared_memor
 
 # Calls that give ENOSPC for something other than room for data or inodes.
 _OTHER_MEANING = {
-    "inotify_add_watch": "the user's limit of inotify watches is reached (fs.inotify.max_user_watches)",
+    "inotify_add_watch": "the limit of inotify watches is reached (fs.inotify.max_user_watches)",
     "semget": "the limit of semaphore sets is reached (kernel.sem)",
     "shmget": "the limit of shared memory segments is reached (kernel.shmmni)",
     "msgget": "the limit of message queues is reached (kernel.msgmni)",
