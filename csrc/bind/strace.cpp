@@ -90,6 +90,7 @@ py::dict match_row(const Match& match) {
   row["injected"] = match.injected;
   row["inferred"] = match.inferred;
   row["process"] = match.process;
+  row["argv"] = match.argv.empty() ? py::object(py::none()) : texts(match.argv);
   return row;
 }
 

@@ -211,6 +211,7 @@ void Tracker::hit(Task& task, const Event& event, const Context& context) {
   }
   match.pid = task.pid;
   match.process = task.process;
+  match.argv = processes_[task.process].argv;
   std::string padded(event.line, std::min<std::size_t>(256, static_cast<std::size_t>(event.end - event.line)));
   const std::size_t size = padded.size();
   padded.append(kPadding, '\0');

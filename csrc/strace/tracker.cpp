@@ -574,6 +574,7 @@ void Tracker::signalled(Task& task, const Event& event, const Context& context) 
   match.target = std::move(target);
   match.inferred = inferred;
   match.process = task.process;
+  match.argv = processes_[task.process].argv;
   matches_.push_back(std::move(match));
 }
 

@@ -46,6 +46,7 @@ struct Match {
   bool injected = false;
   bool inferred = false;         // SIGBUS: no errno was returned, but a mapped page had no room
   std::uint32_t process = 0;     // index into Tracker::processes()
+  std::vector<std::string> argv; // of the process at that time: it may call exec later
 };
 
 struct Blocked {

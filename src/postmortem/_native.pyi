@@ -270,6 +270,8 @@ class RawMatch(TypedDict):
     inferred: bool
     process: int
     """Index into `processes`."""
+    argv: list[str] | None
+    """Of the process at that time: it may have called exec since."""
 
 class RawEnding(TypedDict):
     code: int | None

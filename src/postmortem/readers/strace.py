@@ -9,6 +9,7 @@ import os
 import stat
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 from postmortem import _native
@@ -307,7 +308,9 @@ def _match(row: RawMatch, names: tuple[str, ...], tasks: tuple[Task, ...]) -> Ma
         errno=row["errno"],
         fd=row["fd"],
         target=_target(row["target"], names),
-        task=tasks[row["process"]],
+        task=replace(
+            tasks[row["process"]], argv=None if row["argv"] is None else tuple(row["argv"])
+        ),
         injected=row["injected"],
         inferred=row["inferred"],
     )

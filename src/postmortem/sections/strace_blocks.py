@@ -87,7 +87,7 @@ def _group_rows(group: FailedCalls) -> Iterator[tuple[str, str]]:
 
 def _how(match: Match) -> str:
     target = match.target
-    if target.path is None:
+    if target.path is None and target.opened is None:
         return "unknown: the descriptor is older than the log, or its open was not recorded"
     words = {
         "tracked": "followed from the call that opened it",

@@ -41,7 +41,7 @@ def too_many_open_files(failures: Failures) -> Iterator[Finding]:
     who = "the system" if whole else f"pid {group.first.pid}"
     yield Finding(
         title=f"{who} has too many open files: {group.first.syscall} of {named(group.target, 45)}",
-        cause=f"{count:,} calls gave {group.errno}; the paths in them are not at fault",
+        cause=f"{group.errno} came {count:,} times; the paths of those calls are not at fault",
         confidence=Confidence.CERTAIN,
         next_steps=(
             "cat /proc/sys/fs/file-nr" if whole else "ulimit -n ; ulimit -n 65536",
