@@ -53,8 +53,7 @@ py::object opened_row(const std::optional<Opened>& opened) {
   row["file"] = opened->place.file;
   row["line"] = opened->place.line;
   row["pid"] = opened->pid;
-  row["syscall"] =
-      opened->call == kUnknownCall ? py::str("") : text(call_at(opened->call).name);
+  row["syscall"] = opened->call == kUnknownCall ? py::str("") : text(call_at(opened->call).name);
   return row;
 }
 
@@ -264,7 +263,8 @@ py::dict read_strace(const py::list& sources, std::vector<std::string> errors,
   py::list statistic_rows;
   for (std::size_t i = 0; i < log.statistics.size(); ++i) {
     if (log.statistics[i].calls) {
-      statistic_rows.append(call_row(call_at(static_cast<std::uint16_t>(i)).name, log.statistics[i]));
+      statistic_rows.append(
+          call_row(call_at(static_cast<std::uint16_t>(i)).name, log.statistics[i]));
     }
   }
   for (const auto& [name, count] : log.other_calls) statistic_rows.append(call_row(name, count));
@@ -297,10 +297,9 @@ py::dict read_strace(const py::list& sources, std::vector<std::string> errors,
 }
 
 const char* shape_name(Shape shape) {
-  static constexpr const char* kNames[] = {"call",   "entry",  "detached", "resumed",
-                                           "dead",   "open",   "signal",   "exit",
-                                           "notice", "trace",  "dump",     "summary",
-                                           "diagnostic", "rest", "empty",  "text"};
+  static constexpr const char* kNames[] = {
+      "call",   "entry", "detached", "resumed", "dead",       "open", "signal", "exit",
+      "notice", "trace", "dump",     "summary", "diagnostic", "rest", "empty",  "text"};
   return kNames[static_cast<std::size_t>(shape)];
 }
 
@@ -319,12 +318,14 @@ py::dict read_strace_line(const std::string& line) {
     Arguments all(read.arguments, read.end);
     std::string_view argument;
     while (all.next(argument)) {
-      arguments.append(raw({reinterpret_cast<const std::uint8_t*>(argument.data()), argument.size()}));
+      arguments.append(
+          raw({reinterpret_cast<const std::uint8_t*>(argument.data()), argument.size()}));
     }
     if (read.shape == Shape::call || read.shape == Shape::resumed) {
       result = read_result(read.arguments, read.end);
       const Result exact = read_result(read.arguments, read.end, true);
-      row["agrees"] = !exact.present || (exact.value == result.value && exact.error == result.error);
+      row["agrees"] =
+          !exact.present || (exact.value == result.value && exact.error == result.error);
     }
   }
   row["arguments"] = arguments;

@@ -1,4 +1,4 @@
-"""Writes the seeds of the fuzz targets: make_seeds.py FOLDER gives FOLDER/elfcore and FOLDER/image.
+"""Writes the seeds of the fuzz targets: make_seeds.py FOLDER gives FOLDER/elfcore, image and strace.
 
 Run it with tests/ on PYTHONPATH; the builders there are the source of the seeds.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from builders import elf
+from builders import elf, strace
 
 
 def module() -> bytes:
@@ -43,9 +43,24 @@ def cores() -> dict[str, bytes]:
     }
 
 
+def logs() -> dict[str, bytes]:
+    """Return logs in several formats; the first byte chooses what the target does with the rest."""
+    forms = [
+        strace.Format(),
+        strace.Format(pids="bracket", times="tt", durations=True),
+        strace.Format(times="ttt", annotations=True),
+        strace.Format(names=True, instruction=True),
+    ]
+    return {
+        f"log{index}": bytes([index * 67]) + "\n".join(strace.write_log(index, form).lines).encode()
+        for index, form in enumerate(forms)
+    }
+
+
 def main(folder: Path) -> None:
     """Write all seeds under `folder`."""
-    for name, rows in {"elfcore": cores(), "image": {"shared": module()}}.items():
+    seeds = {"elfcore": cores(), "image": {"shared": module()}, "strace": logs()}
+    for name, rows in seeds.items():
         (folder / name).mkdir(parents=True, exist_ok=True)
         for seed, data in rows.items():
             (folder / name / seed).write_bytes(data)

@@ -45,7 +45,8 @@ struct FdArgument {
 };
 FdArgument read_fd(std::string_view argument) noexcept;
 
-// What is between the quotes of the first string in an argument; `quoted` says whether there is one.
+// What is between the quotes of the first string in an argument; `quoted` says whether there is
+// one.
 std::string_view quoted_part(std::string_view argument, bool& quoted) noexcept;
 
 // A string with strace's escapes undone: \" \\ \n \t \r \f \v \ooo \xhh.
@@ -57,19 +58,19 @@ bool has_flag(std::string_view argument, std::string_view name, std::uint64_t bi
 // What a call returned.
 struct Result {
   bool present = false;
-  bool known = false;              // false for "?"
+  bool known = false;  // false for "?"
   std::int64_t value = 0;
-  std::string_view error;          // ENOSPC, ERESTARTSYS
-  std::string_view annotation;     // of a returned descriptor
+  std::string_view error;       // ENOSPC, ERESTARTSYS
+  std::string_view annotation;  // of a returned descriptor
   bool deleted = false;
   bool injected = false;
-  std::string_view note;           // Timeout
-  std::string_view seconds;        // of -T
+  std::string_view note;     // Timeout
+  std::string_view seconds;  // of -T
   bool failed() const noexcept { return known && value == -1 && !error.empty(); }
 };
 
-// Reads what stands behind the arguments that start at `arguments`. The quick way goes backwards from
-// the end of the line; where that could be mistaken, all arguments are read.
+// Reads what stands behind the arguments that start at `arguments`. The quick way goes backwards
+// from the end of the line; where that could be mistaken, all arguments are read.
 Result read_result(const char* arguments, const char* end, bool exact = false) noexcept;
 
 }  // namespace pm::strace

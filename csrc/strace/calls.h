@@ -19,22 +19,22 @@ enum class Op : std::uint8_t {
   dup,
   fcntl,
   ioctl,
-  pair,       // pipe, pipe2, socketpair: two descriptors in an array
+  pair,  // pipe, pipe2, socketpair: two descriptors in an array
   socket,
   accept,
-  create,     // eventfd, epoll_create, …: a descriptor without a name
+  create,  // eventfd, epoll_create, …: a descriptor without a name
   memfd,
   pidfd_open,
   pidfd_getfd,
   close_range,
-  fork,       // fork, vfork, clone, clone3
+  fork,  // fork, vfork, clone, clone3
   exec,
   chdir,
   fchdir,
   getcwd,
   readlink,
   unshare,
-  self,       // getpid, gettid, set_tid_address: the result is the caller's pid
+  self,  // getpid, gettid, set_tid_address: the result is the caller's pid
   sendmsg,
   recvmsg,
   connect,
@@ -48,8 +48,8 @@ enum class Op : std::uint8_t {
   unlink,
   unlinkat,
   rmdir,
-  read,       // result is bytes that came
-  write,      // result is bytes that went, to the descriptor that the role names
+  read,   // result is bytes that came
+  write,  // result is bytes that went, to the descriptor that the role names
   iouring,
   kill,
 };

@@ -10,8 +10,8 @@ namespace {
 constexpr std::uint64_t kTmpfile = 020200000;  // O_TMPFILE: __O_TMPFILE | O_DIRECTORY
 
 Kind kind_of_path(std::string_view path) noexcept {
-  if (path.starts_with("/dev/") && !path.starts_with("/dev/shm/") && !path.starts_with("/dev/mqueue/") &&
-      !path.starts_with("/dev/hugepages/")) {
+  if (path.starts_with("/dev/") && !path.starts_with("/dev/shm/") &&
+      !path.starts_with("/dev/mqueue/") && !path.starts_with("/dev/hugepages/")) {
     return Kind::device;
   }
   return Kind::file;
@@ -88,8 +88,8 @@ void Tracker::opened(Task& task, const Event& event, const Opened& by) {
   std::shared_ptr<Directory> base;
   std::string path;
   bool deleted = false;
-  // The check hides annotations wherever a descriptor is used. Where it is opened the annotation may
-  // count: a path through a link has another name there than in the call.
+  // The check hides annotations wherever a descriptor is used. Where it is opened the annotation
+  // may count: a path through a link has another name there than in the call.
   const bool annotated = !event.result.annotation.empty();
   std::int32_t linked = kNone;
   if (annotated && event.result.annotation.starts_with('/')) {
@@ -125,7 +125,8 @@ void Tracker::opened(Task& task, const Event& event, const Opened& by) {
     const std::size_t slash = event.text.rfind('/');
     libraries_.emplace(event.text.substr(slash == std::string_view::npos ? 0 : slash + 1));
   }
-  if (options_.statistics && !made.path.empty() && files_.size() < 200'000) ++files_[made.path].opens;
+  if (options_.statistics && !made.path.empty() && files_.size() < 200'000)
+    ++files_[made.path].opens;
   task.table->set(event.result.value, index, event.cloexec, by);
 }
 

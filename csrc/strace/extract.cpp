@@ -5,8 +5,8 @@
 namespace pm::strace {
 namespace {
 
-constexpr std::uint64_t kCloexec = 02000000;     // O_CLOEXEC and its likes, on all but alpha, sparc
-constexpr std::size_t kGlueLines = 200;          // most lines of output within one call
+constexpr std::uint64_t kCloexec = 02000000;  // O_CLOEXEC and its likes, on all but alpha, sparc
+constexpr std::size_t kGlueLines = 200;       // most lines of output within one call
 
 // Behind the string that opens at `at`; `text` is what is between the quotes.
 const char* take_string(const char* at, const char* end, std::string_view& text) noexcept {
@@ -92,7 +92,8 @@ class Extractor {
     if (length == 32 || arguments > end) return false;
     const std::uint16_t call = calls_.find(p, length);
     if (call == kUnknownCall) return false;
-    if (end[-1] == '>' && end - arguments >= 14 && end[-2] == '.') return begun(line, end, pid, call, arguments);
+    if (end[-1] == '>' && end - arguments >= 14 && end[-2] == '.')
+      return begun(line, end, pid, call, arguments);
     return complete(line, end, pid, call, arguments);
   }
 
@@ -257,7 +258,8 @@ class Extractor {
     return event;
   }
 
-  // Annotated descriptors of a call, for the check: the first of its arguments, and the returned one.
+  // Annotated descriptors of a call, for the check: the first of its arguments, and the returned
+  // one.
   void uses(const Event& event) {
     if (!wanted_.uses || event.call == kUnknownCall || event.shape == Shape::resumed) return;
     const Call& call = calls_.at(event.call);
@@ -302,10 +304,10 @@ class Extractor {
 // Reads the arguments that the tracker needs; false if this call changes nothing.
 bool Extractor::fill(Event& event) const {
   if (event.shape != Shape::resumed && !fill_first(event)) return false;
-  if (event.op == Op::fcntl && event.shape == Shape::resumed && event.result.value < 3) return false;
-  if (event.op == Op::pair || event.op == Op::create ||
-      event.op == Op::socket || event.op == Op::accept || event.op == Op::memfd ||
-      event.op == Op::iouring) {
+  if (event.op == Op::fcntl && event.shape == Shape::resumed && event.result.value < 3)
+    return false;
+  if (event.op == Op::pair || event.op == Op::create || event.op == Op::socket ||
+      event.op == Op::accept || event.op == Op::memfd || event.op == Op::iouring) {
     const std::string_view all = view(event.arguments, event.arguments_end);
     event.cloexec |= contains(all, "CLOEXEC");
   }
@@ -335,7 +337,8 @@ bool Extractor::fill_first(Event& event) const {
         event.text = quoted_part(argument, quoted);
         p = argument.data() + argument.size();
       }
-      event.flags = p < end ? view(p, skip_argument(p + 1 < end ? p + 1 : end, end)) : std::string_view{};
+      event.flags =
+          p < end ? view(p, skip_argument(p + 1 < end ? p + 1 : end, end)) : std::string_view{};
       while (!event.flags.empty() && (event.flags[0] == ',' || event.flags[0] == ' ')) {
         event.flags.remove_prefix(1);
       }
@@ -481,7 +484,8 @@ void Extractor::general(const Line& read, const char* line, const char* end, boo
         }
         ++counts.calls;
         if (exact) {  // strace was killed in the middle of the line: the call had begun
-          out_.begun.at(event.pid) = {event.pid, number_, line, stop, Half::here, true, event.has_pid};
+          out_.begun.at(event.pid) = {event.pid,  number_, line,         stop,
+                                      Half::here, true,    event.has_pid};
           counts.halves = true;
         }
         return;
@@ -547,7 +551,8 @@ void Extractor::general(const Line& read, const char* line, const char* end, boo
       break;
   }
   if (out_.first_unparsed.empty()) {
-    out_.first_unparsed.assign(line, std::min<std::size_t>(200, static_cast<std::size_t>(end - line)));
+    out_.first_unparsed.assign(line,
+                               std::min<std::size_t>(200, static_cast<std::size_t>(end - line)));
     out_.first_unparsed_number = number_;
   }
 }

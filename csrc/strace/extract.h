@@ -14,12 +14,12 @@ namespace pm::strace {
 
 // What the reader of a log is asked for.
 struct Wanted {
-  std::vector<std::string> errors;       // errno names that are hits
-  std::vector<std::uint16_t> calls;      // calls that are hits, whatever they return
-  std::vector<std::string> call_names;   // the same, by name
-  std::vector<std::string> signals;      // signals that are hits
-  bool statistics = false;               // count every call, follow every byte
-  bool uses = false;                     // every annotated descriptor, for the check of the tracker
+  std::vector<std::string> errors;      // errno names that are hits
+  std::vector<std::uint16_t> calls;     // calls that are hits, whatever they return
+  std::vector<std::string> call_names;  // the same, by name
+  std::vector<std::string> signals;     // signals that are hits
+  bool statistics = false;              // count every call, follow every byte
+  bool uses = false;                    // every annotated descriptor, for the check of the tracker
 };
 
 // Where the other half of a call is, as far as this block can tell.
@@ -30,10 +30,10 @@ struct Event {
   const char* end = nullptr;        // of the line
   const char* arguments = nullptr;  // behind the bracket or behind `resumed>`
   const char* arguments_end = nullptr;
-  const char* entry = nullptr;      // the line on which this call began, if in this block
+  const char* entry = nullptr;  // the line on which this call began, if in this block
   const char* entry_end = nullptr;
-  std::string_view text;            // raw path
-  std::string_view flags;           // of an open
+  std::string_view text;   // raw path
+  std::string_view flags;  // of an open
   Result result;
   std::int64_t a = -1;
   std::int64_t b = -1;
@@ -88,8 +88,8 @@ struct Counts {
   std::uint64_t calls = 0;
   std::uint64_t signals = 0;
   std::uint64_t exits = 0;
-  std::uint64_t remarks = 0;   // strace's own words, stack traces, dumps, tables
-  std::uint64_t output = 0;    // lines of the program between the halves of a glued call
+  std::uint64_t remarks = 0;  // strace's own words, stack traces, dumps, tables
+  std::uint64_t output = 0;   // lines of the program between the halves of a glued call
   std::uint64_t unparsed = 0;
   bool pids = false;
   bool brackets = false;
@@ -111,10 +111,10 @@ struct Extract {
   std::deque<std::string> side;  // lines that were put together or freed of colours
   BegunTable begun;
   Counts counts;
-  std::vector<CallCount> statistics;                            // by index of the call
-  std::vector<std::pair<std::string, CallCount>> other_calls;   // by name
-  std::vector<std::pair<std::uint32_t, std::uint32_t>> forks;   // parent, child, of resumed forks
-  std::vector<std::uint32_t> newlines;                          // scratch
+  std::vector<CallCount> statistics;                           // by index of the call
+  std::vector<std::pair<std::string, CallCount>> other_calls;  // by name
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> forks;  // parent, child, of resumed forks
+  std::vector<std::uint32_t> newlines;                         // scratch
   std::string first_unparsed;
   std::uint32_t first_unparsed_number = 0;
   void reset();

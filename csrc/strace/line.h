@@ -24,7 +24,7 @@ enum class Shape : std::uint8_t {
   diagnostic,  // strace: Process 7 attached
   rest,        // ) = 0, or ` <unfinished ...>`: what follows something glued in
   empty,
-  text,        // anything else
+  text,  // anything else
 };
 
 struct Leader {
@@ -51,8 +51,8 @@ struct Line {
 // read_result()'s to say.
 Line read_line(const char* line, const char* end) noexcept;
 
-// Seconds of a time stamp: since the epoch for -ttt, since midnight for -t and -tt; negative if it is
-// none.
+// Seconds of a time stamp: since the epoch for -ttt, since midnight for -t and -tt; negative if it
+// is none.
 double seconds_of(std::string_view time) noexcept;
 
 }  // namespace pm::strace

@@ -12,7 +12,8 @@ namespace {
 
 void add_other(std::vector<std::pair<std::string, CallCount>>& all, const std::string& name,
                const CallCount& count) {
-  auto found = std::find_if(all.begin(), all.end(), [&](const auto& row) { return row.first == name; });
+  auto found =
+      std::find_if(all.begin(), all.end(), [&](const auto& row) { return row.first == name; });
   if (found == all.end()) {
     if (all.size() >= 1000) return;
     all.emplace_back(name, CallCount{});
@@ -29,7 +30,8 @@ void add_counts(Log& log, const Extract& block, std::uint32_t file, std::uint64_
     log.first_unparsed = block.first_unparsed;
     log.first_unparsed_place = {file, first_line + block.first_unparsed_number};
   }
-  if (log.statistics.size() < block.statistics.size()) log.statistics.resize(block.statistics.size());
+  if (log.statistics.size() < block.statistics.size())
+    log.statistics.resize(block.statistics.size());
   for (std::size_t i = 0; i < block.statistics.size(); ++i) {
     log.statistics[i].calls += block.statistics[i].calls;
     log.statistics[i].errors += block.statistics[i].errors;
@@ -43,7 +45,10 @@ void add_counts(Log& log, const Extract& block, std::uint32_t file, std::uint64_
 class Pipeline {
  public:
   Pipeline(LogFile file, const LogOptions& options, Log& log)
-      : file_(std::move(file)), options_(options), log_(log), reader_(file_.pull, options.block_bytes) {}
+      : file_(std::move(file)),
+        options_(options),
+        log_(log),
+        reader_(file_.pull, options.block_bytes) {}
 
   void run() {
     const unsigned count = std::max(1U, options_.threads);
@@ -57,14 +62,16 @@ class Pipeline {
   }
 
  private:
-  static constexpr std::uint64_t kWindow = 12;  // blocks between the first not replayed and the last read
+  static constexpr std::uint64_t kWindow =
+      12;  // blocks between the first not replayed and the last read
 
   void work() {
     try {
       for (;;) {
         std::unique_ptr<Block> block = take();
         if (!block) break;
-        extract(block->data.get(), block->data.get() + block->size, options_.wanted, block->extract);
+        extract(block->data.get(), block->data.get() + block->size, options_.wanted,
+                block->extract);
         std::unique_lock lock(ready_mutex_);
         ready_.emplace_back(std::move(block));
         lock.unlock();
@@ -159,15 +166,16 @@ struct Stream {
   LogFile file;
   BlockReader reader;
   Block block;
-  std::size_t next = 0;         // event
+  std::size_t next = 0;  // event
   std::uint64_t first_line = 1;
   std::uint64_t lines_after = 0;
-  double time = -1;             // of the next event
+  double time = -1;  // of the next event
   bool ended = false;
-  bool waits = false;           // for its fork, where there are no times
+  bool waits = false;  // for its fork, where there are no times
   std::uint32_t index = 0;
 
-  Stream(LogFile of, std::size_t block_bytes) : file(std::move(of)), reader(file.pull, block_bytes) {}
+  Stream(LogFile of, std::size_t block_bytes)
+      : file(std::move(of)), reader(file.pull, block_bytes) {}
 };
 
 class Merge {
@@ -197,7 +205,8 @@ class Merge {
   void fill(Stream& stream) {
     for (;;) {
       if (stream.lines_after) {
-        log_.tracker->keep_begun(stream.block.extract, stream.index, stream.first_line, stream.file.pid);
+        log_.tracker->keep_begun(stream.block.extract, stream.index, stream.first_line,
+                                 stream.file.pid);
       }
       stream.first_line += stream.lines_after;
       stream.lines_after = 0;

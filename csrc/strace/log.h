@@ -39,8 +39,8 @@ struct Log {
 // Reads one log. Throws EvidenceError if it cannot be read.
 Log read_log(LogFile file, const LogOptions& options);
 
-// Reads the files of `strace -ff`, one for each task, as one log: in the order of their time stamps,
-// or, if they have none, each task behind the fork that made it.
+// Reads the files of `strace -ff`, one for each task, as one log: in the order of their time
+// stamps, or, if they have none, each task behind the fork that made it.
 Log read_logs(std::vector<LogFile> files, const LogOptions& options);
 
 }  // namespace pm::strace

@@ -22,11 +22,12 @@ __attribute__((target("avx2,bmi"))) inline std::uint32_t newlines_in_32(const ch
 }
 
 __attribute__((target("avx2,bmi"))) void avx2(const char* begin, const char* end,
-                                               std::vector<std::uint32_t>& out) {
+                                              std::vector<std::uint32_t>& out) {
   const char* p = begin;
   std::size_t count = out.size();
   for (; end - p >= 64; p += 64) {
-    std::uint64_t mask = newlines_in_32(p) | (static_cast<std::uint64_t>(newlines_in_32(p + 32)) << 32);
+    std::uint64_t mask =
+        newlines_in_32(p) | (static_cast<std::uint64_t>(newlines_in_32(p + 32)) << 32);
     if (out.size() < count + 64) out.resize(2 * count + 4096);
     const auto base = static_cast<std::uint32_t>(p - begin);
     while (mask) {

@@ -48,7 +48,9 @@ Kind annotated_kind(std::string_view annotation) {
       annotation.find("<block ") != std::string_view::npos) {
     return Kind::device;
   }
-  if (annotation.starts_with('/')) return annotation.starts_with("/dev/") && !annotation.starts_with("/dev/shm/") ? Kind::device : Kind::file;
+  if (annotation.starts_with('/'))
+    return annotation.starts_with("/dev/") && !annotation.starts_with("/dev/shm/") ? Kind::device
+                                                                                   : Kind::file;
   if (annotation.starts_with("pipe:")) return Kind::pipe;
   if (annotation.starts_with("socket:") || annotation.find(":[") != std::string_view::npos) {
     return annotation.starts_with("anon_inode") ? Kind::other : Kind::socket;
@@ -58,7 +60,8 @@ Kind annotated_kind(std::string_view annotation) {
 
 std::string annotated_path(std::string_view annotation) {
   std::string path;
-  const std::size_t nested = annotation.starts_with('/') ? annotation.find('<') : std::string_view::npos;
+  const std::size_t nested =
+      annotation.starts_with('/') ? annotation.find('<') : std::string_view::npos;
   unescape(annotation.substr(0, nested), path);
   return path;
 }
@@ -212,7 +215,8 @@ void Tracker::hit(Task& task, const Event& event, const Context& context) {
   match.pid = task.pid;
   match.process = task.process;
   match.argv = processes_[task.process].argv;
-  std::string padded(event.line, std::min<std::size_t>(256, static_cast<std::size_t>(event.end - event.line)));
+  std::string padded(event.line,
+                     std::min<std::size_t>(256, static_cast<std::size_t>(event.end - event.line)));
   const std::size_t size = padded.size();
   padded.append(kPadding, '\0');
   match.time = seconds_of(read_leader(padded.data(), padded.data() + size).time);

@@ -60,8 +60,11 @@ inline bool contains(std::string_view text, std::string_view word) noexcept {
   return !text.empty() && memmem(text.data(), text.size(), word.data(), word.size()) != nullptr;
 }
 
+// The text between two places; nothing where the second is not behind the first, as a cut line has
+// it.
 inline std::string_view view(const char* begin, const char* end) noexcept {
-  return {begin, static_cast<std::size_t>(end - begin)};
+  return end > begin ? std::string_view(begin, static_cast<std::size_t>(end - begin))
+                     : std::string_view(begin, 0);
 }
 
 // A decimal, 0x or 0 (octal) number with an optional sign; moves `at` behind it. Without a digit it

@@ -65,8 +65,8 @@ void Tracker::replay(const Extract& block, std::uint32_t file, std::uint64_t fir
   keep_begun(block, file, first_line, file_pid);
 }
 
-// The task that a line is of. Without a pid it is the only one there is (strace leaves the prefix out
-// while it traces a single one), or the one that the file is of.
+// The task that a line is of. Without a pid it is the only one there is (strace leaves the prefix
+// out while it traces a single one), or the one that the file is of.
 Task& Tracker::task_of(const Event& event, const Context& context) {
   std::uint32_t pid = event.has_pid ? event.pid : context.file_pid;
   if (pid == 0) {
@@ -113,7 +113,8 @@ Task* Tracker::parent_waiting_for(std::uint32_t pid) {
   if (announced != upcoming_.end()) {
     const auto parent = tasks_.find(announced->second);
     upcoming_.erase(announced);
-    if (parent != tasks_.end() && parent->second->pending.op == Op::fork) return parent->second.get();
+    if (parent != tasks_.end() && parent->second->pending.op == Op::fork)
+      return parent->second.get();
   }
   for (const std::uint32_t waiting : forking_) {
     const auto parent = tasks_.find(waiting);
@@ -143,7 +144,8 @@ Task& Tracker::start(std::uint32_t pid, Task* parent, bool thread, bool share_ta
     const auto& directory = parent->fork_directory ? parent->fork_directory : parent->directory;
     made->table = share_table ? parent->table : std::make_shared<Table>(*table);
     made->directory = share_directory ? parent->directory : std::make_shared<Directory>(*directory);
-    if (!share_directory && !directory->known) made->directory = std::make_shared<Directory>(Directory{"", false, directory});
+    if (!share_directory && !directory->known)
+      made->directory = std::make_shared<Directory>(Directory{"", false, directory});
     made->memory = share_memory ? parent->memory : std::make_shared<Memory>(*parent->memory);
     if (thread) made->leader = parent->leader;
     process.parent = thread ? processes_[parent->process].parent : parent->leader;
@@ -216,7 +218,8 @@ void Tracker::began(Task& task, const Event& event, const Context& context) {
       const bool shares = contains(arguments, "CLONE_FILES");
       task.fork_table = shares ? nullptr : std::make_shared<Table>(*task.table);
       task.fork_directory = std::make_shared<Directory>(*task.directory);
-      if (!task.directory->known) task.fork_directory = std::make_shared<Directory>(Directory{"", false, task.directory});
+      if (!task.directory->known)
+        task.fork_directory = std::make_shared<Directory>(Directory{"", false, task.directory});
       task.fork_started = false;
       forking_.push_back(task.pid);
       break;
@@ -328,7 +331,8 @@ void Tracker::effect(Task& task, const Event& event, const Opened& by) {
       std::int32_t one = kNone;
       if (handle != kNone) {
         const auto from = tasks_.find(descriptions_.at(handle).target_pid);
-        if (from != tasks_.end()) one = from->second->table->at(read_fd(argument_at(all, 1)).number);
+        if (from != tasks_.end())
+          one = from->second->table->at(read_fd(argument_at(all, 1)).number);
       }
       descriptions_.use(one);
       task.table->set(result.value, one, true, by);
@@ -360,7 +364,8 @@ void Tracker::effect(Task& task, const Event& event, const Opened& by) {
     case Op::unshare: {
       if (!worked) return;
       const std::string_view flags = argument_at(view(event.arguments, event.arguments_end), 0);
-      if (has_flag(flags, "CLONE_FILES", kCloneFiles)) task.table = std::make_shared<Table>(*task.table);
+      if (has_flag(flags, "CLONE_FILES", kCloneFiles))
+        task.table = std::make_shared<Table>(*task.table);
       if (has_flag(flags, "CLONE_FS", kCloneFs)) {
         task.directory = std::make_shared<Directory>(*task.directory);
       }
@@ -371,7 +376,8 @@ void Tracker::effect(Task& task, const Event& event, const Opened& by) {
       std::shared_ptr<Directory> base;
       FdArgument here{true, kWorkingDirectory, {}, false};
       std::string path = resolve(task, here, event.text, &base);
-      *task.directory = {std::move(path), !base, base ? std::make_shared<Directory>(*base) : nullptr};
+      *task.directory = {std::move(path), !base,
+                         base ? std::make_shared<Directory>(*base) : nullptr};
       return;
     }
     case Op::fchdir: {
@@ -525,7 +531,8 @@ void Tracker::executed(Task& task, const Event& event) {
 void Tracker::signalled(Task& task, const Event& event, const Context& context) {
   const std::string_view body = event.text;  // --- SIGBUS {si_signo=SIGBUS, …} ---
   const std::size_t name_end = body.find(' ', 4);
-  const std::string_view name = body.substr(4, name_end == std::string_view::npos ? 0 : name_end - 4);
+  const std::string_view name =
+      body.substr(4, name_end == std::string_view::npos ? 0 : name_end - 4);
   const auto field = [&](std::string_view key) -> std::uint64_t {
     const std::size_t at = body.find(key);
     if (at == std::string_view::npos) return 0;
@@ -538,8 +545,8 @@ void Tracker::signalled(Task& task, const Event& event, const Context& context) 
   } else {
     task.fatal_sender = 0;
   }
-  const bool asked = std::find(options_.signals.begin(), options_.signals.end(), name) !=
-                     options_.signals.end();
+  const bool asked =
+      std::find(options_.signals.begin(), options_.signals.end(), name) != options_.signals.end();
   const bool bus = name == "SIGBUS" && body.find("BUS_ADRERR") != std::string_view::npos;
   Target target;
   if (bus) {
@@ -653,8 +660,9 @@ void Tracker::keep_begun(const Extract& block, std::uint32_t file, std::uint64_t
     if (!task || !task->live) continue;
     task->begun = begun.half == Half::here;
     if (!task->begun) continue;
-    task->begun_line.assign(begun.line, std::min<std::size_t>(
-                                            kLongestText, static_cast<std::size_t>(begun.end - begun.line)));
+    task->begun_line.assign(
+        begun.line,
+        std::min<std::size_t>(kLongestText, static_cast<std::size_t>(begun.end - begun.line)));
     task->begun_place = {file, first_line + begun.number};
   }
 }

@@ -23,7 +23,7 @@ struct Target {
   Kind kind = Kind::unknown;
   Origin origin = Origin::unknown;
   bool deleted = false;
-  bool nameless = false;        // a file of O_TMPFILE: `path` is the directory it is in
+  bool nameless = false;  // a file of O_TMPFILE: `path` is the directory it is in
   bool guessed = false;
   std::optional<Opened> opened;
   std::string flags;
@@ -38,15 +38,15 @@ struct Match {
   std::uint64_t entry_line = 0;  // where the call began, 0 if on the same line
   std::uint32_t pid = 0;
   double time = -1;
-  std::string syscall;           // or the signal
-  std::string text;              // the call in full
+  std::string syscall;  // or the signal
+  std::string text;     // the call in full
   std::string error;
   std::int64_t fd = -1;
   Target target;
   bool injected = false;
-  bool inferred = false;         // SIGBUS: no errno was returned, but a mapped page had no room
-  std::uint32_t process = 0;     // index into Tracker::processes()
-  std::vector<std::string> argv; // of the process at that time: it may call exec later
+  bool inferred = false;          // SIGBUS: no errno was returned, but a mapped page had no room
+  std::uint32_t process = 0;      // index into Tracker::processes()
+  std::vector<std::string> argv;  // of the process at that time: it may call exec later
 };
 
 struct Blocked {
@@ -106,8 +106,8 @@ struct Check {
 
 struct TrackerOptions {
   bool statistics = false;
-  bool annotations = true;   // false hides them from the tracker, for the check
-  bool infer_sigbus = false; // a SIGBUS on a mapped file is a hit
+  bool annotations = true;    // false hides them from the tracker, for the check
+  bool infer_sigbus = false;  // a SIGBUS on a mapped file is a hit
   std::vector<std::string> signals;
   std::size_t most_matches = 5000;
 };
