@@ -10,5 +10,6 @@ void register_core(pybind11::module_& module);
 void register_names(pybind11::module_& module);
 void register_process(pybind11::module_& module);
 void register_slim(pybind11::module_& module);
+void register_strace(pybind11::module_& module);
 
 }  // namespace pm::bind

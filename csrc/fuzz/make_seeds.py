@@ -1,4 +1,4 @@
-"""Writes the seeds of the fuzz targets: make_seeds.py FOLDER gives FOLDER/elfcore, image and dwarf.
+"""Writes the seeds of the fuzz targets: make_seeds.py FOLDER gives a folder for each kind in it.
 
 Run it with tests/ on PYTHONPATH; the builders there are the source of the seeds. Those with DWARF
 are compiled here, if there is a compiler.
@@ -12,7 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from builders import elf
+from builders import elf, strace
 
 
 def module() -> bytes:
@@ -75,9 +75,28 @@ def with_lines() -> dict[str, bytes]:
     return found
 
 
+def logs() -> dict[str, bytes]:
+    """Return logs in several formats; the first byte chooses what the target does with the rest."""
+    forms = [
+        strace.Format(),
+        strace.Format(pids="bracket", times="tt", durations=True),
+        strace.Format(times="ttt", annotations=True),
+        strace.Format(names=True, instruction=True),
+    ]
+    return {
+        f"log{index}": bytes([index * 67]) + "\n".join(strace.write_log(index, form).lines).encode()
+        for index, form in enumerate(forms)
+    }
+
+
 def main(folder: Path) -> None:
     """Write all seeds under `folder`."""
-    kinds = {"elfcore": cores(), "image": {"shared": module()}, "dwarf": with_lines()}
+    kinds = {
+        "elfcore": cores(),
+        "image": {"shared": module()},
+        "dwarf": with_lines(),
+        "strace": logs(),
+    }
     for name, rows in kinds.items():
         (folder / name).mkdir(parents=True, exist_ok=True)
         for seed, data in rows.items():

@@ -4,6 +4,7 @@ Text from evidence is decoded as file names are (UTF-8 with ``surrogateescape``)
 can be opened again; renderers make it printable.
 """
 
+from collections.abc import Callable
 from typing import TypedDict
 
 class RawProblem(TypedDict):
@@ -323,3 +324,168 @@ def source_lines(path: str, addresses: list[int]) -> list[list[RawPlace]]:
 
 def build_id(path: str) -> str | None:
     """Return the build ID of an ELF file in hex, None if it has none or is not ELF."""
+
+class RawCallPlace(TypedDict):
+    file: int
+    """Index into the sources that were given."""
+    line: int
+    pid: int
+    syscall: str
+
+class RawTarget(TypedDict):
+    path: str | None
+    kind: str
+    deleted: bool
+    nameless: bool
+    source: str
+    guessed: bool
+    opened: RawCallPlace | None
+    given: RawCallPlace | None
+    flags: str
+    label: str
+    written_bytes: int
+    read_bytes: int
+
+class RawMatch(TypedDict):
+    file: int
+    line: int
+    entry_line: int | None
+    pid: int
+    time: float | None
+    syscall: str
+    text: str
+    errno: str | None
+    fd: int | None
+    target: RawTarget
+    injected: bool
+    inferred: bool
+    process: int
+    """Index into `processes`."""
+    argv: list[str] | None
+    """Of the process at that time: it may have called exec since."""
+
+class RawEnding(TypedDict):
+    code: int | None
+    signal: str | None
+    core: bool
+    file: int
+    line: int
+    sender: int | None
+
+class RawBlocked(TypedDict):
+    file: int
+    line: int
+    syscall: str
+    text: str
+    target: RawTarget | None
+
+class RawTask(TypedDict):
+    pid: int
+    ppid: int | None
+    thread_of: int | None
+    argv: list[str] | None
+    exit: RawEnding | None
+    blocked_in: RawBlocked | None
+
+class RawCallCount(TypedDict):
+    name: str
+    calls: int
+    errors: int
+    nanoseconds: int
+
+class RawFailure(TypedDict):
+    errno: str
+    syscall: str
+    path: str | None
+    kind: str
+    count: int
+    injected: int
+    file: int
+    line: int
+    pid: int
+
+class RawCounts(TypedDict):
+    lines: int
+    calls: int
+    signals: int
+    exits: int
+    remarks: int
+    output: int
+    unparsed: int
+    pids: bool
+    brackets: bool
+    times: bool
+    relative: bool
+    epochs: bool
+    annotations: bool
+    colors: bool
+    traces: bool
+    summary: bool
+    halves: bool
+
+class RawCheck(TypedDict):
+    uses: int
+    right: int
+    wrong: int
+    unknown: int
+    examples: list[str]
+
+class RawStrace(TypedDict):
+    matches: list[RawMatch]
+    match_count: int
+    processes: list[RawTask]
+    syscalls: list[RawCallCount]
+    failures: list[RawFailure]
+    files: list[tuple[str, int, int, int, int]]
+    """Path, opens, bytes read, bytes written, errors."""
+    counts: RawCounts
+    check: RawCheck
+    io_uring: bool
+    open_for_writing: list[str]
+    libraries: set[str]
+    """Names of shared libraries that were opened; only with `statistics`."""
+    opens: int
+    lone_halves: int
+    bytes: list[int]
+    cut_lines: int
+    by_time: bool
+    first_unparsed: str | None
+    first_unparsed_file: int
+    first_unparsed_line: int
+
+class RawLine(TypedDict):
+    shape: str
+    pid: int | None
+    time: str | None
+    name: str | None
+    arguments: list[bytes]
+    result: int | None
+    errno: str | None
+    injected: bool
+    seconds: str | None
+    annotation: str | None
+    agrees: bool
+    """Whether the quick way to the result and the exact one give the same; only for calls."""
+
+def read_strace(
+    sources: list[tuple[int | Callable[[], bytes], int]],
+    *,
+    errors: list[str] = ...,
+    calls: list[str] = ...,
+    signals: list[str] = ...,
+    statistics: bool = False,
+    infer_sigbus: bool = False,
+    check: bool = False,
+    threads: int = 2,
+    block_bytes: int = 1 << 20,
+    most_matches: int = 5000,
+) -> RawStrace:
+    """Return what a log says.
+
+    A source is an open descriptor or a callable that gives the next bytes (none at the end), and
+    the task that a file of -ff is of, else 0. `check` hides the annotations of -y from the tracker
+    and compares every use of a descriptor with them.
+    """
+
+def read_strace_line(line: bytes) -> RawLine:
+    """Return what one line is, for tests of the grammar."""

@@ -82,16 +82,24 @@ def rule(
     return register
 
 
-@functools.cache
-def load() -> tuple[Rule, ...]:
-    """Import every module below this package and return its rules, in order of their ids."""
-    import postmortem.rules as package
+_APART = frozenset({"strace"})
+"""Families over other evidence than a core."""
 
+
+@functools.cache
+def load(evidence: str = "core") -> tuple[Rule, ...]:
+    """Import the rules over one kind of evidence and return them, in order of their ids.
+
+    Rules over cores are the families beside this file; those over system-call logs lie below
+    ``rules/strace``, so that neither pays for the other.
+    """
+    name = "postmortem.rules" if evidence == "core" else f"postmortem.rules.{evidence}"
+    package = importlib.import_module(name)
     found: dict[str, Rule] = {}
-    for name in _modules_below(package.__path__[0], package.__name__):
-        module = importlib.import_module(name)
+    for module_name in _modules_below(package.__path__[0], name):
+        module = importlib.import_module(module_name)
         for value in vars(module).values():
-            if isinstance(value, Rule) and value.function.__module__ == name:
+            if isinstance(value, Rule) and value.function.__module__ == module_name:
                 if value.id in found:
                     raise RuntimeError(f"two rules have the id {value.id!r}")
                 found[value.id] = value
@@ -103,7 +111,7 @@ def _modules_below(folder: str, package: str) -> Iterator[str]:
     for path in sorted(Path(folder).iterdir()):
         if path.suffix == ".py" and path.stem != "__init__":
             yield f"{package}.{path.stem}"
-        elif (path / "__init__.py").is_file():
+        elif path.name not in _APART and (path / "__init__.py").is_file():
             yield from _modules_below(str(path), f"{package}.{path.name}")
 
 

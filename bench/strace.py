@@ -1,0 +1,139 @@
+"""Measures reading of strace logs: bench/strace.py [--size MB] [--rounds N] [--out FILE].
+
+Logs are built from the recordings of the corpus, repeated. Every tool reads the same warm file, in
+rounds that take turns; medians of wall and CPU time, peak memory from wait4(2), and our wall time
+against that of ``LC_ALL=C grep -c``. Tools that are not installed are left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+CORPUS = HERE.parent / "corpus" / "strace"
+LOGS = {
+    "plain (-f)": ("ckpt_enospc.strace.zst", "ml_shm_buserror.strace.zst"),
+    "annotated (-f -tt -T -y)": ("torchrun_tTy.strace.zst",),
+}
+ASK = "ENOSPC"
+
+_NATIVE = """
+import os, sys
+from postmortem import _native
+log = _native.read_strace([(os.open(sys.argv[1], os.O_RDONLY), 0)], errors=[sys.argv[2]],
+                          threads=int(sys.argv[3]), statistics=sys.argv[4] == "all")
+"""
+
+
+def main() -> None:
+    """Build the logs, run all tools, print and keep the figures."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--size", type=int, default=1000, metavar="MB", help="of each log")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--out", type=Path, default=HERE / "results" / "strace.json")
+    parser.add_argument("--folder", help="where the logs are built (default: a temporary folder)")
+    args = parser.parse_args()
+    rows: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory(dir=args.folder) as folder:
+        for name, parts in LOGS.items():
+            path = Path(folder) / "log"
+            size = build(path, parts, args.size * 1_000_000)
+            for find in (ASK, "EDQUOT"):
+                rows += measure(name, path, size, find, args.rounds)
+    document = {
+        "machine": f"{platform.processor() or platform.machine()}, {os.cpu_count()} CPUs",
+        "load_at_end": os.getloadavg()[0],
+        "rounds": args.rounds,
+        "rows": rows,
+    }
+    args.out.parent.mkdir(exist_ok=True)
+    args.out.write_text(json.dumps(document, indent=1) + "\n")
+    for row in rows:
+        print(
+            f"{row['log']:26} {row['find']:7} {row['tool']:26} {row['wall_s']:7.3f} s "
+            f"{row['cpu_s']:7.3f} s CPU {row['mb_per_s']:7.0f} MB/s {row['rss_mib']:6.0f} MiB "
+            f"{row['against_grep']:5.2f} x grep"
+        )
+
+
+def build(path: Path, parts: tuple[str, ...], size: int) -> int:
+    """Write a log of about `size` bytes, and return its size."""
+    zstd = import_module("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd")
+    data = b"".join(zstd.decompress((CORPUS / part).read_bytes()) for part in parts)
+    with path.open("wb") as out:
+        for _ in range(-(-size // len(data))):
+            out.write(data)
+    return path.stat().st_size
+
+
+def tools(path: Path, find: str) -> dict[str, list[str]]:
+    """Return the commands to compare."""
+    native = [sys.executable, "-c", _NATIVE, str(path), find]
+    found = {
+        "grep -c": ["grep", "-c", find, str(path)],
+        "postmortem --find, 1 thread": [*native, "1", "errors"],
+        "postmortem --find, 2 threads": [*native, "2", "errors"],
+        "postmortem, all, 2 threads": [*native, "2", "all"],
+        "command --find": [sys.executable, "-m", "postmortem", "strace", str(path), "--find", find],
+    }
+    if shutil.which("rg"):
+        found["rg -c"] = ["rg", "-c", find, str(path)]
+    return found
+
+
+def measure(name: str, path: Path, size: int, find: str, rounds: int) -> list[dict[str, Any]]:
+    """Run every tool in turns, after one run to warm up."""
+    commands = tools(path, find)
+    samples: dict[str, list[tuple[float, float, float]]] = {tool: [] for tool in commands}
+    for turn in range(rounds + 1):
+        for tool, command in commands.items():
+            sample = run(command)
+            if turn:
+                samples[tool].append(sample)
+    medians = {
+        tool: tuple(statistics.median(row[i] for row in taken) for i in range(3))
+        for tool, taken in samples.items()
+    }
+    grep = medians["grep -c"][0]
+    return [
+        {
+            "log": name,
+            "find": find,
+            "tool": tool,
+            "bytes": size,
+            "wall_s": round(wall, 4),
+            "cpu_s": round(cpu, 4),
+            "mb_per_s": round(size / 1e6 / wall),
+            "rss_mib": round(rss),
+            "against_grep": round(grep / wall, 3),
+        }
+        for tool, (wall, cpu, rss) in medians.items()
+    ]
+
+
+def run(command: list[str]) -> tuple[float, float, float]:
+    """Return wall seconds, CPU seconds and peak memory in MiB of one run."""
+    environment = {**os.environ, "LC_ALL": "C"}
+    with tempfile.TemporaryFile() as out:  # grep stops at the first hit when it sees /dev/null
+        began = time.perf_counter()
+        process = subprocess.Popen(command, stdout=out, stderr=out, env=environment)
+        _, _, usage = os.wait4(process.pid, 0)
+        wall = time.perf_counter() - began
+        process.returncode = 0
+    return wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
+
+
+if __name__ == "__main__":
+    main()

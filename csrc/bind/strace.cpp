@@ -1,0 +1,352 @@
+// read_strace(): one call for a whole log; answers come back, not lines.
+#include <pybind11/functional.h>
+#include <pybind11/stl.h>
+
+#include "bind/register.h"
+#include "bind/values.h"
+#include "strace/log.h"
+
+namespace py = pybind11;
+
+namespace pm::bind {
+namespace {
+
+using namespace pm::strace;
+
+const char* kind_name(Kind kind) {
+  switch (kind) {
+    case Kind::file:
+      return "file";
+    case Kind::socket:
+      return "socket";
+    case Kind::pipe:
+      return "pipe";
+    case Kind::memfd:
+      return "memfd";
+    case Kind::device:
+      return "device";
+    case Kind::other:
+      return "other";
+    case Kind::unknown:
+      break;
+  }
+  return "unknown";
+}
+
+const char* origin_name(Origin origin) {
+  switch (origin) {
+    case Origin::tracked:
+      return "tracked";
+    case Origin::annotated:
+      return "annotated";
+    case Origin::argument:
+      return "argument";
+    case Origin::unknown:
+      break;
+  }
+  return "unknown";
+}
+
+py::object opened_row(const std::optional<Opened>& opened) {
+  if (!opened || opened->place.line == 0) return py::none();
+  py::dict row;
+  row["file"] = opened->place.file;
+  row["line"] = opened->place.line;
+  row["pid"] = opened->pid;
+  row["syscall"] = opened->call == kUnknownCall ? py::str("") : text(call_at(opened->call).name);
+  return row;
+}
+
+py::dict target_row(const Target& target) {
+  py::dict row;
+  row["path"] = text_or_none(target.path);
+  row["kind"] = kind_name(target.kind);
+  row["deleted"] = target.deleted;
+  row["nameless"] = target.nameless;
+  row["source"] = origin_name(target.origin);
+  row["guessed"] = target.guessed;
+  row["opened"] = opened_row(target.opened);
+  row["given"] = opened_row(target.given);
+  row["flags"] = text(target.flags);
+  row["label"] = text(target.label);
+  row["written_bytes"] = target.written_bytes;
+  row["read_bytes"] = target.read_bytes;
+  return row;
+}
+
+py::dict match_row(const Match& match) {
+  py::dict row;
+  row["file"] = match.place.file;
+  row["line"] = match.place.line;
+  row["entry_line"] = match.entry_line ? py::object(py::int_(match.entry_line)) : py::none();
+  row["pid"] = match.pid;
+  row["time"] = match.time < 0 ? py::object(py::none()) : py::float_(match.time);
+  row["syscall"] = text(match.syscall);
+  row["text"] = text(match.text);
+  row["errno"] = text_or_none(match.error);
+  row["fd"] = match.fd < 0 ? py::object(py::none()) : py::int_(match.fd);
+  row["target"] = target_row(match.target);
+  row["injected"] = match.injected;
+  row["inferred"] = match.inferred;
+  row["process"] = match.process;
+  row["argv"] = match.argv.empty() ? py::object(py::none()) : texts(match.argv);
+  return row;
+}
+
+py::dict process_row(const Process& process) {
+  py::dict row;
+  row["pid"] = process.pid;
+  row["ppid"] = process.parent ? py::object(py::int_(process.parent)) : py::none();
+  row["thread_of"] = process.thread_of ? py::object(py::int_(process.thread_of)) : py::none();
+  row["argv"] = process.argv.empty() ? py::object(py::none()) : texts(process.argv);
+  row["exit"] = py::none();
+  if (process.ending) {
+    py::dict end;
+    end["code"] = optional_int(process.ending->code);
+    end["signal"] = text_or_none(process.ending->signal);
+    end["core"] = process.ending->core;
+    end["file"] = process.ending->place.file;
+    end["line"] = process.ending->place.line;
+    end["sender"] =
+        process.ending->sender ? py::object(py::int_(process.ending->sender)) : py::none();
+    row["exit"] = end;
+  }
+  row["blocked_in"] = py::none();
+  if (process.blocked) {
+    py::dict blocked;
+    blocked["file"] = process.blocked->place.file;
+    blocked["line"] = process.blocked->place.line;
+    blocked["syscall"] = text(process.blocked->syscall);
+    blocked["text"] = text(process.blocked->text);
+    blocked["target"] =
+        process.blocked->target ? py::object(target_row(*process.blocked->target)) : py::none();
+    row["blocked_in"] = blocked;
+  }
+  return row;
+}
+
+py::dict call_row(std::string_view name, const CallCount& count) {
+  py::dict row;
+  row["name"] = text(name);
+  row["calls"] = count.calls;
+  row["errors"] = count.errors;
+  row["nanoseconds"] = count.nanoseconds;
+  return row;
+}
+
+py::dict failure_row(const Failure& failure) {
+  py::dict row;
+  row["errno"] = text(failure.error);
+  row["syscall"] = text(failure.syscall);
+  row["path"] = text_or_none(failure.path);
+  row["kind"] = kind_name(failure.kind);
+  row["count"] = failure.count;
+  row["injected"] = failure.injected;
+  row["file"] = failure.first.file;
+  row["line"] = failure.first.line;
+  row["pid"] = failure.pid;
+  return row;
+}
+
+py::dict counts_row(const Counts& counts) {
+  py::dict row;
+  row["lines"] = counts.lines;
+  row["calls"] = counts.calls;
+  row["signals"] = counts.signals;
+  row["exits"] = counts.exits;
+  row["remarks"] = counts.remarks;
+  row["output"] = counts.output;
+  row["unparsed"] = counts.unparsed;
+  row["pids"] = counts.pids;
+  row["brackets"] = counts.brackets;
+  row["times"] = counts.times;
+  row["relative"] = counts.relative;
+  row["epochs"] = counts.epochs;
+  row["annotations"] = counts.annotations;
+  row["colors"] = counts.colors;
+  row["traces"] = counts.traces;
+  row["summary"] = counts.summary;
+  row["halves"] = counts.halves;
+  return row;
+}
+
+py::dict check_row(const Check& check) {
+  py::dict row;
+  row["uses"] = check.uses;
+  row["right"] = check.right;
+  row["wrong"] = check.wrong;
+  row["unknown"] = check.unknown;
+  row["examples"] = texts(check.examples);
+  return row;
+}
+
+// Reads from a Python callable that gives the next bytes, or none at the end.
+Pull pull_from(const py::function& next) {
+  struct State {
+    py::function next;
+    std::string piece;
+    std::size_t at = 0;
+    ~State() {
+      const py::gil_scoped_acquire gil;
+      next = py::function();
+    }
+  };
+  auto state = std::make_shared<State>();
+  state->next = next;
+  return [state](char* to, std::size_t size) -> std::size_t {
+    if (state->at == state->piece.size()) {
+      const py::gil_scoped_acquire gil;
+      const py::bytes piece = state->next();
+      state->piece = piece;
+      state->at = 0;
+    }
+    const std::size_t count = std::min(size, state->piece.size() - state->at);
+    std::memcpy(to, state->piece.data() + state->at, count);
+    state->at += count;
+    return count;
+  };
+}
+
+std::vector<LogFile> log_files(const py::list& rows) {
+  std::vector<LogFile> files;
+  for (const py::handle row : rows) {
+    const auto pair = row.cast<py::tuple>();
+    LogFile file;
+    file.pid = pair[1].cast<std::uint32_t>();
+    if (py::isinstance<py::int_>(pair[0])) {
+      file.pull = strace::pull_from(pair[0].cast<int>());
+    } else {
+      file.pull = bind::pull_from(pair[0].cast<py::function>());
+    }
+    files.push_back(std::move(file));
+  }
+  return files;
+}
+
+py::dict read_strace(const py::list& sources, std::vector<std::string> errors,
+                     std::vector<std::string> calls, std::vector<std::string> signals,
+                     bool statistics, bool infer_sigbus, bool check, unsigned threads,
+                     std::size_t block_bytes, std::size_t most_matches) {
+  LogOptions options;
+  options.wanted.errors = std::move(errors);
+  for (const std::string& name : calls) {
+    std::string padded = name;
+    padded.append(kPadding, '\0');
+    const std::uint16_t index = find_call(padded.data(), name.size());
+    if (index != kUnknownCall) options.wanted.calls.push_back(index);
+  }
+  options.wanted.statistics = statistics;
+  options.wanted.uses = check;
+  options.tracker.statistics = statistics;
+  options.tracker.annotations = !check;
+  options.tracker.infer_sigbus = infer_sigbus;
+  options.tracker.signals = std::move(signals);
+  options.tracker.most_matches = most_matches;
+  options.threads = threads;
+  options.block_bytes = block_bytes;
+  std::vector<LogFile> files = log_files(sources);
+  Log log;
+  {
+    const py::gil_scoped_release release;
+    log = read_logs(std::move(files), options);
+    files.clear();
+  }
+  const Tracker& tracker = *log.tracker;
+  py::dict result;
+  py::list matches;
+  for (const Match& match : tracker.matches()) matches.append(match_row(match));
+  result["matches"] = matches;
+  result["match_count"] = tracker.match_count();
+  py::list processes;
+  for (const Process& process : tracker.processes()) processes.append(process_row(process));
+  result["processes"] = processes;
+  py::list statistic_rows;
+  for (std::size_t i = 0; i < log.statistics.size(); ++i) {
+    if (log.statistics[i].calls) {
+      statistic_rows.append(
+          call_row(call_at(static_cast<std::uint16_t>(i)).name, log.statistics[i]));
+    }
+  }
+  for (const auto& [name, count] : log.other_calls) statistic_rows.append(call_row(name, count));
+  result["syscalls"] = statistic_rows;
+  py::list failures;
+  for (const Failure& failure : tracker.failures()) failures.append(failure_row(failure));
+  result["failures"] = failures;
+  py::list file_rows;
+  for (const auto& [path, count] : tracker.files()) {
+    file_rows.append(py::make_tuple(text(path), count.opens, count.read_bytes, count.written_bytes,
+                                    count.errors));
+  }
+  result["files"] = file_rows;
+  result["counts"] = counts_row(log.counts);
+  result["check"] = check_row(tracker.check());
+  result["io_uring"] = tracker.used_io_uring();
+  result["open_for_writing"] = texts(tracker.open_for_writing());
+  py::set libraries;
+  for (const std::string& name : tracker.libraries()) libraries.add(text(name));
+  result["libraries"] = libraries;
+  result["opens"] = tracker.opens_seen();
+  result["lone_halves"] = tracker.unmatched_halves();
+  result["bytes"] = log.file_bytes;
+  result["cut_lines"] = log.cut_lines;
+  result["by_time"] = log.by_time;
+  result["first_unparsed"] = text_or_none(log.first_unparsed);
+  result["first_unparsed_file"] = log.first_unparsed_place.file;
+  result["first_unparsed_line"] = log.first_unparsed_place.line;
+  return result;
+}
+
+const char* shape_name(Shape shape) {
+  static constexpr const char* kNames[] = {
+      "call",   "entry", "detached", "resumed", "dead",       "open", "signal", "exit",
+      "notice", "trace", "dump",     "summary", "diagnostic", "rest", "empty",  "text"};
+  return kNames[static_cast<std::size_t>(shape)];
+}
+
+py::dict read_strace_line(const std::string& line) {
+  std::string padded = line;
+  padded.append(kPadding, '\0');
+  const Line read = read_line(padded.data(), padded.data() + line.size());
+  py::dict row;
+  row["shape"] = shape_name(read.shape);
+  row["pid"] = read.leader.has_pid ? py::object(py::int_(read.leader.pid)) : py::none();
+  row["time"] = text_or_none(read.leader.time);
+  row["name"] = text_or_none(read.name);
+  py::list arguments;
+  Result result;
+  if (read.arguments) {
+    Arguments all(read.arguments, read.end);
+    std::string_view argument;
+    while (all.next(argument)) {
+      arguments.append(
+          raw({reinterpret_cast<const std::uint8_t*>(argument.data()), argument.size()}));
+    }
+    if (read.shape == Shape::call || read.shape == Shape::resumed) {
+      result = read_result(read.arguments, read.end);
+      const Result exact = read_result(read.arguments, read.end, true);
+      row["agrees"] =
+          !exact.present || (exact.value == result.value && exact.error == result.error);
+    }
+  }
+  row["arguments"] = arguments;
+  row["result"] = result.known ? py::object(py::int_(result.value)) : py::none();
+  row["errno"] = text_or_none(result.error);
+  row["injected"] = result.injected;
+  row["seconds"] = text_or_none(result.seconds);
+  row["annotation"] = text_or_none(result.annotation);
+  return row;
+}
+
+}  // namespace
+
+void register_strace(py::module_& module) {
+  module.def("read_strace", &read_strace, py::arg("sources"), py::kw_only(),
+             py::arg("errors") = std::vector<std::string>{},
+             py::arg("calls") = std::vector<std::string>{},
+             py::arg("signals") = std::vector<std::string>{}, py::arg("statistics") = false,
+             py::arg("infer_sigbus") = false, py::arg("check") = false, py::arg("threads") = 2,
+             py::arg("block_bytes") = BlockReader::kBlockBytes, py::arg("most_matches") = 5000);
+  module.def("read_strace_line", &read_strace_line, py::arg("line"));
+}
+
+}  // namespace pm::bind

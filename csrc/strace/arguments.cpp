@@ -1,0 +1,364 @@
+#include "strace/arguments.h"
+
+#include <array>
+
+namespace pm::strace {
+namespace {
+
+// Characters at which skip_argument() must think.
+constexpr std::array<bool, 256> special() {
+  std::array<bool, 256> marks{};
+  for (const char c : {'"', '(', ')', '[', ']', '{', '}', '<', ',', '/'}) {
+    marks[static_cast<unsigned char>(c)] = true;
+  }
+  return marks;
+}
+constexpr auto kSpecial = special();
+
+const char* skip_string(const char* at, const char* end) noexcept {
+  const char* p = at + 1;
+  for (;;) {
+    p = p < end ? find(p, end, '"') : end;
+    if (p >= end) return end;
+    const char* back = p;
+    while (back > at + 1 && back[-1] == '\\') --back;
+    ++p;
+    if ((p - 1 - back) % 2 == 0) return p;
+  }
+}
+
+bool is_error_name(std::string_view word) noexcept {
+  if (word.size() < 2 || word[0] != 'E') return false;
+  for (const char c : word) {
+    if (!is_upper(c) && !is_digit(c) && c != '_') return false;
+  }
+  return true;
+}
+
+// Whether the `=` at `equals` stands behind a closing bracket and spaces.
+bool behind_bracket(const char* begin, const char* equals) noexcept {
+  const char* p = equals;
+  while (p > begin && p[-1] == ' ') --p;
+  return p > begin && p[-1] == ')' && p < equals;
+}
+
+// Takes ` <0.000123>` off the end.
+bool take_seconds(const char* begin, const char*& end, std::string_view& seconds) noexcept {
+  if (end - begin < 4 || end[-1] != '>') return false;
+  const char* p = end - 2;
+  while (p > begin && (is_digit(*p) || *p == '.')) --p;
+  if (p == end - 2 || *p != '<' || p == begin || p[-1] != ' ') return false;
+  seconds = view(p + 1, end - 1);
+  end = p - 1;
+  return true;
+}
+
+// What follows `= `: the value, then words in brackets in any order.
+void read_value(const char* p, const char* end, Result& result) noexcept {
+  result.present = true;
+  if (p < end && *p == '?') {
+    ++p;
+  } else {
+    const char* const first = p;
+    result.value = read_number(p, end);
+    result.known = p != first;
+  }
+  const char* const note = skip_annotation(p, end);
+  if (note != p) {
+    const char* close = note;
+    result.deleted = ends(p, close, "(deleted)");
+    if (result.deleted) close -= 9;
+    result.annotation = view(p + 1, close - 1);
+    p = note;
+  }
+  while (p < end) {
+    if (*p == ' ') {
+      ++p;
+    } else if (*p == '(') {
+      const char* close = skip_argument(p + 1, end);
+      while (close < end && *close == ',') close = skip_argument(close + 1, end);
+      const std::string_view inside = view(p + 1, close);
+      if (inside == "INJECTED") {
+        result.injected = true;
+      } else if (result.note.empty()) {
+        result.note = inside;
+      }
+      p = close < end ? close + 1 : end;
+    } else if (*p == '<') {
+      const char* const close = find(p, end, '>');
+      result.seconds = view(p + 1, close);
+      p = close < end ? close + 1 : end;
+    } else {
+      const char* const word = p;
+      while (p < end && *p != ' ') ++p;
+      if (is_error_name(view(word, p))) result.error = view(word, p);
+    }
+  }
+  if (result.error.empty() && result.value == -1 && result.note.starts_with("errno ")) {
+    result.error = result.note;
+  }
+}
+
+bool quick(const char* begin, const char* end, Result& result) noexcept {
+  const char* q = end;
+  std::string_view seconds;
+  take_seconds(begin, q, seconds);
+  if (q - begin < 4) return false;
+  const char* p = q;
+  const char* annotation = q;
+  if (q[-1] == '>' && q[-2] != '>') {  // = 3</path>
+    const char* const limit = q - begin > 4200 ? q - 4200 : begin;
+    const void* const open = memrchr(limit, '<', static_cast<std::size_t>(q - limit));
+    if (!open) return false;
+    annotation = static_cast<const char*>(open);
+    if (annotation[1] != '/' || !is_digit(annotation[-1])) return false;
+    result.annotation = view(annotation + 1, q - 1);
+    q = p = annotation;
+  } else if (q[-1] == ')') {
+    if (ends(begin, q, "ED)") || ends(begin, q, "(deleted)")) return false;  // (INJECTED)
+    const char* const limit = q - begin > 240 ? q - 240 : begin;
+    while (p > limit && *p != '(') --p;
+    if (*p != '(' || p - begin < 8 || p[-1] != ' ') return false;
+    const char* word = p - 1;
+    while (word > begin && is_word(word[-1])) --word;
+    if (!is_error_name(view(word, p - 1)) || word[-1] != ' ') return false;
+    const char* const value = word[-2] == '?' ? word - 2 : word - 3;
+    if (value - begin < 3 || value[-1] != ' ' || value[-2] != '=') return false;
+    if (*value == '-' ? value[1] != '1' : *value != '?') return false;
+    if (!behind_bracket(begin, value - 2)) return false;
+    result.present = true;
+    result.known = *value == '-';
+    result.value = result.known ? -1 : 0;
+    result.error = view(word, p - 1);
+    result.note = view(p + 1, q - 1);
+    result.seconds = seconds;
+    return true;
+  }
+  {
+    const char* const limit = q - begin > 22 ? q - 22 : begin;
+    while (p > limit && p[-1] != ' ') --p;
+    if (p - begin < 3 || p[-2] != '=' || !behind_bracket(begin, p - 2)) return false;
+    const char* number = p;
+    result.present = true;
+    if (*p == '?' && q - p == 1) {
+      result.seconds = seconds;
+      return true;
+    }
+    result.value = read_number(number, q);
+    if (number != q || number == p) {
+      result = {};
+      return false;
+    }
+    result.known = true;
+  }
+  result.seconds = seconds;
+  return true;
+}
+
+}  // namespace
+
+const char* skip_annotation(const char* at, const char* end) noexcept {
+  if (at >= end || *at != '<') return at;
+  unsigned depth = 0;
+  // A path has its < and > escaped, and its quotes not. In a socket's words a quote opens a string:
+  // <UNIX-STREAM:[1->2,"/path"]>.
+  const bool is_path = at + 1 < end && at[1] == '/';
+  if (is_path) {
+    const char* const close = find(at, end, '>');
+    if (close < end && find(at + 1, close, '<') == close) {
+      return starts(close + 1, end, "(deleted)") ? close + 10 : close + 1;
+    }
+  }
+  for (const char* p = at; p < end; ++p) {
+    if (*p == '"' && !is_path) {
+      p = skip_string(p, end) - 1;
+    } else if (*p == '<') {
+      ++depth;
+    } else if (*p == '>' && p[-1] != '-' && --depth == 0) {
+      ++p;
+      return starts(p, end, "(deleted)") ? p + 9 : p;
+    }
+  }
+  return end;
+}
+
+const char* skip_argument(const char* at, const char* end) noexcept {
+  unsigned depth = 0;
+  const char* p = at;
+  while (p < end) {
+    if (!kSpecial[static_cast<unsigned char>(*p)]) {
+      ++p;
+      continue;
+    }
+    switch (*p) {
+      case '"':
+        p = skip_string(p, end);
+        continue;
+      case '(':
+      case '[':
+      case '{':
+        ++depth;
+        break;
+      case ')':
+      case ']':
+      case '}':
+        if (depth == 0) return p;
+        --depth;
+        break;
+      case ',':
+        if (depth == 0) return p;
+        break;
+      case '/':
+        if (p + 1 < end && p[1] == '*') {
+          const void* const close = memmem(p + 2, static_cast<std::size_t>(end - p - 2), "*/", 2);
+          p = close ? static_cast<const char*>(close) + 1 : end - 1;
+        }
+        break;
+      case '<':
+        // An annotation follows a number or AT_FDCWD; 21<<MAP_HUGE_SHIFT is a shift.
+        if (p > at && is_word(p[-1]) && p + 1 < end && p[1] != '<') {
+          p = skip_annotation(p, end);
+          continue;
+        }
+        if (p + 1 < end && p[1] == '<') ++p;
+        break;
+      default:
+        break;
+    }
+    ++p;
+  }
+  return end;
+}
+
+bool Arguments::next(std::string_view& argument) noexcept {
+  while (at_ < end_ && (*at_ == ' ' || *at_ == ',')) ++at_;
+  if (at_ >= end_ || *at_ == ')') return false;
+  const char* begin = at_;
+  at_ = skip_argument(at_, end_);
+  if (at_ < end_ && *at_ != ',' && *at_ != ')') {  // a stray ] or }
+    ++at_;
+  }
+  const char* stop = at_;
+  while (stop > begin && stop[-1] == ' ') --stop;
+  if (begin < stop && is_lower(*begin)) {
+    const char* name = begin;
+    while (name < stop && (is_lower(*name) || is_digit(*name) || *name == '_')) ++name;
+    if (name < stop && *name == '=') begin = name + 1;
+  }
+  argument = view(begin, stop);
+  return true;
+}
+
+std::string_view argument_at(std::string_view arguments, unsigned index) noexcept {
+  Arguments all(arguments.data(), arguments.data() + arguments.size());
+  std::string_view argument;
+  for (unsigned i = 0; i <= index; ++i) {
+    if (!all.next(argument)) return {};
+  }
+  return argument;
+}
+
+FdArgument read_fd(std::string_view argument) noexcept {
+  FdArgument fd;
+  const char* at = argument.data();
+  const char* const end = at + argument.size();
+  if (argument.starts_with("AT_FDCWD")) {
+    fd.number = kWorkingDirectory;
+    at += 8;
+  } else {
+    const char* const first = at;
+    fd.number = read_number(at, end);
+    if (at == first) return fd;
+    // An int printed as unsigned: 0xffffff9c is AT_FDCWD, 4294967295 is -1.
+    if (fd.number > 0x7fffffff) fd.number = static_cast<std::int32_t>(fd.number);
+  }
+  fd.valid = true;
+  const char* const close = skip_annotation(at, end);
+  if (close != at) {
+    fd.deleted = ends(at, close, "(deleted)");
+    fd.annotation = view(at + 1, close - (fd.deleted ? 10 : 1));
+  }
+  return fd;
+}
+
+std::string_view quoted_part(std::string_view argument, bool& quoted) noexcept {
+  const char* const end = argument.data() + argument.size();
+  const char* const open = argument.empty() ? end : find(argument.data(), end, '"');
+  quoted = open < end;
+  if (!quoted) return {};
+  const char* const close = skip_string(open, end);
+  return view(open + 1, close > open + 1 && close[-1] == '"' ? close - 1 : close);
+}
+
+void unescape(std::string_view raw, std::string& out) {
+  const std::size_t first = raw.find('\\');
+  out.assign(raw.substr(0, first));
+  if (first == std::string_view::npos) return;
+  for (std::size_t i = first; i < raw.size(); ++i) {
+    if (raw[i] != '\\' || i + 1 == raw.size()) {
+      out.push_back(raw[i]);
+      continue;
+    }
+    const char c = raw[++i];
+    const auto digit = [&](std::size_t at, unsigned base) -> int {
+      if (at >= raw.size()) return -1;
+      const char d = raw[at];
+      const int value = is_digit(d) ? d - '0' : d >= 'a' && d <= 'f' ? d - 'a' + 10 : 99;
+      return value < static_cast<int>(base) ? value : -1;
+    };
+    if (c == 'x') {
+      int value = 0;
+      std::size_t taken = 0;
+      for (; taken < 2 && digit(i + 1, 16) >= 0; ++taken) value = value * 16 + digit(++i, 16);
+      out.push_back(static_cast<char>(value));
+    } else if (c >= '0' && c <= '7') {
+      int value = c - '0';
+      for (unsigned taken = 1; taken < 3 && digit(i + 1, 8) >= 0; ++taken) {
+        value = value * 8 + digit(++i, 8);
+      }
+      out.push_back(static_cast<char>(value));
+    } else {
+      constexpr std::string_view kFrom = "ntrfvab";
+      constexpr std::string_view kTo = "\n\t\r\f\v\a\b";
+      const std::size_t at = kFrom.find(c);
+      out.push_back(at == std::string_view::npos ? c : kTo[at]);
+    }
+  }
+}
+
+bool has_flag(std::string_view argument, std::string_view name, std::uint64_t bits) noexcept {
+  if (contains(argument, name)) return true;
+  if (argument.empty() || !is_digit(argument[0])) return false;
+  const char* at = argument.data();
+  const auto value = static_cast<std::uint64_t>(read_number(at, at + argument.size()));
+  return (value & bits) == bits;
+}
+
+Result read_result(const char* arguments, const char* end, bool exact) noexcept {
+  Result result;
+  if (!exact && quick(arguments, end, result)) return result;
+  result = {};
+  Arguments all(arguments, end);
+  std::string_view argument;
+  while (all.next(argument)) {
+  }
+  if (all.closed()) {
+    const char* p = all.behind();
+    while (p < end && *p == ' ') ++p;
+    if (starts(p, end, "= ")) {
+      read_value(p + 2, end, result);
+      return result;
+    }
+  }
+  if (exact) return result;
+  // Output of the program is glued into the arguments: the last `) = ` counts.
+  for (const char* p = end - 3; p > arguments; --p) {
+    if (p[0] == '=' && p[1] == ' ' && behind_bracket(arguments, p)) {
+      read_value(p + 2, end, result);
+      return result;
+    }
+  }
+  return result;
+}
+
+}  // namespace pm::strace

@@ -1,0 +1,76 @@
+// Arguments and results of a call as strace writes them.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "strace/text.h"
+
+namespace pm::strace {
+
+// Behind the argument that starts at `at`: at its comma, at the bracket that closes the list, or at
+// `end`. Strings with escapes, nested brackets, /* comments */ and <annotations> are skipped whole.
+const char* skip_argument(const char* at, const char* end) noexcept;
+
+// Behind a descriptor's annotation `<…>` or `<…>(deleted)`, or `at` if none starts there.
+const char* skip_annotation(const char* at, const char* end) noexcept;
+
+// The arguments one after another, without the `name=` that -N puts before them.
+class Arguments {
+ public:
+  // `at` is behind the opening bracket.
+  Arguments(const char* at, const char* end) noexcept : at_(at), end_(end) {}
+
+  bool next(std::string_view& argument) noexcept;
+  // Whether the closing bracket was reached, and what stands behind it.
+  bool closed() const noexcept { return at_ < end_ && *at_ == ')'; }
+  const char* behind() const noexcept { return closed() ? at_ + 1 : end_; }
+
+ private:
+  const char* at_;
+  const char* end_;
+};
+
+// Argument number `index`, or nothing.
+std::string_view argument_at(std::string_view arguments, unsigned index) noexcept;
+
+constexpr std::int64_t kWorkingDirectory = -100;  // AT_FDCWD
+
+// A descriptor as an argument: 3, 3</path>, 0x3, AT_FDCWD, -100 /* AT_FDCWD */, 0xffffff9c.
+struct FdArgument {
+  bool valid = false;
+  std::int64_t number = -1;
+  std::string_view annotation;  // what stands between < and >, nothing if there is none
+  bool deleted = false;
+};
+FdArgument read_fd(std::string_view argument) noexcept;
+
+// What is between the quotes of the first string in an argument; `quoted` says whether there is
+// one.
+std::string_view quoted_part(std::string_view argument, bool& quoted) noexcept;
+
+// A string with strace's escapes undone: \" \\ \n \t \r \f \v \ooo \xhh.
+void unescape(std::string_view raw, std::string& out);
+
+// `fcntl(3, F_SETFD, FD_CLOEXEC)`: whether a flag is set, by its name or, with -X raw, by its bits.
+bool has_flag(std::string_view argument, std::string_view name, std::uint64_t bits) noexcept;
+
+// What a call returned.
+struct Result {
+  bool present = false;
+  bool known = false;  // false for "?"
+  std::int64_t value = 0;
+  std::string_view error;       // ENOSPC, ERESTARTSYS
+  std::string_view annotation;  // of a returned descriptor
+  bool deleted = false;
+  bool injected = false;
+  std::string_view note;     // Timeout
+  std::string_view seconds;  // of -T
+  bool failed() const noexcept { return known && value == -1 && !error.empty(); }
+};
+
+// Reads what stands behind the arguments that start at `arguments`. The quick way goes backwards
+// from the end of the line; where that could be mistaken, all arguments are read.
+Result read_result(const char* arguments, const char* end, bool exact = false) noexcept;
+
+}  // namespace pm::strace

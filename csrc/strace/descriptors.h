@@ -1,0 +1,114 @@
+// Open file descriptions, and the tables in which tasks have numbers for them (open(2), dup(2)).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "strace/calls.h"
+
+namespace pm::strace {
+
+enum class Kind : std::uint8_t { unknown, file, socket, pipe, memfd, device, other };
+
+// A working directory, shared by the tasks that share it. `known` is false for the one that a log
+// begins with, until a getcwd() or an annotation tells it.
+struct Directory {
+  std::string path;
+  bool known = false;
+  std::shared_ptr<Directory> below;  // what `path` is relative to while that is not known
+};
+
+struct Place {
+  std::uint32_t file = 0;
+  std::uint64_t line = 0;  // from 1
+};
+
+struct Opened {
+  Place place;
+  std::uint32_t pid = 0;
+  std::uint16_t call = kUnknownCall;
+};
+
+constexpr std::int32_t kNone = -1;
+
+// What open(2) calls an open file description: one per open(), shared by all that dup() and fork().
+struct Description {
+  std::string path;   // empty if not known; of a socket its peer
+  std::string flags;  // as written: O_WRONLY|O_CREAT
+  std::string label;  // what it is, if it has no path: "eventfd2", or the name of a memfd
+  std::shared_ptr<Directory> base;  // of a path that is relative to a directory not known (yet)
+  Opened opened;
+  std::uint64_t read_bytes = 0;
+  std::uint64_t written_bytes = 0;
+  std::uint64_t errors = 0;
+  std::vector<std::int32_t> flight;  // descriptions on their way to this socket, by SCM_RIGHTS
+  std::int32_t peer = kNone;         // the other end of a pipe or socket pair
+  std::uint32_t target_pid = 0;      // of a pidfd
+  std::uint32_t users = 0;
+  Kind kind = Kind::unknown;
+  bool deleted = false;
+  bool nameless = false;  // O_TMPFILE: `path` is the directory
+  bool guessed = false;   // paired by order alone
+  bool live = false;
+
+  // The path with what is known by now of where it began.
+  std::string whole_path() const;
+};
+
+// All descriptions. An index stays good as long as somebody uses it.
+class Descriptions {
+ public:
+  std::int32_t add();
+  Description& at(std::int32_t index) { return all_[static_cast<std::size_t>(index)]; }
+  const Description& at(std::int32_t index) const { return all_[static_cast<std::size_t>(index)]; }
+  void use(std::int32_t index) {
+    if (index != kNone) ++at(index).users;
+  }
+  // The last user's release makes the place free; `on_gone` sees the description before.
+  void release(std::int32_t index);
+  void renamed(const std::string& from, const std::string& to);
+  void removed(const std::string& path);
+  std::vector<Description>& all() { return all_; }
+  const std::vector<Description>& all() const { return all_; }
+  void (*on_gone)(void* context, const Description&) = nullptr;
+  void* context = nullptr;
+
+ private:
+  std::vector<Description> all_;
+  std::vector<std::int32_t> free_;
+};
+
+struct Slot {
+  std::int32_t description = kNone;
+  bool cloexec = false;
+  Opened by;  // the call that gave this number
+};
+
+// The numbers of one or more tasks.
+struct Table {
+  std::vector<Slot> slots;
+  Descriptions* descriptions = nullptr;
+
+  explicit Table(Descriptions* of) : descriptions(of) {}
+  Table(const Table& other);
+  Table& operator=(const Table&) = delete;
+  ~Table();
+
+  const Slot* find(std::int64_t number) const noexcept;
+  std::int32_t at(std::int64_t number) const noexcept;
+  // Takes over one use of `description`.
+  void set(std::int64_t number, std::int32_t description, bool cloexec, const Opened& by);
+  void clear(std::int64_t number);
+  void clear_range(std::int64_t first, std::int64_t last);
+  void clear_cloexec();
+
+  static constexpr std::int64_t kMostNumbers = 1 << 20;
+};
+
+// A path without `//`, `.` and `..`; `..` is taken by its word, as links are not known.
+std::string normal_path(std::string path);
+
+}  // namespace pm::strace

@@ -1,0 +1,391 @@
+// What calls do to open files: names, ends, messages, mappings.
+#include <algorithm>
+
+#include "strace/task.h"
+#include "strace/tracker.h"
+
+namespace pm::strace {
+namespace {
+
+constexpr std::uint64_t kTmpfile = 020200000;  // O_TMPFILE: __O_TMPFILE | O_DIRECTORY
+
+Kind kind_of_path(std::string_view path) noexcept {
+  if (path.starts_with("/dev/") && !path.starts_with("/dev/shm/") &&
+      !path.starts_with("/dev/mqueue/") && !path.starts_with("/dev/hugepages/")) {
+    return Kind::device;
+  }
+  return Kind::file;
+}
+
+}  // namespace
+
+// The description that a path like /proc/self/fd/3 stands for, or kNone.
+std::int32_t Tracker::through_proc(Task& task, const std::string& path) {
+  std::string_view rest = path;
+  Task* owner = &task;
+  if (rest.starts_with("/dev/fd/")) {
+    rest.remove_prefix(8);
+  } else if (rest == "/dev/stdin" || rest == "/dev/stdout" || rest == "/dev/stderr") {
+    return task.table->at(rest == "/dev/stdin" ? 0 : rest == "/dev/stdout" ? 1 : 2);
+  } else if (rest.starts_with("/proc/")) {
+    rest.remove_prefix(6);
+    if (rest.starts_with("self/fd/")) {
+      rest.remove_prefix(8);
+    } else if (rest.starts_with("thread-self/fd/")) {
+      rest.remove_prefix(15);
+    } else {
+      const char* at = rest.data();
+      const char* const end = at + rest.size();
+      std::uint64_t pid = 0;
+      if (!read_digits(at, end, pid) || !starts(at, end, "/fd/")) return kNone;
+      const auto found = tasks_.find(static_cast<std::uint32_t>(pid));
+      if (found == tasks_.end()) return kNone;
+      owner = found->second.get();
+      rest = view(at + 4, end);
+    }
+  } else {
+    return kNone;
+  }
+  const char* at = rest.data();
+  std::uint64_t number = 0;
+  if (!read_digits(at, rest.data() + rest.size(), number) || at != rest.data() + rest.size()) {
+    return kNone;
+  }
+  return owner->table->at(static_cast<std::int64_t>(number));
+}
+
+// The path that `raw` names for a task. Where it begins in a directory not known (yet), `base` is
+// that directory and the path is relative.
+std::string Tracker::resolve(Task& task, const FdArgument& directory, std::string_view raw,
+                             std::shared_ptr<Directory>* base) {
+  std::string path;
+  unescape(raw, path);
+  if (path.starts_with('/')) return normal_path(std::move(path));
+  if (!directory.annotation.empty() && options_.annotations) {
+    std::string annotated;
+    unescape(directory.annotation, annotated);
+    if (annotated.starts_with('/')) {
+      return path.empty() ? annotated : normal_path(annotated + "/" + path);
+    }
+  }
+  if (directory.number == kWorkingDirectory) {
+    const Directory& here = *task.directory;
+    if (here.known) return path.empty() ? here.path : normal_path(here.path + "/" + path);
+    if (base) *base = task.directory;
+    return normal_path(std::move(path));
+  }
+  const std::int32_t one = task.table->at(directory.number);
+  if (one == kNone) return path;
+  const Description& under = descriptions_.at(one);
+  if (under.path.empty()) return path;
+  if (base) *base = under.base;
+  return path.empty() ? under.path : normal_path(under.path + "/" + path);
+}
+
+void Tracker::opened(Task& task, const Event& event, const Opened& by) {
+  ++opens_;
+  FdArgument directory{true, event.op == Op::openat ? event.a : kWorkingDirectory, {}, false};
+  std::shared_ptr<Directory> base;
+  std::string path;
+  bool deleted = false;
+  // The check hides annotations wherever a descriptor is used. Where it is opened the annotation
+  // may count: a path through a link has another name there than in the call.
+  const bool annotated = !event.result.annotation.empty();
+  std::int32_t linked = kNone;
+  if (annotated && event.result.annotation.starts_with('/')) {
+    std::string_view annotation = event.result.annotation;
+    const std::size_t nested = annotation.find('<');  // </dev/null<char 1:3>>
+    unescape(annotation.substr(0, nested), path);
+    deleted = event.result.deleted;
+  } else if (event.text.data() != nullptr && !event.text.empty()) {
+    path = resolve(task, directory, event.text, &base);
+    if (path.starts_with("/proc/") || path.starts_with("/dev/")) linked = through_proc(task, path);
+  }
+  const std::int32_t index = descriptions_.add();
+  Description& made = descriptions_.at(index);
+  if (linked != kNone) {
+    const Description& same = descriptions_.at(linked);
+    made.path = same.path;
+    made.label = same.label;
+    made.base = same.base;
+    made.kind = same.kind;
+    made.deleted = same.deleted;
+    made.nameless = same.nameless;
+  } else {
+    made.path = std::move(path);
+    made.base = std::move(base);
+    made.kind = made.path.empty() ? Kind::unknown : kind_of_path(made.path);
+    made.deleted = deleted;
+    made.nameless = !annotated && has_flag(event.flags, "O_TMPFILE", kTmpfile);
+    made.deleted |= made.nameless;
+  }
+  if (made.flags.empty() || made.flags != event.flags) made.flags.assign(event.flags);
+  made.opened = by;
+  if (options_.statistics && contains(event.text, ".so") && libraries_.size() < 100'000) {
+    const std::size_t slash = event.text.rfind('/');
+    libraries_.emplace(event.text.substr(slash == std::string_view::npos ? 0 : slash + 1));
+  }
+  if (options_.statistics && !made.path.empty() && files_.size() < 200'000)
+    ++files_[made.path].opens;
+  task.table->set(event.result.value, index, event.cloexec, by);
+}
+
+// A new descriptor without a path: socket, eventfd, memfd, pidfd, what accept() gives.
+void Tracker::created(Task& task, const Event& event, const Opened& by) {
+  const std::string_view all = view(event.arguments, event.arguments_end);
+  const std::int32_t index = descriptions_.add();
+  Description& made = descriptions_.at(index);
+  made.opened = by;
+  made.kind = Kind::other;
+  made.label = event.call == kUnknownCall ? "" : std::string(call_at(event.call).name);
+  switch (event.op) {
+    case Op::socket:
+      made.kind = Kind::socket;
+      made.label.clear();
+      break;
+    case Op::memfd: {
+      bool quoted;
+      made.kind = Kind::memfd;
+      std::string name;
+      unescape(quoted_part(argument_at(all, 0), quoted), name);
+      made.path = "/memfd:" + name;
+      made.deleted = true;
+      break;
+    }
+    case Op::pidfd_open:
+      made.target_pid = static_cast<std::uint32_t>(event.a);
+      break;
+    case Op::accept: {
+      made.kind = Kind::socket;
+      made.label.clear();
+      const std::int32_t listener = task.table->at(event.a);
+      if (listener == kNone) break;
+      // The oldest connect() to the address at which we listen is the other end.
+      const auto found = connecting_.find(descriptions_.at(listener).label);
+      if (found == connecting_.end()) break;
+      auto& queue = found->second;
+      while (!queue.empty()) {
+        const std::int32_t other = queue.front();
+        queue.erase(queue.begin());
+        if (descriptions_.at(other).peer != kNone || !descriptions_.at(other).live) continue;
+        descriptions_.at(other).peer = index;
+        made.peer = other;
+        break;
+      }
+      break;
+    }
+    default:
+      break;
+  }
+  task.table->set(event.result.value, index, event.cloexec, by);
+}
+
+void Tracker::pair(Task& task, const Event& event, const Opened& by) {
+  const Call& call = call_at(event.call);
+  const bool sockets = call.name == "socketpair";
+  const std::string_view list =
+      argument_at(view(event.arguments, event.arguments_end), sockets ? 3 : 0);
+  if (!list.starts_with('[')) return;  // raw: the numbers are not recorded
+  Arguments numbers(list.data() + 1, list.data() + list.size());
+  std::string_view first;
+  std::string_view second;
+  if (!numbers.next(first) || !numbers.next(second)) return;
+  const std::int32_t one = descriptions_.add();
+  const std::int32_t other = descriptions_.add();
+  for (const auto& [index, peer] : {std::pair{one, other}, std::pair{other, one}}) {
+    Description& made = descriptions_.at(index);
+    made.kind = sockets ? Kind::socket : Kind::pipe;
+    made.opened = by;
+    made.peer = peer;
+  }
+  task.table->set(read_fd(first).number, one, event.cloexec, by);
+  task.table->set(read_fd(second).number, other, event.cloexec, by);
+}
+
+namespace {
+
+// The numbers in `cmsg_type=SCM_RIGHTS, cmsg_data=[3, 4]`.
+std::vector<std::int64_t> rights(std::string_view arguments) {
+  std::vector<std::int64_t> numbers;
+  std::size_t from = 0;
+  while ((from = arguments.find("SCM_RIGHTS", from)) != std::string_view::npos) {
+    from += 10;
+    const std::size_t open = arguments.find("cmsg_data=[", from);
+    if (open == std::string_view::npos || open > from + 8) continue;
+    const char* const end = arguments.data() + arguments.size();
+    Arguments list(arguments.data() + open + 11, end);
+    std::string_view word;
+    const char* close = skip_argument(arguments.data() + open + 11, end);
+    while (close < end && *close == ',') close = skip_argument(close + 1, end);
+    while (numbers.size() < 253 && list.next(word)) {  // SCM_MAX_FD
+      if (word.data() >= close) break;
+      const FdArgument fd = read_fd(word);
+      if (fd.valid) numbers.push_back(fd.number);
+    }
+  }
+  return numbers;
+}
+
+}  // namespace
+
+void Tracker::sent(Task& task, std::string_view arguments) {
+  if (!contains(arguments, "SCM_RIGHTS")) return;
+  const std::int32_t through = task.table->at(read_fd(argument_at(arguments, 0)).number);
+  const std::int32_t to = through == kNone ? kNone : descriptions_.at(through).peer;
+  for (const std::int64_t number : rights(arguments)) {
+    const std::int32_t one = task.table->at(number);
+    if (one == kNone) continue;
+    descriptions_.use(one);
+    auto& queue = to == kNone ? sent_unpaired_ : descriptions_.at(to).flight;
+    if (queue.size() >= 4096) {  // nobody reads: forget the oldest
+      descriptions_.release(queue.front());
+      queue.erase(queue.begin());
+    }
+    queue.push_back(one);
+  }
+}
+
+void Tracker::received(Task& task, std::string_view arguments, const Opened& by) {
+  if (!contains(arguments, "SCM_RIGHTS")) return;
+  const std::int32_t through = task.table->at(read_fd(argument_at(arguments, 0)).number);
+  const bool cloexec = contains(arguments, "MSG_CMSG_CLOEXEC");
+  for (const std::int64_t number : rights(arguments)) {
+    std::int32_t one = kNone;
+    bool guessed = false;
+    if (through != kNone && !descriptions_.at(through).flight.empty()) {
+      auto& queue = descriptions_.at(through).flight;
+      one = queue.front();
+      queue.erase(queue.begin());
+    } else if (!sent_unpaired_.empty()) {
+      one = sent_unpaired_.front();
+      sent_unpaired_.erase(sent_unpaired_.begin());
+      guessed = true;
+    }
+    if (guessed) descriptions_.at(one).guessed = true;
+    task.table->set(number, one, cloexec, by);
+  }
+}
+
+void Tracker::unmapped(Task& task, std::uint64_t start, std::uint64_t length) {
+  auto& mappings = task.memory->mappings;
+  if (mappings.empty()) return;
+  const std::uint64_t end = start + length < start ? ~std::uint64_t{0} : start + length;
+  auto at = mappings.lower_bound(start);
+  if (at != mappings.begin()) {
+    const auto before = std::prev(at);
+    if (before->second.end > start) {
+      if (before->second.end > end) {  // a hole: the rest is a mapping of its own
+        descriptions_.use(before->second.description);
+        mappings[end] = before->second;
+      }
+      before->second.end = start;
+    }
+  }
+  while (at != mappings.end() && at->first < end) {
+    if (at->second.end > end) {
+      const Mapping rest = at->second;
+      mappings.erase(at);
+      mappings[end] = rest;
+      return;
+    }
+    descriptions_.release(at->second.description);
+    at = mappings.erase(at);
+  }
+}
+
+void Tracker::mapped(Task& task, const Event& event) {
+  const std::string_view all = view(event.arguments, event.arguments_end);
+  const auto number_at = [&](unsigned index) {
+    const std::string_view word = argument_at(all, index);
+    const char* at = word.data();
+    return word.empty() ? std::uint64_t{0}
+                        : static_cast<std::uint64_t>(read_number(at, at + word.size()));
+  };
+  const auto start = static_cast<std::uint64_t>(event.result.value);
+  if (event.op == Op::mremap) {
+    if (task.memory->mappings.empty()) return;
+    const std::uint64_t from = number_at(0);
+    const auto found = task.memory->mappings.find(from);
+    if (found == task.memory->mappings.end()) return;
+    const std::int32_t one = found->second.description;
+    descriptions_.use(one);
+    unmapped(task, from, number_at(1));
+    unmapped(task, start, number_at(2));
+    task.memory->mappings[start] = {start + number_at(2), one};
+    return;
+  }
+  const std::int32_t one = event.a < 0 ? kNone : task.table->at(event.a);
+  if (one == kNone && task.memory->mappings.empty()) return;
+  const std::uint64_t length = number_at(1);
+  unmapped(task, start, length);
+  if (one == kNone || task.memory->mappings.size() > 100'000) return;
+  descriptions_.use(one);
+  task.memory->mappings[start] = {start + length, one};
+}
+
+void Tracker::renamed(Task& task, const Event& event) {
+  const std::string_view all = view(event.arguments, event.arguments_end);
+  const bool at = event.op != Op::rename;
+  const FdArgument here{true, kWorkingDirectory, {}, false};
+  bool quoted;
+  const FdArgument from_directory = at ? read_fd(argument_at(all, 0)) : here;
+  const FdArgument to_directory = at ? read_fd(argument_at(all, 2)) : here;
+  const std::string_view from_raw = quoted_part(argument_at(all, at ? 1 : 0), quoted);
+  const std::string from = resolve(task, from_directory, from_raw);
+  const std::string_view to_raw = quoted_part(argument_at(all, at ? 3 : 1), quoted);
+  if (!quoted) return;
+  const std::string to = resolve(task, to_directory, to_raw);
+  if (event.op == Op::linkat) {  // only what had no name gets this one
+    std::int32_t one = through_proc(task, from);
+    if (from_raw.empty()) one = task.table->at(from_directory.number);
+    if (one == kNone || !descriptions_.at(one).nameless) return;
+    Description& made = descriptions_.at(one);
+    made.path = to;
+    made.nameless = made.deleted = false;
+    return;
+  }
+  if (contains(argument_at(all, 4), "RENAME_EXCHANGE")) {
+    const std::string between = from + "\x01";
+    descriptions_.renamed(from, between);
+    descriptions_.renamed(to, from);
+    descriptions_.renamed(between, to);
+    return;
+  }
+  descriptions_.renamed(from, to);
+}
+
+void Tracker::unlinked(Task& task, std::int64_t directory, std::string_view raw) {
+  if (raw.empty()) return;
+  descriptions_.removed(resolve(task, {true, directory, {}, false}, raw));
+}
+
+void Tracker::transferred(Task& task, const Event& event) {
+  const std::int32_t one = task.table->at(event.a);
+  if (one == kNone) return;
+  Description& through = descriptions_.at(one);
+  auto& bytes = event.op == Op::write ? through.written_bytes : through.read_bytes;
+  bytes += static_cast<std::uint64_t>(event.result.value);
+  if (event.op == Op::write || event.result.value <= 0) return;
+}
+
+// kill(pid, signal) and its likes: who sent what is asked when the victim ends.
+void Tracker::killed(Task& task, const Event& event) {
+  const std::string_view all = view(event.arguments, event.arguments_end);
+  const bool to_thread = event.call != kUnknownCall && call_at(event.call).name == "tgkill";
+  const std::string_view signal = argument_at(all, to_thread ? 2 : 1);
+  const std::int64_t victim = read_fd(argument_at(all, to_thread ? 1 : 0)).number;
+  if (victim <= 0 || !signal.starts_with("SIG") || killers_.size() > 100'000) return;
+  killers_[static_cast<std::uint32_t>(victim)] = {std::string(signal), task.leader};
+}
+
+void Tracker::gone(const Description& description) {
+  if (description.path.empty() || !(description.read_bytes | description.written_bytes)) return;
+  const std::string path = description.whole_path();
+  const auto found = files_.find(path);
+  if (found == files_.end() && files_.size() >= 200'000) return;
+  FileCount& count = found == files_.end() ? files_[path] : found->second;
+  count.read_bytes += description.read_bytes;
+  count.written_bytes += description.written_bytes;
+}
+
+}  // namespace pm::strace

@@ -1,0 +1,130 @@
+// First phase: a block of lines to the few events that the tracker needs. It looks at one block
+// alone, so that many run at once; what a line means in the history of its task is for replay.
+#pragma once
+
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "strace/arguments.h"
+#include "strace/calls.h"
+#include "strace/line.h"
+
+namespace pm::strace {
+
+// What the reader of a log is asked for.
+struct Wanted {
+  std::vector<std::string> errors;      // errno names that are hits
+  std::vector<std::uint16_t> calls;     // calls that are hits, whatever they return
+  std::vector<std::string> call_names;  // the same, by name
+  std::vector<std::string> signals;     // signals that are hits
+  bool statistics = false;              // count every call, follow every byte
+  bool uses = false;                    // every annotated descriptor, for the check of the tracker
+};
+
+// Where the other half of a call is, as far as this block can tell.
+enum class Half : std::uint8_t { elsewhere, none, here };
+
+struct Event {
+  const char* line = nullptr;
+  const char* end = nullptr;        // of the line
+  const char* arguments = nullptr;  // behind the bracket or behind `resumed>`
+  const char* arguments_end = nullptr;
+  const char* entry = nullptr;  // the line on which this call began, if in this block
+  const char* entry_end = nullptr;
+  std::string_view text;   // raw path
+  std::string_view flags;  // of an open
+  Result result;
+  std::int64_t a = -1;
+  std::int64_t b = -1;
+  std::uint32_t pid = 0;
+  std::uint32_t number = 0;  // of the line in its block, from 0
+  std::uint32_t entry_number = 0;
+  std::uint16_t call = kUnknownCall;
+  Op op = Op::none;
+  Shape shape = Shape::text;
+  Half half = Half::elsewhere;
+  bool has_pid = false;
+  bool bracketed = false;
+  bool cloexec = false;
+  bool hit = false;
+  bool use = false;  // an annotated descriptor: a is its number, text its annotation
+};
+
+// The last call of a task that began in a block; `half` is `none` where it ended in it too.
+struct Begun {
+  std::uint32_t pid = 0;
+  std::uint32_t number = 0;
+  const char* line = nullptr;
+  const char* end = nullptr;
+  Half half = Half::elsewhere;
+  bool used = false;
+  bool has_pid = false;
+};
+
+// The last begun call of each task: an open table, reset for each block.
+class BegunTable {
+ public:
+  BegunTable() { slots_.resize(64); }
+  void reset() noexcept;
+  Begun& at(std::uint32_t pid);
+  const std::vector<Begun>& slots() const noexcept { return slots_; }
+
+ private:
+  std::size_t place(std::uint32_t pid) const noexcept;
+  std::vector<Begun> slots_;
+  std::size_t used_ = 0;
+};
+
+struct CallCount {
+  std::uint64_t calls = 0;
+  std::uint64_t errors = 0;
+  std::uint64_t nanoseconds = 0;
+};
+
+// How many lines were of each kind, and what the log was recorded with.
+struct Counts {
+  std::uint64_t lines = 0;
+  std::uint64_t calls = 0;
+  std::uint64_t signals = 0;
+  std::uint64_t exits = 0;
+  std::uint64_t remarks = 0;  // strace's own words, stack traces, dumps, tables
+  std::uint64_t output = 0;   // lines of the program between the halves of a glued call
+  std::uint64_t unparsed = 0;
+  bool pids = false;
+  bool brackets = false;
+  bool times = false;
+  bool relative = false;
+  bool epochs = false;
+  bool durations = false;
+  bool annotations = false;
+  bool colors = false;
+  bool traces = false;
+  bool summary = false;
+  bool halves = false;
+  void add(const Counts& other) noexcept;
+  std::uint64_t understood() const noexcept { return calls + signals + exits; }
+};
+
+struct Extract {
+  std::vector<Event> events;
+  std::deque<std::string> side;  // lines that were put together or freed of colours
+  BegunTable begun;
+  Counts counts;
+  std::vector<CallCount> statistics;                           // by index of the call
+  std::vector<std::pair<std::string, CallCount>> other_calls;  // by name
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> forks;  // parent, child, of resumed forks
+  std::vector<std::uint32_t> newlines;                         // scratch
+  std::string first_unparsed;
+  std::uint32_t first_unparsed_number = 0;
+  void reset();
+};
+
+// Fills `out` from [begin, end), whole lines; the last may lack its newline if the log ends there.
+// kPadding bytes behind `end` must be readable.
+void extract(const char* begin, const char* end, const Wanted& wanted, Extract& out);
+
+// Offsets of the newlines in [begin, end).
+void find_newlines(const char* begin, const char* end, std::vector<std::uint32_t>& out);
+
+}  // namespace pm::strace

@@ -1,0 +1,345 @@
+// What a call was about: its hits, failures and waits with the file, socket or path to blame.
+#include <algorithm>
+
+#include "strace/task.h"
+#include "strace/tracker.h"
+
+namespace pm::strace {
+namespace {
+
+constexpr std::size_t kLongestText = 16'384;
+constexpr std::size_t kMostFailures = 20'000;
+
+std::string_view between(std::string_view text, std::string_view before, char after) {
+  const std::size_t at = text.find(before);
+  if (at == std::string_view::npos) return {};
+  const std::string_view rest = text.substr(at + before.size());
+  const std::size_t end = rest.find(after);
+  return end == std::string_view::npos ? std::string_view{} : rest.substr(0, end);
+}
+
+// {sa_family=AF_INET, sin_port=htons(9), sin_addr=inet_addr("127.0.0.1")} as 127.0.0.1:9
+std::string address_words(std::string_view raw) {
+  const std::string_view port = between(raw, "htons(", ')');
+  if (const std::string_view four = between(raw, "inet_addr(\"", '"'); !four.empty()) {
+    return std::string(four) + ":" + std::string(port);
+  }
+  if (const std::string_view six = between(raw, "inet_pton(AF_INET6, \"", '"'); !six.empty()) {
+    std::string words(1, '[');
+    words.append(six).append("]:").append(port);
+    return words;
+  }
+  if (raw.find("AF_UNIX") != std::string_view::npos) {
+    const std::size_t at = raw.find("sun_path=");
+    if (at == std::string_view::npos) return "unix";
+    bool quoted;
+    std::string path;
+    unescape(quoted_part(raw.substr(at), quoted), path);
+    if (raw.substr(at + 9).starts_with('@')) path.insert(path.begin(), '@');
+    return path;
+  }
+  return {};
+}
+
+// The kind of what an annotation of -y or -yy names.
+Kind annotated_kind(std::string_view annotation) {
+  if (annotation.starts_with("/memfd:")) return Kind::memfd;
+  if (annotation.find("<char ") != std::string_view::npos ||
+      annotation.find("<block ") != std::string_view::npos) {
+    return Kind::device;
+  }
+  if (annotation.starts_with('/'))
+    return annotation.starts_with("/dev/") && !annotation.starts_with("/dev/shm/") ? Kind::device
+                                                                                   : Kind::file;
+  if (annotation.starts_with("pipe:")) return Kind::pipe;
+  if (annotation.starts_with("socket:") || annotation.find(":[") != std::string_view::npos) {
+    return annotation.starts_with("anon_inode") ? Kind::other : Kind::socket;
+  }
+  return Kind::other;
+}
+
+std::string annotated_path(std::string_view annotation) {
+  std::string path;
+  const std::size_t nested =
+      annotation.starts_with('/') ? annotation.find('<') : std::string_view::npos;
+  unescape(annotation.substr(0, nested), path);
+  return path;
+}
+
+}  // namespace
+
+Target Tracker::target_of_fd(Task& task, const FdArgument& fd) {
+  Target target;
+  if (fd.number == kWorkingDirectory) return target;
+  const Slot* const slot = task.table->find(fd.number);
+  if (slot && slot->description != kNone) {
+    const Description& one = descriptions_.at(slot->description);
+    target.path = one.whole_path();
+    target.kind = one.kind;
+    target.deleted = one.deleted;
+    target.nameless = one.nameless;
+    target.guessed = one.guessed;
+    target.origin = one.path.empty() && one.label.empty() && one.kind == Kind::unknown
+                        ? Origin::unknown
+                        : Origin::tracked;
+    target.opened = one.opened;
+    target.flags = one.flags;
+    target.given = slot->by;
+    target.written_bytes = one.written_bytes;
+    target.read_bytes = one.read_bytes;
+    target.label = one.label;
+    if (one.kind == Kind::socket && target.path.empty()) {
+      target.path = address_words(one.label);
+    }
+  }
+  if (!fd.annotation.empty() && options_.annotations) {
+    const std::string path = annotated_path(fd.annotation);
+    if (!target.path.empty() && target.path != path && target.kind == Kind::file) {
+      ++check_.wrong;
+      if (check_.examples.size() < 5) {
+        check_.examples.push_back("descriptor " + std::to_string(fd.number) + " is " + path +
+                                  ", and not " + target.path);
+      }
+      target.opened.reset();
+      target.given.reset();
+    }
+    target.path = path;
+    target.kind = annotated_kind(fd.annotation);
+    target.deleted = fd.deleted;
+    target.nameless = false;
+    target.origin = Origin::annotated;
+  }
+  return target;
+}
+
+Target Tracker::target_of(Task& task, const Call& call, std::string_view arguments,
+                          const Event& event, std::int64_t& fd) {
+  Target target;
+  const auto argument = [&](unsigned index) { return argument_at(arguments, index); };
+  const auto path_target = [&](const FdArgument& directory, std::string_view word) {
+    bool quoted;
+    const std::string_view raw = quoted_part(word, quoted);
+    if (!quoted) return;
+    if (raw.empty() && directory.number >= 0) {  // AT_EMPTY_PATH: the descriptor itself
+      fd = directory.number;
+      target = target_of_fd(task, directory);
+      return;
+    }
+    std::shared_ptr<Directory> base;
+    Description described;
+    described.path = resolve(task, directory, raw, &base);
+    described.base = base;
+    target.path = described.whole_path();
+    target.origin = Origin::argument;
+    target.kind = Kind::file;
+    const std::int32_t linked = through_proc(task, target.path);
+    if (linked != kNone) target.path = descriptions_.at(linked).whole_path();
+  };
+  const FdArgument here{true, kWorkingDirectory, {}, false};
+  // Of two paths the second is what could not be made; the first is what was not there.
+  const bool about_source = event.result.error == "ENOENT" || event.result.error == "EACCES";
+  switch (call.role) {
+    case Role::fd: {
+      const FdArgument read = read_fd(argument(call.first));
+      if (!read.valid || read.number < 0) break;
+      fd = read.number;
+      target = target_of_fd(task, read);
+      break;
+    }
+    case Role::path:
+      path_target(here, argument(call.first));
+      break;
+    case Role::at:
+      path_target(read_fd(argument(call.first)), argument(call.second));
+      break;
+    case Role::paths:
+      path_target(here, argument(about_source ? call.first : call.second));
+      break;
+    case Role::ats: {
+      const unsigned index = about_source ? call.first : call.second;
+      path_target(read_fd(argument(index)), argument(index + 1U));
+      break;
+    }
+    case Role::peer: {
+      const FdArgument read = read_fd(argument(call.first));
+      if (!read.valid) break;
+      fd = read.number;
+      target = target_of_fd(task, read);
+      const std::string peer = address_words(argument(call.second));
+      if (!peer.empty()) {
+        target.path = peer;
+        target.kind = Kind::socket;
+        target.origin = Origin::argument;
+      }
+      break;
+    }
+    case Role::none:
+      break;
+  }
+  return target;
+}
+
+// The arguments of a call that may have ended on another line than it began.
+std::string Tracker::full_arguments(Task& task, const Event& event) {
+  const std::string_view rest = view(event.arguments, event.arguments_end);
+  if (event.shape != Shape::resumed) return std::string(rest);
+  std::string_view entry;
+  if (event.half == Half::here) {
+    entry = view(event.entry, event.entry_end);
+  } else if (event.half == Half::elsewhere && task.begun) {
+    entry = task.begun_line;
+  } else {
+    return std::string(rest);
+  }
+  std::string padded(entry);
+  padded.append(kPadding, '\0');
+  const Line read = read_line(padded.data(), padded.data() + entry.size());
+  if (!read.arguments) return std::string(rest);
+  std::string whole(view(read.arguments, read.end));
+  whole += rest;
+  return whole;
+}
+
+void Tracker::hit(Task& task, const Event& event, const Context& context) {
+  ++match_count_;
+  if (matches_.size() >= options_.most_matches) return;
+  Match match;
+  match.place = {context.file, context.first_line + event.number};
+  if (event.shape == Shape::resumed) {
+    if (event.half == Half::here) {
+      match.entry_line = context.first_line + event.entry_number;
+    } else if (event.half == Half::elsewhere && task.begun) {
+      match.entry_line = task.begun_place.line;
+    }
+  }
+  match.pid = task.pid;
+  match.process = task.process;
+  match.argv = processes_[task.process].argv;
+  std::string padded(event.line,
+                     std::min<std::size_t>(256, static_cast<std::size_t>(event.end - event.line)));
+  const std::size_t size = padded.size();
+  padded.append(kPadding, '\0');
+  match.time = seconds_of(read_leader(padded.data(), padded.data() + size).time);
+  const std::string arguments = full_arguments(task, event);
+  const std::string_view name =
+      event.call != kUnknownCall ? call_at(event.call).name : read_line(event.line, event.end).name;
+  match.syscall = std::string(name);
+  match.text = match.syscall + "(" + arguments;
+  if (match.text.size() > kLongestText) {
+    match.text = match.text.substr(0, kLongestText / 2) + " … " +
+                 match.text.substr(match.text.size() - kLongestText / 2);
+  }
+  match.error = std::string(event.result.error);
+  match.injected = event.result.injected;
+  if (event.call != kUnknownCall) {
+    match.target = target_of(task, call_at(event.call), arguments, event, match.fd);
+  }
+  matches_.push_back(std::move(match));
+}
+
+void Tracker::failed(Task& task, const Event& event, const Context& context) {
+  const std::string_view name =
+      event.call != kUnknownCall ? call_at(event.call).name : read_line(event.line, event.end).name;
+  std::int64_t fd = -1;
+  Target target;
+  if (event.call != kUnknownCall) {
+    const std::string arguments = full_arguments(task, event);
+    target = target_of(task, call_at(event.call), arguments, event, fd);
+  }
+  std::string key(event.result.error);
+  key += '\n';
+  key += name;
+  key += '\n';
+  key += target.path;
+  const auto found = failure_index_.find(key);
+  if (found != failure_index_.end()) {
+    Failure& failure = failures_[found->second];
+    ++failure.count;
+    failure.injected += event.result.injected;
+  } else if (failures_.size() < kMostFailures) {
+    failure_index_.emplace(std::move(key), failures_.size());
+    Failure failure;
+    failure.error = std::string(event.result.error);
+    failure.syscall = std::string(name);
+    failure.path = target.path;
+    failure.kind = target.kind;
+    failure.count = 1;
+    failure.injected = event.result.injected;
+    failure.first = {context.file, context.first_line + event.number};
+    failure.pid = task.pid;
+    failures_.push_back(std::move(failure));
+  }
+  if (!target.path.empty() && target.kind == Kind::file) {
+    const auto file = files_.find(target.path);
+    if (file != files_.end()) {
+      ++file->second.errors;
+    } else if (files_.size() < 200'000) {
+      ++files_[target.path].errors;
+    }
+  }
+}
+
+// Compares what the tracker thinks of a descriptor with what strace wrote behind it.
+void Tracker::checked(Task& task, const Event& event) {
+  const std::string annotated = annotated_path(event.text);
+  if (!annotated.starts_with('/')) return;  // only paths have a truth to compare
+  ++check_.uses;
+  FdArgument fd{true, event.a, {}, false};
+  const Slot* const slot = task.table->find(fd.number);
+  if (!slot || slot->description == kNone || descriptions_.at(slot->description).path.empty()) {
+    ++check_.unknown;
+    if (event.a > 2 && check_.examples.size() < 20) {
+      check_.examples.push_back(std::to_string(event.a) + " of " + std::to_string(task.pid) +
+                                " is not known to be " + annotated);
+    }
+    return;
+  }
+  const Description& one = descriptions_.at(slot->description);
+  const std::string path = one.whole_path();
+  const bool same = path == annotated || (one.nameless && annotated.starts_with(path + "/")) ||
+                    (one.kind == Kind::memfd && annotated.starts_with("/memfd:"));
+  if (same) {
+    ++check_.right;
+    return;
+  }
+  if (one.base) {  // relative to a directory that the log does not name
+    const bool tail = annotated.ends_with("/" + path);
+    ++(tail ? check_.right : check_.wrong);
+    if (tail) return;
+  } else {
+    ++check_.wrong;
+  }
+  if (check_.examples.size() < 20) {
+    check_.examples.push_back("line " + std::to_string(event.number + 1) + " of its block: " +
+                              std::to_string(event.a) + " is " + annotated + ", and not " + path);
+  }
+}
+
+Blocked Tracker::blocked_in(Task& task, std::string_view line, Place place) {
+  Blocked blocked;
+  blocked.place = place;
+  std::string padded(line);
+  padded.append(kPadding, '\0');
+  std::string plain;
+  const char* begin = padded.data();
+  std::size_t size = line.size();
+  if (line.find('\x1b') != std::string_view::npos) {
+    strip_colors(line, plain);
+    size = plain.size();
+    plain.append(kPadding, '\0');
+    begin = plain.data();
+  }
+  const Line read = read_line(begin, begin + size);
+  if (!read.arguments) return blocked;
+  blocked.syscall = std::string(read.name);
+  const std::string_view arguments = view(read.arguments, read.end);
+  blocked.text = blocked.syscall + "(" + std::string(arguments);
+  const std::uint16_t index = find_call(read.name.data(), read.name.size());
+  if (index == kUnknownCall || call_at(index).role == Role::none) return blocked;
+  std::int64_t fd = -1;
+  const Target target = target_of(task, call_at(index), arguments, Event{}, fd);
+  if (target.origin != Origin::unknown || !target.path.empty()) blocked.target = target;
+  return blocked;
+}
+
+}  // namespace pm::strace

@@ -1,0 +1,67 @@
+// What the tracker keeps of one task.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "strace/tracker.h"
+
+namespace pm::strace {
+
+struct Mapping {
+  std::uint64_t end = 0;
+  std::int32_t description = kNone;
+};
+
+// File mappings of an address space, by their start.
+struct Memory {
+  std::map<std::uint64_t, Mapping> mappings;
+  Descriptions* descriptions;
+  explicit Memory(Descriptions* of) : descriptions(of) {}
+  Memory(const Memory& other) : mappings(other.mappings), descriptions(other.descriptions) {
+    for (const auto& [start, mapping] : mappings) descriptions->use(mapping.description);
+  }
+  Memory& operator=(const Memory&) = delete;
+  ~Memory() {
+    for (const auto& [start, mapping] : mappings) descriptions->release(mapping.description);
+  }
+};
+
+// A call of which only the first half has been seen, with what its second half will need.
+struct Pending {
+  bool is = false;
+  Op op = Op::none;
+  std::uint16_t call = kUnknownCall;
+  std::int64_t a = -1;
+  std::int64_t b = -1;
+  bool cloexec = false;
+  std::string text;
+  std::string flags;
+  std::string arguments;  // all of them, of the rare calls that are read again when they end
+  Opened by;
+};
+
+class Task {
+ public:
+  std::uint32_t pid = 0;
+  bool named = false;  // its pid is known
+  bool live = true;
+  std::shared_ptr<Table> table;
+  std::shared_ptr<Directory> directory;
+  std::shared_ptr<Memory> memory;
+  std::uint32_t leader = 0;
+  std::uint32_t process = 0;
+  Pending pending;
+  // The table and directory as they were when a fork began; null while none does.
+  std::shared_ptr<Table> fork_table;
+  std::shared_ptr<Directory> fork_directory;
+  bool fork_started = false;  // its child has shown up
+  // The last begun call, kept from blocks that are gone.
+  std::string begun_line;
+  Place begun_place;
+  bool begun = false;
+  std::uint32_t fatal_sender = 0;
+};
+
+}  // namespace pm::strace

@@ -1,0 +1,80 @@
+// Text of a log: short searches, numbers, words.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <string_view>
+
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
+namespace pm::strace {
+
+// Bytes behind a block of text that may be read, though they mean nothing.
+constexpr std::size_t kPadding = 64;
+
+inline bool is_digit(char c) noexcept { return static_cast<unsigned char>(c - '0') < 10; }
+inline bool is_lower(char c) noexcept { return static_cast<unsigned char>(c - 'a') < 26; }
+inline bool is_upper(char c) noexcept { return static_cast<unsigned char>(c - 'A') < 26; }
+inline bool is_word(char c) noexcept {
+  return is_lower(c) || is_upper(c) || is_digit(c) || c == '_';
+}
+
+// Distance of the first `c` within 32 bytes, which must be readable; 32 if there is none.
+inline unsigned find_in_32(const char* at, char c) noexcept {
+#if defined(__SSE2__)
+  const __m128i wanted = _mm_set1_epi8(c);
+  const auto half = [&](const char* from) {
+    return static_cast<unsigned>(_mm_movemask_epi8(
+        _mm_cmpeq_epi8(wanted, _mm_loadu_si128(reinterpret_cast<const __m128i*>(from)))));
+  };
+  const unsigned mask = half(at) | (half(at + 16) << 16);
+  return mask ? static_cast<unsigned>(std::countr_zero(mask)) : 32;
+#else
+  for (unsigned i = 0; i < 32; ++i) {
+    if (at[i] == c) return i;
+  }
+  return 32;
+#endif
+}
+
+inline bool starts(const char* at, const char* end, std::string_view word) noexcept {
+  return static_cast<std::size_t>(end - at) >= word.size() &&
+         std::memcmp(at, word.data(), word.size()) == 0;
+}
+
+inline bool ends(const char* begin, const char* end, std::string_view word) noexcept {
+  return static_cast<std::size_t>(end - begin) >= word.size() &&
+         std::memcmp(end - word.size(), word.data(), word.size()) == 0;
+}
+
+inline const char* find(const char* at, const char* end, char c) noexcept {
+  const void* const found = std::memchr(at, c, static_cast<std::size_t>(end - at));
+  return found ? static_cast<const char*>(found) : end;
+}
+
+inline bool contains(std::string_view text, std::string_view word) noexcept {
+  return !text.empty() && memmem(text.data(), text.size(), word.data(), word.size()) != nullptr;
+}
+
+// The text between two places; nothing where the second is not behind the first, as a cut line has
+// it.
+inline std::string_view view(const char* begin, const char* end) noexcept {
+  return end > begin ? std::string_view(begin, static_cast<std::size_t>(end - begin))
+                     : std::string_view(begin, 0);
+}
+
+// A decimal, 0x or 0 (octal) number with an optional sign; moves `at` behind it. Without a digit it
+// gives 0 and does not move. More than 64 bits wrap.
+std::int64_t read_number(const char*& at, const char* end) noexcept;
+
+// Digits only, from 1 to 19 of them.
+bool read_digits(const char*& at, const char* end, std::uint64_t& value) noexcept;
+
+// A copy without ANSI sequences (ESC [ … letter), as `--color` writes them.
+void strip_colors(std::string_view line, std::string& out);
+
+}  // namespace pm::strace

@@ -1,0 +1,220 @@
+// Second phase: replays the events of a log in order and keeps what each task has open.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "strace/descriptors.h"
+#include "strace/extract.h"
+
+namespace pm::strace {
+
+// What a call was about, and how sure that is.
+enum class Origin : std::uint8_t { unknown, tracked, annotated, argument };
+
+struct Target {
+  std::string path;
+  Kind kind = Kind::unknown;
+  Origin origin = Origin::unknown;
+  bool deleted = false;
+  bool nameless = false;  // a file of O_TMPFILE: `path` is the directory it is in
+  bool guessed = false;
+  std::optional<Opened> opened;
+  std::string flags;
+  std::optional<Opened> given;  // the dup, fork-inherited open, or message that gave this number
+  std::uint64_t written_bytes = 0;
+  std::uint64_t read_bytes = 0;
+  std::string label;
+};
+
+struct Match {
+  Place place;
+  std::uint64_t entry_line = 0;  // where the call began, 0 if on the same line
+  std::uint32_t pid = 0;
+  double time = -1;
+  std::string syscall;  // or the signal
+  std::string text;     // the call in full
+  std::string error;
+  std::int64_t fd = -1;
+  Target target;
+  bool injected = false;
+  bool inferred = false;          // SIGBUS: no errno was returned, but a mapped page had no room
+  std::uint32_t process = 0;      // index into Tracker::processes()
+  std::vector<std::string> argv;  // of the process at that time: it may call exec later
+};
+
+struct Blocked {
+  Place place;
+  std::string syscall;
+  std::string text;
+  std::optional<Target> target;
+};
+
+struct Ending {
+  std::optional<int> code;
+  std::string signal;
+  bool core = false;
+  Place place;
+  std::uint32_t sender = 0;  // of the signal, if the log shows it
+};
+
+// One task from its start to its end; a pid that comes back is another one.
+struct Process {
+  std::uint32_t pid = 0;
+  std::uint32_t parent = 0;
+  std::uint32_t thread_of = 0;  // 0: it is no thread
+  std::vector<std::string> argv;
+  bool argv_known = false;
+  std::optional<Ending> ending;
+  std::optional<Blocked> blocked;
+  double began = -1;
+};
+
+struct FileCount {
+  std::uint64_t opens = 0;
+  std::uint64_t read_bytes = 0;
+  std::uint64_t written_bytes = 0;
+  std::uint64_t errors = 0;
+};
+
+struct Failure {  // of one (error, call, target)
+  std::string error;
+  std::string syscall;
+  std::string path;
+  Kind kind = Kind::unknown;
+  std::uint64_t count = 0;
+  std::uint64_t injected = 0;
+  Place first;
+  std::uint32_t pid = 0;
+  bool found_later = false;
+};
+
+// How the tracker fared against the annotations of -y.
+struct Check {
+  std::uint64_t uses = 0;
+  std::uint64_t right = 0;
+  std::uint64_t wrong = 0;
+  std::uint64_t unknown = 0;
+  std::vector<std::string> examples;
+};
+
+struct TrackerOptions {
+  bool statistics = false;
+  bool annotations = true;    // false hides them from the tracker, for the check
+  bool infer_sigbus = false;  // a SIGBUS on a mapped file is a hit
+  std::vector<std::string> signals;
+  std::size_t most_matches = 5000;
+};
+
+class Task;
+
+class Tracker {
+ public:
+  explicit Tracker(TrackerOptions options);
+  ~Tracker();
+  Tracker(const Tracker&) = delete;
+  Tracker& operator=(const Tracker&) = delete;
+
+  // Replays one block of file `file`, whose first line is number `first_line`. `upcoming` are the
+  // forks that return in this block or soon after it. `file_pid` is the pid of a file of -ff.
+  void replay(const Extract& block, std::uint32_t file, std::uint64_t first_line,
+              std::uint32_t file_pid);
+  void apply(const Event& event, std::uint32_t file, std::uint64_t first_line,
+             std::uint32_t file_pid);
+  // Keeps the calls that had begun where a block ends: its text goes away.
+  void keep_begun(const Extract& block, std::uint32_t file, std::uint64_t first_line,
+                  std::uint32_t file_pid);
+  void announce(const std::vector<std::pair<std::uint32_t, std::uint32_t>>& forks);
+  void finish();
+
+  const std::vector<Match>& matches() const noexcept { return matches_; }
+  std::uint64_t match_count() const noexcept { return match_count_; }
+  const std::vector<Process>& processes() const noexcept { return processes_; }
+  const std::unordered_map<std::string, FileCount>& files() const noexcept { return files_; }
+  const std::vector<Failure>& failures() const noexcept { return failures_; }
+  const Check& check() const noexcept { return check_; }
+  bool used_io_uring() const noexcept { return io_uring_; }
+  std::vector<std::string> open_for_writing() const { return writable_; }
+  std::uint64_t opens_seen() const noexcept { return opens_; }
+  std::uint64_t unmatched_halves() const noexcept { return lone_halves_; }
+  // Names without folders of shared libraries that were opened, as the program asked for them.
+  const std::unordered_set<std::string>& libraries() const noexcept { return libraries_; }
+
+ private:
+  friend class Task;
+  struct Context {
+    std::uint32_t file;
+    std::uint64_t first_line;
+    std::uint32_t file_pid;
+  };
+
+  Task& task_of(const Event& event, const Context& context);
+  Task& start(std::uint32_t pid, Task* parent, bool thread, bool share_table, bool share_directory,
+              bool share_memory);
+  Task* parent_waiting_for(std::uint32_t pid);
+  void began(Task& task, const Event& event, const Context& context);
+  void ended(Task& task, const Event& event, const Context& context);
+  void effect(Task& task, const Event& event, const Opened& by);
+  void opened(Task& task, const Event& event, const Opened& by);
+  void created(Task& task, const Event& event, const Opened& by);
+  void pair(Task& task, const Event& event, const Opened& by);
+  void forked(Task& task, const Event& event);
+  void executed(Task& task, const Event& event);
+  void sent(Task& task, std::string_view arguments);
+  void received(Task& task, std::string_view arguments, const Opened& by);
+  void mapped(Task& task, const Event& event);
+  void unmapped(Task& task, std::uint64_t start, std::uint64_t length);
+  void renamed(Task& task, const Event& event);
+  void unlinked(Task& task, std::int64_t directory, std::string_view raw);
+  void transferred(Task& task, const Event& event);
+  void killed(Task& task, const Event& event);
+  void signalled(Task& task, const Event& event, const Context& context);
+  void exited(Task& task, const Event& event, const Context& context);
+  void superseded(Task& task, std::uint32_t by);
+  void checked(Task& task, const Event& event);
+  void hit(Task& task, const Event& event, const Context& context);
+  void failed(Task& task, const Event& event, const Context& context);
+  Target target_of(Task& task, const Call& call, std::string_view arguments, const Event& event,
+                   std::int64_t& fd);
+  Target target_of_fd(Task& task, const FdArgument& fd);
+  std::string resolve(Task& task, const FdArgument& directory, std::string_view raw,
+                      std::shared_ptr<Directory>* base = nullptr);
+  std::int32_t through_proc(Task& task, const std::string& path);
+  std::string full_text(Task& task, const Event& event, const Context& context,
+                        std::uint64_t& entry_line);
+  std::string full_arguments(Task& task, const Event& event);
+  Blocked blocked_in(Task& task, std::string_view line, Place place);
+  void release(Task& task);
+  void gone(const Description& description);
+
+  TrackerOptions options_;
+  Descriptions descriptions_;
+  std::unordered_map<std::uint32_t, std::unique_ptr<Task>> tasks_;
+  std::unordered_map<std::uint32_t, std::uint32_t> upcoming_;  // child to parent
+  std::vector<std::uint32_t> forking_;
+  Task* anonymous_ = nullptr;  // lines without a pid are its
+  Task* last_ = nullptr;
+  std::unordered_map<std::string, std::vector<std::int32_t>> connecting_;  // by address
+  std::vector<std::int32_t> sent_unpaired_;
+  std::vector<Match> matches_;
+  std::uint64_t match_count_ = 0;
+  std::vector<Process> processes_;
+  std::unordered_map<std::string, FileCount> files_;
+  std::unordered_map<std::string, std::size_t> failure_index_;
+  std::vector<Failure> failures_;
+  Check check_;
+  std::vector<std::string> writable_;
+  std::unordered_set<std::string> libraries_;
+  std::unordered_map<std::uint32_t, std::pair<std::string, std::uint32_t>> killers_;  // by victim
+  std::uint64_t opens_ = 0;
+  std::uint64_t lone_halves_ = 0;
+  bool io_uring_ = false;
+};
+
+}  // namespace pm::strace

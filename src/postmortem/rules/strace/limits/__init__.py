@@ -1,0 +1,1 @@
+"""Limits of the process."""

@@ -1,0 +1,61 @@
+"""Which errors of a log matter: most are how programs ask whether something is there."""
+
+from __future__ import annotations
+
+from postmortem.facts.syscalls import ErrorCount, SystemCalls
+from postmortem.patterns import Pattern
+
+SERIOUS = (
+    "ENOSPC", "EDQUOT", "EIO", "EFBIG", "EMFILE", "ENFILE", "EROFS", "ESTALE", "EREMOTEIO",
+    "ENOMEM",
+)  # fmt: skip
+"""Errors that mean harm wherever they come."""
+
+_NETWORK = frozenset({
+    "ECONNREFUSED", "ECONNRESET", "EHOSTUNREACH", "ENETUNREACH", "EADDRINUSE", "EADDRNOTAVAIL",
+    "ETIMEDOUT", "ECONNABORTED", "ENETDOWN", "EHOSTDOWN",
+})  # fmt: skip
+_NETWORK_CALLS = frozenset({
+    "connect", "bind", "listen", "sendto", "sendmsg", "recvfrom", "recvmsg", "read", "write",
+    "accept", "accept4", "readv", "writev",
+})  # fmt: skip
+_LIBRARY = Pattern(r"/(?P<name>lib[^/]*\.so(?:\.[0-9.]+)?)$")
+_OPENS = frozenset({"open", "openat", "openat2"})
+# nscd is asked first by every glibc program that looks up a name; it runs hardly anywhere.
+_NEVER_THERE = ("/var/run/nscd/socket", "/run/nscd/socket", "/run/systemd/userdb/")
+_PROBES = frozenset({"madvise", "mbind", "io_uring_setup", "userfaultfd", "perf_event_open"})
+
+
+def real_errors(log: SystemCalls) -> tuple[ErrorCount, ...]:
+    """Return the errors that may be why something went wrong, the worst first."""
+    rows = [row for row in log.errors if row.count > row.injected and _matters(row)]
+    rank = {name: index for index, name in enumerate(SERIOUS)}
+    return tuple(sorted(rows, key=lambda row: (rank.get(row.errno, 99), row.file, row.line)))
+
+
+def _matters(row: ErrorCount) -> bool:
+    path = row.path or ""
+    if path.startswith(_NEVER_THERE) or row.syscall in _PROBES:
+        return False
+    if row.errno in SERIOUS:
+        return True
+    if row.errno in _NETWORK:
+        return row.syscall in _NETWORK_CALLS
+    if row.errno == "EPIPE":
+        return row.kind in ("pipe", "socket")
+    if row.errno in ("EACCES", "EPERM"):
+        return row.syscall in _OPENS and row.kind == "file"
+    return False
+
+
+def missing_libraries(log: SystemCalls) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Return libraries that were looked for and never opened, with the folders searched."""
+    searched: dict[str, dict[str, None]] = {}
+    for row in log.errors:
+        if row.errno != "ENOENT" or row.syscall not in _OPENS or row.path is None:
+            continue
+        match = _LIBRARY.search(row.path)
+        if match is not None and match["name"] not in log.libraries:
+            folder = row.path[: match.start()] or "/"
+            searched.setdefault(match["name"], {})[folder] = None
+    return tuple((name, tuple(folders)) for name, folders in searched.items())

@@ -1,0 +1,1 @@
+"""Full file systems, quotas, shared memory."""

@@ -1,0 +1,45 @@
+"""A disk quota was used up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.facts.syscalls import Failures
+from postmortem.report.model import Confidence, Role
+from postmortem.rules.rule import Finding, rule
+from postmortem.rules.strace.calls import cite_calls, folder_of, many, named
+
+
+@rule(
+    role=Role.ROOT,
+    references=("https://man7.org/linux/man-pages/man2/write.2.html",),
+)
+def quota_exceeded(failures: Failures) -> Iterator[Finding]:
+    """A disk quota was used up.
+
+    What it means
+        The kernel refused a call with EDQUOT: the file system has room, but the user, group,
+        project or subvolume may have no more of it (blocks or inodes).
+
+    How to be sure
+        The quota tool of that file system says the same.
+
+    What to do
+        Free room in the same quota, or ask for more. A file whose write failed is not whole.
+    """
+    groups = [group for group in failures.of("EDQUOT") if group.real]
+    if not groups:
+        return
+    group = groups[0]
+    count = len(group.matches)
+    yield Finding(
+        title=f"the disk quota is used up: {named(group.target, 55)}{many(groups[1:])}",
+        cause=f"{count:,} {'/'.join(group.syscalls)} calls on {group.target.words} gave EDQUOT",
+        confidence=Confidence.CERTAIN,
+        next_steps=(
+            f"quota -s ; lfs quota -u $USER {folder_of(group.target)} (Lustre) ; "
+            f"btrfs qgroup show {folder_of(group.target)} (Btrfs)",
+            "the file is not whole: remove it and use the one before",
+        ),
+        evidence=tuple(row for one in groups[:3] for row in cite_calls(one)),
+    )

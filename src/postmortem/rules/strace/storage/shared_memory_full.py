@@ -1,0 +1,53 @@
+"""/dev/shm was full."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.facts.syscalls import Failures
+from postmortem.report.model import Confidence, Role
+from postmortem.rules.rule import Finding, rule
+from postmortem.rules.strace.calls import cite_calls, in_shared_memory, many, named
+
+
+@rule(
+    role=Role.ROOT,
+    references=(
+        "https://docs.docker.com/engine/containers/run/",
+        "https://github.com/pytorch/pytorch/issues/1355",
+    ),
+)
+def shared_memory_full(failures: Failures) -> Iterator[Finding]:
+    """/dev/shm was full.
+
+    What it means
+        A file in /dev/shm could not grow. PyTorch hands batches from DataLoader workers to the
+        trainer in such files (torch_…), Python's locks are there too (sem.…), and containers get
+        64 MiB unless told otherwise. Older PyTorch dies by SIGBUS instead of an error.
+
+    How to be sure
+        df -h /dev/shm while the job runs.
+
+    What to do
+        Give the container more (docker run --shm-size, a Memory-backed emptyDir in Kubernetes), use
+        fewer workers or smaller batches, or set torch.multiprocessing's sharing strategy to
+        file_system.
+    """
+    groups = [g for g in failures.of("ENOSPC") if g.real and in_shared_memory(g.target)]
+    if not groups:
+        return
+    group = groups[0]
+    loader = any("/torch_" in (g.target.path or "") for g in groups)
+    whose = "; PyTorch's DataLoader workers hand over batches there" if loader else ""
+    count = sum(len(g.matches) for g in groups)
+    yield Finding(
+        title=f"/dev/shm is too small: no space for {named(group.target, 40)}{many(groups[1:])}",
+        cause=f"{count:,} {'/'.join(group.syscalls)} calls in /dev/shm failed with ENOSPC{whose}",
+        confidence=Confidence.CERTAIN,
+        next_steps=(
+            "df -h /dev/shm",
+            "give it more: docker run --shm-size=8g, or --ipc=host",
+            "or fewer workers: DataLoader(num_workers=…), smaller batches",
+        ),
+        evidence=tuple(row for one in groups[:2] for row in cite_calls(one)),
+    )

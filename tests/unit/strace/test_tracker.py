@@ -1,0 +1,228 @@
+"""What calls do to descriptors, one rule of the kernel at a time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from builders.recordings import read
+
+ENOSPC = "-1 ENOSPC (No space left on device)"
+
+
+def found(log: str, **options: Any) -> list[str | None]:
+    """Return the paths of the failed writes."""
+    got = read(log, errors=["ENOSPC"], **options)
+    assert got["counts"]["unparsed"] == 0, got["first_unparsed"]
+    return [match["target"]["path"] for match in got["matches"]]
+
+
+def opened(pid: int, name: str, fd: int, flags: str = "O_WRONLY") -> str:
+    return f'{pid} openat(AT_FDCWD, "/m/{name}", {flags}) = {fd}\n'
+
+
+def failed(pid: int, fd: int) -> str:
+    return f'{pid} write({fd}, "x"..., 9) = {ENOSPC}\n'
+
+
+CASES = {
+    "a closed number is another file": (
+        opened(1, "a", 3) + "1 close(3) = 0\n" + opened(1, "b", 3) + failed(1, 3),
+        "/m/b",
+    ),
+    "close takes effect when it begins": (
+        opened(1, "a", 3)
+        + "1 clone(child_stack=0, flags=CLONE_VM|CLONE_FILES|CLONE_THREAD) = 2\n"
+        + "1 close(3 <unfinished ...>\n"
+        + opened(2, "b", 3)
+        + "1 <... close resumed>) = 0\n"
+        + failed(2, 3),
+        "/m/b",
+    ),
+    "a child has what was there when the fork began": (
+        opened(1, "a", 3)
+        + "1 clone(child_stack=NULL, flags=SIGCHLD <unfinished ...>\n1 <... clone resumed>) = 2\n"
+        + "1 close(3) = 0\n"
+        + opened(1, "decoy", 3)
+        + failed(2, 3),
+        "/m/a",
+    ),
+    "a child may be seen before its parent's call returns": (
+        opened(1, "a", 3)
+        + "1 vfork( <unfinished ...>\n2 dup2(3, 1) = 1\n"
+        + failed(2, 1)
+        + "1 <... vfork resumed>) = 2\n",
+        "/m/a",
+    ),
+    "two forks at once": (
+        opened(1, "a", 3)
+        + opened(5, "b", 3)
+        + "1 vfork( <unfinished ...>\n5 vfork( <unfinished ...>\n7 getuid() = 0\n"
+        + failed(7, 3)
+        + "5 <... vfork resumed>) = 7\n1 <... vfork resumed>) = 6\n",
+        "/m/b",
+    ),
+    "a failed close frees the number, unless it was not open": (
+        opened(1, "a", 3)
+        + "1 close(3) = -1 EIO (Input/output error)\n"
+        + opened(1, "b", 3)
+        + "1 close(9) = -1 EBADF (Bad file descriptor)\n"
+        + failed(1, 3),
+        "/m/b",
+    ),
+    "exec closes what is close-on-exec": (
+        opened(1, "a", 3)
+        + opened(1, "b", 4, "O_RDWR|O_CLOEXEC")
+        + "1 ioctl(3, FIONCLEX) = 0\n"
+        + '1 execve("/x", ["x"], 0x7f /* 1 var */) = 0\n'
+        + failed(1, 4)
+        + failed(1, 3),
+        [None, "/m/a"],
+    ),
+    "a failed exec closes nothing": (
+        opened(1, "a", 3, "O_RDWR|O_CLOEXEC")
+        + '1 execve("/x", ["x"], 0x7f /* 1 var */) = -1 ENOENT (No such file or directory)\n'
+        + failed(1, 3),
+        "/m/a",
+    ),
+    "dup3 with flags": (
+        opened(1, "a", 3) + "1 dup3(3, 7, O_CLOEXEC) = 7\n1 close(3) = 0\n" + failed(1, 7),
+        "/m/a",
+    ),
+    "fcntl in raw numbers": (
+        '1 openat(-100 /* AT_FDCWD */, "/m/a", 0x1 /* O_WRONLY */) = 3\n'
+        "1 fcntl(3, 0x406 /* F_DUPFD_CLOEXEC */, 10) = 10\n" + failed(1, 10),
+        "/m/a",
+    ),
+    "close_range keeps what is outside": (
+        opened(1, "a", 3) + "1 dup2(3, 90) = 90\n1 close_range(3, 89, 0) = 0\n" + failed(1, 90),
+        "/m/a",
+    ),
+    "rename while open": (
+        opened(1, "tmp", 3) + '1 rename("/m/tmp", "/m/final") = 0\n' + failed(1, 3),
+        "/m/final",
+    ),
+    "rename of a folder above": (
+        opened(1, "d/f", 3)
+        + '1 renameat2(AT_FDCWD, "/m/d", AT_FDCWD, "/m/e", 0) = 0\n'
+        + failed(1, 3),
+        "/m/e/f",
+    ),
+    "a descriptor through a socket pair": (
+        "1 socketpair(AF_UNIX, SOCK_STREAM, 0, [5, 6]) = 0\n"
+        + opened(1, "a", 3)
+        + "1 clone(child_stack=NULL, flags=SIGCHLD) = 2\n"
+        + "1 sendmsg(5, {msg_control=[{cmsg_type=SCM_RIGHTS, cmsg_data=[3]}]}, 0) = 1\n"
+        + "2 recvmsg(6, {msg_control=[{cmsg_type=SCM_RIGHTS, cmsg_data=[9]}]}, 0) = 1\n"
+        + failed(2, 9),
+        "/m/a",
+    ),
+    "the directory moves with fchdir": (
+        '1 openat(AT_FDCWD, "/m/d", O_RDONLY|O_DIRECTORY) = 3\n1 fchdir(3) = 0\n'
+        '1 openat(AT_FDCWD, "../f", O_WRONLY) = 4\n' + failed(1, 4),
+        "/m/f",
+    ),
+    "a path known later": (
+        '1 openat(AT_FDCWD, "f", O_WRONLY) = 4\n1 getcwd("/home/me", 4096) = 9\n' + failed(1, 4),
+        "/home/me/f",
+    ),
+    "threads take over at exec": (
+        opened(1, "a", 3)
+        + "1 clone(child_stack=0, flags=CLONE_VM|CLONE_FILES|CLONE_FS|CLONE_THREAD) = 2\n"
+        + '2 execve("/x", ["x"], 0x7f /* 1 var */ <unfinished ...>\n'
+        + "1 +++ superseded by execve in pid 2 +++\n1 <... execve resumed>) = 0\n"
+        + failed(1, 3),
+        "/m/a",
+    ),
+    "a pid that comes back is another process": (
+        opened(1, "a", 3)
+        + "1 fork() = 2\n2 +++ exited with 0 +++\n1 close(3) = 0\n"
+        + opened(1, "b", 3)
+        + "1 fork() = 2\n"
+        + failed(2, 3),
+        "/m/b",
+    ),
+    "copy_file_range writes to its third argument": (
+        opened(1, "in", 3)
+        + opened(1, "out", 4)
+        + f"1 copy_file_range(3, NULL, 4, NULL, 9, 0) = {ENOSPC}\n",
+        "/m/out",
+    ),
+    "sendfile writes to its first": (
+        opened(1, "in", 3) + opened(1, "out", 4) + f"1 sendfile(4, 3, NULL, 9) = {ENOSPC}\n",
+        "/m/out",
+    ),
+    "a rename that fails is about its second path": (
+        f'1 rename("/m/a", "/m/b") = {ENOSPC}\n',
+        "/m/b",
+    ),
+    "through /proc/self/fd": (
+        opened(1, "a", 3)
+        + '1 openat(AT_FDCWD, "/proc/self/fd/3", O_WRONLY) = 5\n1 close(3) = 0\n'
+        + failed(1, 5),
+        "/m/a",
+    ),
+    "output glued in": (opened(1, "a", 3) + '1 write(3, "y\\n", 2y\n' + f") = {ENOSPC}\n", "/m/a"),
+    "a carriage return at every end": (
+        (opened(1, "a", 3) + failed(1, 3)).replace("\n", "\r\n"),
+        "/m/a",
+    ),
+}
+
+
+@pytest.mark.parametrize("block_bytes", [48, 1 << 20])
+@pytest.mark.parametrize("name", CASES)
+def test_the_right_file(name: str, block_bytes: int) -> None:
+    log, wanted = CASES[name]
+    if name in ("output glued in", "two forks at once") and block_bytes == 48:
+        pytest.skip("both halves must lie in blocks near each other")
+    assert found(log, block_bytes=block_bytes) == (wanted if isinstance(wanted, list) else [wanted])
+
+
+def test_history_of_a_target() -> None:
+    log = opened(1, "a", 3, "O_WRONLY|O_CREAT") + '1 write(3, "x", 5) = 5\n1 dup(3) = 4\n'
+    (match,) = read(log + failed(1, 4), errors=["ENOSPC"])["matches"]
+    target = match["target"]
+    assert target["opened"] == {"file": 0, "line": 1, "pid": 1, "syscall": "openat"}
+    assert target["given"] == {"file": 0, "line": 3, "pid": 1, "syscall": "dup"}
+    assert (target["written_bytes"], target["flags"]) == (5, "O_WRONLY|O_CREAT")
+    assert (target["source"], target["kind"], match["fd"]) == ("tracked", "file", 4)
+
+
+def test_a_wrong_annotation_is_told() -> None:
+    log = opened(1, "a", 3) + f'1 write(3</m/z>, "x", 9) = {ENOSPC}\n'
+    got = read(log, errors=["ENOSPC"])
+    assert got["matches"][0]["target"]["path"] == "/m/z"
+    assert got["check"]["wrong"] == 1
+
+
+def test_mapped_file_under_a_bus_error() -> None:
+    log = (
+        opened(1, "a", 3)
+        + "1 mmap(NULL, 8192, PROT_READ|PROT_WRITE, MAP_SHARED, 3, 0) = 0x7f0000001000\n"
+        + "1 close(3) = 0\n"
+        + "1 munmap(0x7f0000001000, 4096) = 0\n"
+        + "1 --- SIGBUS {si_signo=SIGBUS, si_code=BUS_ADRERR, si_addr=0x7f0000001800} ---\n"
+        + "1 --- SIGBUS {si_signo=SIGBUS, si_code=BUS_ADRERR, si_addr=0x7f0000002800} ---\n"
+    )
+    matches = read(log, errors=["ENOSPC"], infer_sigbus=True)["matches"]
+    assert [m["target"]["path"] for m in matches] == [None, "/m/a"]
+
+
+def test_lines_without_a_pid_are_of_the_only_task() -> None:
+    log = (
+        'openat(AT_FDCWD, "/m/a", O_WRONLY) = 3\n'
+        "clone(child_stack=NULL, flags=SIGCHLDstrace: Process 12 attached\n"
+        " <unfinished ...>\n"
+        "[pid    12] close(3 <unfinished ...>\n"
+        "[pid    11] <... clone resumed>) = 12\n"
+        "[pid    12] <... close resumed>) = 0\n"
+        f'[pid    11] write(3, "x", 9) = {ENOSPC}\n'
+        "[pid    12] +++ exited with 0 +++\n"
+        f'write(3, "x", 9) = {ENOSPC}\n'
+    )
+    got = read(log, errors=["ENOSPC"])
+    assert [m["target"]["path"] for m in got["matches"]] == ["/m/a", "/m/a"]
+    assert [m["pid"] for m in got["matches"]] == [11, 11]
+    assert [p["pid"] for p in got["processes"]] == [11, 12]
