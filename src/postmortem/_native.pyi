@@ -58,6 +58,7 @@ class RawModule(TypedDict):
     disk_path: str | None
     disk_build_id: str | None
     status: str
+    deleted: bool
     has_debug_lines: bool
 
 class RawAddress(TypedDict):

@@ -29,6 +29,8 @@ class Module:
     """The file that was read for it (with --sysroot or --python, not `path`); None if none was."""
     has_debug_lines: bool = False
     """Whether DWARF for it is at hand, in the file or beside it under /usr/lib/debug."""
+    deleted_then: bool = False
+    """The kernel marked the file as deleted: it was removed or replaced while it was mapped."""
 
     @property
     def name(self) -> str:

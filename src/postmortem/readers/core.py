@@ -227,6 +227,7 @@ def _modules(raw: RawCore) -> Modules:
                 disk_build_id=row["disk_build_id"],
                 disk_path=row["disk_path"],
                 has_debug_lines=row["has_debug_lines"],
+                deleted_then=row["deleted"],
             )
             for row in raw["modules"]
         )

@@ -230,7 +230,7 @@ _HEADER = Pattern(r"^/usr/(local/)?include/|/include/c\+\+/|/bits/|/lib/gcc/|/li
 
 def _name(frame: Frame) -> str:
     if frame.function == "??":
-        return file_name(frame.module) if frame.module else "unnamed code"
+        return module_name(frame.module) if frame.module else "unnamed code"
     return short(frame.function, 36)
 
 
