@@ -229,6 +229,8 @@ _HEADER = Pattern(r"^/usr/(local/)?include/|/include/c\+\+/|/bits/|/lib/gcc/|/li
 
 
 def _name(frame: Frame) -> str:
+    if owner(frame) is Owner.GENERATED:
+        return Owner.GENERATED
     if frame.function == "??":
         return module_name(frame.module) if frame.module else "unnamed code"
     return short(frame.function, 36)
@@ -245,7 +247,10 @@ def thrown(exception: CppException | None, threads: Threads | None) -> CppExcept
     return exception
 
 
-_NOT_YOURS = Pattern(r"/lib(64)?/python[\d.]+/|/(site|dist)-packages/|^<")
+_NOT_YOURS = Pattern(
+    r"/lib(64)?/python[\d.]+/|/(site|dist)-packages/|^<|/torchinductor_|"
+    r"/[a-z2-7]{2}/c[a-z2-7]{51}(\.main)?\.py$"
+)
 _UNNAMED = Pattern(r"^<(string|stdin|ipython|unknown)")
 """Code without a file: `python -c`, exec(); yours, but dataclasses and templates have such too."""
 

@@ -62,6 +62,8 @@ def tensor_memory(
     asked = behalf(threads)
     operator = _operator(crashed) or (_operator(asked) if asked is not None else None)
     named = f" of {operator}" if operator else ""
+    if owner(crashed.frames[index]) is Owner.GENERATED:
+        named = " that torch.compile made"
     evidence: list[Evidence] = [
         cite_signal(kind, signal, fault, threads),
         cite_frame(crashed, index),
@@ -78,7 +80,9 @@ def tensor_memory(
             "memory is bad",
             "which inputs come from numpy, frombuffer, from_blob, as_strided or another process? "
             "their owner must live as long as the tensor",
-            "index tensors (embedding, gather, index_select, scatter): check min() and max()",
+            "index tensors (embedding, gather, index_select, scatter): check min() and max()"
+            if owner(crashed.frames[index]) is not Owner.GENERATED
+            else "TORCH_COMPILE_DISABLE=1: does the same step fail without torch.compile?",
         ),
         evidence=tuple(evidence),
     )
@@ -89,6 +93,8 @@ def _kernel(thread: Thread) -> int | None:
     for index, frame in enumerate(thread.frames[:_WITHIN]):
         if frame.kind == "python":
             return None
+        if owner(frame) is Owner.GENERATED:
+            return index
         if owner(frame) is Owner.PYTORCH:
             return index if _is_kernel(frame) else None
         if owner(frame) not in (Owner.GLIBC, Owner.MATH):
