@@ -20,6 +20,8 @@ _KERNEL = Pattern(
     r"\btorch::jit::|\bonednn\b|\bdnnl::|\bfbgemm\b"
 )
 _WITHIN = 6
+_FIRST_MAPPING = 1 << 32
+"""Programs that are position-independent have nothing below; an offset into a tensor fits in."""
 _OPERATOR = (
     Pattern(r"\bTHPVariable_(\w+)"),
     Pattern(r"\bat::_ops::(\w+)::"),
@@ -69,11 +71,22 @@ def tensor_memory(
         cite_frame(crashed, index),
         *cite_python(crashed, threads),
     ]
-    yield Finding(
-        title=clip(f"the CPU kernel{named} touched memory that its tensors do not have", 100),
-        cause=f"the kernel{named} computes addresses from a tensor's pointer, sizes and strides: "
+    title = f"the CPU kernel{named} touched memory that its tensors do not have"
+    cause = (
+        f"the kernel{named} computes addresses from a tensor's pointer, sizes and strides: "
         "the memory behind it was freed or is shorter (from_blob, frombuffer, as_strided, set_, "
-        "shared memory), or an index tensor points outside. A bug of the kernel looks the same",
+        "shared memory), or an index tensor points outside. A bug of the kernel looks the same"
+    )
+    if signal.address is not None and signal.address < _FIRST_MAPPING:
+        title = f"the CPU kernel{named} used a tensor whose storage is most likely empty"
+        cause = (
+            f"the address {signal.address:#x} is an offset and no pointer: the tensor's storage "
+            "has no memory, but its sizes say that it has. Storages are emptied by "
+            "untyped_storage().resize_(0), as FSDP does with parameters that are not in use"
+        )
+    yield Finding(
+        title=clip(title, 100),
+        cause=cause,
         confidence=Confidence.LIKELY if kind is FaultKind.UNMAPPED else Confidence.POSSIBLE,
         next_steps=(
             "before the operator, clone() each of its inputs: the crash moves to the tensor whose "
