@@ -74,7 +74,10 @@ def object_fault(
     than objects, so that a buffer could be what was bad.
     """
     crashed = threads.crashed if threads is not None else None
-    if crashed is None or not kind.is_memory_fault or api_without_gil(threads) is not None:
+    if crashed is None or api_without_gil(threads) is not None:
+        return None
+    again = kind is FaultKind.RERAISED and fault_start(crashed, kind) > 0 and _is_segv(signal)
+    if not (kind.is_memory_fault or again):
         return None
     start = fault_start(crashed, kind) + (1 if kind is FaultKind.BAD_CALL else 0)
     run = _cpython_run(crashed, start)
@@ -88,7 +91,14 @@ def object_fault(
             return None  # ctypes_call
     if kind is FaultKind.NULL_DEREFERENCE:
         return _null(crashed, signal, run, caller)
-    return _touched(crashed, run, caller)
+    found = _touched(crashed, run, caller)
+    if again and found is not None and found.touch is Touch.USE:
+        return None  # without the address it could be a null pointer as well
+    return found
+
+
+def _is_segv(signal: Signal | None) -> bool:
+    return signal is not None and signal.name in ("SIGSEGV", "SIGBUS")
 
 
 def _cpython_run(thread: Thread, start: int) -> list[int]:

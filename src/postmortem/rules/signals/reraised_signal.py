@@ -12,6 +12,7 @@ from postmortem.facts.threads import Thread, Threads
 from postmortem.report.model import Confidence, Evidence, Role
 from postmortem.rules.citing import cite_frame, cite_python, cite_signal
 from postmortem.rules.names import clip, short
+from postmortem.rules.objects import object_fault
 from postmortem.rules.rule import Finding, rule
 from postmortem.rules.stacks import handler_index, place, site
 
@@ -65,8 +66,14 @@ def reraised_signal(
         confidence=Confidence.LIKELY if index is not None else Confidence.POSSIBLE,
         next_steps=_steps(crashed),
         evidence=tuple(evidence),
-        role=Role.CONTEXT if overflow else None,
+        role=_role(overflow, object_fault(kind, signal, threads) is not None),
     )
+
+
+def _role(is_overflow: bool, is_object: bool) -> Role | None:
+    if is_overflow:
+        return Role.CONTEXT
+    return Role.CONTRIBUTING if is_object else None
 
 
 def _without_handler(signal: Signal, crashed: Thread | None) -> tuple[str, str, list[Evidence]]:
