@@ -278,6 +278,11 @@ _NEEDS_NO_GIL = Pattern(
 )
 
 
+def needs_no_gil(function: str) -> bool:
+    """Return whether a function of CPython may be called without the GIL."""
+    return _NEEDS_NO_GIL.search(function) is not None
+
+
 def api_without_gil(threads: Threads | None) -> int | None:
     """Return the frame of the Python C API that the crashed thread was in without the GIL.
 
