@@ -8,6 +8,7 @@
 #include <memory>
 #include <stdexcept>
 #include <thread>
+#include <vector>
 
 #define EXPORT extern "C" __attribute__((visibility("default"), noinline))
 #define KEEP __attribute__((noinline))
@@ -161,5 +162,13 @@ EXPORT void crash_in_catch() {
     throw std::runtime_error("the first attempt failed");
   } catch (const std::exception&) {
     *static_cast<volatile int*>(nullptr) = 1;
+  }
+}
+
+// std::thread makes an exception of EAGAIN; what is in the way is ulimit -v.
+EXPORT void start_threads() {
+  std::vector<std::thread> threads;
+  for (;;) {
+    threads.emplace_back([] { std::this_thread::sleep_for(std::chrono::hours(1)); });
   }
 }

@@ -92,6 +92,7 @@ py::list module_rows(const Modules& modules, const std::vector<bool>& debug_line
     row["disk_build_id"] = optional_text(module.disk_build_id);
     row["status"] = status_name(module.status);
     row["bias"] = module.bias;
+    row["deleted"] = module.deleted;
     row["has_debug_lines"] = static_cast<bool>(debug_lines[i]);
     rows.append(row);
   }

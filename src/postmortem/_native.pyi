@@ -67,6 +67,7 @@ class RawModule(TypedDict):
     disk_build_id: str | None
     status: str
     bias: int
+    deleted: bool
     has_debug_lines: bool
 
 class RawAddress(TypedDict):

@@ -36,6 +36,8 @@ def process_role(process: Process, threads: Threads) -> str | None:
             name = frame.function.rpartition(".")[2]
             if name == function and (frame.file or "").endswith(file):
                 return role
+    if main is not None and main.name == "pt_data_worker":  # set by PyTorch since 2.3
+        return "DataLoader worker"
     words = process.argv[1:8]
     if "--multiprocessing-fork" in words:
         return "multiprocessing child"

@@ -22,6 +22,7 @@ _INTERPRETER = Pattern(r"python(?:\d+(?:\.\d+)*t?d?)?(?:-dbg|-debug)?(?:\.real)?
 _HASH = Pattern(r"-[0-9a-f]{8,40}(?=\.|$)", re.ASCII)
 _VERSION = Pattern(r"-\d+(?:\.\d+)+$", re.ASCII)
 _TAG = Pattern(r"\.(?:cpython-[\w-]+|abi3)(?=\.so$)", re.ASCII)
+_GENERATED = Pattern(r"/[a-z2-7]{2}/c[a-z2-7]{51}(?:\.main|\.kernel)?\.(?:py|so|cpp)$", re.ASCII)
 _NO_FILES = ("/dev/", "/memfd:", "/SYSV", "anon_inode:", "[heap]", "[stack")
 _PACKAGES = ("/site-packages/", "/dist-packages/")
 
@@ -73,12 +74,21 @@ def module_kind(path: str | None, executable: str | None = None) -> ModuleKind:
     return _tables().libraries.get(stem(name)) or _by_folder(path, name, executable)
 
 
+def is_generated(path: str) -> bool:
+    """Return whether torch.compile wrote a file: its folder and name are made of a hash.
+
+    torch/_inductor/codecache.py: base32 of SHA-256 with a leading "c", in a folder of its second
+    and third letter; since PyTorch 2.6 ".main" may follow. TORCHINDUCTOR_CACHE_DIR moves it.
+    """
+    return _GENERATED.search(path) is not None
+
+
 def _by_folder(path: str, name: str, executable: str | None) -> ModuleKind:
     if "/lib-dynload/" in path:
         return ModuleKind("CPython", "an extension module of the standard library")
     if "/.triton/" in path or "/triton/cache/" in path:
         return ModuleKind("Triton", "a launcher that Triton compiled for this program")
-    if "/torchinductor_" in path:
+    if "/torchinductor_" in path or is_generated(path):
         return ModuleKind("PyTorch", "code that torch.compile made")
     if "/torch_extensions/" in path:
         return ModuleKind(EXTENSION, f"an extension that PyTorch compiled: {stem(name)}")

@@ -289,6 +289,7 @@ def _modules(raw: RawCore) -> Modules:
                 disk_path=row["disk_path"],
                 bias=row["bias"],
                 has_debug_lines=row["has_debug_lines"],
+                deleted_then=row["deleted"],
             )
             for row in raw["modules"]
         )

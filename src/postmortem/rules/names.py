@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from postmortem.knowledge.rust_names import flattened
+from postmortem.knowledge.symbols import symbol
 from postmortem.patterns import Pattern
 
 _SUFFIX = Pattern(
@@ -29,7 +30,11 @@ def bare(name: str) -> str:
 
 def short(name: str, limit: int = 48) -> str:
     """Return a name of at most `limit` characters that a reader still recognises."""
-    text = _without_templates(flattened(bare(name))).replace("::<", "<")
+    found = symbol(name) if "operator" in name else None
+    if found is not None and found.outline:  # lambdas in template arguments are operator() too
+        text = found.outline
+    else:
+        text = _without_templates(flattened(bare(name))).replace("::<", "<")
     text = text.replace("(anonymous namespace)::", "")
     if " " in text and "operator" not in text and "{" not in text:
         text = text.rsplit(" ", 1)[-1]  # a template's return type comes first

@@ -15,7 +15,7 @@ from postmortem.patterns import Pattern
 from postmortem.records import record
 from postmortem.rules.names import bare
 from postmortem.rules.owners import Owner, file_name, owner
-from postmortem.rules.stacks import api_without_gil, fault_start
+from postmortem.rules.stacks import api_without_gil, fault_start, needs_no_gil
 
 
 class Touch(StrEnum):
@@ -74,7 +74,10 @@ def object_fault(
     than objects, so that a buffer could be what was bad.
     """
     crashed = threads.crashed if threads is not None else None
-    if crashed is None or not kind.is_memory_fault or api_without_gil(threads) is not None:
+    if crashed is None or api_without_gil(threads) is not None:
+        return None
+    again = kind is FaultKind.RERAISED and fault_start(crashed, kind) > 0 and _is_segv(signal)
+    if not (kind.is_memory_fault or again):
         return None
     start = fault_start(crashed, kind) + (1 if kind is FaultKind.BAD_CALL else 0)
     run = _cpython_run(crashed, start)
@@ -88,7 +91,14 @@ def object_fault(
             return None  # ctypes_call
     if kind is FaultKind.NULL_DEREFERENCE:
         return _null(crashed, signal, run, caller)
-    return _touched(crashed, run, caller)
+    found = _touched(crashed, run, caller)
+    if again and found is not None and found.touch is Touch.USE:
+        return None  # without the address it could be a null pointer as well
+    return found
+
+
+def _is_segv(signal: Signal | None) -> bool:
+    return signal is not None and signal.name in ("SIGSEGV", "SIGBUS")
 
 
 def _cpython_run(thread: Thread, start: int) -> list[int]:
@@ -130,10 +140,34 @@ def _null(
     if signal is None or signal.address is None:
         return None
     names = [bare(thread.frames[index].function) for index in run]
+    if _ALLOCATOR.match(names[0]):
+        return ObjectFault(Touch.ALLOCATOR, run[0], caller)
     if any(_COLLECTOR.search(name) for name in names[:4]):
         return ObjectFault(Touch.COLLECTOR, run[0], caller)
     of_extension = caller is not None and owner(thread.frames[caller]) is Owner.EXTENSION
     is_api = names[-1].startswith("Py") and not names[-1].startswith(("Py_X", "PyInit"))
     if of_extension and is_api and signal.address < HEADER and len(run) <= 4:
         return ObjectFault(Touch.NULL, run[-1], caller)
+    return None
+
+
+def intruder(threads: Threads) -> tuple[Thread, int] | None:
+    """Return another thread that was at work on objects without the GIL, and the frame.
+
+    Native code has to have called the interpreter there: what Python code calls may let go of the
+    GIL in good order.
+    """
+    if not any(thread.holds_gil for thread in threads):
+        return None
+    for thread in threads.others():
+        run = _cpython_run(thread, 0)
+        end = run[-1] + 1 if run else 0
+        if thread.holds_gil or not run or end >= len(thread.frames):
+            continue
+        names = [bare(thread.frames[index].function) for index in run]
+        if thread.frames[end].kind == "python" or any(needs_no_gil(name) for name in names):
+            continue
+        released = next((i for i, name in enumerate(names) if _RELEASE.search(name)), None)
+        if released is not None or names[-1].startswith(("Py", "_Py")):
+            return thread, run[-1] if released is None else run[released]
     return None

@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from postmortem.facts.process import Process
 from postmortem.facts.threads import Frame
+from postmortem.knowledge.modules import is_generated
 from postmortem.patterns import Pattern
 
 
@@ -25,6 +26,7 @@ class Owner(StrEnum):
     OPENMP = "OpenMP"
     MATH = "a math library"
     ALLOCATOR = "a replacement allocator"
+    GENERATED = "code that torch.compile made"
     PROGRAM = "the program itself"
     EXTENSION = "an extension module or library"
 
@@ -81,6 +83,8 @@ def module_owner(path: str, process: Process | None = None) -> Owner:
             return kind
     if "/lib-dynload/" in path:
         return Owner.CPYTHON
+    if "/torchinductor_" in path or is_generated(path):
+        return Owner.GENERATED
     if "/torch/lib/" in path or "/torch/_C" in path:
         return Owner.PYTORCH
     if process is not None and process.executable == path:

@@ -110,6 +110,16 @@ def is_out_of_memory(exception: CppException) -> bool:
     )
 
 
+def is_thread_limit(exception: CppException | None, thread: Thread) -> bool:
+    """Return whether std::thread threw because pthread_create() failed (EAGAIN)."""
+    if exception is None or exception.type != "std::system_error":
+        return False
+    if "Resource temporarily unavailable" not in (exception.what or ""):
+        return False
+    names = [bare(frame.function) for frame in thread.frames[:24]]
+    return any(name.startswith("std::thread::") for name in names)
+
+
 def has_own_rule(exception: CppException | None, thread: Thread) -> bool:
     """Return whether another rule than `uncaught_exception` explains this end."""
     if watchdog_frames(thread) is not None or is_nccl_thread_name(thread):
@@ -121,4 +131,5 @@ def has_own_rule(exception: CppException | None, thread: Thread) -> bool:
         or is_gloo(exception)
         or is_out_of_memory(exception)
         or cuda_words(exception) is not None
+        or is_thread_limit(exception, thread)
     )

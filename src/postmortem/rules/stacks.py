@@ -229,8 +229,10 @@ _HEADER = Pattern(r"^/usr/(local/)?include/|/include/c\+\+/|/bits/|/lib/gcc/|/li
 
 
 def _name(frame: Frame) -> str:
+    if owner(frame) is Owner.GENERATED:
+        return Owner.GENERATED
     if frame.function == "??":
-        return file_name(frame.module) if frame.module else "unnamed code"
+        return module_name(frame.module) if frame.module else "unnamed code"
     return short(frame.function, 36)
 
 
@@ -245,7 +247,10 @@ def thrown(exception: CppException | None, threads: Threads | None) -> CppExcept
     return exception
 
 
-_NOT_YOURS = Pattern(r"/lib(64)?/python[\d.]+/|/(site|dist)-packages/|^<")
+_NOT_YOURS = Pattern(
+    r"/lib(64)?/python[\d.]+/|/(site|dist)-packages/|^<|/torchinductor_|"
+    r"/[a-z2-7]{2}/c[a-z2-7]{51}(\.main)?\.py$"
+)
 _UNNAMED = Pattern(r"^<(string|stdin|ipython|unknown)")
 """Code without a file: `python -c`, exec(); yours, but dataclasses and templates have such too."""
 
@@ -271,6 +276,11 @@ _NEEDS_NO_GIL = Pattern(
     r"^(_?PyThread|PyMem_Raw|_PyMem_Raw|PyGILState|PyEval_(Acquire|Restore|Save|Release)|take_gil|"
     r"drop_gil|_?Py_(Fatal|Finalize|Initialize|Exit|RunMain|BytesMain)|faulthandler|_?PyOS_|pymain)"
 )
+
+
+def needs_no_gil(function: str) -> bool:
+    """Return whether a function of CPython may be called without the GIL."""
+    return _NEEDS_NO_GIL.search(function) is not None
 
 
 def api_without_gil(threads: Threads | None) -> int | None:

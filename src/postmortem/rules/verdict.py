@@ -14,7 +14,7 @@ from postmortem.rules.owners import file_name
 from postmortem.rules.stacks import place, python_index
 
 # Contexts that say how far the evidence can be trusted; they are no answer to "what happened".
-_ABOUT_EVIDENCE = ("mismatched_module", "truncated_core")
+_ABOUT_EVIDENCE = ("mismatched_module", "replaced_module", "truncated_core")
 _ORDER = (Role.ROOT, Role.CASCADE, Role.CONTRIBUTING, Role.CONTEXT)
 
 

@@ -248,7 +248,11 @@ def trouble(view: CoreView) -> Block | None:
     ):
         found = [m for m in view.modules if m.status == status and _is_file(m)]
         seen = [m for m in found if m.path in on_stack]
-        rows += [(short_name(m.path) or m.path, words) for m in seen[:_MOST_MODULES]]
+        gone = "was deleted or replaced while the process ran: its frames have no names"
+        rows += [
+            (short_name(m.path) or m.path, gone if m.deleted_then else words)
+            for m in seen[:_MOST_MODULES]
+        ]
         rest = [short_name(m.path) for m in (*seen[_MOST_MODULES:], *found) if m not in seen]
         if rest:
             rows.append((f"{len(rest):,} {status}", f"on no stack: {some(rest, 5)}"))

@@ -36,7 +36,7 @@ _HARMLESS = re.compile(
     r"Source file is more recent|auto-load safe-path|"
     # Said of every mapped file that is gone (semaphores and tensors in /dev/shm are, as a rule);
     # of those that matter, the modules, our own reader says it.
-    r"during file-backed mapping note processing|"
+    r"during file-backed mapping note processing|Could not load shared library symbols|"
     # Our own reader says exactly what is cut off.
     r"segment extending past end of file|is truncated|failed to parse execution context|"
     # Files that we hid, see open_core.

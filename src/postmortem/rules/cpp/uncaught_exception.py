@@ -93,7 +93,7 @@ def uncaught_exception(
 
 _CHECKS = Pattern(
     r"^(c10::detail::torch(Check|InternalAssert)Fail|pybind11::(pybind11_fail|detail::|object_api)|"
-    r"std::__throw_\w+|fmt::|c10::ThrowEnforceNotMet)"
+    r"std::|fmt::|c10::ThrowEnforceNotMet)"
 )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
+from pathlib import PurePosixPath
 
 from postmortem.facts.crash import AbortMessage
 from postmortem.facts.fault_kind import FaultKind
@@ -64,7 +65,7 @@ def abi_conflict(
     doubled = [paths for name, paths in copies.items() if _matters(name, crashed, message)]
     for paths in doubled:
         yield _finding(
-            f"two copies of one library are loaded: {file_name(paths[0])}, {file_name(paths[1])}",
+            f"two copies of one library are loaded: {_pair(paths)}",
             [Evidence("modules", path) for path in paths[:4]],
         )
     old = _too_old(modules, binary)
@@ -74,6 +75,13 @@ def abi_conflict(
             f"{file_name(binary.path)} needs GLIBCXX_3.4.{needed}, newer than the loaded runtime",
             [Evidence("module", module.path), Evidence(f"binary {binary.path}", "its versions")],
         )
+
+
+def _pair(paths: list[str]) -> str:
+    names = [file_name(path) for path in paths[:2]]
+    if names[0] != names[1]:
+        return ", ".join(names)
+    return f"{names[0]} from {' and '.join(str(PurePosixPath(p).parent) for p in paths[:2])}"
 
 
 def _copies(modules: Modules) -> dict[str, list[str]]:

@@ -8,6 +8,7 @@ from postmortem.facts.memory import Modules
 from postmortem.facts.threads import Threads
 from postmortem.report.model import Confidence, Evidence, Role
 from postmortem.rules.names import clip
+from postmortem.rules.owners import module_name
 from postmortem.rules.rule import Finding, rule
 
 SHOWN = 8
@@ -50,11 +51,10 @@ def mismatched_module(modules: Modules, threads: Threads | None) -> Iterator[Fin
     ]
     if len(wrong) > SHOWN:
         evidence.append(Evidence("modules", f"{len(wrong) - SHOWN} more differ"))
-    who = wrong[0].name if len(wrong) == 1 else f"{wrong[0].name} and {len(wrong) - 1} more"
+    others = f" and {len(wrong) - 1} more" if len(wrong) > 1 else ""
+    who = module_name(wrong[0].path) + others
     yield Finding(
-        title=clip(
-            f"{who} on disk: not the build that crashed, so frames there have no names", 100
-        ),
+        title=clip(f"{who} on disk: not the build that crashed; frames there have no names", 100),
         cause="the files were rebuilt or updated after the crash, or the core comes from another "
         "machine or container",
         confidence=Confidence.CERTAIN,

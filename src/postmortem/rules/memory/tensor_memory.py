@@ -20,6 +20,8 @@ _KERNEL = Pattern(
     r"\btorch::jit::|\bonednn\b|\bdnnl::|\bfbgemm\b"
 )
 _WITHIN = 6
+_FIRST_MAPPING = 1 << 32
+"""Programs that are position-independent have nothing below; an offset into a tensor fits in."""
 _OPERATOR = (
     Pattern(r"\bTHPVariable_(\w+)"),
     Pattern(r"\bat::_ops::(\w+)::"),
@@ -62,23 +64,38 @@ def tensor_memory(
     asked = behalf(threads)
     operator = _operator(crashed) or (_operator(asked) if asked is not None else None)
     named = f" of {operator}" if operator else ""
+    if owner(crashed.frames[index]) is Owner.GENERATED:
+        named = " that torch.compile made"
     evidence: list[Evidence] = [
         cite_signal(kind, signal, fault, threads),
         cite_frame(crashed, index),
         *cite_python(crashed, threads),
     ]
-    yield Finding(
-        title=clip(f"the CPU kernel{named} touched memory that its tensors do not have", 100),
-        cause=f"the kernel{named} computes addresses from a tensor's pointer, sizes and strides: "
+    title = f"the CPU kernel{named} touched memory that its tensors do not have"
+    cause = (
+        f"the kernel{named} computes addresses from a tensor's pointer, sizes and strides: "
         "the memory behind it was freed or is shorter (from_blob, frombuffer, as_strided, set_, "
-        "shared memory), or an index tensor points outside. A bug of the kernel looks the same",
+        "shared memory), or an index tensor points outside. A bug of the kernel looks the same"
+    )
+    if signal.address is not None and signal.address < _FIRST_MAPPING:
+        title = f"the CPU kernel{named} used a tensor whose storage is most likely empty"
+        cause = (
+            f"the address {signal.address:#x} is an offset and no pointer: the tensor's storage "
+            "has no memory, but its sizes say that it has. Storages are emptied by "
+            "untyped_storage().resize_(0), as FSDP does with parameters that are not in use"
+        )
+    yield Finding(
+        title=clip(title, 100),
+        cause=cause,
         confidence=Confidence.LIKELY if kind is FaultKind.UNMAPPED else Confidence.POSSIBLE,
         next_steps=(
             "before the operator, clone() each of its inputs: the crash moves to the tensor whose "
             "memory is bad",
             "which inputs come from numpy, frombuffer, from_blob, as_strided or another process? "
             "their owner must live as long as the tensor",
-            "index tensors (embedding, gather, index_select, scatter): check min() and max()",
+            "index tensors (embedding, gather, index_select, scatter): check min() and max()"
+            if owner(crashed.frames[index]) is not Owner.GENERATED
+            else "TORCH_COMPILE_DISABLE=1: does the same step fail without torch.compile?",
         ),
         evidence=tuple(evidence),
     )
@@ -89,6 +106,8 @@ def _kernel(thread: Thread) -> int | None:
     for index, frame in enumerate(thread.frames[:_WITHIN]):
         if frame.kind == "python":
             return None
+        if owner(frame) is Owner.GENERATED:
+            return index
         if owner(frame) is Owner.PYTORCH:
             return index if _is_kernel(frame) else None
         if owner(frame) not in (Owner.GLIBC, Owner.MATH):

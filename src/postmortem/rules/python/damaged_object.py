@@ -12,7 +12,7 @@ from postmortem.facts.threads import Threads
 from postmortem.report.model import Confidence, Evidence, Role
 from postmortem.rules.citing import cite_frame, cite_python, cite_signal
 from postmortem.rules.names import bare, clip, short
-from postmortem.rules.objects import ObjectFault, Touch, object_fault
+from postmortem.rules.objects import ObjectFault, Touch, intruder, object_fault
 from postmortem.rules.owners import Owner, file_name, module_name, module_owner, package
 from postmortem.rules.rule import Finding, rule
 
@@ -71,11 +71,27 @@ def damaged_object(
     suspects = _suspects(modules, process)
     if suspects and found.touch is not Touch.NULL:
         evidence.append(Evidence("native modules outside the platform", suspects))
+    other = intruder(threads)
+    beside = ""
+    if other is not None and found.touch is not Touch.NULL:
+        evidence.append(cite_frame(*other))
+        name = short(other[0].frames[other[1]].function, 40)
+        beside = (
+            f". Thread {other[0].tid} was in {name} at that moment, called by native code and "
+            "without the GIL: two threads worked on Python's objects at once, which damages them"
+        )
     yield Finding(
         title=clip(_title(found, function, by), 100),
-        cause=_cause(found, bare(crashed.frames[found.index].function), by),
+        cause=_cause(found, bare(crashed.frames[found.index].function), by) + beside,
         confidence=Confidence.LIKELY,
-        next_steps=_steps(found, function, by, suspects),
+        next_steps=(
+            *(
+                [f"make native code of thread {other[0].tid} take the GIL first"]
+                if beside and other
+                else []
+            ),
+            *_steps(found, function, by, suspects),
+        ),
         evidence=tuple(evidence),
     )
 
@@ -84,6 +100,8 @@ def _title(found: ObjectFault, function: str, by: str) -> str:
     match found.touch:
         case Touch.COLLECTOR:
             return f"the garbage collector met a damaged Python object (in {function})"
+        case Touch.ALLOCATOR if "ree" in function:
+            return f"Python's allocator was given back what is no block of its own (in {function})"
         case Touch.ALLOCATOR:
             return f"Python's memory allocator found its blocks overwritten (in {function})"
         case Touch.RELEASE:

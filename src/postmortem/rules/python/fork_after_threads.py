@@ -8,7 +8,7 @@ from postmortem.facts.crash import Fault, Signal
 from postmortem.facts.fault_kind import FaultKind
 from postmortem.facts.threads import Thread, Threads
 from postmortem.patterns import Pattern
-from postmortem.report.model import Confidence, Role
+from postmortem.report.model import Confidence, Evidence, Role
 from postmortem.rules.citing import cite_frame, cite_python
 from postmortem.rules.names import clip, short
 from postmortem.rules.owners import Owner, file_name, owner
@@ -20,6 +20,23 @@ _IN_FORK = Pattern(
     r"run_at_forkers|fork_exec|subprocess_fork_exec)$"
 )
 _FORKED_CHILD = Pattern(r"multiprocessing/popen_fork\.py$")
+_BARRIER = Pattern(
+    r"^(gomp_(team_)?barrier_wait\w*|gomp_team_start|__kmp_(fork|join)_barrier\w*|"
+    r"__kmp_hyper_barrier_\w+|__kmp_wait_\w+)"
+)
+_WAITED = (
+    FaultKind.KILLED_BY_PROCESS,
+    FaultKind.KILLED_BY_KERNEL,
+    FaultKind.TERMINAL_QUIT,
+    FaultKind.SENT_BY_ITSELF,
+    FaultKind.SNAPSHOT,
+)
+_STEPS = (
+    'multiprocessing.set_start_method("spawn"), or multiprocessing_context="spawn" for a '
+    "DataLoader",
+    "if it must fork: do it before the first thread, the first tensor operation and the first "
+    "use of CUDA; OMP_NUM_THREADS=1 as a test",
+)
 _POOLS = (Owner.OPENMP, Owner.MATH, Owner.CUDA, Owner.CUDA_DRIVER, Owner.NCCL)
 _POOL_NAMES = Pattern(r"TaskThreadPool|c10::ThreadPool|thread_?pool|grpc_|omp_|GOMP_|__kmp")
 
@@ -51,6 +68,8 @@ def fork_after_threads(
         of CUDA.
     """
     crashed = threads.crashed if threads is not None else None
+    if threads is not None and kind in _WAITED:
+        yield from _waits_for_nobody(threads)
     if threads is None or crashed is None:
         return
     if not (kind.is_fault or kind in (FaultKind.ABORT, FaultKind.RERAISED)):
@@ -83,13 +102,33 @@ def fork_after_threads(
         title=clip(title, 100),
         cause=cause,
         confidence=Confidence.LIKELY if in_fork is not None else Confidence.POSSIBLE,
-        next_steps=(
-            'multiprocessing.set_start_method("spawn"), or multiprocessing_context="spawn" for a '
-            "DataLoader",
-            "if it must fork: do it before the first thread, the first tensor operation and the "
-            "first use of CUDA; OMP_NUM_THREADS=1 as a test",
-        ),
+        next_steps=_STEPS,
         evidence=(cite_frame(crashed, index), *cite_python(crashed)),
+    )
+
+
+def _waits_for_nobody(threads: Threads) -> Iterator[Finding]:
+    """Yield what it means that the only thread stands in the barrier of a team."""
+    if len(threads) != 1:
+        return
+    only = threads.items[0]
+    names = [plain(frame.function) for frame in only.frames[:6]]
+    index = next((i for i, name in enumerate(names) if _BARRIER.match(name)), None)
+    if index is None:
+        return
+    yield Finding(
+        title="the only thread waits for OpenMP threads that a fork did not copy, for ever",
+        cause="the process has one thread, and that one waits in a barrier for the others of its "
+        "OpenMP team. Threads of a team do not end by themselves: the process was forked after "
+        "they had started, and a fork copies only the thread that calls it",
+        confidence=Confidence.LIKELY,
+        next_steps=_STEPS,
+        evidence=(
+            Evidence("threads of the process", "1"),
+            cite_frame(only, index),
+            *cite_python(only),
+        ),
+        role=Role.ROOT,
     )
 
 

@@ -9,9 +9,10 @@ from postmortem.facts.fault_kind import FaultKind
 from postmortem.facts.fault_words import explain
 from postmortem.facts.recursion import DEEP, recursion
 from postmortem.facts.threads import Thread, Threads
-from postmortem.report.model import Confidence, Role
+from postmortem.report.model import Confidence, Evidence, Role
 from postmortem.rules.citing import cite_frame, cite_python, cite_signal
 from postmortem.rules.names import clip, short
+from postmortem.rules.objects import object_fault
 from postmortem.rules.rule import Finding, rule
 from postmortem.rules.stacks import handler_index, place, site
 
@@ -55,18 +56,8 @@ def reraised_signal(
         title = f"{_WORDS.get(signal.name, 'fault')}{place(crashed, index + 1)}"
         cause = explain(kind, signal)
     else:
-        at = site(crashed) if crashed is not None else None
-        by = ""
-        if crashed is not None and at is not None:
-            evidence.append(cite_frame(crashed, at))
-            name = short(crashed.frames[at].function)
-            by = f" (in {name})" if name != "??" else ""
-        title = f"the process sent itself {signal.name}{by}"
-        cause = (
-            f"the process sent {signal.name} to itself and no signal frame shows on the stack: it "
-            "was raised on purpose (a test, os.kill, raise()), or by a handler whose frames cannot "
-            "be read"
-        )
+        title, cause, seen = _without_handler(signal, crashed)
+        evidence.extend(seen)
     cycle = recursion(crashed.frames) if crashed is not None else None
     overflow = cycle is not None and cycle.frames >= DEEP
     yield Finding(
@@ -75,8 +66,37 @@ def reraised_signal(
         confidence=Confidence.LIKELY if index is not None else Confidence.POSSIBLE,
         next_steps=_steps(crashed),
         evidence=tuple(evidence),
-        role=Role.CONTEXT if overflow else None,
+        role=_role(overflow, object_fault(kind, signal, threads) is not None),
     )
+
+
+def _role(is_overflow: bool, is_object: bool) -> Role | None:
+    if is_overflow:
+        return Role.CONTEXT
+    return Role.CONTRIBUTING if is_object else None
+
+
+def _without_handler(signal: Signal, crashed: Thread | None) -> tuple[str, str, list[Evidence]]:
+    """Return title, cause and evidence where no signal frame shows on the stack."""
+    if crashed is not None and crashed.stopped is not None:
+        cause = (
+            f"the process sent {signal.name} to itself, as handlers do that print and raise a "
+            "fault again (faulthandler, DataLoader workers); the frames that would show the fault "
+            "are not in the core"
+        )
+        title = f"a handler in the process raised {signal.name} again; the stack below is lost"
+        return title, cause, [Evidence(f"thread {crashed.tid}", crashed.stopped)]
+    cause = (
+        f"the process sent {signal.name} to itself and no signal frame shows on the stack: it was "
+        "raised on purpose (a test, os.kill, raise()), or by a handler whose frames cannot be read"
+    )
+    title = f"the process sent itself {signal.name}"
+    at = site(crashed) if crashed is not None else None
+    if crashed is None or at is None:
+        return title, cause, []
+    name = short(crashed.frames[at].function)
+    by = f" (in {name})" if name != "??" else ""
+    return title + by, cause, [cite_frame(crashed, at)]
 
 
 def _steps(thread: Thread | None) -> tuple[str, str]:
