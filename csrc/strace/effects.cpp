@@ -204,12 +204,20 @@ void Tracker::pair(Task& task, const Event& event, const Opened& by) {
 
 namespace {
 
+// How a control message that carries descriptors is written, with names and with -X raw.
+std::string_view rights_mark(std::string_view arguments) {
+  if (contains(arguments, "SCM_RIGHTS")) return "SCM_RIGHTS";
+  constexpr std::string_view kRaw = "cmsg_level=0x1, cmsg_type=0x1,";
+  return contains(arguments, kRaw) ? kRaw.substr(0, kRaw.size() - 1) : std::string_view{};
+}
+
 // The numbers in `cmsg_type=SCM_RIGHTS, cmsg_data=[3, 4]`.
 std::vector<std::int64_t> rights(std::string_view arguments) {
   std::vector<std::int64_t> numbers;
+  const std::string_view mark = rights_mark(arguments);
   std::size_t from = 0;
-  while ((from = arguments.find("SCM_RIGHTS", from)) != std::string_view::npos) {
-    from += 10;
+  while (!mark.empty() && (from = arguments.find(mark, from)) != std::string_view::npos) {
+    from += mark.size();
     const std::size_t open = arguments.find("cmsg_data=[", from);
     if (open == std::string_view::npos || open > from + 8) continue;
     const char* const end = arguments.data() + arguments.size();
@@ -229,7 +237,7 @@ std::vector<std::int64_t> rights(std::string_view arguments) {
 }  // namespace
 
 void Tracker::sent(Task& task, std::string_view arguments) {
-  if (!contains(arguments, "SCM_RIGHTS")) return;
+  if (rights_mark(arguments).empty()) return;
   const std::int32_t through = task.table->at(read_fd(argument_at(arguments, 0)).number);
   const std::int32_t to = through == kNone ? kNone : descriptions_.at(through).peer;
   for (const std::int64_t number : rights(arguments)) {
@@ -246,7 +254,7 @@ void Tracker::sent(Task& task, std::string_view arguments) {
 }
 
 void Tracker::received(Task& task, std::string_view arguments, const Opened& by) {
-  if (!contains(arguments, "SCM_RIGHTS")) return;
+  if (rights_mark(arguments).empty()) return;
   const std::int32_t through = task.table->at(read_fd(argument_at(arguments, 0)).number);
   const bool cloexec = contains(arguments, "MSG_CMSG_CLOEXEC");
   for (const std::int64_t number : rights(arguments)) {

@@ -132,6 +132,8 @@ class Tracker {
                   std::uint32_t file_pid);
   void announce(const std::vector<std::pair<std::uint32_t, std::uint32_t>>& forks);
   void finish();
+  // Whether a task with this pid has been seen, or forked, already.
+  bool knows(std::uint32_t pid) const { return tasks_.contains(pid); }
 
   const std::vector<Match>& matches() const noexcept { return matches_; }
   std::uint64_t match_count() const noexcept { return match_count_; }
