@@ -108,6 +108,14 @@ def test_every_failure_names_dev_full(
     assert document["unparsed_lines"] == 0
 
 
+def test_the_recommended_recording(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["strace", "--record-hint"]) == 0
+    words = capsys.readouterr().out.split()
+    log = record(tmp_path, words[1 : words.index("-o")])
+    got = read(log.read_bytes(), errors=["ENOSPC"])
+    assert [match["target"]["path"] for match in got["matches"]] == ["/dev/full"] * WRITES
+
+
 def test_standard_error_with_output_glued_in(tmp_path: Path) -> None:
     """strace and the program write to one pipe: halves, notices and output are mixed."""
     program = PROGRAM.replace("def fail", "def say():\n    os.write(2, b'no newline ')\ndef fail")
