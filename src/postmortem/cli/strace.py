@@ -74,8 +74,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 # What changes descriptors, folders and tasks, and what fails when a disk is full. The kernel's
-# filter (--seccomp-bpf) lets all other calls run at full speed: with the opens, writes and forks of
-# this list importing torch took 1.2 times as long, with all calls recorded 3.5 times. ioctl is in it
+# filter (--seccomp-bpf) lets all other calls run at full speed: with the opens, writes and forks
+# of this list importing torch took 1.2 times as long, with all calls 3.5 times. ioctl is in it
 # for FIONCLEX, by which Python makes descriptors inheritable.
 _RECORDED = (
     "open,openat,openat2,creat,close,close_range,dup,dup2,dup3,fcntl,ioctl,pipe,pipe2,socketpair,"
