@@ -125,7 +125,7 @@ void Tracker::opened(Task& task, const Event& event, const Opened& by) {
     const std::size_t slash = event.text.rfind('/');
     libraries_.emplace(event.text.substr(slash == std::string_view::npos ? 0 : slash + 1));
   }
-  if (options_.statistics && !made.path.empty() && files_.size() < 200'000)
+  if (options_.statistics && !made.path.empty() && files_.size() < kMostFiles)
     ++files_[made.path].opens;
   task.table->set(event.result.value, index, event.cloexec, by);
 }
@@ -390,7 +390,7 @@ void Tracker::gone(const Description& description) {
   if (description.path.empty() || !(description.read_bytes | description.written_bytes)) return;
   const std::string path = description.whole_path();
   const auto found = files_.find(path);
-  if (found == files_.end() && files_.size() >= 200'000) return;
+  if (found == files_.end() && files_.size() >= kMostFiles) return;
   FileCount& count = found == files_.end() ? files_[path] : found->second;
   count.read_bytes += description.read_bytes;
   count.written_bytes += description.written_bytes;
