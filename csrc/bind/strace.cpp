@@ -88,7 +88,8 @@ py::dict match_row(const Match& match) {
   row["target"] = target_row(match.target);
   row["injected"] = match.injected;
   row["inferred"] = match.inferred;
-  row["process"] = match.process;
+  row["ppid"] = match.parent ? py::object(py::int_(match.parent)) : py::none();
+  row["thread_of"] = match.thread_of ? py::object(py::int_(match.thread_of)) : py::none();
   row["argv"] = match.argv.empty() ? py::object(py::none()) : texts(match.argv);
   return row;
 }
@@ -280,6 +281,7 @@ py::dict read_strace(const py::list& sources, std::vector<std::string> errors,
   result["files"] = file_rows;
   result["counts"] = counts_row(log.counts);
   result["check"] = check_row(tracker.check());
+  result["forgotten"] = tracker.forgotten();
   result["io_uring"] = tracker.used_io_uring();
   result["open_for_writing"] = texts(tracker.open_for_writing());
   py::set libraries;

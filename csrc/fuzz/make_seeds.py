@@ -1,4 +1,4 @@
-"""Writes the seeds of the fuzz targets: make_seeds.py FOLDER gives a folder for each kind in it.
+"""Writes the seeds of the fuzz targets: make_seeds.py FOLDER gives a folder for each kind.
 
 Run it with tests/ on PYTHONPATH; the builders there are the source of the seeds. Those with DWARF
 are compiled here, if there is a compiler.

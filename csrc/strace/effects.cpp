@@ -125,7 +125,7 @@ void Tracker::opened(Task& task, const Event& event, const Opened& by) {
     const std::size_t slash = event.text.rfind('/');
     libraries_.emplace(event.text.substr(slash == std::string_view::npos ? 0 : slash + 1));
   }
-  if (options_.statistics && !made.path.empty() && files_.size() < 200'000)
+  if (options_.statistics && !made.path.empty() && files_.size() < kMostFiles)
     ++files_[made.path].opens;
   task.table->set(event.result.value, index, event.cloexec, by);
 }
@@ -204,12 +204,20 @@ void Tracker::pair(Task& task, const Event& event, const Opened& by) {
 
 namespace {
 
+// How a control message that carries descriptors is written, with names and with -X raw.
+std::string_view rights_mark(std::string_view arguments) {
+  if (contains(arguments, "SCM_RIGHTS")) return "SCM_RIGHTS";
+  constexpr std::string_view kRaw = "cmsg_level=0x1, cmsg_type=0x1,";
+  return contains(arguments, kRaw) ? kRaw.substr(0, kRaw.size() - 1) : std::string_view{};
+}
+
 // The numbers in `cmsg_type=SCM_RIGHTS, cmsg_data=[3, 4]`.
 std::vector<std::int64_t> rights(std::string_view arguments) {
   std::vector<std::int64_t> numbers;
+  const std::string_view mark = rights_mark(arguments);
   std::size_t from = 0;
-  while ((from = arguments.find("SCM_RIGHTS", from)) != std::string_view::npos) {
-    from += 10;
+  while (!mark.empty() && (from = arguments.find(mark, from)) != std::string_view::npos) {
+    from += mark.size();
     const std::size_t open = arguments.find("cmsg_data=[", from);
     if (open == std::string_view::npos || open > from + 8) continue;
     const char* const end = arguments.data() + arguments.size();
@@ -229,7 +237,7 @@ std::vector<std::int64_t> rights(std::string_view arguments) {
 }  // namespace
 
 void Tracker::sent(Task& task, std::string_view arguments) {
-  if (!contains(arguments, "SCM_RIGHTS")) return;
+  if (rights_mark(arguments).empty()) return;
   const std::int32_t through = task.table->at(read_fd(argument_at(arguments, 0)).number);
   const std::int32_t to = through == kNone ? kNone : descriptions_.at(through).peer;
   for (const std::int64_t number : rights(arguments)) {
@@ -246,7 +254,7 @@ void Tracker::sent(Task& task, std::string_view arguments) {
 }
 
 void Tracker::received(Task& task, std::string_view arguments, const Opened& by) {
-  if (!contains(arguments, "SCM_RIGHTS")) return;
+  if (rights_mark(arguments).empty()) return;
   const std::int32_t through = task.table->at(read_fd(argument_at(arguments, 0)).number);
   const bool cloexec = contains(arguments, "MSG_CMSG_CLOEXEC");
   for (const std::int64_t number : rights(arguments)) {
@@ -382,7 +390,7 @@ void Tracker::gone(const Description& description) {
   if (description.path.empty() || !(description.read_bytes | description.written_bytes)) return;
   const std::string path = description.whole_path();
   const auto found = files_.find(path);
-  if (found == files_.end() && files_.size() >= 200'000) return;
+  if (found == files_.end() && files_.size() >= kMostFiles) return;
   FileCount& count = found == files_.end() ? files_[path] : found->second;
   count.read_bytes += description.read_bytes;
   count.written_bytes += description.written_bytes;

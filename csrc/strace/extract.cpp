@@ -68,11 +68,10 @@ class Extractor {
     if (is_digit(*p)) {
       const unsigned length = find_in_32(p, ' ');
       if (length < 8 || length == 32) return false;
-      if (!out_.counts.times) slow_leader(line, end);
+      if (!leader_noted_) slow_leader(line, end);
       p += length;
       while (*p == ' ') ++p;
     }
-    leader_ = {};
     if (p >= end) return false;
     if (*p == '<') {
       if (!starts(p, end, "<... ")) return false;
@@ -296,7 +295,7 @@ class Extractor {
   const char* open_end_ = nullptr;
   std::uint32_t open_number_ = 0;
   std::uint32_t number_ = 0;
-  Leader leader_;
+  bool leader_noted_ = false;  // the stamps of one line of a block stand for all
   bool cut_ = false;
   bool joining_ = false;
 };
@@ -441,7 +440,7 @@ void Extractor::note(const Leader& leader) {
 void Extractor::slow_leader(const char* line, const char* end) {
   const Leader leader = read_leader(line, end);
   note(leader);
-  if (leader.time.empty()) out_.counts.times = true;  // only -r: do not ask for every line
+  leader_noted_ = true;
 }
 
 void Extractor::slow(const char* line, const char* end) {

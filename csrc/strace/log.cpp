@@ -171,7 +171,7 @@ struct Stream {
   std::uint64_t lines_after = 0;
   double time = -1;  // of the next event
   bool ended = false;
-  bool waits = false;  // for its fork, where there are no times
+  bool executes = false;  // its first call is execve()
   std::uint32_t index = 0;
 
   Stream(LogFile of, std::size_t block_bytes)
@@ -219,6 +219,10 @@ class Merge {
       extract(data, data + stream.block.size, options_.wanted, stream.block.extract);
       stream.lines_after = stream.block.extract.counts.lines;
       add_counts(log_, stream.block.extract, stream.index, stream.first_line);
+      const auto& events = stream.block.extract.events;
+      if (stream.first_line == 1 && !events.empty()) {
+        stream.executes = events[0].op == Op::exec && events[0].number == 0;
+      }
       if (!stream.block.extract.events.empty()) {
         time_next(stream);
         return;
@@ -231,6 +235,13 @@ class Merge {
     double time = seconds_of(read_leader(event.line, event.end).time);
     // -tt has no date: past midnight it starts again.
     if (time >= 0 && stream.time > time + 43'200 && !log_.counts.epochs) time += 86'400;
+    // The stamp is that of the beginning. What takes effect at the end waits for it, as far as -T
+    // tells when that is; a fork takes its snapshot when it begins.
+    const bool at_end = event.op != Op::none && event.op != Op::fork && event.op != Op::close &&
+                        event.op != Op::close_range && event.op != Op::sendmsg &&
+                        event.op != Op::connect && event.op != Op::bind && event.op != Op::kill &&
+                        event.op != Op::read && event.op != Op::write;
+    if (at_end) time += std::max(0.0, seconds_of(event.result.seconds));
     if (time >= 0) stream.time = time;
   }
 
@@ -242,8 +253,14 @@ class Merge {
       }
       return best;
     }
+    // A task whose fork has been seen has its table by then. Without one, the task that began with
+    // execve() is the first; pids may have wrapped around.
+    const auto rank = [this](const Stream& stream) {
+      const int order = log_.tracker->knows(stream.file.pid) ? 0 : stream.executes ? 1 : 2;
+      return std::pair(order, stream.file.pid);
+    };
     for (Stream& stream : streams_) {
-      if (!stream.ended && (!best || stream.file.pid < best->file.pid)) best = &stream;
+      if (!stream.ended && (!best || rank(stream) < rank(*best))) best = &stream;
     }
     return best;
   }

@@ -7,7 +7,7 @@
 namespace pm::strace {
 namespace {
 
-constexpr std::size_t kLongestText = 16'384;
+constexpr std::size_t kLongestText = 4096;
 constexpr std::size_t kMostFailures = 20'000;
 
 std::string_view between(std::string_view text, std::string_view before, char after) {
@@ -213,8 +213,9 @@ void Tracker::hit(Task& task, const Event& event, const Context& context) {
     }
   }
   match.pid = task.pid;
-  match.process = task.process;
   match.argv = processes_[task.process].argv;
+  match.parent = processes_[task.process].parent;
+  match.thread_of = processes_[task.process].thread_of;
   std::string padded(event.line,
                      std::min<std::size_t>(256, static_cast<std::size_t>(event.end - event.line)));
   const std::size_t size = padded.size();
@@ -273,7 +274,7 @@ void Tracker::failed(Task& task, const Event& event, const Context& context) {
     const auto file = files_.find(target.path);
     if (file != files_.end()) {
       ++file->second.errors;
-    } else if (files_.size() < 200'000) {
+    } else if (files_.size() < kMostFiles) {
       ++files_[target.path].errors;
     }
   }

@@ -7,8 +7,9 @@
 namespace pm::strace {
 namespace {
 
-constexpr std::size_t kMostProcesses = 100'000;
-constexpr std::size_t kLongestText = 16'384;
+// Beyond this, the records of processes that ended well make room for new ones.
+constexpr std::size_t kMostProcesses = 20'000;
+constexpr std::size_t kLongestText = 4096;
 
 constexpr std::uint64_t kCloneFs = 0x200;
 constexpr std::uint64_t kCloneFiles = 0x400;
@@ -157,8 +158,15 @@ Task& Tracker::start(std::uint32_t pid, Task* parent, bool thread, bool share_ta
     made->directory = std::make_shared<Directory>();
     made->memory = std::make_shared<Memory>(&descriptions_);
   }
-  if (processes_.size() < kMostProcesses) processes_.push_back(std::move(process));
-  made->process = static_cast<std::uint32_t>(processes_.size() - 1);
+  if (processes_.size() >= kMostProcesses && !spent_.empty()) {
+    made->process = spent_.back();
+    spent_.pop_back();
+    processes_[made->process] = std::move(process);
+    ++forgotten_;
+  } else {
+    made->process = static_cast<std::uint32_t>(processes_.size());
+    processes_.push_back(std::move(process));
+  }
   auto& slot = tasks_[pid];
   if (slot) {
     if (anonymous_ == slot.get()) anonymous_ = nullptr;
@@ -580,8 +588,9 @@ void Tracker::signalled(Task& task, const Event& event, const Context& context) 
   match.text = std::string(body.substr(0, kLongestText));
   match.target = std::move(target);
   match.inferred = inferred;
-  match.process = task.process;
   match.argv = processes_[task.process].argv;
+  match.parent = processes_[task.process].parent;
+  match.thread_of = processes_[task.process].thread_of;
   matches_.push_back(std::move(match));
 }
 
@@ -620,6 +629,7 @@ void Tracker::exited(Task& task, const Event& event, const Context& context) {
       process.blocked = blocked_in(task, task.begun_line, task.begun_place);
     }
   }
+  if (ending.code == 0) spent_.push_back(task.process);
   release(task);
 }
 

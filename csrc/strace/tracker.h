@@ -44,8 +44,9 @@ struct Match {
   std::int64_t fd = -1;
   Target target;
   bool injected = false;
-  bool inferred = false;          // SIGBUS: no errno was returned, but a mapped page had no room
-  std::uint32_t process = 0;      // index into Tracker::processes()
+  bool inferred = false;  // SIGBUS: no errno was returned, but a mapped page had no room
+  std::uint32_t parent = 0;
+  std::uint32_t thread_of = 0;
   std::vector<std::string> argv;  // of the process at that time: it may call exec later
 };
 
@@ -75,6 +76,9 @@ struct Process {
   std::optional<Blocked> blocked;
   double began = -1;
 };
+
+// Files that are counted; what comes after is left out of the totals by file.
+constexpr std::size_t kMostFiles = 50'000;
 
 struct FileCount {
   std::uint64_t opens = 0;
@@ -132,6 +136,8 @@ class Tracker {
                   std::uint32_t file_pid);
   void announce(const std::vector<std::pair<std::uint32_t, std::uint32_t>>& forks);
   void finish();
+  // Whether a task with this pid has been seen, or forked, already.
+  bool knows(std::uint32_t pid) const { return tasks_.contains(pid); }
 
   const std::vector<Match>& matches() const noexcept { return matches_; }
   std::uint64_t match_count() const noexcept { return match_count_; }
@@ -139,6 +145,8 @@ class Tracker {
   const std::unordered_map<std::string, FileCount>& files() const noexcept { return files_; }
   const std::vector<Failure>& failures() const noexcept { return failures_; }
   const Check& check() const noexcept { return check_; }
+  // Processes that ended well and are not among processes(), since there were too many.
+  std::uint64_t forgotten() const noexcept { return forgotten_; }
   bool used_io_uring() const noexcept { return io_uring_; }
   std::vector<std::string> open_for_writing() const { return writable_; }
   std::uint64_t opens_seen() const noexcept { return opens_; }
@@ -205,6 +213,8 @@ class Tracker {
   std::vector<Match> matches_;
   std::uint64_t match_count_ = 0;
   std::vector<Process> processes_;
+  std::vector<std::uint32_t> spent_;  // of processes that ended well
+  std::uint64_t forgotten_ = 0;
   std::unordered_map<std::string, FileCount> files_;
   std::unordered_map<std::string, std::size_t> failure_index_;
   std::vector<Failure> failures_;

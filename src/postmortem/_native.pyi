@@ -360,8 +360,8 @@ class RawMatch(TypedDict):
     target: RawTarget
     injected: bool
     inferred: bool
-    process: int
-    """Index into `processes`."""
+    ppid: int | None
+    thread_of: int | None
     argv: list[str] | None
     """Of the process at that time: it may have called exec since."""
 
@@ -441,6 +441,8 @@ class RawStrace(TypedDict):
     """Path, opens, bytes read, bytes written, errors."""
     counts: RawCounts
     check: RawCheck
+    forgotten: int
+    """Processes that ended well and were left out, since there were too many."""
     io_uring: bool
     open_for_writing: list[str]
     libraries: set[str]

@@ -106,6 +106,7 @@ class Match:
     fd: int | None
     target: Target
     task: Task
+    """Who it was, as it was then; its end is not told here."""
     injected: bool
     inferred: bool
     """A SIGBUS: no call failed, but a page of a mapped file could not be had."""

@@ -9,7 +9,6 @@ import os
 import stat
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 from postmortem import _native
@@ -215,6 +214,11 @@ def _remarks(group: LogGroup, raw: RawStrace) -> Iterator[Problem]:
         yield Problem(where, f"{what}; the first: {text!r}" if text else what)
     if raw["cut_lines"]:
         yield Problem(group.name, f"{raw['cut_lines']} lines over 32 MiB were read in part")
+    if raw["forgotten"]:
+        what = (
+            f"{raw['forgotten']:,} processes that ended with 0 are not listed: there are too many"
+        )
+        yield Problem(group.name, what)
     if raw["match_count"] > len(raw["matches"]):
         what = f"{raw['match_count']:,} hits; the first {len(raw['matches']):,} are listed"
         yield Problem(group.name, what)
@@ -235,7 +239,7 @@ def _calls(group: LogGroup, names: tuple[str, ...], raw: RawStrace) -> SystemCal
     counts = raw["counts"]
     return SystemCalls(
         name=group.name,
-        matches=tuple(_match(row, names, tasks) for row in raw["matches"]),
+        matches=tuple(_match(row, names) for row in raw["matches"]),
         match_count=raw["match_count"],
         tasks=tasks,
         errors=tuple(
@@ -296,7 +300,7 @@ def _options(counts: RawCounts, many: bool) -> tuple[str, ...]:
     return tuple(options)
 
 
-def _match(row: RawMatch, names: tuple[str, ...], tasks: tuple[Task, ...]) -> Match:
+def _match(row: RawMatch, names: tuple[str, ...]) -> Match:
     return Match(
         file=names[row["file"]],
         line=row["line"],
@@ -308,8 +312,13 @@ def _match(row: RawMatch, names: tuple[str, ...], tasks: tuple[Task, ...]) -> Ma
         errno=row["errno"],
         fd=row["fd"],
         target=_target(row["target"], names),
-        task=replace(
-            tasks[row["process"]], argv=None if row["argv"] is None else tuple(row["argv"])
+        task=Task(
+            row["pid"],
+            row["ppid"],
+            row["thread_of"],
+            None if row["argv"] is None else tuple(row["argv"]),
+            None,
+            None,
         ),
         injected=row["injected"],
         inferred=row["inferred"],

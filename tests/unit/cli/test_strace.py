@@ -210,6 +210,12 @@ def test_secrets_of_command_lines_are_masked(
     assert "hunter2" not in capsys.readouterr().out
 
 
+def test_how_to_record(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["strace", "--record-hint"]) == 0
+    assert capsys.readouterr().out.startswith("strace -f --seccomp-bpf ")
+    assert main(["strace"]) == 2
+
+
 def test_standard_input(log: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     with log.open("rb") as stream:
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(stream))

@@ -190,6 +190,21 @@ def test_history_of_a_target() -> None:
     assert (target["source"], target["kind"], match["fd"]) == ("tracked", "file", 4)
 
 
+def test_very_many_processes() -> None:
+    """Records of those that ended well make room; descriptors and hits stay right."""
+    lines = [opened(1, "a", 3)]
+    for pid in range(10, 30_010):
+        lines.append(f"1 vfork() = {pid}\n")
+        if pid % 10_000 == 0:
+            lines.append(failed(pid, 3))
+        lines.append(f"{pid} +++ exited with 0 +++\n")
+    got = read("".join(lines), errors=["ENOSPC"])
+    assert [(m["pid"], m["ppid"]) for m in got["matches"]] == [(p * 10_000, 1) for p in (1, 2, 3)]
+    assert {m["target"]["path"] for m in got["matches"]} == {"/m/a"}
+    assert len(got["processes"]) == 20_000
+    assert got["forgotten"] == 30_001 - 20_000
+
+
 def test_a_wrong_annotation_is_told() -> None:
     log = opened(1, "a", 3) + f'1 write(3</m/z>, "x", 9) = {ENOSPC}\n'
     got = read(log, errors=["ENOSPC"])

@@ -1,0 +1,151 @@
+"""strace run for real, with one set of options after another; /dev/full gives ENOSPC at will."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from builders.recordings import read
+from postmortem.cli.main import main
+
+PROGRAM = """
+import os, socket, threading
+def fail(fd):
+    try:
+        os.write(fd, b"y" * 100)
+    except OSError:
+        pass
+first = os.open("/dev/full", os.O_WRONLY)
+os.set_inheritable(first, True)
+decoy = os.open("decoy.bin", os.O_WRONLY | os.O_CREAT)
+copy = os.dup(first)
+fail(copy)
+os.dup2(first, 77)
+fail(77)
+a, b = socket.socketpair()
+pid = os.fork()
+if pid == 0:
+    _, fds, _, _ = socket.recv_fds(b, 10, 1)
+    fail(fds[0])
+    os._exit(0)
+os.close(first)
+again = os.open("decoy2.bin", os.O_WRONLY | os.O_CREAT)
+socket.send_fds(a, [b"x"], [copy])
+os.waitpid(pid, 0)
+thread = threading.Thread(target=fail, args=(copy,))
+thread.start()
+thread.join()
+os.set_inheritable(copy, True)
+os.execv("/bin/sh", ["sh", "-c", f"echo late >&{copy}; true"])
+"""
+WRITES = 5
+
+OPTIONS = {
+    "-f": ["-f"],
+    "-f -t": ["-f", "-t"],
+    "-f -tt -T": ["-f", "-tt", "-T"],
+    "-f -ttt -T -y": ["-f", "-ttt", "-T", "-y"],
+    "-f -r -i": ["-f", "-r", "-i"],
+    "-f -yy -v": ["-f", "-yy", "-v"],
+    "-f -x": ["-f", "-x"],
+    "-f -xx": ["-f", "-xx"],
+    "-f -s 0": ["-f", "-s", "0"],
+    "-f -X verbose": ["-f", "-X", "verbose"],
+    "-f -X raw": ["-f", "-X", "raw"],
+    "-f -C": ["-f", "-C"],
+    "-f -n": ["-f", "-n"],
+    "-f some calls": ["-f", "-e", "trace=%desc,%file,%process,%network"],
+    "-f --seccomp-bpf": ["-f", "--seccomp-bpf", "-e", "trace=%desc,%file,%process,%network"],
+    "-ff -ttt -T": ["-ff", "-ttt", "-T"],
+    "-ff": ["-ff"],
+}
+
+
+def can_trace() -> bool:
+    """Whether strace is here and may trace."""
+    if shutil.which("strace") is None:
+        return False
+    return (
+        subprocess.run(["strace", "-o", "/dev/null", "true"], capture_output=True).returncode == 0
+    )
+
+
+pytestmark = pytest.mark.skipif(not can_trace(), reason="strace is not here, or may not trace")
+
+
+def record(folder: Path, options: list[str]) -> Path:
+    log = folder / "strace.txt"
+    command = ["strace", *options, "-o", str(log), sys.executable, "-S", "-c", PROGRAM]
+    run = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    if run.returncode != 0 and "option" in run.stderr:
+        pytest.skip(f"this strace has no such option: {run.stderr.splitlines()[0]}")
+    assert run.returncode == 0, run.stderr
+    return log
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_every_failure_names_dev_full(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = record(tmp_path, OPTIONS[name])
+    assert main(["strace", str(log), "--find", "ENOSPC", "--json"]) == 1
+    document: dict[str, Any] = json.loads(capsys.readouterr().out)
+    matches = document["finds"][0]["matches"]
+    assert len(matches) == WRITES
+    # -s 0 writes [...] for the numbers of a socket pair and of sent descriptors.
+    unknown = [match for match in matches if match["target"]["source"] == "unknown"]
+    assert len(unknown) == (1 if name == "-f -s 0" else 0)
+    known = [match["target"] for match in matches if match not in unknown]
+    assert {target["path"] for target in known} == {"/dev/full"}
+    assert {target["kind"] for target in known} == {"device"}
+    assert document["unparsed_lines"] == 0
+
+
+def test_the_recommended_recording(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["strace", "--record-hint"]) == 0
+    words = capsys.readouterr().out.split()
+    log = record(tmp_path, words[1 : words.index("-o")])
+    got = read(log.read_bytes(), errors=["ENOSPC"])
+    assert [match["target"]["path"] for match in got["matches"]] == ["/dev/full"] * WRITES
+
+
+def test_standard_error_with_output_glued_in(tmp_path: Path) -> None:
+    """strace and the program write to one pipe: halves, notices and output are mixed."""
+    program = PROGRAM.replace("def fail", "def say():\n    os.write(2, b'no newline ')\ndef fail")
+    program = program.replace(
+        "    try:\n        os.write(fd", "    say()\n    try:\n        os.write(fd"
+    )
+    run = subprocess.run(
+        ["strace", "-f", sys.executable, "-S", "-c", program],
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        check=True,
+    )
+    got = read(run.stderr, errors=["ENOSPC"])
+    assert len(got["matches"]) == WRITES, run.stderr.decode()
+    assert {match["target"]["path"] for match in got["matches"]} == {"/dev/full"}
+
+
+def test_the_annotations_of_a_live_recording(tmp_path: Path) -> None:
+    log = record(tmp_path, ["-f", "-yy"])
+    check = read(log.read_bytes(), check=True)["check"]
+    assert check["uses"] > 20
+    assert check["wrong"] == 0, check["examples"]
+    assert not check["examples"]
+
+
+def test_blocked_and_killed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = tmp_path / "strace.txt"
+    program = "import os, signal; r, w = os.pipe(); signal.alarm(1); os.read(r, 1)"
+    subprocess.run(["strace", "-f", "-o", str(log), sys.executable, "-S", "-c", program])
+    assert main(["strace", str(log), "--json"]) == 1
+    (process,) = json.loads(capsys.readouterr().out)["processes"]
+    assert process["exit"]["signal"] == "SIGALRM"
+    assert process["pid"] != os.getpid()
