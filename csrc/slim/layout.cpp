@@ -104,13 +104,13 @@ Layout::Layout(const Core& core, const SlimInfo& info, const std::vector<Run>& r
     clean = append_notes(part, notes_) && clean;
   }
   if (!clean) {
+    note_parts_.push_back({0, notes_.size()});
     notes_.resize((notes_.size() + 3) & ~std::size_t{3});
-    note_sizes_.push_back(notes_.size());
   }
   const std::size_t before = clean ? 0 : notes_.size();
   append_own_note(info, notes_);
-  note_sizes_.push_back(notes_.size() - before);
-  count_ = note_sizes_.size() + load_headers(core, runs, 0).size() / sizeof(Elf64_Phdr);
+  note_parts_.push_back({before, notes_.size()});
+  count_ = note_parts_.size() + load_headers(core, runs, 0).size() / sizeof(Elf64_Phdr);
 }
 
 std::uint64_t Layout::size() const noexcept {
@@ -121,15 +121,14 @@ std::uint64_t Layout::size() const noexcept {
 std::vector<std::uint8_t> Layout::tables(const std::vector<Run>& runs, std::uint64_t offset,
                                          std::uint64_t data_end) const {
   std::vector<std::uint8_t> out;
-  std::uint64_t note_at = offset + size() - notes_.size();
-  for (const std::size_t note_size : note_sizes_) {
+  const std::uint64_t notes_at = offset + size() - notes_.size();
+  for (const Range& part : note_parts_) {
     Elf64_Phdr row{};
     row.p_type = PT_NOTE;
-    row.p_offset = note_at;
-    row.p_filesz = note_size;
+    row.p_offset = notes_at + part.start;
+    row.p_filesz = part.end - part.start;
     row.p_align = 4;
     put(out, row);
-    note_at += note_size;
   }
   const std::vector<std::uint8_t> loads = load_headers(core_, runs, data_end);
   out.insert(out.end(), loads.begin(), loads.end());

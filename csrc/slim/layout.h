@@ -33,8 +33,8 @@ class Layout {
  private:
   const elfcore::Core& core_;
   std::vector<std::uint8_t> notes_;
-  std::vector<std::size_t> note_sizes_;  // of each PT_NOTE
-  std::uint64_t count_ = 0;              // of program headers
+  std::vector<Range> note_parts_;  // of `notes_`, one for each PT_NOTE
+  std::uint64_t count_ = 0;        // of program headers
 };
 
 }  // namespace pm::slim

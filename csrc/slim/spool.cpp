@@ -177,6 +177,12 @@ void Spooler::tell_end() {
                                                " bytes: " + std::strerror(stream_.error()));
   }
   result_.stream_bytes = stream_.at();
+  if (result_.stream_bytes < head_.expected_bytes) {
+    result_.problems.add("standard input",
+                         "the core was cut off: " + std::to_string(result_.stream_bytes) + " of " +
+                             std::to_string(head_.expected_bytes) + " bytes came",
+                         "memory at high addresses (main stack, libc) is lost first");
+  }
 }
 
 elfcore::SlimInfo Spooler::describe() const {

@@ -1,7 +1,8 @@
 #include "slim/stacks.h"
 
 #include <algorithm>
-#include <optional>
+#include <unordered_set>
+#include <vector>
 
 namespace pm::slim {
 namespace {
@@ -25,8 +26,8 @@ constexpr std::uint64_t kTls = 64 << 10, kPthread = 8 << 10;
 constexpr std::uint64_t kDtvSlots = 4096;
 // Words on a stack that are followed, and how much of what they point to is kept.
 constexpr std::uint64_t kFollowed = 256 << 10, kTarget = 256;
-constexpr std::size_t kMaxTargets = 4096;
-constexpr unsigned kDepth = 2;
+// Different targets of one thread and of all; those that other threads have too cost nothing.
+constexpr std::size_t kMaxTargets = 2048, kAllTargets = 16'384;
 
 // A vector register's worth of hops is no pointer: it must lead into writable memory that no file
 // backs, which is where arguments, strings and objects are.
@@ -45,7 +46,8 @@ class Keeper {
  private:
   std::uint64_t keep_stack(const ThreadState& thread, std::uint64_t sp, const Segment& segment);
   void keep_storage(const ThreadState& thread);
-  void follow(Bytes words, unsigned depth);
+  void follow(const ThreadState& thread, Bytes stack);
+  void follow(Bytes words, std::vector<std::uint64_t>& found);
   void keep_code(const ThreadState& thread);
   void add(std::uint64_t address, std::uint64_t size);
 
@@ -54,7 +56,8 @@ class Keeper {
   PageSet& pages_;
   Range stack_;  // being followed: what points into it is kept anyway
   std::uint64_t left_ = kAllStacks;
-  std::size_t targets_left_ = kMaxTargets;
+  std::unordered_set<std::uint64_t> targets_;
+  std::size_t targets_left_ = 0;  // of the thread
 };
 
 void Keeper::keep(const ThreadState& thread) {
@@ -72,12 +75,7 @@ void Keeper::keep(const ThreadState& thread) {
   }
   const std::uint64_t end = keep_stack(thread, start, *segment);
   stack_ = {start, end};
-  // Budgets are by thread, so that the first ones do not use up those of all.
-  targets_left_ = core_.crashed_thread() == &thread ? kMaxTargets : kMaxTargets / 16;
-  follow(clip(core_.dumped_at(start), 0, std::min(end - start, kFollowed)), kDepth);
-  const auto& values = thread.registers.values;
-  follow({reinterpret_cast<const std::uint8_t*>(values.data()), thread.registers.count() * 8},
-         kDepth);
+  follow(thread, clip(core_.dumped_at(start), 0, std::min(end - start, kFollowed)));
 }
 
 // Returns where the kept part next to the stack pointer ends.
@@ -133,14 +131,28 @@ void Keeper::add(std::uint64_t address, std::uint64_t size) {
 }
 
 // A debugger shows the text that an argument points to, and the members of what a reference means.
-void Keeper::follow(Bytes words, unsigned depth) {
+// First all that the stack itself points to, then what stands there.
+void Keeper::follow(const ThreadState& thread, Bytes stack) {
+  targets_left_ = kMaxTargets;
+  std::vector<std::uint64_t> found, further;
+  const auto& values = thread.registers.values;
+  follow({reinterpret_cast<const std::uint8_t*>(values.data()), thread.registers.count() * 8},
+         found);
+  follow(stack, found);
+  for (const std::uint64_t target : found) {
+    follow(clip(core_.dumped_at(target), 0, 64), further);
+  }
+}
+
+void Keeper::follow(Bytes words, std::vector<std::uint64_t>& found) {
   for (std::uint64_t at = 0; at + 8 <= words.size() && targets_left_ > 0; at += 8) {
     const std::uint64_t word = load<std::uint64_t>(words, at).value_or(0);
     if (word < kPage || (word >= stack_.start && word < stack_.end)) continue;
-    if (!is_target(core_, word)) continue;
+    if (targets_.size() >= kAllTargets) return;
+    if (!is_target(core_, word) || !targets_.insert(word).second) continue;
     --targets_left_;
     pages_.add(word, kTarget);
-    if (depth > 1) follow(clip(core_.dumped_at(word), 0, 64), depth - 1);
+    found.push_back(word);
   }
 }
 
