@@ -15,7 +15,7 @@ struct Options {
   int rate;
 };
 
-__attribute__((noinline)) void set_rate(Options* options) { options->rate = 1; }
+__attribute__((noinline)) void set_rate(volatile Options* options) { options->rate = 1; }
 
 void raise_again(int signal_number) {
   signal(signal_number, SIG_DFL);

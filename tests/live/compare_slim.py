@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import difflib
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -80,7 +81,7 @@ def ask(command: Sequence[str], core: Path) -> Said:
         report = json.loads(run.stdout)
         body = {key: value for key, value in report.items() if key not in _SAME_BY_DESIGN}
         body["problems"] = [row["what"] for row in report["problems"]]
-        text = json.dumps(body, indent=1)
+        text = re.sub(r'("filesystem_free": )\d+', r"\1N", json.dumps(body, indent=1))
     return Said(run.returncode, text.replace(str(core), "CORE"))
 
 
