@@ -124,8 +124,10 @@ py::dict slim_stream(int source, const py::bytes& begin, int fd, int spool, std:
     const slim::Head head = slim::read_head(source, {view.begin(), view.end()});
     Problems remarks;
     if (pid) {
-      outcome =
-          slim_process(head, *pid, fd, {executable.value_or(""), sysroot.value_or("")}, remarks);
+      // As the process itself sees its files: it may run in a container.
+      const elfcore::ModuleOptions own{executable.value_or(""),
+                                       sysroot.value_or("/proc/" + std::to_string(*pid) + "/root")};
+      outcome = slim_process(head, *pid, fd, own, remarks);
     }
     if (!outcome) spooled = slim::spool(head, source, spool, room);
     add_all(spooled.problems, remarks);

@@ -7,6 +7,7 @@ are compiled here, if there is a compiler.
 from __future__ import annotations
 
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -38,7 +39,14 @@ def cores() -> dict[str, bytes]:
         core.segment(base, library, elf.PF_R | elf.PF_X, memsz=0x1000)
         return core.segment(0x7FFC00000000, b"stack" * 100, elf.PF_R | elf.PF_W, memsz=0x2000)
 
+    # The note of a slim core (csrc/elfcore/slim_note.h), whose original had both segments whole.
+    rows = [(base, 0x1000, 5), (0x7FFC00000000, 0x2000, 6)]
+    slim = struct.pack("<IIQQQQQ", 1, 0, 1 << 20, 1 << 20, 0, len(rows), 1)
+    slim += b"".join(struct.pack("<5Q", at, size, size, size, flags) for at, size, flags in rows)
+    slim += struct.pack("<i16s", 1000, b"prog")
+
     return {
+        "slim": filled().raw_note(elf.note(b"postmortem\0", 0x4D494C53, slim)).build(),
         "kernel": filled().build(),
         "gcore": filled(gcore=True).build(),
         "aarch64": filled(machine=elf.EM_AARCH64).build(),

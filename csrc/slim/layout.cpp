@@ -94,22 +94,30 @@ void append_own_note(const SlimInfo& info, std::vector<std::uint8_t>& out) {
 
 }  // namespace
 
-// One note segment if possible: readers exist that look at the first one only.
+// Ours stands in the last note segment, most often the only one: readers exist that look at the
+// first alone. Behind damage nothing may follow in the same segment: it would become part of the
+// damage.
 Layout::Layout(const Core& core, const SlimInfo& info, const std::vector<Run>& runs) : core_(core) {
-  bool clean = true;
+  bool clean = false;
   std::uint64_t left = core.bytes().size();  // thousands of ranges may name the same bytes
+  const auto begin_part = [this] {
+    notes_.resize((notes_.size() + 3) & ~std::size_t{3});
+    note_parts_.push_back({notes_.size(), notes_.size()});
+  };
   for (const auto& [offset, size] : core.note_ranges()) {
     const Bytes part = clip(clip(core.bytes(), offset, size), 0, left);
     left -= part.size();
-    clean = append_notes(part, notes_) && clean;
+    begin_part();
+    clean = append_notes(part, notes_);
+    note_parts_.back().end = notes_.size();
+    if (note_parts_.back().start == note_parts_.back().end) {  // only our own note was there
+      note_parts_.pop_back();
+      clean = false;
+    }
   }
-  if (!clean) {
-    note_parts_.push_back({0, notes_.size()});
-    notes_.resize((notes_.size() + 3) & ~std::size_t{3});
-  }
-  const std::size_t before = clean ? 0 : notes_.size();
+  if (!clean) begin_part();
   append_own_note(info, notes_);
-  note_parts_.push_back({before, notes_.size()});
+  note_parts_.back().end = notes_.size();
   count_ = note_parts_.size() + load_headers(core, runs, 0).size() / sizeof(Elf64_Phdr);
 }
 

@@ -16,6 +16,13 @@ constexpr std::uint64_t kHeader = 64 << 10;     // of one that is not
 constexpr std::uint64_t kNeeded = 1u << 30;     // of all that is needed for certain
 constexpr std::uint64_t kNeighbour = 4u << 20;  // zero-initialised data behind a file mapping
 
+bool is_covered(const std::vector<Range>& ranges, const Segment& piece) {
+  const auto above =
+      std::upper_bound(ranges.begin(), ranges.end(), piece.start,
+                       [](std::uint64_t value, const Range& range) { return value < range.start; });
+  return above != ranges.begin() && std::prev(above)->end >= piece.start + piece.dumped;
+}
+
 class Planner {
  public:
   explicit Planner(const Core& core) : core_(core) {}
@@ -104,6 +111,7 @@ Plan Planner::plan(std::uint64_t room) {
   const auto& pieces = core_.pieces();
   std::vector<std::uint64_t> share(pieces.size(), 0);  // of each piece, what has room
   for (const std::size_t i : others()) {
+    if (is_covered(needed, pieces[i])) continue;  // it needs no room here
     share[i] = std::min(pieces[i].dumped, room);
     room -= share[i];
   }

@@ -36,6 +36,7 @@ def run(args: argparse.Namespace) -> int:
     from postmortem.analyses.slim import SlimOptions, write_slim, write_slim_of_stream
 
     began = time.monotonic()
+    _open_standard_streams()
     options = SlimOptions(
         executable=args.python, sysroot=args.sysroot, temp_dir=args.temp_dir, pid=args.pid
     )
@@ -54,6 +55,18 @@ def run(args: argparse.Namespace) -> int:
         outcome = write_slim(source, args.slim, options, _say)
     _tell(name, args.slim, outcome, time.monotonic() - began)
     return 0
+
+
+def _open_standard_streams() -> None:
+    """Fill descriptors 1 and 2, which the kernel leaves closed for a handler of core_pattern.
+
+    Else the files that are opened here would get these numbers, and stray output would go there.
+    """
+    for number in (1, 2):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), number)
 
 
 def _is_pipe(source: Path) -> bool:
