@@ -9,6 +9,7 @@
 #include "bind/values.h"
 #include "elfcore/core.h"
 #include "elfcore/modules.h"
+#include "locks/futex.h"
 #include "unwind/debug_files.h"
 
 namespace py = pybind11;
@@ -29,6 +30,7 @@ struct Findings {
   Stacks stacks;
   cpython::PythonState python;
   std::vector<bool> debug_lines;  // by module
+  std::vector<locks::FutexWait> waits;
   ProcessFindings process;
 };
 
@@ -39,6 +41,7 @@ void read(Core& core, Findings& found, const elfcore::ModuleOptions& options, bo
   found.memory = std::make_unique<elfcore::Memory>(core, *found.modules);
   if (stacks) found.stacks = read_stacks(*found.memory, options.sysroot, max_frames);
   if (python) found.python = read_python(*found.memory, *python, core.problems());
+  found.waits = locks::read_futex_waits(*found.memory);
   for (const Module& module : found.modules->all()) {
     found.debug_lines.push_back(unwind::debug_image(module, options.sysroot) != nullptr);
   }
@@ -116,6 +119,20 @@ py::list thread_rows(const Core& core, const Stacks& stacks, const Modules& modu
   return rows;
 }
 
+py::list wait_rows(const std::vector<locks::FutexWait>& waits) {
+  py::list rows;
+  for (const locks::FutexWait& wait : waits) {
+    py::dict row;
+    row["tid"] = wait.tid;
+    row["address"] = wait.address;
+    row["operation"] = wait.operation;
+    row["expected"] = wait.expected;
+    row["words"] = wait.words ? py::object(py::cast(*wait.words)) : py::none();
+    rows.append(row);
+  }
+  return rows;
+}
+
 py::tuple register_name_row(elfcore::Machine machine) {
   const auto names = elfcore::register_names(machine);
   py::tuple row(names.size());
@@ -157,6 +174,7 @@ py::dict read_core(const std::string& path, const std::optional<std::string>& ex
   result["threads"] = thread_rows(core, found.stacks, *found.modules);
   result["modules"] = module_rows(*found.modules, found.debug_lines);
   add_process(result, core, found.process);
+  result["futex_waits"] = wait_rows(found.waits);
   result["python"] = python_row(found.python);
   result["problems"] = problems(core.problems());
   return result;

@@ -49,6 +49,19 @@ py::object exception_row(const std::optional<cpython::Exception>& exception) {
   return row;
 }
 
+py::list held_rows(const std::vector<cpython::HeldLock>& held) {
+  py::list rows;
+  for (const cpython::HeldLock& lock : held) {
+    py::dict row;
+    row["object"] = lock.object;
+    row["word"] = lock.word;
+    row["recursive"] = lock.recursive;
+    row["frame"] = lock.frame;
+    rows.append(row);
+  }
+  return rows;
+}
+
 py::dict thread_row(const cpython::Thread& thread) {
   py::list frames;
   for (const cpython::Frame& frame : thread.frames) frames.append(frame_row(frame));
@@ -61,6 +74,7 @@ py::dict thread_row(const cpython::Thread& thread) {
   row["skipped"] = thread.skipped;
   row["skipped_at"] = thread.skipped ? py::object(py::int_(thread.skipped_at)) : py::none();
   row["stopped"] = text_or_none(thread.stopped);
+  row["held"] = held_rows(thread.held);
   row["raised"] = exception_row(thread.raised);
   row["handled"] = exception_row(thread.handled);
   return row;

@@ -4,6 +4,7 @@
 
 #include "cpython/exceptions.h"
 #include "cpython/frames.h"
+#include "cpython/locks.h"
 #include "cpython/runtime.h"
 #include "cpython/threads.h"
 
@@ -14,11 +15,13 @@ bool type_names_missing(const Heap& heap, const ThreadState& state) {
   return heap.type_of(heap.pointer(state.interpreter, heap.layout().interp_modules)).name != "dict";
 }
 
-Thread read_thread(const ThreadState& state, const Frames& frames, const Exceptions& exceptions,
-                   const Options& options) {
+Thread read_thread(const Heap& heap, const ThreadState& state, const Frames& frames,
+                   const Exceptions& exceptions, const Options& options) {
   Thread thread;
   thread.tid = state.tid;
-  frames.describe(frames.walk(state.address), options, thread);
+  const Chain chain = frames.walk(state.address);
+  frames.describe(chain, options, thread);
+  thread.held = HeldLocks(heap).read(chain);
   thread.raised = exceptions.raised(state.address);
   thread.handled = exceptions.handled(state.address);
   return thread;
@@ -50,7 +53,7 @@ PythonState read_python(const elfcore::Memory& memory, const Options& options) {
   const auto names = read_thread_names(heap, states);
   const auto holders = read_gil_holders(heap, *runtime, states);
   for (const ThreadState& state : states) {
-    Thread thread = read_thread(state, frames, exceptions, options);
+    Thread thread = read_thread(heap, state, frames, exceptions, options);
     thread.holds_gil = std::find(holders.begin(), holders.end(), state.address) != holders.end();
     if (thread.holds_gil && state.tid && !result.gil_holder) result.gil_holder = state.tid;
     if (const auto name = names.find(state.ident); name != names.end()) thread.name = name->second;

@@ -49,6 +49,14 @@ struct Exception {
   std::vector<LinkedException> chain;    // from it back to the first
 };
 
+// A lock that a `with` statement has taken.
+struct HeldLock {
+  std::uint64_t object = 0;
+  std::uint64_t word = 0;  // what waiting threads wait on
+  bool recursive = false;  // an RLock
+  std::uint32_t frame = 0;  // index in the thread's frames, all of them
+};
+
 struct Thread {
   std::int32_t tid = 0;  // 0: no thread of the core
   std::string name;      // threading.Thread.name; empty: threading does not know the thread
@@ -58,6 +66,7 @@ struct Thread {
   unsigned idle_evaluators = 0;
   std::uint64_t skipped = 0;  // frames left out in front of frames[skipped_at]
   std::size_t skipped_at = 0;
+  std::vector<HeldLock> held;
   std::string stopped;               // why the chain of frames ended early; empty: it did not
   std::optional<Exception> raised;   // on its way to a handler
   std::optional<Exception> handled;  // an `except` or `finally` block deals with it

@@ -10,6 +10,7 @@
 #include "elfcore/modules.h"
 #include "elfcore/python_version.h"
 #include "elfcore/signal_frame.h"
+#include "locks/futex.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace pm::elfcore;
@@ -23,6 +24,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     read_abort_message(memory);
     find_cpp_exceptions(memory, core->problems());
     find_python_version(memory);
+    pm::locks::read_futex_waits(memory);
     const AddressSpace space(memory);
     space.totals();
     find_left_signal_frame(memory);

@@ -156,6 +156,15 @@ class RawPythonException(TypedDict):
     chain: list[RawLinkedException]
     """From it back to the first exception, at most 8."""
 
+class RawHeldLock(TypedDict):
+    object: int
+    word: int
+    """What waiting threads wait on: the `sem_t` of the lock."""
+    recursive: bool
+    """An RLock."""
+    frame: int
+    """Index in the thread's Python frames, before any were left out."""
+
 class RawPythonThread(TypedDict):
     """A thread of an interpreter; one that runs code in several interpreters is in each."""
 
@@ -173,10 +182,23 @@ class RawPythonThread(TypedDict):
     skipped_at: int | None
     stopped: str | None
     """Why the chain of frames ended early."""
+    held: list[RawHeldLock]
+    """Locks that a `with` statement of the thread has taken and not released (3.8 to 3.13)."""
     raised: RawPythonException | None
     """Set, and not yet caught: C code is on its way back to a handler."""
     handled: RawPythonException | None
     """What `sys.exception()` would say: an except or finally block is running."""
+
+class RawFutexWait(TypedDict):
+    """A thread that stood in futex(2), in an operation that waits."""
+
+    tid: int
+    address: int
+    operation: int
+    """Without the flags PRIVATE and CLOCK_REALTIME."""
+    expected: int
+    words: list[int] | None
+    """The word and the four behind it, 32 bits each; None when the core does not hold it."""
 
 class RawPython(TypedDict):
     version: str
@@ -225,6 +247,7 @@ class RawCore(TypedDict):
     abort_message: str | None
     exceptions: list[RawException]
     python_version: str | None
+    futex_waits: list[RawFutexWait]
     python: RawPython | None
     """None when no interpreter is there, none that can be read (then `problems` says why), or it
     was not asked for."""

@@ -16,7 +16,7 @@ from postmortem.facts.crash import AbortMessage, CppException, Fault, Instructio
 from postmortem.facts.fault_kind import FaultKind, classify
 from postmortem.facts.memory import Address, BinaryFacts, MappedFile, MemoryTotals, Module, Modules
 from postmortem.facts.process import CoreFile, Process
-from postmortem.facts.threads import Frame, Thread, Threads, Trust
+from postmortem.facts.threads import Frame, Thread, Threads, Trust, Wait
 
 CORPUS = Path(__file__).parents[2] / "corpus"
 
@@ -209,6 +209,8 @@ def _thread(entry: dict[str, Any], bt: str) -> Thread:
     if repeat:
         frames = frames * repeat
     registers = tuple(entry.pop("registers", {}).items())
+    if "waits_for" in entry:
+        entry["waits_for"] = Wait(**entry["waits_for"])
     return Thread(frames=frames, registers=registers, **entry)
 
 

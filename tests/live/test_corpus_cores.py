@@ -170,7 +170,7 @@ def check(expect: dict[str, Any], report: dict[str, Any], code: int) -> None:
     for path, wanted in expect.get("json", {}).items():
         value: Any = report
         for part in path.split("."):
-            value = value[int(part)] if part.isdecimal() else value[part]
+            value = value[int(part)] if isinstance(value, list) else value[part]
         if isinstance(wanted, str) and wanted.startswith("/"):
             assert re.search(wanted.strip("/"), str(value)), (path, value)
         else:

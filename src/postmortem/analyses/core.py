@@ -25,7 +25,7 @@ from postmortem.readers.files import mapped_file
 from postmortem.readers.opening import open_core
 from postmortem.readers.python_frames import with_python
 from postmortem.records import record, replace
-from postmortem.report.model import Report
+from postmortem.report.model import Report, Role
 from postmortem.report.redact import Redactor
 from postmortem.rules import rule
 from postmortem.rules.verdict import verdict
@@ -172,7 +172,9 @@ class _Analysis:
             kind="core",
             inputs=(self._source,),
             verdict=verdict(self._signal, facts.process, outcome.diagnoses, threads=at_failure),
-            failed=threads.crashed is not None or not threads.items,
+            failed=threads.crashed is not None
+            or not threads.items
+            or any(d.role is Role.ROOT for d in outcome.diagnoses),
             diagnoses=outcome.diagnoses,
             blocks=_blocks(view, options) if options.blocks or _has_values(threads) else (),
             body=core_body(view, with_locals=options.gdb.with_locals),

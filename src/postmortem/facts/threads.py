@@ -64,6 +64,23 @@ class Wait:
     what: str
     address: int
     holder: int | None = None
+    """Thread that holds it, or whose end a join waits for; None where that is not known."""
+    kind: str = "lock"
+    """``"mutex"``, ``"python lock"``, ``"gil"``, ``"join"``, ``"stdio"``, ``"heap"``, …"""
+    certain: bool = True
+    """Whether the lock itself names its holder; else the evidence in `how` points there."""
+    how: str | None = None
+    """How the holder was found."""
+    held_at: str | None = None
+    """Where the holder took a Python lock and still holds it: ``"step (train.py:31)"``."""
+    missing_owner: int | None = None
+    """Owner that the lock names and that is no thread of the process."""
+
+    @property
+    def contended(self) -> bool:
+        """Whether another thread is in the way, not merely no work to do."""
+        known = self.holder is not None or self.missing_owner is not None
+        return known or self.kind in ("lock", "mutex", "gil", "stdio", "heap")
 
 
 @record

@@ -15,6 +15,7 @@ from postmortem.facts.source import Problem
 from postmortem.facts.threads import Frame, RaisedException, Thread, Threads, Trust
 from postmortem.readers.executable import resolve_executable
 from postmortem.readers.launcher import find_hostname, find_placement
+from postmortem.readers.locks import read_waits
 from postmortem.readers.python_frames import PythonStack, python_stack
 from postmortem.readers.siginfo import code_name, signal_name
 from postmortem.records import record, replace
@@ -348,9 +349,11 @@ def _threads(
         # The kernel takes it from the thread group's leader (fill_psinfo in fs/binfmt_elf.c).
         return raw["command"] if row["tid"] == main else None
 
+    waits = read_waits(raw)
     items = [
         Thread(
             tid=row["tid"],
+            waits_for=waits.get(row["tid"]),
             crashed=row["tid"] == crashed,
             name=name_of(row),
             python_name=python[row["tid"]]["name"] if row["tid"] in python else None,

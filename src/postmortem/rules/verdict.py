@@ -33,6 +33,9 @@ def verdict(
     usable = [d for d in ordered(diagnoses) if d.id not in _ABOUT_EVIDENCE]
     taken = next((d for d in usable if d.id == "snapshot"), None)
     if taken is not None:
+        stuck = next((d for d in usable if d.role is Role.ROOT and d.id == "deadlock"), None)
+        if stuck is not None:
+            return f"{_who(None, process)}{stuck.title} (a snapshot of a live process)"
         return f"{_who(None, process)}{taken.title}"
     for role in _ORDER:
         of_role = [d for d in usable if d.role is role]

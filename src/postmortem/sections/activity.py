@@ -123,7 +123,7 @@ def _outermost(thread: Thread, kind: str, executable: str | None) -> Iterator[Fr
 
 def _state(thread: Thread, own_role: str | None, executable: str | None) -> tuple[str, str | None]:
     """Return the state of a thread, and what it waits for if the tables know."""
-    if thread.waits_for is not None:
+    if thread.waits_for is not None and thread.waits_for.contended:
         return WAITING, f"waits for {thread.waits_for.what}"
     waited, words = False, None
     for frame in thread.frames:

@@ -155,7 +155,16 @@ def _raised(exception: RaisedException | None) -> dict[str, object] | None:
 def _wait(wait: Wait | None) -> dict[str, object] | None:
     if wait is None:
         return None
-    return {"what": wait.what, "address": address(wait.address), "holder": wait.holder}
+    return {
+        "what": wait.what,
+        "address": address(wait.address),
+        "holder": wait.holder,
+        "kind": wait.kind,
+        "confidence": None if wait.holder is None else "certain" if wait.certain else "likely",
+        "how": wait.how,
+        "held_at": wait.held_at,
+        "missing_owner": wait.missing_owner,
+    }
 
 
 def _group(group: Group) -> dict[str, object]:

@@ -264,7 +264,7 @@ def _who(group: Group) -> str:
 def _state(group: Group) -> str:
     first = group.threads[0]
     parts = [group.activity.waits or group.activity.state]
-    if first.waits_for is not None:
+    if first.waits_for is not None and first.waits_for.contended:
         held = first.waits_for.holder
         parts[0] += f", held by thread {held}" if held is not None else ""
     if first.holds_gil:

@@ -115,7 +115,7 @@ def _interest(same: tuple[Thread, ...], act: Activity, *, main_tid: int) -> tupl
         not first.holds_gil,
         first.tid != main_tid,
         not any(thread.python_exception for thread in same),
-        not any(thread.waits_for for thread in same),
+        not any(t.waits_for is not None and t.waits_for.contended for t in same),
         _ORDER.index(act.state),
         len(same) if act.state == RUNNING else -len(same),
     )
@@ -129,7 +129,7 @@ def _summary(same: tuple[Thread, ...], act: Activity, label: str) -> str:
         extras.append("crashed")
     if first.holds_gil:
         extras.append("holds the GIL")
-    if first.waits_for is not None:
+    if first.waits_for is not None and first.waits_for.contended:
         holder = first.waits_for.holder
         held = "" if holder is None else f", which thread {holder} holds"
         extras.append(f"waits for {first.waits_for.what}{held}")

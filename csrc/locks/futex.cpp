@@ -1,0 +1,86 @@
+#include "locks/futex.h"
+
+namespace pm::locks {
+namespace {
+
+// arch/x86/entry/syscalls/syscall_64.tbl and include/uapi/asm-generic/unistd.h.
+constexpr std::uint64_t kFutexX86 = 202, kRestartX86 = 219;
+constexpr std::uint64_t kFutexArm = 98, kRestartArm = 128;
+constexpr std::uint64_t kFutexWaitv = 449;
+constexpr std::uint32_t kCommands = 0x7f;  // FUTEX_CMD_MASK: without PRIVATE and CLOCK_REALTIME
+constexpr std::uint32_t kWait = 0, kLockPi = 6, kWaitBitset = 9, kWaitRequeuePi = 11, kLockPi2 = 13;
+
+bool waits(std::uint32_t operation) noexcept {
+  return operation == kWait || operation == kLockPi || operation == kWaitBitset ||
+         operation == kWaitRequeuePi || operation == kLockPi2;
+}
+
+struct Call {
+  std::uint64_t number = 0;
+  std::array<std::uint64_t, 3> arguments{};
+};
+
+// Where the kernel keeps the number and arguments of the call that a thread is in.
+Call call_of(const elfcore::Registers& registers) noexcept {
+  const auto& value = registers.values;
+  if (registers.machine == elfcore::Machine::x86_64) {
+    return {value[15], {value[14], value[13], value[12]}};  // orig_rax; rdi, rsi, rdx
+  }
+  return {value[8], {value[0], value[1], value[2]}};
+}
+
+// aarch64 has no orig_rax: x8 may be left from an earlier call, so the instruction before the pc
+// has to be `svc #0`.
+bool in_system_call(const elfcore::Memory& memory, const elfcore::Registers& registers) noexcept {
+  if (registers.machine == elfcore::Machine::x86_64) return true;
+  constexpr std::uint32_t kSvc = 0xd4000001;
+  return memory.get<std::uint32_t>(registers.pc() - 4) == kSvc;
+}
+
+std::optional<FutexWait> read_wait(const elfcore::Memory& memory,
+                                   const elfcore::ThreadState& thread) {
+  const bool x86 = thread.registers.machine == elfcore::Machine::x86_64;
+  const Call call = call_of(thread.registers);
+  if (!in_system_call(memory, thread.registers)) return std::nullopt;
+  FutexWait wait;
+  wait.tid = thread.tid;
+  const bool restarted = call.number == (x86 ? kRestartX86 : kRestartArm);
+  if (call.number == kFutexWaitv) {
+    // struct futex_waitv { u64 val, uaddr; u32 flags, reserved }: the first of at most 128.
+    const auto first = memory.get<std::array<std::uint64_t, 2>>(call.arguments[0]);
+    if (!first) return std::nullopt;
+    wait.address = (*first)[1];
+    wait.expected = static_cast<std::uint32_t>((*first)[0]);
+  } else if (call.number == (x86 ? kFutexX86 : kFutexArm) || restarted) {
+    wait.address = call.arguments[0];
+    wait.operation = static_cast<std::uint32_t>(call.arguments[1]) & kCommands;
+    if (!waits(wait.operation)) return std::nullopt;
+    const bool pi = wait.operation == kLockPi || wait.operation == kLockPi2;
+    wait.expected = pi ? 0 : static_cast<std::uint32_t>(call.arguments[2]);
+  } else {
+    return std::nullopt;
+  }
+  if (wait.address == 0 || wait.address % 4 != 0) return std::nullopt;
+  wait.words = memory.get<std::array<std::uint32_t, 5>>(wait.address);
+  if (!wait.words) {
+    // The end of a mapping: the word alone.
+    if (const auto word = memory.get<std::uint32_t>(wait.address)) {
+      wait.words.emplace()[0] = *word;
+    }
+  }
+  // A restarted call may be poll() or nanosleep(), whose arguments only look alike.
+  if (restarted && (!wait.words || (*wait.words)[0] != wait.expected)) return std::nullopt;
+  return wait;
+}
+
+}  // namespace
+
+std::vector<FutexWait> read_futex_waits(const elfcore::Memory& memory) {
+  std::vector<FutexWait> rows;
+  for (const elfcore::ThreadState& thread : memory.core().threads()) {
+    if (const auto wait = read_wait(memory, thread)) rows.push_back(*wait);
+  }
+  return rows;
+}
+
+}  // namespace pm::locks
