@@ -31,7 +31,7 @@ def circle(make, count):
                 with locks[(number + 1) % count]:
                     pass
 
-        taker.__name__ = "taker%d" % number
+        taker.__name__ = f"taker{number}"
         return taker
 
     return start(*(member(number) for number in range(count)))
@@ -100,8 +100,8 @@ KINDS = {
 
 def stuck(pid):
     calls = []
-    for tid in os.listdir("/proc/%d/task" % pid):
-        with open("/proc/%d/task/%s/syscall" % (pid, tid)) as file:
+    for tid in os.listdir(f"/proc/{pid}/task"):
+        with open(f"/proc/{pid}/task/{tid}/syscall") as file:
             calls.append(file.read().split())
     # for good: without a time-out, so that nobody is on the way to another wait
     return len(calls), all(call[0] == FUTEX and int(call[4], 16) == 0 for call in calls)
@@ -112,7 +112,7 @@ parent = os.getpid()
 if os.fork() == 0:
     last = None
     while True:
-        with open("/proc/%d/stat" % parent) as file:
+        with open(f"/proc/{parent}/stat") as file:
             used = file.read().split()[13:15]
         now = (stuck(parent), used)
         if now == last and now[0] == (expected, True):
