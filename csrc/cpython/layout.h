@@ -41,8 +41,8 @@ struct Layout {
                iframe_owner = -1, iframe_is_entry = -1;
   std::int32_t code_file = -1, code_name = -1, code_qualname = -1, code_first_line = -1,
                code_lines = -1, code_instructions = -1, code_names = -1, code_kinds = -1,
-               code_cells = -1, code_free = -1, code_first_traceable = -1,
-               code_slots = -1, code_exception_table = -1;
+               code_cells = -1, code_free = -1, code_first_traceable = -1, code_slots = -1,
+               code_exception_table = -1;
   std::int32_t frame_block_count = -1, frame_blocks = -1, frame_value_stack = -1;
   std::int32_t exception_args = -1, exception_traceback = -1, exception_context = -1,
                exception_cause = -1, exception_suppress = -1, os_errno = -1, os_strerror = -1,

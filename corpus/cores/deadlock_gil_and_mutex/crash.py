@@ -7,7 +7,6 @@ import ctypes
 import os
 import sys
 import threading
-from pathlib import Path
 
 sys.path.insert(0, sys.argv[2])
 import waiting
@@ -19,17 +18,22 @@ free, kept = ctypes.CDLL(sys.argv[1]), ctypes.PyDLL(sys.argv[1])
 @ctypes.CFUNCTYPE(None)
 def callback():
     inside.set()
-    sum(range(10**12))  # gives the GIL away again and again, and holds the mutex meanwhile
+    while True:  # gives the GIL away when asked, and holds the mutex meanwhile
+        pass
 
 
 def watch(pid):
     """Print ready when both threads of the parent stand in futex(2) for good."""
     tasks = f"/proc/{pid}/task"
+
+    def call_of(tid):
+        with open(f"{tasks}/{tid}/syscall") as file:
+            return file.read().split()
+
     while True:
-        states = [Path(tasks, tid, "syscall").read_text().split() for tid in os.listdir(tasks)]
-        # the mutex's waiter has no time-out (fourth argument); the GIL's has
-        calls = [s for s in states if s[0] == waiting.FUTEX]
-        if len(calls) == 2 and any(int(s[4], 16) == 0 for s in calls):
+        calls = [call for call in map(call_of, os.listdir(tasks)) if call[0] == waiting.FUTEX]
+        # a mutex is waited for while it is 2, without a time-out
+        if len(calls) == 2 and any(call[3:5] == ["0x2", "0x0"] for call in calls):
             print("ready", flush=True)
             os._exit(0)
         os.sched_yield()

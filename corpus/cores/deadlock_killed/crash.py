@@ -1,7 +1,13 @@
 """Two threads take two locks in opposite order; prints ready when both are stuck."""
 
+import os
+import sys
 import threading
 
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from waiting import ready_when
+
+entered = []
 a, b = threading.Lock(), threading.Lock()
 both = threading.Barrier(3)
 
@@ -9,6 +15,7 @@ both = threading.Barrier(3)
 def one():
     with a:
         both.wait()
+        entered.append(1)
         with b:
             pass
 
@@ -16,6 +23,7 @@ def one():
 def two():
     with b:
         both.wait()
+        entered.append(1)
         with a:
             pass
 
@@ -27,6 +35,6 @@ threads = [
 for thread in threads:
     thread.start()
 both.wait()
-print("ready", flush=True)
+ready_when(2, entered)
 for thread in threads:
     thread.join()

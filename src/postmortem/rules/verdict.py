@@ -62,7 +62,9 @@ def _sentence(
         if others:
             return f"{who}undecided between {best.title}; and {'; and '.join(others)}"
         return f"{who}possibly {best.title}{_where(threads, best.title)}"
-    return f"{who}{best.title}{_where(threads, best.title) if best.role is Role.ROOT else ''}"
+    # Which thread the signal happened to hit says nothing of a deadlock.
+    placed = best.role is Role.ROOT and best.id != "deadlock"
+    return f"{who}{best.title}{_where(threads, best.title) if placed else ''}"
 
 
 def _who(signal: Signal | None, process: Process | None) -> str:

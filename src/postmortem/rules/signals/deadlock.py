@@ -156,9 +156,9 @@ def _no_owner(wait: Wait, stuck: list[Thread], role: Role | None) -> Finding:
     for thread in stuck[:_MOST_EDGES]:
         evidence += _cited(thread, wait)
     return Finding(
-        title=f"{wait.what} is held by thread {wait.missing_owner}, which this process does not have",
-        cause=f"{len(stuck)} waiting here; the mutex names an owner that ended while it held it, or "
-        "that lives in the parent: fork() copies locked locks but only one thread",
+        title=f"{wait.what} is held by thread {wait.missing_owner}, which is not in this process",
+        cause=f"{len(stuck)} waiting here; the mutex names an owner that ended while it held it, "
+        "or that lives in the parent: fork() copies locked locks but only one thread",
         confidence=Confidence.LIKELY,
         next_steps=(
             "was the process forked while threads ran? start workers with spawn or forkserver",
