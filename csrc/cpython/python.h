@@ -52,8 +52,8 @@ struct Exception {
 // A lock that a `with` statement has taken.
 struct HeldLock {
   std::uint64_t object = 0;
-  std::uint64_t word = 0;  // what waiting threads wait on
-  bool recursive = false;  // an RLock
+  std::uint64_t word = 0;   // what waiting threads wait on
+  bool recursive = false;   // an RLock
   std::uint32_t frame = 0;  // index in the thread's frames, all of them
 };
 
