@@ -6,6 +6,7 @@ namespace pm::strace {
 namespace {
 
 constexpr std::uint64_t kCloexec = 02000000;  // O_CLOEXEC and its likes, on all but alpha, sparc
+constexpr double kLongestCall = 1e9;          // seconds
 constexpr std::size_t kGlueLines = 200;       // most lines of output within one call
 
 // Behind the string that opens at `at`; `text` is what is between the quotes.
@@ -232,7 +233,11 @@ class Extractor {
     counter->errors += event.result.failed();
     if (!event.result.seconds.empty()) {
       out_.counts.durations = true;
-      counter->nanoseconds += static_cast<std::uint64_t>(seconds_of(event.result.seconds) * 1e9);
+      // A log may say anything: <-1.0> and <1e300> are no durations.
+      const double seconds = seconds_of(event.result.seconds);
+      if (seconds >= 0 && seconds < kLongestCall) {
+        counter->nanoseconds += static_cast<std::uint64_t>(seconds * 1e9);
+      }
     }
   }
 
