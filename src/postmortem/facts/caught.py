@@ -7,10 +7,9 @@ in the frame that the kernel put on the stack for the handler.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from postmortem.facts.crash import Caught, Fault, Signal
 from postmortem.facts.threads import Threads
+from postmortem.records import replace
 
 _SYNCHRONOUS = ("SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGTRAP", "SIGSYS")
 _SIGNAL_FRAMES = ("<signal handler called>", "__restore_rt", "__kernel_rt_sigreturn")
