@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from postmortem.analyses.background import Background
+from postmortem.analyses.core_reading import CoreReading, Progress, reading_core
 from postmortem.analyses.engines import GdbOptions, MergedThreads
 from postmortem.errors import EvidenceError
 from postmortem.facts.caught import beyond_handler, failure
@@ -22,7 +23,6 @@ from postmortem.facts.threads import Threads
 from postmortem.knowledge.modules import module_kind
 from postmortem.readers import core as core_reader
 from postmortem.readers.files import mapped_file
-from postmortem.readers.opening import open_core
 from postmortem.readers.python_frames import with_python
 from postmortem.records import record, replace
 from postmortem.report.model import Report, Role
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from postmortem.report.blocks import Block
 
 Engine = Literal["auto", "native", "gdb"]
-Progress = Callable[[str], None]
 
 _REMEDIES: Mapping[type, str] = {
     BinaryFacts: "run without --engine native; the module the crash is in must be on this machine",
@@ -64,57 +63,37 @@ class CoreOptions:
     """
 
 
-def choose_core(path: Path | None) -> tuple[Path, tuple[Problem, ...]]:
-    """Return the core that is meant: the file itself, or the newest one in a folder.
-
-    With it come remarks on what else lies there.
-    """
-    folder = Path() if path is None else path
-    if not folder.is_dir():
-        return folder, ()
-    from postmortem.readers.corefind import newest_core
-
-    found = newest_core(folder)
-    remarks = [Problem(str(skipped), f"is newer, but {why}") for skipped, why in found.skipped]
-    if found.others:
-        word = "other core lies" if found.others == 1 else "other cores lie"
-        what = f"took the newest, {found.path.name}; {found.others} {word} in the same folder"
-        remarks.append(Problem(str(folder), what, "name a file to have another one explained"))
-    return found.path, tuple(remarks)
-
-
 def analyse(path: Path, options: CoreOptions, progress: Progress | None = None) -> Report:
     """Return the report on a core file; raises EvidenceError when it cannot be read at all."""
-    with open_core(path, temp_dir=options.temp_dir, progress=progress) as opened:
-        gdb = None
-        if options.engine != "native":
-            gdb = Background(partial(_gdb, options.gdb.path))
-        executable = None if options.executable is None else str(options.executable)
-        remarks: tuple[Problem, ...] = ()
-        if options.sysroot is not None and not Path(options.sysroot).is_dir():
-            what = "given as --sysroot, but is no folder: no file of the process is found under it"
-            remarks = (Problem(options.sysroot, what),)
-        reading = Background(
-            partial(
-                core_reader.read_core,
-                str(opened.path),
-                executable=executable,
-                sysroot=options.sysroot,
-                python_locals=options.gdb.with_locals,
-            )
-        )
-        rule.load()  # both take 15 ms, and the native reader leaves the interpreter to others
-        try:
-            facts = reading.result()
-        except EvidenceError as error:
-            raise EvidenceError(
-                str(path), error.what, offset=error.offset, hint=error.hint
-            ) from error
-        facts = replace(facts, problems=(*opened.problems, *remarks, *facts.problems))
-        if facts.core.truncated and not facts.threads.items and not facts.modules.items:
-            raise _cut_too_early(path, facts.core)
-        source = replace(opened.source, truncated=opened.source.truncated or facts.core.truncated)
-        return _Analysis(facts, source, options, gdb, progress).report(str(opened.path))
+    with reading_core(
+        path,
+        executable=options.executable,
+        sysroot=options.sysroot,
+        python_locals=options.gdb.with_locals,
+        temp_dir=options.temp_dir,
+        progress=progress,
+    ) as reading:
+        return explained(reading, options, progress)
+
+
+def explained(
+    reading: CoreReading, options: CoreOptions, progress: Progress | None = None
+) -> Report:
+    """Return the report on a core that is being read, as `analyse` does."""
+    gdb = None
+    if options.engine != "native":
+        gdb = Background(partial(_gdb, options.gdb.path))
+    rule.load()
+    path, opened = reading.path, reading.opened
+    try:
+        facts = core_reader.facts_of(reading.answer.result())
+    except EvidenceError as error:
+        raise EvidenceError(str(path), error.what, offset=error.offset, hint=error.hint) from error
+    facts = replace(facts, problems=(*reading.problems, *facts.problems))
+    if facts.core.truncated and not facts.threads.items and not facts.modules.items:
+        raise _cut_too_early(path, facts.core)
+    source = replace(opened.source, truncated=opened.source.truncated or facts.core.truncated)
+    return _Analysis(facts, source, options, gdb, progress).report(str(opened.path))
 
 
 class _Analysis:

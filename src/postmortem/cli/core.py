@@ -7,9 +7,13 @@ import gc
 import sys
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from postmortem.cli.output import add_report_options, emit
 from postmortem.errors import EvidenceError
+
+if TYPE_CHECKING:
+    from postmortem.analyses.core import CoreOptions
 
 SUMMARY = "explain a core file"
 EXAMPLES = """\
@@ -125,13 +129,34 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _explain(args: argparse.Namespace) -> int:
-    from postmortem.analyses.core import CoreOptions, analyse, choose_core
-    from postmortem.analyses.engines import GdbOptions
+    from postmortem.analyses.core_reading import choose_core, reading_core
     from postmortem.records import replace
 
     began = time.monotonic()
     path, remarks = choose_core(args.core)
-    options = CoreOptions(
+    with reading_core(
+        path,
+        executable=args.python,
+        sysroot=args.sysroot,
+        python_locals=args.locals,
+        temp_dir=args.temp_dir,
+        progress=_progress,
+    ) as reading:
+        # While the native reader is at work: these imports take as long as it does.
+        from postmortem.analyses.core import explained
+
+        report = explained(reading, _options(args), _progress)
+    report = replace(report, problems=(*remarks, *report.problems))
+    took = time.monotonic() - began
+    footer = f"{took:.2f} s · {report.footer} · --locals, --all, -v, --json for more"
+    return emit(replace(report, footer=footer), args)
+
+
+def _options(args: argparse.Namespace) -> CoreOptions:
+    from postmortem.analyses.core import CoreOptions
+    from postmortem.analyses.engines import GdbOptions
+
+    return CoreOptions(
         executable=args.python,
         sysroot=args.sysroot,
         engine=args.engine,
@@ -148,11 +173,6 @@ def _explain(args: argparse.Namespace) -> int:
         temp_dir=args.temp_dir,
         blocks=not args.json,
     )
-    report = analyse(path, options, _progress)
-    report = replace(report, problems=(*remarks, *report.problems))
-    took = time.monotonic() - began
-    footer = f"{took:.2f} s · {report.footer} · --locals, --all, -v, --json for more"
-    return emit(replace(report, footer=footer), args)
 
 
 def _check_stream_options(args: argparse.Namespace) -> None:

@@ -7,15 +7,14 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, cast
 
-from postmortem.errors import EvidenceError
 from postmortem.facts.crash import AbortMessage, Caught, CppException, Fault, Instruction, Signal
 from postmortem.facts.memory import Address, MemoryTotals, Module, Modules, ModuleStatus
 from postmortem.facts.process import CoreFile, Process, SlimSource
 from postmortem.facts.source import Problem
 from postmortem.facts.threads import Frame, RaisedException, Thread, Threads, Trust
-from postmortem.readers.executable import resolve_executable
 from postmortem.readers.launcher import find_hostname, find_placement
 from postmortem.readers.locks import read_waits
+from postmortem.readers.native_core import NativeAnswer, ask_native
 from postmortem.readers.python_frames import PythonStack, python_stack
 from postmortem.readers.siginfo import code_name, signal_name
 from postmortem.records import record, replace
@@ -30,8 +29,6 @@ if TYPE_CHECKING:
         RawSignal,
         RawThread,
     )
-
-_NOT_A_CORE = "give a core file: file(1) says what this is, coredumpctl list shows systemd's cores"
 
 
 @record
@@ -68,18 +65,11 @@ def read_core(
 ) -> CoreFacts:
     """Read a core file; raises `EvidenceError` if it is not one that can be read at all.
 
-    `executable` may be a script, a venv's link or its folder; what stands behind it is taken.
-    `sysroot` is a folder under which the mapped files are looked up. Threads come with their
-    native frames; `python_stacks` holds the Python ones until nothing more is added to those.
+    The options are those of `ask_native`. Threads come with their native frames; `python_stacks`
+    holds the Python ones until nothing more is added to those.
     """
-    from postmortem import _native
-
-    problems: tuple[Problem, ...] = ()
-    if executable is not None:
-        resolved = resolve_executable(executable)
-        executable, problems = resolved.path, resolved.problems
-    try:
-        raw = _native.read_core(
+    return facts_of(
+        ask_native(
             path,
             executable=executable,
             sysroot=sysroot,
@@ -87,12 +77,12 @@ def read_core(
             max_frames=max_frames,
             python_locals=python_locals,
         )
-    except EvidenceError as error:
-        raise EvidenceError(path, error.what, offset=error.offset, hint=_NOT_A_CORE) from None
-    return _facts(path, raw, problems)
+    )
 
 
-def _facts(path: str, raw: RawCore, problems: tuple[Problem, ...]) -> CoreFacts:
+def facts_of(answer: NativeAnswer) -> CoreFacts:
+    """Return the facts behind the rows of the native reader."""
+    path, raw = answer.path, answer.core
     attributes = _systemd_attributes(path)
     process, more = _process(raw, attributes)
     more = (*more, *_slim_remarks(raw))
@@ -127,7 +117,7 @@ def _facts(path: str, raw: RawCore, problems: tuple[Problem, ...]) -> CoreFacts:
             for row in raw["exceptions"]
         ),
         python_stacks={tid: python_stack(row) for tid, row in python.items() if row["frames"]},
-        problems=problems + rows + more,
+        problems=answer.problems + rows + more,
     )
 
 
