@@ -118,7 +118,10 @@ def test_crash_is_explained(
     else:
         core = crash(argv).core
     report, code = explained(core)
-    check(case["expect"], report, code)
+    expect = case["expect"]
+    if nameless_interpreter(report):
+        expect = {**expect, **case.get("expect_of_a_stripped_interpreter", {})}
+    check(expect, report, code)
     core.unlink()
 
 
@@ -156,6 +159,17 @@ def explained(core: Path) -> tuple[dict[str, Any], int]:
     done = subprocess.run(command, capture_output=True, text=True, timeout=100)
     assert done.stdout, done.stderr
     return json.loads(done.stdout), done.returncode
+
+
+def nameless_interpreter(report: dict[str, Any]) -> bool:
+    """Whether the private functions of this Python have no names: Debian strips its own."""
+    here = {os.path.realpath(sys.executable)}
+    frames = (frame for thread in report["threads"] for frame in thread["frames"])
+    return any(
+        frame["function"] == "??" and (frame["module"] in here or "libpython" in frame["module"])
+        for frame in frames
+        if frame["module"]
+    )
 
 
 def check(expect: dict[str, Any], report: dict[str, Any], code: int) -> None:

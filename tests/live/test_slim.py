@@ -57,7 +57,7 @@ def test_pystack_has_something_to_say(crash: Crash, tmp_path: Path) -> None:
     for name, word in {
         "pystack": "in crash",
         "pystack --locals": "ordered:",
-        "eu-stack": "string_at",
+        "eu-stack": "start_thread",
         "postmortem --locals": "key 0",
     }.items():
         if name in asked:

@@ -49,15 +49,13 @@ def aborted_by_itself(
         frame = crashed.frames[index]
         evidence.extend([cite_frame(crashed, index), *cite_python(crashed)])
         if plain(frame.function) in ("os_abort", "os_abort_impl"):
-            title += ": Python code called os.abort()"
-            at = python_index(crashed)
-            line = crashed.frames[at] if at is not None else None
-            if line is not None and line.file and line.line:
-                title += f" ({clip(line.function, 40)} at {file_name(line.file)}:{line.line})"
+            title += f": Python code called os.abort(){_python_line(crashed)}"
         elif frame.function != "??":
             title += f": {short(frame.function, 60)} called abort"
         elif frame.module and owner(frame) is not Owner.GLIBC:
             title += f" in {file_name(frame.module)}"
+            if owner(frame) is Owner.CPYTHON:  # without names: Debian strips its interpreter
+                title += _python_line(crashed)
     yield Finding(
         title=clip(title, 100),
         cause=explain(kind, signal),
@@ -65,6 +63,15 @@ def aborted_by_itself(
         next_steps=("read the last lines that the process wrote to standard error",),
         evidence=tuple(evidence),
     )
+
+
+def _python_line(thread: Thread) -> str:
+    """Return `` (step at train.py:8)`` of the line that led here, or nothing."""
+    at = python_index(thread)
+    line = thread.frames[at] if at is not None else None
+    if line is None or not line.file or not line.line:
+        return ""
+    return f" ({clip(line.function, 40)} at {file_name(line.file)}:{line.line})"
 
 
 def _who(thread: Thread) -> int | None:
