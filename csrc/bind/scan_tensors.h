@@ -1,0 +1,40 @@
+// Tensors of other libraries to arrays that can be scanned.
+#pragma once
+
+#include <Python.h>
+
+#include <vector>
+
+#include "bind/dlpack.h"
+#include "scan/scan.h"
+
+namespace pm::bind {
+
+// An array with room for its own shape and strides: the tensor may be changed while the interpreter
+// is left to other threads.
+struct Held {
+  scan::Array array;
+  const char* dtype = nullptr;
+
+  // Copies shape, and strides if they are not those of C order; both may be null for rank 0.
+  void lay_out(const std::int64_t* shape, const std::int64_t* strides, std::size_t rank);
+
+ private:
+  std::int64_t few_[16];
+  std::vector<std::int64_t> many_;
+};
+
+enum class Taken { yes, no, error };
+
+// Takes a tensor whose exact type trust_type() was called for, if it lies in this machine's memory
+// and has a data type that is known. `no`: someone else must look at it.
+Taken take_trusted(PyObject* object, Held& held);
+
+// METH_VARARGS: trust_type(type, capsule). Objects of exactly this type are read through the
+// exchange API of DLPack in the capsule.
+PyObject* trust_type(PyObject*, PyObject* args);
+
+// Takes a tensor in a capsule of __dlpack__(); the capsule stays the caller's.
+Taken take_capsule(PyObject* capsule, Held& held);
+
+}  // namespace pm::bind
