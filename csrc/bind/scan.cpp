@@ -123,29 +123,11 @@ PyMethodDef kFunctions[] = {
     {nullptr, nullptr, 0, nullptr},
 };
 
-// The names of complex types; `format` is that of the components.
-constexpr std::pair<const char*, scan::Format> kComplex[] = {
-    {"complex32", scan::Format::f16},
-    {"complex64", scan::Format::f32},
-    {"complex128", scan::Format::f64},
-};
-
 py::object scan_memory(std::uintptr_t address, const std::string& dtype,
                        const std::vector<std::int64_t>& shape,
                        const std::optional<std::vector<std::int64_t>>& strides) {
   Held held;
-  for (const auto& [name, format] : kComplex) {
-    if (dtype != name) continue;
-    held.dtype = name;
-    held.array.format = format;
-    held.array.complex = true;
-  }
-  if (held.dtype == nullptr) {
-    const auto format = scan::format_named(dtype);
-    if (!format) throw py::value_error("no data type that can be scanned: " + dtype);
-    held.dtype = scan::format_name(*format).data();
-    held.array.format = *format;
-  }
+  if (!name_dtype(dtype, held)) throw py::value_error("no data type that can be scanned: " + dtype);
   const auto count = scan::element_count(shape);
   if (!count || (strides && strides->size() != shape.size())) {
     throw py::value_error("shape and strides are of no array");
@@ -170,6 +152,7 @@ PYBIND11_MODULE(_scan, module) {
   }
   module.def("scan_memory", bind::scan_memory, py::arg("address"), py::kw_only(), py::arg("dtype"),
              py::arg("shape"), py::arg("strides") = py::none());
+  bind::register_scan_file(module);
   module.def("levels", [] {
     py::list names;
     for (const std::string_view name : pm::scan::levels()) names.append(std::string(name));

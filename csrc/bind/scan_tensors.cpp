@@ -1,6 +1,7 @@
 #include "bind/scan_tensors.h"
 
 #include <optional>
+#include <utility>
 
 namespace pm::bind {
 namespace {
@@ -46,6 +47,13 @@ constexpr Kind kKinds[] = {
     {12, 8, scan::Format::e5m2, false, "float8_e5m2"},
     {13, 8, scan::Format::e5m2fnuz, false, "float8_e5m2fnuz"},
     {14, 8, scan::Format::e8m0fnu, false, "float8_e8m0fnu"},
+};
+
+// The names of complex types; `format` is that of the components.
+constexpr std::pair<const char*, scan::Format> kComplex[] = {
+    {"complex32", scan::Format::f16},
+    {"complex64", scan::Format::f32},
+    {"complex128", scan::Format::f64},
 };
 
 const Kind* kind_of(DLDataType type) {
@@ -94,6 +102,21 @@ void Held::lay_out(const std::int64_t* shape, const std::int64_t* strides, std::
   if (in_order) return;
   for (std::size_t i = 0; i < rank; ++i) room[rank + i] = strides[i];
   array.strides = {room + rank, rank};
+}
+
+bool name_dtype(std::string_view dtype, Held& held) {
+  for (const auto& [name, format] : kComplex) {
+    if (dtype != name) continue;
+    held.dtype = name;
+    held.array.format = format;
+    held.array.complex = true;
+    return true;
+  }
+  const auto format = scan::format_named(dtype);
+  if (!format) return false;
+  held.dtype = scan::format_name(*format).data();
+  held.array.format = *format;
+  return true;
 }
 
 Taken take_trusted(PyObject* object, Held& held) {

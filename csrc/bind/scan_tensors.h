@@ -1,8 +1,9 @@
 // Tensors of other libraries to arrays that can be scanned.
 #pragma once
 
-#include <Python.h>
+#include <pybind11/pybind11.h>
 
+#include <string_view>
 #include <vector>
 
 #include "bind/dlpack.h"
@@ -24,6 +25,9 @@ struct Held {
   std::vector<std::int64_t> many_;
 };
 
+// Sets the data type of an array by its name in PyTorch; false if there is none of this name.
+bool name_dtype(std::string_view dtype, Held& held);
+
 enum class Taken { yes, no, error };
 
 // Takes a tensor whose exact type trust_type() was called for, if it lies in this machine's memory
@@ -36,5 +40,7 @@ PyObject* trust_type(PyObject*, PyObject* args);
 
 // Takes a tensor in a capsule of __dlpack__(); the capsule stays the caller's.
 Taken take_capsule(PyObject* capsule, Held& held);
+
+void register_scan_file(pybind11::module_& module);
 
 }  // namespace pm::bind

@@ -61,6 +61,19 @@ def scan_memory(
 ) -> ScanResult:
     """Scan an array at an address; strides count elements. ValueError if it is of no known kind."""
 
+def scan_file(
+    path: str,
+    rows: Sequence[tuple[int, str, Sequence[int], Sequence[int] | None]],
+    *,
+    progress: Callable[[int], None] | None = None,
+) -> tuple[list[ScanResult | None], int]:
+    """Scan tensors in a file, given as (offset in bytes, dtype, shape, strides), of any order.
+
+    Returns a result for each, None for what does not lie inside the file, and how many pages could
+    not be read (cut meanwhile, disk error), which count as zeros. `progress` hears of the bytes
+    that are done. ValueError if the file cannot be mapped.
+    """
+
 def levels() -> list[str]:
     """Return the instruction sets that this build and this processor have, the best first."""
 
