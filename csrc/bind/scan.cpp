@@ -153,6 +153,13 @@ PYBIND11_MODULE(_scan, module) {
   module.def("scan_memory", bind::scan_memory, py::arg("address"), py::kw_only(), py::arg("dtype"),
              py::arg("shape"), py::arg("strides") = py::none());
   bind::register_scan_file(module);
+  module.def(
+      "read_memory",
+      [](std::uintptr_t address, std::uint64_t bytes) {
+        const py::gil_scoped_release release;
+        pm::scan::read_memory(reinterpret_cast<const void*>(address), bytes);
+      },
+      py::arg("address"), py::arg("bytes"));
   module.def("levels", [] {
     py::list names;
     for (const std::string_view name : pm::scan::levels()) names.append(std::string(name));

@@ -54,9 +54,14 @@ constexpr Tally kNothing{0, ~std::uint64_t{0}, 0, 0, 0, 0, kNowhere};
 // need not be aligned.
 using Kernel = void (*)(const void* data, std::size_t count, std::size_t origin, Tally& tally);
 
+// Reads `bytes` bytes with the widest loads and gives back something that depends on all of them:
+// what a pass over memory costs at least, for bench/.
+using Reader = std::uint64_t (*)(const void* data, std::size_t bytes);
+
 // For one instruction set: a kernel for each format below e8m0fnu; the other two have none.
 struct Kernels {
   Kernel at[kFormats];
+  Reader read;
 };
 
 }  // namespace pm::scan

@@ -10,6 +10,7 @@
 #include <limits>
 
 #include "scan/layout.h"
+#include "scan/levels.h"
 #include "scan/pass.h"
 #include "scan/pool.h"
 
@@ -146,6 +147,24 @@ Result scan(const Array& array, unsigned threads) {
                                  : first_in_order(array, dimensions);
   }
   return result;
+}
+
+void read_memory(const void* data, std::uint64_t bytes) {
+  struct Work {
+    const char* data;
+    std::uint64_t bytes;
+    std::atomic<std::uint64_t> seen;
+  } work{static_cast<const char*>(data), bytes, 0};
+  const unsigned threads = static_cast<unsigned>(
+      std::min<std::uint64_t>(threads_wanted(), bytes / kShareBytes + (bytes < kShareBytes)));
+  share((bytes + kPieceBytes - 1) / kPieceBytes, threads,
+        [](void* context, std::size_t i) {
+          Work& all = *static_cast<Work*>(context);
+          const std::uint64_t begin = i * kPieceBytes;
+          const std::uint64_t part = std::min<std::uint64_t>(kPieceBytes, all.bytes - begin);
+          all.seen.fetch_or(kernels().read(all.data + begin, part), std::memory_order_relaxed);
+        },
+        &work);
 }
 
 std::uint64_t bytes_of(const Array& array) noexcept {

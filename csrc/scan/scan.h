@@ -55,6 +55,9 @@ Result scan(const Array& array, unsigned threads = 0);
 // The same for many arrays at once: small ones are shared out, large ones are cut.
 void scan_all(std::span<const Array> arrays, std::span<Result> results, unsigned threads = 0);
 
+// Reads memory once and does nothing else, on as many threads as a scan of it would take.
+void read_memory(const void* data, std::uint64_t bytes);
+
 // Bytes that a scan of this array reads, at least.
 std::uint64_t bytes_of(const Array& array) noexcept;
 

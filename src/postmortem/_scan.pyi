@@ -74,6 +74,9 @@ def scan_file(
     that are done. ValueError if the file cannot be mapped.
     """
 
+def read_memory(address: int, bytes: int) -> None:
+    """Read memory once and do nothing else: what a scan costs at least, for bench/."""
+
 def levels() -> list[str]:
     """Return the instruction sets that this build and this processor have, the best first."""
 

@@ -36,6 +36,35 @@ def scan_on_device(tensor: torch.Tensor) -> ScanResult:
     return ScanResult._later(dtype, lambda: _row(numbers, count))
 
 
+def row_on_device(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the row of a result (see `postmortem.scan.ring`) as float64, without waiting."""
+    count = float(tensor.numel())
+    device = tensor.device
+    if not tensor.numel():
+        row = [0.0, 0.0, 0.0, 0.0, 0.0, -1.0, *[math.nan] * 4]
+        return torch.tensor(row, dtype=torch.float64, device=device)
+    with torch.no_grad():
+        nans, infs, zeros, subnormals, first, least, largest = _numbers(tensor).unbind()
+        bad = nans + infs > 0
+        nan = torch.full_like(nans, math.nan)
+        finite = torch.where(largest == -math.inf, nan, largest)
+        nonzero = torch.where((least == math.inf) & (infs == 0), nan, least)
+        return torch.stack(
+            [
+                torch.full_like(nans, count),
+                nans,
+                infs,
+                zeros,
+                subnormals,
+                torch.where(bad, first, -torch.ones_like(first)),
+                torch.where(zeros > 0, torch.zeros_like(nonzero), nonzero),
+                torch.where(infs > 0, torch.full_like(nans, math.inf), finite),
+                nonzero,
+                finite,
+            ]
+        )
+
+
 def _numbers(tensor: torch.Tensor) -> torch.Tensor:
     """Return counts and extremes as float64 on the tensor's device, without waiting for it.
 
