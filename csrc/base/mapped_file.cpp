@@ -78,7 +78,8 @@ void on_sigbus(int number, siginfo_t* info, void* context) {
 
 }  // namespace
 
-std::shared_ptr<const MappedFile> MappedFile::open(const std::string& path, std::string& error) {
+std::shared_ptr<const MappedFile> MappedFile::open(const std::string& path, std::string& error,
+                                                   Reading reading) {
   // O_NONBLOCK: opening a FIFO that nobody writes to must not wait.
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) {
@@ -100,7 +101,7 @@ std::shared_ptr<const MappedFile> MappedFile::open(const std::string& path, std:
       close(fd);
       return nullptr;
     }
-    madvise(data, size, MADV_RANDOM);
+    madvise(data, size, reading == Reading::here_and_there ? MADV_RANDOM : MADV_SEQUENTIAL);
     file->bytes_ = {static_cast<const std::uint8_t*>(data), size};
     file->slot_ = register_range(data, size);
   }

@@ -8,12 +8,15 @@
 
 namespace pm {
 
-// Read-only mapping of a whole regular file, with random-access advice: read-ahead on a core costs
-// hundreds of megabytes of disk reads for the few pages that a report needs.
+// Read-only mapping of a whole regular file, with random-access advice unless all of it is read:
+// read-ahead on a core costs hundreds of megabytes of disk reads for the few pages of a report.
 class MappedFile {
  public:
+  enum class Reading { here_and_there, from_start_to_end };
+
   // Null when it cannot be mapped; then `error` says why, in words without the path.
-  static std::shared_ptr<const MappedFile> open(const std::string& path, std::string& error);
+  static std::shared_ptr<const MappedFile> open(const std::string& path, std::string& error,
+                                                Reading reading = Reading::here_and_there);
 
   MappedFile(const MappedFile&) = delete;
   MappedFile& operator=(const MappedFile&) = delete;

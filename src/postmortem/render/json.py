@@ -23,6 +23,10 @@ SCHEMA = "postmortem/1"
 
 _ENCODE = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 
+_STANDS_FOR_INFINITY = "\0infinity\0"
+_INFINITY = _ENCODE(_STANDS_FOR_INFINITY)
+"""Written as 1e999: a number by RFC 8259, which readers take for infinity."""
+
 # json.dumps escapes the C0 controls by itself. These it leaves: DEL and C1 (a terminal obeys
 # U+009B as it does ESC [), bidirectional controls, zero-width characters, line separators.
 _OBEYED = Pattern(
@@ -34,6 +38,8 @@ def render(report: Report, out: TextIO, *, version: str = __version__) -> None:
     """Write the report as one JSON document; `out` should be UTF-8."""
     rows = [f'  "{key}": {_laid_out(value)}' for key, value in document(report, version).items()]
     text = "{\n" + ",\n".join(rows) + "\n}\n"
+    if _INFINITY in text:
+        text = text.replace(_INFINITY, "1e999")
     out.write(_OBEYED.sub(lambda match: _escape(match[0]), text))
 
 
@@ -108,8 +114,10 @@ def _plain(value: object) -> object:
         return value if value.isascii() else safe.without_surrogates(str(value))
     if value is None or isinstance(value, bool | int):
         return value
-    if isinstance(value, float):  # JSON has no NaN and no infinity
-        return value if math.isfinite(value) else None
+    if isinstance(value, float):  # JSON has no NaN and no infinity, but numbers of any size
+        if math.isinf(value):
+            return _STANDS_FOR_INFINITY if value > 0 else None
+        return None if math.isnan(value) else value
     if isinstance(value, Mapping):
         return {safe.without_surrogates(str(key)): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):

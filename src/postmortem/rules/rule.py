@@ -82,7 +82,7 @@ def rule(
     return register
 
 
-_APART = frozenset({"strace"})
+_APART = frozenset({"scan", "strace"})
 """Families over other evidence than a core."""
 
 
@@ -90,8 +90,8 @@ _APART = frozenset({"strace"})
 def load(evidence: str = "core") -> tuple[Rule, ...]:
     """Import the rules over one kind of evidence and return them, in order of their ids.
 
-    Rules over cores are the families beside this file; those over system-call logs lie below
-    ``rules/strace``, so that neither pays for the other.
+    Rules over cores are the families beside this file; those over system-call logs and over tensors
+    lie below ``rules/strace`` and ``rules/scan``, so that none pays for the others.
     """
     name = "postmortem.rules" if evidence == "core" else f"postmortem.rules.{evidence}"
     package = importlib.import_module(name)

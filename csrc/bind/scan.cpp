@@ -1,0 +1,177 @@
+// The extension module _scan: fastscan() and what its Python side builds on.
+//
+// fastscan() itself is a plain C function: the call of a function of pybind11 costs as much as the
+// scan of a small tensor.
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <string>
+#include <vector>
+
+#include "bind/scan_result.h"
+#include "bind/scan_tensors.h"
+#include "scan/scan.h"
+
+namespace py = pybind11;
+
+namespace pm::bind {
+namespace {
+
+constexpr std::uint64_t kReleaseBytes = 32 << 10;  // leaving the interpreter costs 40 ns
+
+PyObject* scan_other = nullptr;  // Python: what to do with all else
+
+PyObject* scanned(const Held& held) {
+  scan::Result result;
+  if (scan::bytes_of(held.array) < kReleaseBytes) {
+    result = scan::scan(held.array);
+  } else {
+    Py_BEGIN_ALLOW_THREADS result = scan::scan(held.array);
+    Py_END_ALLOW_THREADS
+  }
+  return new_scan_result(result, held.dtype);
+}
+
+PyObject* ask_python(PyObject* object) {
+  if (scan_other == nullptr) {
+    PyErr_SetString(PyExc_RuntimeError, "import postmortem.scan first");
+    return nullptr;
+  }
+  return PyObject_CallOneArg(scan_other, object);
+}
+
+PyObject* scan_sequence(PyObject* sequence) {
+  PyObject* const items = PySequence_Tuple(sequence);  // ours: nobody changes it meanwhile
+  if (items == nullptr) return nullptr;
+  const py::object owner = py::reinterpret_steal<py::object>(items);
+  const auto count = static_cast<std::size_t>(PyTuple_GET_SIZE(items));
+  PyObject* const list = PyList_New(static_cast<Py_ssize_t>(count));
+  if (list == nullptr) return nullptr;
+  py::object made = py::reinterpret_steal<py::object>(list);
+  std::vector<Held> held(count);
+  std::vector<scan::Array> arrays;
+  std::vector<std::size_t> places;
+  arrays.reserve(count);
+  places.reserve(count);
+  std::uint64_t bytes = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    PyObject* const item = PyTuple_GET_ITEM(items, static_cast<Py_ssize_t>(i));
+    if (take_trusted(item, held[i]) == Taken::yes) {
+      arrays.push_back(held[i].array);
+      places.push_back(i);
+      bytes += scan::bytes_of(held[i].array);
+      continue;
+    }
+    PyObject* const result = ask_python(item);
+    if (result == nullptr) return nullptr;
+    PyList_SET_ITEM(list, static_cast<Py_ssize_t>(i), result);
+  }
+  std::vector<scan::Result> results(arrays.size());
+  if (bytes < kReleaseBytes) {
+    scan::scan_all(arrays, results);
+  } else {
+    Py_BEGIN_ALLOW_THREADS scan::scan_all(arrays, results);
+    Py_END_ALLOW_THREADS
+  }
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    PyObject* const result = new_scan_result(results[i], held[places[i]].dtype);
+    if (result == nullptr) return nullptr;
+    PyList_SET_ITEM(list, static_cast<Py_ssize_t>(places[i]), result);
+  }
+  return made.release().ptr();
+}
+
+PyObject* fastscan(PyObject*, PyObject* object) {
+  Held held;
+  if (take_trusted(object, held) == Taken::yes) return scanned(held);
+  if (PyList_Check(object) || PyTuple_Check(object)) {
+    try {
+      return scan_sequence(object);
+    } catch (const std::bad_alloc&) {
+      return PyErr_NoMemory();
+    }
+  }
+  return ask_python(object);
+}
+
+PyObject* scan_capsule(PyObject*, PyObject* capsule) {
+  Held held;
+  switch (take_capsule(capsule, held)) {
+    case Taken::yes:
+      return scanned(held);
+    case Taken::no:
+      Py_RETURN_NONE;
+    default:
+      return nullptr;
+  }
+}
+
+PyObject* on_other(PyObject*, PyObject* function) {
+  Py_XSETREF(scan_other, Py_NewRef(function));
+  Py_RETURN_NONE;
+}
+
+PyMethodDef kFunctions[] = {
+    {"fastscan", fastscan, METH_O,
+     "fastscan(tensor, /)\n--\n\n"
+     "Return a ScanResult of one pass over a tensor; of a list or tuple, a list of them.\n\n"
+     "Any shape, strides and data type; NumPy arrays and whatever has __dlpack__ too. Raises\n"
+     "TypeError for what has no values that could be read: meta, sparse, quantised tensors."},
+    {"scan_capsule", scan_capsule, METH_O, nullptr},
+    {"trust_type", trust_type, METH_VARARGS, nullptr},
+    {"on_other", on_other, METH_O, nullptr},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+py::object scan_memory(std::uintptr_t address, const std::string& dtype,
+                       const std::vector<std::int64_t>& shape,
+                       const std::optional<std::vector<std::int64_t>>& strides) {
+  Held held;
+  if (!name_dtype(dtype, held)) throw py::value_error("no data type that can be scanned: " + dtype);
+  const auto count = scan::element_count(shape);
+  if (!count || (strides && strides->size() != shape.size())) {
+    throw py::value_error("shape and strides are of no array");
+  }
+  if (*count != 0 && address == 0) throw py::value_error("the array has no memory");
+  held.array.data = reinterpret_cast<const void*>(address);
+  held.lay_out(shape.data(), strides && *count != 0 ? strides->data() : nullptr, shape.size());
+  PyObject* const result = scanned(held);
+  if (result == nullptr) throw py::error_already_set();
+  return py::reinterpret_steal<py::object>(result);
+}
+
+}  // namespace
+}  // namespace pm::bind
+
+PYBIND11_MODULE(_scan, module) {
+  namespace bind = pm::bind;
+  module.doc() = "One pass over tensors; _scan.pyi is the manual.";
+  if (PyModule_AddFunctions(module.ptr(), bind::kFunctions) != 0 ||
+      !bind::add_scan_result(module.ptr())) {
+    throw py::error_already_set();
+  }
+  module.def("scan_memory", bind::scan_memory, py::arg("address"), py::kw_only(), py::arg("dtype"),
+             py::arg("shape"), py::arg("strides") = py::none());
+  bind::register_scan_file(module);
+  module.def(
+      "read_memory",
+      [](std::uintptr_t address, std::uint64_t bytes) {
+        const py::gil_scoped_release release;
+        pm::scan::read_memory(reinterpret_cast<const void*>(address), bytes);
+      },
+      py::arg("address"), py::arg("bytes"));
+  module.def("levels", [] {
+    py::list names;
+    for (const std::string_view name : pm::scan::levels()) names.append(std::string(name));
+    return names;
+  });
+  module.def("level", [] { return std::string(pm::scan::level()); });
+  module.def(
+      "use_level",
+      [](const std::string& name) {
+        if (!pm::scan::use_level(name)) throw py::value_error("not among levels(): " + name);
+      },
+      py::arg("name"));
+  module.def("threads", pm::scan::threads_wanted);
+  module.def("set_threads", pm::scan::set_threads, py::arg("count"));
+}

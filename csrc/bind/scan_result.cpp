@@ -1,0 +1,223 @@
+#include "bind/scan_result.h"
+
+#include <cstddef>
+#include <limits>
+#include <string>
+
+namespace pm::bind {
+namespace {
+
+struct ScanResult {
+  PyObject head;
+  scan::Result values;
+  PyObject* dtype;  // str
+  PyObject*
+      pending;  // what gives the values when they are first asked for; null once they are here
+};
+
+PyTypeObject* result_type = nullptr;
+
+ScanResult* self_of(PyObject* self) { return reinterpret_cast<ScanResult*>(self); }
+
+// Takes the values from `pending`, which may wait for a device.
+bool arrive(ScanResult* self) {
+  if (self->pending == nullptr) return true;
+  PyObject* const row = PyObject_CallNoArgs(self->pending);
+  if (row == nullptr) return false;
+  scan::Result& to = self->values;
+  long long first = -1;
+  unsigned long long counts[5] = {};
+  const bool right =
+      PyTuple_Check(row) && PyArg_ParseTuple(row, "KKKKKLdddd", &counts[0], &counts[1], &counts[2],
+                                             &counts[3], &counts[4], &first, &to.abs_min,
+                                             &to.abs_max, &to.abs_min_nonzero, &to.abs_max_finite);
+  Py_DECREF(row);
+  if (!right) {
+    if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "a pending scan gave no tuple");
+    return false;
+  }
+  to.elements = counts[0];
+  to.nans = counts[1];
+  to.infinities = counts[2];
+  to.zeros = counts[3];
+  to.subnormals = counts[4];
+  to.first_nonfinite = first;
+  Py_CLEAR(self->pending);
+  return true;
+}
+
+template <std::uint64_t scan::Result::* Member>
+PyObject* get_count(PyObject* self, void*) {
+  if (!arrive(self_of(self))) return nullptr;
+  return PyLong_FromUnsignedLongLong(self_of(self)->values.*Member);
+}
+
+template <double scan::Result::* Member>
+PyObject* get_number(PyObject* self, void*) {
+  if (!arrive(self_of(self))) return nullptr;
+  return PyFloat_FromDouble(self_of(self)->values.*Member);
+}
+
+PyObject* get_first(PyObject* self, void*) {
+  if (!arrive(self_of(self))) return nullptr;
+  const std::int64_t first = self_of(self)->values.first_nonfinite;
+  if (first < 0) Py_RETURN_NONE;
+  return PyLong_FromLongLong(first);
+}
+
+PyObject* get_is_finite(PyObject* self, void*) {
+  if (!arrive(self_of(self))) return nullptr;
+  return PyBool_FromLong(self_of(self)->values.nans == 0 && self_of(self)->values.infinities == 0);
+}
+
+PyObject* get_ready(PyObject* self, void*) {
+  return PyBool_FromLong(self_of(self)->pending == nullptr);
+}
+
+PyObject* get_dtype(PyObject* self, void*) { return Py_NewRef(self_of(self)->dtype); }
+
+PyGetSetDef kFields[] = {
+    {"abs_min", get_number<&scan::Result::abs_min>, nullptr,
+     "The least |x| of all but NaN: 0.0 where a zero is; nan if nothing is left.", nullptr},
+    {"abs_max", get_number<&scan::Result::abs_max>, nullptr,
+     "The largest |x| of all but NaN: inf where an Inf is; nan if nothing is left.", nullptr},
+    {"abs_min_nonzero", get_number<&scan::Result::abs_min_nonzero>, nullptr,
+     "The least |x| that is neither zero nor NaN; nan if nothing is left.", nullptr},
+    {"abs_max_finite", get_number<&scan::Result::abs_max_finite>, nullptr,
+     "The largest |x| that is neither Inf nor NaN; nan if nothing is left.", nullptr},
+    {"nan_count", get_count<&scan::Result::nans>, nullptr, "How many values are NaN.", nullptr},
+    {"inf_count", get_count<&scan::Result::infinities>, nullptr, "How many values are infinite.",
+     nullptr},
+    {"zero_count", get_count<&scan::Result::zeros>, nullptr,
+     "How many values are zero, of either sign.", nullptr},
+    {"subnormal_count", get_count<&scan::Result::subnormals>, nullptr,
+     "How many values are subnormal: not zero, but too small for the full precision.", nullptr},
+    {"numel", get_count<&scan::Result::elements>, nullptr, "How many elements there are.", nullptr},
+    {"first_nonfinite", get_first, nullptr,
+     "Flat index, in C order, of the first element that is NaN or infinite; None if there is none.",
+     nullptr},
+    {"is_finite", get_is_finite, nullptr, "Whether there is neither NaN nor Inf.", nullptr},
+    {"ready", get_ready, nullptr,
+     "Whether the numbers are here: reading one of them waits for no device.", nullptr},
+    {"dtype", get_dtype, nullptr, "Name of the data type, as PyTorch and NumPy name it.", nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr},
+};
+
+void dealloc(PyObject* self) {
+  PyObject_GC_UnTrack(self);
+  Py_XDECREF(self_of(self)->dtype);
+  Py_XDECREF(self_of(self)->pending);
+  PyTypeObject* const type = Py_TYPE(self);
+  type->tp_free(self);
+  Py_DECREF(type);
+}
+
+int traverse(PyObject* self, visitproc visit, void* arg) {
+  Py_VISIT(Py_TYPE(self));
+  Py_VISIT(self_of(self)->pending);
+  return 0;
+}
+
+int clear(PyObject* self) {
+  Py_CLEAR(self_of(self)->pending);
+  return 0;
+}
+
+std::string shown(double number) {
+  char* const text = PyOS_double_to_string(number, 'g', 6, 0, nullptr);
+  if (text == nullptr) {
+    PyErr_Clear();
+    return "?";
+  }
+  std::string copy = text;
+  PyMem_Free(text);
+  return copy;
+}
+
+PyObject* repr(PyObject* self) {
+  if (self_of(self)->pending != nullptr) {
+    return PyUnicode_FromFormat("ScanResult(dtype=%R, not read yet)", self_of(self)->dtype);
+  }
+  const scan::Result& values = self_of(self)->values;
+  std::string text = "abs_min=" + shown(values.abs_min) + ", abs_max=" + shown(values.abs_max);
+  text += ", nan_count=" + std::to_string(values.nans);
+  text += ", inf_count=" + std::to_string(values.infinities);
+  text += ", zero_count=" + std::to_string(values.zeros);
+  text += ", numel=" + std::to_string(values.elements);
+  if (values.first_nonfinite >= 0) {
+    text += ", first_nonfinite=" + std::to_string(values.first_nonfinite);
+  }
+  return PyUnicode_FromFormat("ScanResult(%s, dtype=%R)", text.c_str(), self_of(self)->dtype);
+}
+
+PyObject* made(PyObject* dtype, PyObject* pending) {
+  PyObject* const self = result_type->tp_alloc(result_type, 0);
+  if (self == nullptr) return nullptr;
+  self_of(self)->values = {.first_nonfinite = -1};
+  self_of(self)->dtype = Py_NewRef(dtype);
+  self_of(self)->pending = Py_XNewRef(pending);
+  return self;
+}
+
+// ScanResult.later(dtype, pending): for numbers that are still on a device.
+PyObject* later(PyObject*, PyObject* args) {
+  PyObject* dtype = nullptr;
+  PyObject* pending = nullptr;
+  if (!PyArg_ParseTuple(args, "UO", &dtype, &pending)) return nullptr;
+  return made(dtype, pending);
+}
+
+PyMethodDef kMethods[] = {
+    {"_later", later, METH_VARARGS | METH_STATIC, nullptr},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+PyType_Slot kSlots[] = {
+    {Py_tp_doc, const_cast<char*>("What one pass over a tensor found.\n\n"
+                                  "Of complex numbers every count but numel is of components, and "
+                                  "|x| is that of a component.")},
+    {Py_tp_getset, kFields},
+    {Py_tp_methods, kMethods},
+    {Py_tp_repr, reinterpret_cast<void*>(repr)},
+    {Py_tp_dealloc, reinterpret_cast<void*>(dealloc)},
+    {Py_tp_traverse, reinterpret_cast<void*>(traverse)},
+    {Py_tp_clear, reinterpret_cast<void*>(clear)},
+    {0, nullptr},
+};
+
+PyType_Spec kSpec = {
+    "postmortem._scan.ScanResult",
+    static_cast<int>(sizeof(ScanResult)),
+    0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION |
+        Py_TPFLAGS_IMMUTABLETYPE,
+    kSlots,
+};
+
+}  // namespace
+
+bool add_scan_result(PyObject* module) {
+  PyObject* const type = PyType_FromModuleAndSpec(module, &kSpec, nullptr);
+  if (type == nullptr) return false;
+  result_type = reinterpret_cast<PyTypeObject*>(type);
+  return PyModule_AddObjectRef(module, "ScanResult", type) == 0;
+}
+
+PyObject* new_scan_result(const scan::Result& result, const char* dtype) {
+  // The few names are made once and shared.
+  static PyObject* names[scan::kFormats + 4] = {};
+  static const char* texts[scan::kFormats + 4] = {};
+  std::size_t at = 0;
+  while (texts[at] != dtype && texts[at] != nullptr && at + 1 < std::size(texts)) ++at;
+  if (texts[at] != dtype) {
+    PyObject* const name = PyUnicode_InternFromString(dtype);
+    if (name == nullptr) return nullptr;
+    names[at] = name;
+    texts[at] = dtype;
+  }
+  PyObject* const self = made(names[at], nullptr);
+  if (self != nullptr) self_of(self)->values = result;
+  return self;
+}
+
+}  // namespace pm::bind

@@ -1,0 +1,46 @@
+// Tensors of other libraries to arrays that can be scanned.
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+#include <string_view>
+#include <vector>
+
+#include "bind/dlpack.h"
+#include "scan/scan.h"
+
+namespace pm::bind {
+
+// An array with room for its own shape and strides: the tensor may be changed while the interpreter
+// is left to other threads.
+struct Held {
+  scan::Array array;
+  const char* dtype = nullptr;
+
+  // Copies shape, and strides if they are not those of C order; both may be null for rank 0.
+  void lay_out(const std::int64_t* shape, const std::int64_t* strides, std::size_t rank);
+
+ private:
+  std::int64_t few_[16];
+  std::vector<std::int64_t> many_;
+};
+
+// Sets the data type of an array by its name in PyTorch; false if there is none of this name.
+bool name_dtype(std::string_view dtype, Held& held);
+
+enum class Taken { yes, no, error };
+
+// Takes a tensor whose exact type trust_type() was called for, if it lies in this machine's memory
+// and has a data type that is known. `no`: someone else must look at it.
+Taken take_trusted(PyObject* object, Held& held);
+
+// METH_VARARGS: trust_type(type, capsule). Objects of exactly this type are read through the
+// exchange API of DLPack in the capsule.
+PyObject* trust_type(PyObject*, PyObject* args);
+
+// Takes a tensor in a capsule of __dlpack__(); the capsule stays the caller's.
+Taken take_capsule(PyObject* capsule, Held& held);
+
+void register_scan_file(pybind11::module_& module);
+
+}  // namespace pm::bind

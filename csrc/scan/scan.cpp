@@ -1,0 +1,208 @@
+#include "scan/scan.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <atomic>
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+
+#include "scan/layout.h"
+#include "scan/levels.h"
+#include "scan/pass.h"
+#include "scan/pool.h"
+
+namespace pm::scan {
+namespace {
+
+constexpr std::size_t kShareBytes = std::size_t{512} << 10;  // below this a thread is not worth it
+constexpr unsigned kMostThreads = 256;
+
+std::vector<Dimension> dimensions_of(const Array& array) {
+  std::vector<Dimension> dimensions(array.shape.size());
+  std::int64_t dense = 1;
+  for (std::size_t i = dimensions.size(); i-- > 0;) {
+    dimensions[i] = {array.shape[i], array.strides.empty() ? dense : array.strides[i]};
+    dense *= array.shape[i];
+  }
+  if (array.complex) {
+    for (Dimension& dimension : dimensions) dimension.stride *= 2;
+    dimensions.push_back({2, 1});
+  }
+  return dimensions;
+}
+
+// The first element in C order that is NaN or infinite; the array has one.
+std::int64_t first_in_order(const Array& array, const std::vector<Dimension>& dimensions) {
+  const std::size_t item = item_bytes(array.format);
+  const Kernel kernel = kernel_of(array.format);
+  std::vector<std::int64_t> at(dimensions.size(), 0);
+  const auto* data = static_cast<const std::byte*>(array.data);
+  std::int64_t offset = 0;
+  while (true) {
+    Tally tally = kNothing;
+    kernel(data + offset * static_cast<std::int64_t>(item), 1, 0, tally);
+    if (tally.first != kNowhere) break;
+    std::size_t i = dimensions.size();
+    while (i-- > 0) {
+      // All that a stride of 0 repeats is equal to what has been looked at.
+      const std::int64_t size = dimensions[i].stride == 0 ? 1 : dimensions[i].size;
+      offset += dimensions[i].stride;
+      if (++at[i] < size) break;
+      offset -= at[i] * dimensions[i].stride;
+      at[i] = 0;
+      if (i == 0) return -1;
+    }
+    if (dimensions.empty()) return -1;
+  }
+  std::int64_t index = 0;
+  for (std::size_t i = 0; i < dimensions.size(); ++i) index = index * dimensions[i].size + at[i];
+  return array.complex ? index / 2 : index;
+}
+
+Result result_of(const Tally& tally, Format format, std::uint64_t values, std::uint64_t repeats) {
+  const double none = std::numeric_limits<double>::quiet_NaN();
+  const double infinity = std::numeric_limits<double>::infinity();
+  const bool has_infinity = tally.infinities != 0;
+  const bool has_finite = values - tally.nans - tally.infinities != 0;
+  const bool has_nonzero = tally.least_less_one != kNothing.least_less_one;
+  Result result;
+  result.nans = tally.nans * repeats;
+  result.infinities = tally.infinities * repeats;
+  result.zeros = tally.zeros * repeats;
+  result.subnormals = tally.subnormals * repeats;
+  const double largest = has_finite ? magnitude(format, tally.largest) : none;
+  const double least = has_nonzero    ? magnitude(format, tally.least_less_one + 1)
+                       : has_infinity ? infinity
+                                      : none;
+  result.abs_max_finite = largest;
+  result.abs_max = has_infinity ? infinity : largest;
+  result.abs_min_nonzero = least;
+  result.abs_min = tally.zeros != 0 ? 0.0 : least;
+  return result;
+}
+
+std::uint64_t values_each(Format format) { return format == Format::e2m1x2 ? 2 : 1; }
+
+unsigned number_of(const char* text) {
+  unsigned number = 0;
+  if (text == nullptr) return 0;
+  std::from_chars(text, text + std::strlen(text), number);  // of "4,2" the first
+  return number;
+}
+
+unsigned threads_here() {
+  for (const char* name : {"POSTMORTEM_THREADS", "OMP_NUM_THREADS"}) {
+    if (const unsigned number = number_of(std::getenv(name)); number != 0) {
+      return std::min(number, kMostThreads);
+    }
+  }
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
+  // Memory is the limit, and a few threads reach it.
+  return std::clamp(static_cast<unsigned>(CPU_COUNT(&set)), 1U, 16U);
+}
+
+std::atomic<unsigned>& threads_set() {
+  static std::atomic<unsigned> count = threads_here();
+  return count;
+}
+
+}  // namespace
+
+unsigned threads_wanted() { return threads_set().load(std::memory_order_relaxed); }
+void set_threads(unsigned count) { threads_set().store(std::clamp(count, 1U, kMostThreads)); }
+
+Result scan(const Array& array, unsigned threads) {
+  const std::uint64_t elements = element_count(array.shape).value_or(0);
+  const std::uint64_t values = array.complex ? elements * 2 : elements;
+  if (elements == 0) {
+    const double none = std::numeric_limits<double>::quiet_NaN();
+    return {.abs_min = none, .abs_max = none, .abs_min_nonzero = none, .abs_max_finite = none};
+  }
+  const std::uint64_t bytes = values * item_bytes(array.format);
+  if (array.strides.empty() && bytes <= kPieceBytes) {  // the usual small call
+    Tally tally = kNothing;
+    kernel_of(array.format)(array.data, values, 0, tally);
+    Result result = result_of(tally, array.format, values, 1);
+    result.elements = elements * values_each(array.format);
+    if (tally.first != kNowhere) {
+      result.first_nonfinite = static_cast<std::int64_t>(tally.first >> (array.complex ? 1 : 0));
+    }
+    return result;
+  }
+  const std::vector<Dimension> dimensions = dimensions_of(array);
+  const Layout layout = layout_of(array.data, item_bytes(array.format), dimensions);
+  if (threads == 0) threads = threads_wanted();
+  const std::uint64_t worth = bytes / layout.repeats / kShareBytes;
+  if (worth < threads) threads = static_cast<unsigned>(worth);
+  const Tally tally = pass_over(layout, array.format, threads);
+  Result result = result_of(tally, array.format, values / layout.repeats, layout.repeats);
+  result.elements = elements * values_each(array.format);
+  if (tally.first != kNowhere) {
+    result.first_nonfinite = layout.in_order
+                                 ? static_cast<std::int64_t>(tally.first >> (array.complex ? 1 : 0))
+                                 : first_in_order(array, dimensions);
+  }
+  return result;
+}
+
+void read_memory(const void* data, std::uint64_t bytes) {
+  struct Work {
+    const char* data;
+    std::uint64_t bytes;
+    std::atomic<std::uint64_t> seen;
+  } work{static_cast<const char*>(data), bytes, 0};
+  const unsigned threads = static_cast<unsigned>(
+      std::min<std::uint64_t>(threads_wanted(), bytes / kShareBytes + (bytes < kShareBytes)));
+  share((bytes + kPieceBytes - 1) / kPieceBytes, threads,
+        [](void* context, std::size_t i) {
+          Work& all = *static_cast<Work*>(context);
+          const std::uint64_t begin = i * kPieceBytes;
+          const std::uint64_t part = std::min<std::uint64_t>(kPieceBytes, all.bytes - begin);
+          all.seen.fetch_or(kernels().read(all.data + begin, part), std::memory_order_relaxed);
+        },
+        &work);
+}
+
+std::uint64_t bytes_of(const Array& array) noexcept {
+  const std::uint64_t elements = element_count(array.shape).value_or(0);
+  return elements * item_bytes(array.format) * (array.complex ? 2 : 1);
+}
+
+void scan_all(std::span<const Array> arrays, std::span<Result> results, unsigned threads) {
+  if (threads == 0) threads = threads_wanted();
+  std::vector<std::size_t> small;
+  std::uint64_t bytes = 0;
+  for (std::size_t i = 0; i < arrays.size(); ++i) {
+    const std::uint64_t of_this = bytes_of(arrays[i]);
+    if (of_this >= 2 * kShareBytes) {
+      results[i] = scan(arrays[i], threads);
+    } else {
+      small.push_back(i);
+      bytes += of_this;
+    }
+  }
+  // As many arrays at once as are worth a thread's trouble.
+  struct Shared {
+    std::span<const Array> arrays;
+    std::span<Result> results;
+    const std::vector<std::size_t>& small;
+    std::size_t groups;
+  };
+  const std::size_t groups = std::min<std::size_t>(small.size(), bytes / kPieceBytes + 1);
+  Shared shared{arrays, results, small, groups};
+  share(
+      groups, bytes < kShareBytes ? 1 : threads,
+      [](void* context, std::size_t group) {
+        const Shared& all = *static_cast<Shared*>(context);
+        for (std::size_t i = group; i < all.small.size(); i += all.groups) {
+          all.results[all.small[i]] = scan(all.arrays[all.small[i]], 1);
+        }
+      },
+      &shared);
+}
+
+}  // namespace pm::scan

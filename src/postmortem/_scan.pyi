@@ -1,0 +1,93 @@
+"""The border of the scan: every function of the extension module `_scan`."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, final, overload
+
+@final
+class ScanResult:
+    """What one pass over a tensor found.
+
+    Magnitudes are of the values' bits without their sign. Of complex numbers every count but
+    `numel` is of components, and |x| is that of a component.
+    """
+
+    @property
+    def abs_min(self) -> float: ...
+    @property
+    def abs_max(self) -> float: ...
+    @property
+    def abs_min_nonzero(self) -> float: ...
+    @property
+    def abs_max_finite(self) -> float: ...
+    @property
+    def nan_count(self) -> int: ...
+    @property
+    def inf_count(self) -> int: ...
+    @property
+    def zero_count(self) -> int: ...
+    @property
+    def subnormal_count(self) -> int: ...
+    @property
+    def numel(self) -> int: ...
+    @property
+    def first_nonfinite(self) -> int | None: ...
+    @property
+    def is_finite(self) -> bool: ...
+    @property
+    def ready(self) -> bool: ...
+    @property
+    def dtype(self) -> str: ...
+    @staticmethod
+    def _later(dtype: str, pending: Callable[[], tuple[int | float, ...]], /) -> ScanResult: ...
+
+@overload
+def fastscan(
+    tensor: list[Any] | tuple[Any, ...],
+    /,
+) -> list[ScanResult]: ...
+@overload
+def fastscan(tensor: Any, /) -> ScanResult: ...
+def scan_capsule(capsule: Any, /) -> ScanResult | None:
+    """Scan a tensor in a capsule of DLPack; None where its device or data type is not known."""
+
+def trust_type(type: type, capsule: Any, /) -> bool:
+    """Read objects of exactly this type through the exchange API in the capsule from now on."""
+
+def on_other(function: Callable[[Any], ScanResult], /) -> None:
+    """Ask this function for all that the native scan does not know."""
+
+def scan_memory(
+    address: int, *, dtype: str, shape: Sequence[int], strides: Sequence[int] | None = None
+) -> ScanResult:
+    """Scan an array at an address; strides count elements. ValueError if it is of no known kind."""
+
+def scan_file(
+    path: str,
+    rows: Sequence[tuple[int, str, Sequence[int], Sequence[int] | None]],
+    *,
+    progress: Callable[[int], None] | None = None,
+) -> tuple[list[ScanResult | None], int]:
+    """Scan tensors in a file, given as (offset in bytes, dtype, shape, strides), of any order.
+
+    Returns a result for each, None for what does not lie inside the file, and how many pages could
+    not be read (cut meanwhile, disk error), which count as zeros. `progress` hears of the bytes
+    that are done. ValueError if the file cannot be mapped.
+    """
+
+def read_memory(address: int, bytes: int) -> None:
+    """Read memory once and do nothing else: what a scan costs at least, for bench/."""
+
+def levels() -> list[str]:
+    """Return the instruction sets that this build and this processor have, the best first."""
+
+def level() -> str:
+    """Return the instruction set in use: $POSTMORTEM_SIMD, else the best."""
+
+def use_level(name: str) -> None: ...
+def threads() -> int:
+    """Return how many threads share a large scan.
+
+    $POSTMORTEM_THREADS, else $OMP_NUM_THREADS, else the processors of this process.
+    """
+
+def set_threads(count: int) -> None: ...

@@ -1,0 +1,41 @@
+"""``postmortem scan``: from checkpoints to a report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from postmortem.facts.tensors import Tensors
+from postmortem.readers.checkpoint.scanning import Progress, scan_checkpoint
+from postmortem.report.model import Diagnosis, Report
+from postmortem.rules import rule
+from postmortem.sections.quantities import counted, size
+from postmortem.sections.scan_blocks import scan_blocks
+from postmortem.sections.scan_body import scan_body
+
+
+def analyse(names: Sequence[str], *, verbose: bool, progress: Progress | None = None) -> Report:
+    """Return the report on files or folders; raises EvidenceError if none can be read."""
+    facts = scan_checkpoint(names, progress)
+    outcome = rule.run(rule.load("scan"), {Tensors: facts.tensors})
+    whole = sum(source.size_bytes for source in facts.sources)
+    return Report(
+        kind="scan",
+        inputs=facts.sources,
+        verdict=_verdict(facts.tensors, outcome.diagnoses, damaged=facts.damaged),
+        failed=bool(facts.tensors.bad) or facts.damaged,
+        diagnoses=outcome.diagnoses,
+        blocks=scan_blocks(facts.tensors, verbose=verbose),
+        body=scan_body(facts.tensors),
+        problems=(*facts.problems, *outcome.problems),
+        skipped=outcome.skipped,
+        footer=f"{counted(len(facts.sources), 'file')}, {size(whole)}",
+    )
+
+
+def _verdict(tensors: Tensors, diagnoses: Sequence[Diagnosis], *, damaged: bool) -> str:
+    if tensors.bad:
+        return diagnoses[0].title if diagnoses else f"NaN or Inf in {len(tensors.bad):,} tensors"
+    count = counted(len(tensors.items), "tensor")
+    if damaged:
+        return f"the checkpoint is damaged; no NaN and no Inf in the {count} that could be read"
+    return f"no NaN and no Inf in {count}"

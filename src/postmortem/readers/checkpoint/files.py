@@ -1,0 +1,142 @@
+"""Which files of a checkpoint hold tensors, and what lies where in one of them."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from postmortem.errors import EvidenceError
+from postmortem.facts.source import Problem
+from postmortem.facts.tensors import TensorPlace
+from postmortem.readers.checkpoint import archives, numpy_files, safetensors
+from postmortem.readers.checkpoint.layout import Layout
+from postmortem.records import record
+
+_SUFFIXES = (".safetensors", ".pt", ".pth", ".bin", ".ckpt", ".npy", ".npz")
+_INDEX_SUFFIX = ".index.json"
+_HEAD_BYTES = 4096
+_LEGACY = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."
+"""A pickle of torch's magic number 0x1950a86a20f9469cfc6c: what torch.save() wrote before 1.6."""
+
+
+@record
+class Places:
+    """The tensors of one file."""
+
+    path: str
+    size_bytes: int
+    tensors: tuple[TensorPlace, ...]
+    problems: tuple[Problem, ...] = ()
+    damaged: bool = False
+    """Whether a problem says that the file is not as it was written."""
+
+
+def find_files(names: Iterable[str]) -> tuple[list[str], list[Problem]]:
+    """Return the files that are meant: each one named, those of a folder, the shards of an index.
+
+    Raises EvidenceError if nothing is left.
+    """
+    found: dict[str, None] = {}
+    problems: list[Problem] = []
+    named = list(names)
+    for name in named:
+        path = Path(name)
+        if path.is_dir():
+            inside = sorted(str(entry) for entry in path.rglob("*") if _may_hold_tensors(entry))
+            for index in sorted(str(entry) for entry in path.rglob(f"*{_INDEX_SUFFIX}")):
+                problems += _missing_shards(index)
+            if not inside:
+                problems.append(Problem(name, f"holds no file named {', '.join(_SUFFIXES)}"))
+            found.update(dict.fromkeys(inside))
+        elif name.endswith(_INDEX_SUFFIX):
+            shards = _shards(name)
+            found.update(dict.fromkeys(str(shard) for shard in shards if shard.exists()))
+            problems += _missing_shards(name)
+        else:
+            found[name] = None
+    if not found:
+        first = problems[0] if problems else Problem("postmortem scan", "no file was named")
+        raise EvidenceError(first.where, first.what, hint=first.remedy)
+    return list(found), problems
+
+
+def _may_hold_tensors(path: Path) -> bool:
+    return path.name.endswith(_SUFFIXES) and path.is_file()
+
+
+def _shards(index: str) -> list[Path]:
+    """Return the files that an index of shards names; raises EvidenceError if it is none."""
+    try:
+        text = Path(index).read_bytes()
+        weights = json.loads(text)["weight_map"]
+        files = sorted({str(file) for file in weights.values()})
+    except OSError as error:
+        raise EvidenceError(index, error.strerror or str(error)) from None
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise EvidenceError(index, "is no index of shards: it has no weight_map") from None
+    # A name of the index that leads out of its folder is not followed.
+    return [Path(index).parent / file for file in files if Path(file).name == file]
+
+
+def _missing_shards(index: str) -> Iterator[Problem]:
+    try:
+        missing = [shard.name for shard in _shards(index) if not shard.exists()]
+    except EvidenceError as error:
+        yield Problem(error.where, error.what)
+        return
+    if missing:
+        more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
+        what = f"names {len(missing)} files that are not there: {', '.join(missing[:3])}{more}"
+        yield Problem(index, what, "the checkpoint is not whole: copy or write it again")
+
+
+def read_places(path: str) -> Places:
+    """Return where the tensors of a file lie; raises EvidenceError if it cannot be read."""
+    try:
+        # Without O_NONBLOCK the open of a FIFO would wait for its writer.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        raise EvidenceError(path, error.strerror or str(error)) from None
+    with open(descriptor, "rb") as stream:  # noqa: PTH123 - a descriptor
+        status = os.fstat(descriptor)
+        if not os.path.isfile(path):  # noqa: PTH113
+            raise EvidenceError(path, "is no regular file")
+        try:
+            layout = _read(stream, status.st_size, path)
+        except OSError as error:
+            raise EvidenceError(path, f"cannot be read: {error.strerror}") from None
+        tensors = tuple(sorted(layout.tensors, key=lambda place: place.offset))
+        return Places(path, status.st_size, tensors, tuple(layout.problems), layout.damaged)
+
+
+def _read(stream: BinaryIO, size: int, path: str) -> Layout:
+    head = stream.read(_HEAD_BYTES)
+    stream.seek(0)
+    if path.endswith(".distcp"):
+        what = "is a shard of torch.distributed.checkpoint, which holds several archives"
+        hint = "python -m torch.distributed.checkpoint.format_utils dcp_to_torch FOLDER ONE.pt"
+        raise EvidenceError(path, what, hint=hint)
+    if head.startswith(archives.MAGIC) or head.startswith(b"PK\x05\x06"):
+        return archives.read_places(stream, size, path)
+    if head.startswith(numpy_files.MAGIC):
+        name = Path(path).stem
+        return Layout([numpy_files.read_place(stream, size, path, tensor=name)])
+    if head.startswith(_LEGACY):
+        what = "was written by torch.save() in the format before PyTorch 1.6"
+        hint = "load and save it again: torch.save(torch.load(FILE, weights_only=True), NEW)"
+        raise EvidenceError(path, what, hint=hint)
+    if not head:
+        raise EvidenceError(path, "is empty")
+    if not head.strip(b"\0"):
+        what = f"begins with {len(head):,} zero bytes: it was given its size and never written"
+        raise EvidenceError(path, what, hint="go back to the checkpoint before it")
+    if path.endswith(".safetensors") or safetensors.looks_like_safetensors(head):
+        return safetensors.read_places(stream, size, path)
+    raise EvidenceError(
+        path,
+        "is no checkpoint that can be scanned",
+        hint="known are .safetensors, what torch.save() writes, .npy and .npz",
+    )

@@ -1,0 +1,28 @@
+"""What the header of a checkpoint says, and what is wrong with it."""
+
+from __future__ import annotations
+
+from postmortem.facts.source import Problem
+from postmortem.facts.tensors import TensorPlace
+
+
+class NotScanned(Exception):
+    """A tensor that is as it should be, but of a kind that cannot be scanned."""
+
+
+class Layout:
+    """The tensors of a file as its header is read."""
+
+    def __init__(self, tensors: list[TensorPlace] | None = None) -> None:
+        self.tensors: list[TensorPlace] = tensors or []
+        self.problems: list[Problem] = []
+        self.damaged = False
+
+    def skip(self, where: str, what: str) -> None:
+        """Say that a tensor is left out, which is nobody's fault."""
+        self.problems.append(Problem(where, f"{what}: not scanned"))
+
+    def damage(self, where: str, what: str, remedy: str | None = None) -> None:
+        """Say that a part of the file is not as it was written."""
+        self.damaged = True
+        self.problems.append(Problem(where, what, remedy))

@@ -1,0 +1,387 @@
+"""What a pickle of torch.save() describes, without running any of it.
+
+The opcodes are followed on a stack of plain values. A class or function that the pickle names is
+never imported: calls of the few that rebuild tensors are understood, all others become an
+`Unknown`. Opcodes: Lib/pickletools.py; how tensors are rebuilt: torch/_utils.py.
+"""
+
+from __future__ import annotations
+
+import pickletools
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, BinaryIO
+
+from postmortem.records import record
+
+_MOST_OPCODES = 20_000_000
+_MOST_NAMES = 2_000_000
+_MARK = object()
+
+
+_OF_MODULE = re.compile(r"(?:^|(?<=\.))_(?:modules|parameters|buffers)\.")
+"""Where a torch.nn.Module keeps what state_dict() names without these."""
+
+
+class PickleError(Exception):
+    """The pickle cannot be followed to its end."""
+
+
+@record
+class Global:
+    """A class or function by name."""
+
+    name: str
+
+
+@record
+class Storage:
+    """The memory behind tensors: a record of the archive."""
+
+    key: str
+    dtype: str | None
+    """None for bytes without a type of their own; tensors on it say theirs."""
+    numel: int
+
+
+@record
+class Tensor:
+    """A view into a storage; sizes and strides in elements."""
+
+    storage: Storage
+    dtype: str | None
+    offset: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+
+class Unknown:
+    """Something that only running the pickle would make; what is inside can still be looked at."""
+
+    def __init__(self, name: str, parts: object = ()) -> None:
+        self.name = name
+        self.parts = parts
+        self.state: object = None
+
+
+_STORAGES = {
+    "DoubleStorage": "float64",
+    "FloatStorage": "float32",
+    "HalfStorage": "float16",
+    "BFloat16Storage": "bfloat16",
+    "LongStorage": "int64",
+    "IntStorage": "int32",
+    "ShortStorage": "int16",
+    "CharStorage": "int8",
+    "ByteStorage": "uint8",
+    "BoolStorage": "bool",
+    "ComplexFloatStorage": "complex64",
+    "ComplexDoubleStorage": "complex128",
+}
+_REBUILT_IN_PLACE = frozenset(
+    {
+        "torch._utils._rebuild_parameter",
+        "torch._utils._rebuild_parameter_with_state",
+        "torch._tensor._rebuild_from_type_v2",
+    }
+)
+_CONTAINERS = {
+    "collections.OrderedDict": dict,
+    "builtins.dict": dict,
+    "collections.defaultdict": dict,
+    "builtins.list": list,
+    "builtins.set": list,
+    "builtins.frozenset": list,
+    "builtins.tuple": tuple,
+    "torch.Size": tuple,
+}
+
+
+def load(stream: BinaryIO) -> object:
+    """Follow one pickle and return what it describes; raises PickleError."""
+    machine = _Machine()
+    try:
+        for count, (opcode, argument, _) in enumerate(pickletools.genops(stream)):
+            if count > _MOST_OPCODES:
+                raise PickleError(f"it has more than {_MOST_OPCODES:,} opcodes")
+            if opcode.name == "STOP":
+                return machine.pop()
+            machine.step(opcode.name, argument)
+    except PickleError:
+        raise
+    except (
+        ValueError,
+        IndexError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        OverflowError,
+        RecursionError,
+    ) as error:
+        raise PickleError(f"it is damaged ({type(error).__name__}: {str(error)[:80]})") from None
+    raise PickleError("it has no end")
+
+
+class _Machine:
+    """The stack and the memo of an unpickler."""
+
+    def __init__(self) -> None:
+        self._stack: list[Any] = []
+        self._memo: dict[int, Any] = {}
+
+    def pop(self) -> Any:
+        value = self._stack.pop()
+        if value is _MARK:
+            raise PickleError("a mark stands where a value should")
+        return value
+
+    def _to_mark(self) -> list[Any]:
+        stack = self._stack
+        for at in range(len(stack) - 1, -1, -1):
+            if stack[at] is _MARK:
+                items = stack[at + 1 :]
+                del stack[at:]
+                return items
+        raise PickleError("a mark is missing")
+
+    def step(self, name: str, argument: Any) -> None:
+        """Carry out one opcode; what is not known by name pushes its argument."""
+        action = _ACTIONS.get(name)
+        if action is not None:
+            action(self, argument)
+        elif name not in _NOTHING:
+            if name not in _PUSHES_ARGUMENT:
+                raise PickleError(f"the opcode {name} is of no use in a checkpoint")
+            self._stack.append(argument)
+
+    def _pop(self, _: Any) -> None:
+        self._stack.pop()
+
+    def _pop_mark(self, _: Any) -> None:
+        self._to_mark()
+
+    def _memoize(self, _: Any) -> None:
+        self._memo[len(self._memo)] = self._stack[-1]
+
+    def _put(self, key: Any) -> None:
+        self._memo[int(key)] = self._stack[-1]
+
+    def _get(self, key: Any) -> None:
+        self._stack.append(self._memo[int(key)])
+
+    def _global(self, argument: Any) -> None:
+        self._stack.append(Global(str(argument).replace(" ", ".", 1)))
+
+    def _stack_global(self, _: Any) -> None:
+        name, module = self.pop(), self.pop()
+        self._stack.append(Global(f"{module}.{name}"))
+
+    def _tuple_of(self, count: int) -> None:
+        items = [self.pop() for _ in range(count)]
+        self._stack.append(tuple(reversed(items)))
+
+    def _append(self, _: Any) -> None:
+        value = self.pop()
+        _extend(self._stack[-1], [value])
+
+    def _appends(self, _: Any) -> None:
+        values = self._to_mark()
+        _extend(self._stack[-1], values)
+
+    def _setitem(self, _: Any) -> None:
+        value, key = self.pop(), self.pop()
+        _update(self._stack[-1], [key, value])
+
+    def _setitems(self, _: Any) -> None:
+        pairs = self._to_mark()
+        _update(self._stack[-1], pairs)
+
+    def _dict(self, _: Any) -> None:
+        made: dict[Any, Any] = {}
+        _update(made, self._to_mark())
+        self._stack.append(made)
+
+    def _reduce(self, _: Any) -> None:
+        arguments, function = self.pop(), self.pop()
+        self._stack.append(_called(function, arguments))
+
+    def _newobj_ex(self, _: Any) -> None:
+        words, arguments, function = self.pop(), self.pop(), self.pop()
+        made = _called(function, arguments)
+        if isinstance(made, Unknown) and words:
+            made.state = words
+        self._stack.append(made)
+
+    def _build(self, _: Any) -> None:
+        state = self.pop()
+        if isinstance(self._stack[-1], Unknown):
+            self._stack[-1].state = state
+
+    def _persistent(self, _: Any) -> None:
+        self._stack.append(_storage(self.pop()))
+
+    def _inst(self, argument: Any) -> None:
+        items = self._to_mark()
+        self._stack.append(_called(Global(str(argument).replace(" ", ".", 1)), tuple(items)))
+
+    def _object(self, _: Any) -> None:
+        items = self._to_mark()
+        self._stack.append(_called(items[0], tuple(items[1:])))
+
+
+_NOTHING = frozenset({"PROTO", "FRAME", "READONLY_BUFFER"})
+_PUSHES_ARGUMENT = frozenset(
+    "INT BININT BININT1 BININT2 LONG LONG1 LONG4 FLOAT BINFLOAT STRING BINSTRING SHORT_BINSTRING "
+    "UNICODE BINUNICODE SHORT_BINUNICODE BINUNICODE8 BINBYTES SHORT_BINBYTES BINBYTES8 "
+    "BYTEARRAY8".split()
+)
+_Action = Callable[[_Machine, Any], None]
+_ACTIONS: dict[str, _Action] = {
+    "NONE": lambda m, _: m._stack.append(None),
+    "NEWTRUE": lambda m, _: m._stack.append(True),
+    "NEWFALSE": lambda m, _: m._stack.append(False),
+    "MARK": lambda m, _: m._stack.append(_MARK),
+    "POP": _Machine._pop,
+    "POP_MARK": _Machine._pop_mark,
+    "DUP": lambda m, _: m._stack.append(m._stack[-1]),
+    "EMPTY_TUPLE": lambda m, _: m._stack.append(()),
+    "EMPTY_LIST": lambda m, _: m._stack.append([]),
+    "EMPTY_SET": lambda m, _: m._stack.append([]),
+    "EMPTY_DICT": lambda m, _: m._stack.append({}),
+    "TUPLE": lambda m, _: m._stack.append(tuple(m._to_mark())),
+    "LIST": lambda m, _: m._stack.append(m._to_mark()),
+    "FROZENSET": lambda m, _: m._stack.append(m._to_mark()),
+    "TUPLE1": lambda m, _: m._tuple_of(1),
+    "TUPLE2": lambda m, _: m._tuple_of(2),
+    "TUPLE3": lambda m, _: m._tuple_of(3),
+    "DICT": _Machine._dict,
+    "APPEND": _Machine._append,
+    "APPENDS": _Machine._appends,
+    "ADDITEMS": _Machine._appends,
+    "SETITEM": _Machine._setitem,
+    "SETITEMS": _Machine._setitems,
+    "MEMOIZE": _Machine._memoize,
+    "PUT": _Machine._put,
+    "BINPUT": _Machine._put,
+    "LONG_BINPUT": _Machine._put,
+    "GET": _Machine._get,
+    "BINGET": _Machine._get,
+    "LONG_BINGET": _Machine._get,
+    "GLOBAL": _Machine._global,
+    "STACK_GLOBAL": _Machine._stack_global,
+    "REDUCE": _Machine._reduce,
+    "NEWOBJ": _Machine._reduce,
+    "NEWOBJ_EX": _Machine._newobj_ex,
+    "BUILD": _Machine._build,
+    "BINPERSID": _Machine._persistent,
+    "INST": _Machine._inst,
+    "OBJ": _Machine._object,
+}
+
+
+def _extend(target: object, values: list[Any]) -> None:
+    if isinstance(target, list):
+        target.extend(values)
+    elif isinstance(target, Unknown):
+        target.state = [target.state, values]
+
+
+def _update(target: object, pairs: list[Any]) -> None:
+    if len(pairs) % 2:
+        raise PickleError("a key has no value")
+    if isinstance(target, Unknown):
+        target.state = [target.state, pairs]
+    if not isinstance(target, dict):
+        return
+    for key, value in zip(pairs[::2], pairs[1::2], strict=True):
+        target[_key(key, len(target))] = value
+
+
+def _key(key: object, count: int) -> object:
+    """Return a key that can be hashed and shown without walking through what was crafted."""
+    plain = (str, int, float, bool, type(None))
+    if isinstance(key, plain) or (
+        isinstance(key, tuple) and len(key) < 8 and all(isinstance(part, plain) for part in key)
+    ):
+        return key
+    return f"<{type(key).__name__} {count}>"
+
+
+def _storage(value: object) -> object:
+    """Return the storage that a persistent ID names: ('storage', type, key, location, numel)."""
+    if not isinstance(value, tuple) or len(value) < 5 or value[0] != "storage":
+        return Unknown("persistent ID", value)
+    _, kind, key, _, numel = value[:5]
+    name = kind.name.rpartition(".")[2] if isinstance(kind, Global) else ""
+    if not isinstance(numel, int):
+        raise PickleError("the size of a storage is no number")
+    return Storage(str(key), _STORAGES.get(name), numel)
+
+
+def _called(function: object, arguments: object) -> object:
+    name = function.name if isinstance(function, Global) else "?"
+    parts = arguments if isinstance(arguments, tuple) else ()
+    if name.startswith("torch._utils._rebuild_tensor") and len(parts) >= 4:
+        tensor = _tensor(name, parts)
+        if tensor is not None:
+            return tensor
+    if name in _REBUILT_IN_PLACE and parts:
+        if name == "torch._tensor._rebuild_from_type_v2" and len(parts) >= 3:
+            return _called(parts[0], parts[2])
+        return parts[0]
+    container = _CONTAINERS.get(name)
+    if container is not None:
+        inside = parts[0] if parts else ()
+        if container is dict:
+            return dict(inside) if isinstance(inside, dict) else {}
+        return container(inside) if isinstance(inside, (list, tuple)) else container()
+    return Unknown(name, arguments)
+
+
+def _tensor(name: str, parts: tuple[Any, ...]) -> Tensor | None:
+    storage, offset, shape, strides = parts[:4]
+    if not isinstance(storage, Storage) or type(offset) is not int or offset >= 1 << 62:
+        return None
+    if not isinstance(shape, (tuple, list)) or not isinstance(strides, (tuple, list)):
+        return None
+    sizes = [*shape, *strides]
+    if len(shape) != len(strides) or not all(type(n) is int and n < 1 << 62 for n in sizes):
+        return None
+    dtype = storage.dtype
+    if name.endswith("_v3") and len(parts) > 6 and isinstance(parts[6], Global):
+        dtype = parts[6].name.removeprefix("torch.")
+    return Tensor(storage, dtype, offset, tuple(shape), tuple(strides))
+
+
+def tensors_of(root: object) -> Iterator[tuple[str, Tensor]]:
+    """Yield the tensors below an object with the path to them: ``optimizer.state.0.exp_avg``."""
+    seen: set[int] = set()
+    stack: list[tuple[str, object]] = [("", root)]
+    for _ in range(_MOST_NAMES):
+        if not stack:
+            return
+        path, value = stack.pop()
+        if isinstance(value, Tensor):
+            yield _OF_MODULE.sub("", path), value
+            continue
+        if isinstance(value, (dict, list, tuple, Unknown)):
+            if id(value) in seen:
+                continue
+            seen.add(id(value))
+            stack.extend(reversed(list(_below(path, value))))
+
+
+def _below(path: str, value: object) -> Iterator[tuple[str, object]]:
+    if isinstance(value, Unknown):
+        yield path, value.parts
+        yield path, value.state
+        return
+    pairs: Iterable[tuple[object, object]] = ()
+    if isinstance(value, dict):
+        pairs = value.items()
+    elif isinstance(value, (list, tuple)):
+        pairs = enumerate(value)
+    for key, item in pairs:
+        if isinstance(item, (Tensor, dict, list, tuple, Unknown)):
+            word = str(key)[:200]
+            yield f"{path}.{word}" if path else word, item

@@ -1,0 +1,141 @@
+"""The header of a safetensors file.
+
+Format: 8 bytes little endian with the length of a JSON object, the object, the data; see
+https://huggingface.co/docs/safetensors. Offsets count from the end of the header.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from math import prod
+from typing import BinaryIO
+
+from postmortem.errors import EvidenceError
+from postmortem.facts.tensors import TensorPlace
+from postmortem.readers.checkpoint.layout import Layout, NotScanned
+
+_MOST_HEADER_BYTES = 100_000_000
+"""The limit of the reference implementation."""
+
+# name: (name in PyTorch, bits of an element)
+_DTYPES = {
+    "F64": ("float64", 64),
+    "F32": ("float32", 32),
+    "F16": ("float16", 16),
+    "BF16": ("bfloat16", 16),
+    "F8_E4M3": ("float8_e4m3fn", 8),
+    "F8_E5M2": ("float8_e5m2", 8),
+    "F8_E4M3FNUZ": ("float8_e4m3fnuz", 8),
+    "F8_E5M2FNUZ": ("float8_e5m2fnuz", 8),
+    "F8_E8M0": ("float8_e8m0fnu", 8),
+    "F4": ("float4_e2m1fn_x2", 4),
+    "I64": ("int64", 64),
+    "I32": ("int32", 32),
+    "I16": ("int16", 16),
+    "I8": ("int8", 8),
+    "U64": ("uint64", 64),
+    "U32": ("uint32", 32),
+    "U16": ("uint16", 16),
+    "U8": ("uint8", 8),
+    "BOOL": ("bool", 8),
+    "C64": ("complex64", 64),
+}
+
+
+def looks_like_safetensors(head: bytes) -> bool:
+    """Whether a file that begins so may be one; its name need not say so."""
+    return len(head) >= 10 and head[8:9] == b"{" and int.from_bytes(head[:8], "little") < 1 << 40
+
+
+def read_places(stream: BinaryIO, size: int, name: str) -> Layout:
+    """Return where the tensors lie; raises EvidenceError if the header cannot be read."""
+    head = stream.read(8)
+    if len(head) < 8:
+        raise EvidenceError(name, f"is no safetensors file: it has {size} bytes")
+    length = int.from_bytes(head, "little")
+    if length > size - 8:
+        what = f"its header should take {length:,} bytes, but only {size - 8:,} follow"
+        hint = "the file is cut or no safetensors file; copy it again if the original is whole"
+        raise EvidenceError(name, what, hint=hint)
+    if length > _MOST_HEADER_BYTES:
+        raise EvidenceError(
+            name, f"its header should take {length:,} bytes: no library writes that"
+        )
+    try:
+        header = json.loads(stream.read(length))
+    except (ValueError, RecursionError) as error:
+        raise EvidenceError(name, f"its header is no JSON: {error}", offset=8) from None
+    if not isinstance(header, dict):
+        raise EvidenceError(name, "its header is no JSON object", offset=8)
+    layout = Layout()
+    taken: list[tuple[int, int, str]] = []
+    for key, row in header.items():
+        if key == "__metadata__":
+            continue
+        where = f"{name}: {key}"
+        try:
+            place, end = _place(key, row, 8 + length)
+        except NotScanned as reason:
+            layout.skip(where, str(reason))
+            continue
+        except ValueError as error:
+            layout.damage(where, str(error))
+            continue
+        if end > size:
+            what = f"its data should end at byte {end:,}, but the file has {size:,}"
+            layout.damage(where, what, "the file is cut: copy it again if the original is whole")
+            continue
+        layout.tensors.append(place)
+        if end > place.offset:
+            taken.append((place.offset, end, key))
+    for key, what in _overlaps(taken):
+        layout.damage(f"{name}: {key}", what)
+    return layout
+
+
+def _place(key: str, row: object, base: int) -> tuple[TensorPlace, int]:
+    if not isinstance(row, dict):
+        raise ValueError("its entry in the header is no object")
+    dtype = row.get("dtype")
+    shape, offsets = _sizes(row.get("shape")), _sizes(row.get("data_offsets"))
+    if shape is None:
+        raise ValueError(f"its shape is {_short(row.get('shape'))}")
+    if offsets is None or len(offsets) != 2 or offsets[0] > offsets[1]:
+        raise ValueError(f"its data_offsets are {_short(row.get('data_offsets'))}")
+    known = _DTYPES.get(dtype) if isinstance(dtype, str) else None
+    if known is None:
+        raise NotScanned(f"its data type {_short(dtype)} is not known here")
+    here, bits = known
+    begin, end = offsets
+    wanted = prod(shape) * bits
+    if wanted != (end - begin) * 8:
+        what = f"{dtype} of shape {shape} takes {wanted // 8:,} bytes, its data_offsets span "
+        raise ValueError(f"{what}{end - begin:,}")
+    if bits == 4:  # two values a byte: scanned as bytes
+        shape = [end - begin]
+    return TensorPlace(key, here, tuple(shape), base + begin), base + end
+
+
+def _sizes(value: object) -> list[int] | None:
+    """Return a list of sizes, or None if it is none."""
+    if not isinstance(value, list) or len(value) > 64:
+        return None
+    return value if all(type(item) is int and 0 <= item < 1 << 62 for item in value) else None
+
+
+def _overlaps(taken: list[tuple[int, int, str]]) -> Iterator[tuple[str, str]]:
+    """Yield the tensors whose data lie where another one's do, twenty at most."""
+    taken.sort()
+    reach, owner, count = 0, "", 0
+    for begin, end, key in taken:
+        if begin < reach and count < 20:
+            count += 1
+            yield key, f"its data overlap with those of {owner}: at least one of them is wrong"
+        if end > reach:
+            reach, owner = end, key
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:59] + "…"

@@ -1,0 +1,12 @@
+"""One fused pass over tensors: extremes, NaN, Inf, zeros and subnormals.
+
+``from postmortem import fastscan`` is the way in. PyTorch and NumPy are not imported here: whoever
+has a tensor of theirs has imported them already.
+"""
+
+from postmortem._scan import ScanResult, fastscan, level, levels, set_threads, threads, use_level
+from postmortem.scan.border import install
+
+__all__ = ["ScanResult", "fastscan", "level", "levels", "set_threads", "threads", "use_level"]
+
+install()

@@ -1,0 +1,151 @@
+"""What the native scan cannot take by itself: other libraries' arrays, and tensors without memory.
+
+The native function reads plain tensors through DLPack's exchange API where PyTorch has it. All else
+comes here: it is unwrapped, or a `TypeError` names its kind.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from postmortem import _scan
+from postmortem._scan import ScanResult
+
+_LAYOUTS = {
+    "torch.sparse_coo": "sparse",
+    "torch.sparse_csr": "sparse",
+    "torch.sparse_csc": "sparse",
+    "torch.sparse_bsr": "sparse",
+    "torch.sparse_bsc": "sparse",
+    "torch._mkldnn": "MKL-DNN",
+    "torch.jagged": "nested",
+}
+_trusted: dict[type, bool] = {}
+
+
+def install() -> None:
+    """Have the native scan ask here for all that it does not know."""
+    _scan.on_other(scan_other)
+
+
+def scan_other(value: Any) -> ScanResult:
+    """Return the scan of whatever is no plain tensor in memory; raises TypeError if it has none."""
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(value, torch.Tensor):
+        return _scan_torch(torch, value)
+    interface = getattr(type(value), "__array_interface__", None)
+    if interface is not None:
+        return _scan_numpy(value)
+    if hasattr(type(value), "__dlpack__"):
+        return _scan_dlpack(value)
+    raise TypeError(f"fastscan needs a tensor or an array, not {_named(value)}")
+
+
+def _scan_torch(torch: Any, tensor: Any) -> ScanResult:
+    kind = type(tensor)
+    if kind in (torch.Tensor, torch.nn.Parameter) and kind not in _trusted:
+        capsule = getattr(kind, "__dlpack_c_exchange_api__", None)  # PyTorch 2.10 and later
+        _trusted[kind] = capsule is not None and _scan.trust_type(kind, capsule)
+        if _trusted[kind]:
+            result: ScanResult = _scan.fastscan(tensor)
+            return result
+    plain = _plain(torch, tensor)
+    if plain.device.type != "cpu":
+        from postmortem.scan.torch_ops import scan_on_device
+
+        return scan_on_device(plain)
+    return _scan_pointer(plain)
+
+
+def _plain(torch: Any, tensor: Any) -> Any:
+    """Return the tensor that holds the values: the local shard, or what a wrapper wraps."""
+    for _ in range(8):
+        local = getattr(tensor, "_local_tensor", None)  # DTensor, also in older versions
+        if local is None and type(tensor).__name__ == "AsyncCollectiveTensor":
+            local = tensor.wait()
+        if local is None:
+            break
+        tensor = local
+    refused = _refused(torch, tensor)
+    if refused is not None:
+        raise TypeError(f"fastscan cannot read {refused}")
+    return tensor.detach()
+
+
+def _refused(torch: Any, tensor: Any) -> str | None:
+    """Say why a tensor has no values that could be read, if so."""
+    name = _named(tensor)
+    if tensor.device.type == "meta":
+        fake = "FakeTensor" in type(tensor).__name__
+        return (
+            f"{name}: it has a shape and no values" if fake else "a meta tensor: it has no values"
+        )
+    if "FakeTensor" in type(tensor).__name__:
+        return f"{name}: it has a shape and no values"
+    if tensor.is_nested:
+        return "a nested tensor: scan its parts, tensor.unbind()"
+    kind = _LAYOUTS.get(str(tensor.layout))
+    if kind is not None:
+        how = "tensor.coalesce().values()" if kind == "sparse" else "tensor.to_dense()"
+        return f"a {kind} tensor: scan {how}"
+    if tensor.is_quantized:
+        return "a quantised tensor: scan tensor.int_repr() or tensor.dequantize()"
+    functorch = getattr(torch._C, "_functorch", None)
+    if functorch is not None and functorch.is_functorch_wrapped_tensor(tensor):
+        return "a tensor inside torch.func (vmap, grad): scan what the function returns"
+    if hasattr(type(tensor), "__tensor_flatten__"):
+        parts, _ = tensor.__tensor_flatten__()
+        return f"{name}: scan its parts ({', '.join(map(str, parts))})"
+    return None
+
+
+def _scan_pointer(tensor: Any) -> ScanResult:
+    """Scan a tensor in this machine's memory where there is no exchange API."""
+    dtype = str(tensor.dtype).removeprefix("torch.")
+    shape = tuple(tensor.shape)
+    try:
+        return _scan.scan_memory(
+            tensor.data_ptr() if tensor.numel() else 0,
+            dtype=dtype,
+            shape=shape,
+            strides=None if tensor.is_contiguous() else tuple(tensor.stride()),
+        )
+    except ValueError as error:
+        raise TypeError(f"fastscan cannot read {dtype} tensors: {error}") from None
+    except RuntimeError as error:  # a tensor without storage
+        raise TypeError(f"fastscan cannot read {_named(tensor)}: {error}") from None
+
+
+def _scan_numpy(array: Any) -> ScanResult:
+    dtype = array.dtype
+    name = str(dtype.name)
+    if not dtype.isnative:
+        raise TypeError(f"fastscan cannot read {dtype} in foreign byte order: array.byteswap()")
+    if name == "float128" or dtype.kind not in "biufcV":
+        raise TypeError(f"fastscan cannot read NumPy arrays of {dtype}")
+    if any(stride % dtype.itemsize for stride in array.strides):
+        array = array.copy()  # a field of records
+    try:
+        return _scan.scan_memory(
+            array.__array_interface__["data"][0],
+            dtype=name,
+            shape=array.shape,
+            strides=tuple(stride // dtype.itemsize for stride in array.strides),
+        )
+    except ValueError as error:
+        raise TypeError(f"fastscan cannot read NumPy arrays of {dtype}: {error}") from None
+
+
+def _scan_dlpack(value: Any) -> ScanResult:
+    capsule = value.__dlpack__()
+    result = _scan.scan_capsule(capsule)
+    if result is None:
+        raise TypeError(f"fastscan cannot read {_named(value)} through DLPack: no known data type")
+    return result
+
+
+def _named(value: Any) -> str:
+    kind = type(value)
+    module = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
+    return f"{module}{kind.__qualname__}"

@@ -1,0 +1,78 @@
+"""Scans inside of compiled functions: an operator that writes into a slot of a tensor.
+
+``fastscan`` gives a Python object, which a graph of ``torch.compile`` cannot hold. The operator
+``postmortem::scan_slot(Tensor x, Tensor(a!) ring, int slot) -> ()`` writes the numbers into a row
+of a tensor of float64 on the same device instead; since it changes its argument it is not dead code,
+and the graph does not break. (PyTorch drops operators that return what nobody reads:
+pytorch/pytorch#187319.)
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+from postmortem._scan import ScanResult, fastscan
+
+_FIELDS = 10
+"""numel, NaN, Inf, zeros, subnormals, first bad index or -1, and the four magnitudes."""
+_UNWRITTEN = -1.0
+
+_library = torch.library.Library("postmortem", "DEF")
+_library.define("scan_slot(Tensor x, Tensor(a!) ring, int slot) -> ()")
+
+
+def _on_cpu(x: torch.Tensor, ring: torch.Tensor, slot: int) -> None:
+    r = fastscan(x)
+    first = -1 if r.first_nonfinite is None else r.first_nonfinite
+    counts = (r.numel, r.nan_count, r.inf_count, r.zero_count, r.subnormal_count, first)
+    magnitudes = (r.abs_min, r.abs_max, r.abs_min_nonzero, r.abs_max_finite)
+    ring[slot] = torch.tensor((*counts, *magnitudes), dtype=torch.float64)
+
+
+def _on_device(x: torch.Tensor, ring: torch.Tensor, slot: int) -> None:
+    from postmortem.scan.torch_ops import row_on_device
+
+    ring[slot] = row_on_device(x)
+
+
+def _nothing(x: torch.Tensor, ring: torch.Tensor, slot: int) -> None:
+    """What tracing needs to know: nothing is returned."""
+
+
+_library.impl("scan_slot", _on_cpu, "CPU")
+_library.impl("scan_slot", _on_device, "CUDA")
+_library.impl("scan_slot", _nothing, "Meta")
+
+
+class ScanRing:
+    """Slots for scans, which functions under ``torch.compile`` may fill.
+
+    ``ring.record(x, slot)`` anywhere in the function, ``ring[slot]`` outside of it.
+    """
+
+    def __init__(self, slots: int, device: str | torch.device = "cpu") -> None:
+        self._rows = torch.full((slots, _FIELDS), _UNWRITTEN, dtype=torch.float64, device=device)
+
+    def __len__(self) -> int:
+        return int(self._rows.shape[0])
+
+    def record(self, x: torch.Tensor, slot: int) -> None:
+        """Scan a tensor into a slot; it must be on the ring's device."""
+        torch.ops.postmortem.scan_slot(x, self._rows, slot)
+
+    def clear(self) -> None:
+        """Forget what was recorded."""
+        self._rows.fill_(_UNWRITTEN)
+
+    def __getitem__(self, slot: int) -> ScanResult | None:
+        """Return what was recorded last, or None; waits for the device."""
+        row: list[float] = self._rows[slot].tolist()
+        if row[0] == _UNWRITTEN:
+            return None
+        values: tuple[Any, ...] = (*map(int, row[:6]), *row[6:])
+        result = ScanResult._later("float64", lambda: values)
+        assert math.isnan(result.abs_max) or result.abs_max >= 0  # the row is taken here
+        return result

@@ -1,0 +1,79 @@
+"""The report on checkpoints, block by block."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+from postmortem.facts.tensors import ScannedTensor, Tensors
+from postmortem.report.blocks import Block, KeyValues, Note, Table
+from postmortem.sections.quantities import counted
+from postmortem.sections.scan_body import worst_first
+
+_ROWS_SHOWN = 20
+
+
+def scan_blocks(tensors: Tensors, *, verbose: bool) -> tuple[Block, ...]:
+    """Return the worst tensors, then totals."""
+    if not tensors.items:
+        return (Note("the files hold no tensors"),)
+    rows = worst_first(tensors)
+    bad = [tensor for tensor in rows if tensor.bad_count]
+    shown = rows if verbose else rows[:_ROWS_SHOWN]
+    several = len({tensor.file for tensor in rows}) > 1
+    blocks: list[Block] = [
+        Table(
+            (*_columns(several), "tensor"),
+            tuple((*_cells(tensor, several), tensor.name or "(unnamed)") for tensor in shown),
+            title="worst first" if bad else "largest first",
+            right_aligned=tuple(range(2, 7)),
+        )
+    ]
+    if len(shown) < len(rows):
+        hidden = len(rows) - len(shown)
+        worse = sum(1 for tensor in bad if tensor not in shown)
+        words = f", {worse:,} of them with NaN or Inf" if worse else ""
+        blocks.append(Note(f"{counted(hidden, 'more tensor')}{words}: -v or --json shows them"))
+    blocks.append(KeyValues(tuple(_totals(tensors)), title="in all"))
+    return tuple(blocks)
+
+
+def _columns(several: bool) -> tuple[str, ...]:
+    columns = ("dtype", "shape", "NaN", "Inf", "zeros", "least |x|", "largest |x|")
+    return (*columns, "file") if several else columns
+
+
+def _cells(tensor: ScannedTensor, several: bool) -> tuple[str, ...]:
+    shape = "×".join(str(size) for size in tensor.shape) or "scalar"
+    cells = (
+        tensor.dtype,
+        shape,
+        _count(tensor.nan_count, tensor.numel),
+        _count(tensor.inf_count, tensor.numel),
+        _count(tensor.zero_count, tensor.numel),
+        _number(tensor.abs_min_nonzero),
+        _number(tensor.abs_max),
+    )
+    return (*cells, tensor.file.rpartition("/")[2]) if several else cells
+
+
+def _count(count: int, whole: int) -> str:
+    if not count:
+        return "–"
+    return "all" if count == whole else f"{count:,}"
+
+
+def _number(value: float) -> str:
+    return "–" if math.isnan(value) else f"{value:.4g}"
+
+
+def _totals(tensors: Tensors) -> list[tuple[str, str]]:
+    items = tensors.items
+    kinds = Counter(tensor.dtype for tensor in items)
+    values = sum(tensor.numel for tensor in items)
+    nans, infs = sum(t.nan_count for t in items), sum(t.inf_count for t in items)
+    return [
+        ("tensors", f"{len(items):,} with {values:,} values"),
+        ("types", ", ".join(f"{count:,} {name}" for name, count in kinds.most_common())),
+        ("bad", f"{nans:,} NaN and {infs:,} Inf in {counted(len(tensors.bad), 'tensor')}"),
+    ]

@@ -1,0 +1,116 @@
+"""``postmortem scan`` as a user runs it."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from builders.checkpoints import floats, safetensors
+
+SCHEMA = json.loads(
+    (Path(__file__).parents[3] / "src/postmortem/report/schema.json").read_text(encoding="utf-8")
+)
+
+
+def run(*words: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "postmortem", "scan", *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+
+@pytest.fixture
+def clean(tmp_path: Path) -> Path:
+    path = tmp_path / "clean.safetensors"
+    path.write_bytes(safetensors({"layers.0.weight": ("F32", [2, 2], floats(1, 0, -3, 2))}))
+    return path
+
+
+@pytest.fixture
+def bad(tmp_path: Path) -> Path:
+    path = tmp_path / "bad.safetensors"
+    tensors = {
+        "layers.0.weight": ("F32", [2, 2], floats(1, 0, -3, 2)),
+        "layers.1.weight": ("F32", [2, 2], floats(1, math.nan, math.inf, 2)),
+        "all": ("F32", [2], floats(math.nan, math.nan)),
+    }
+    path.write_bytes(safetensors(tensors))
+    return path
+
+
+def test_a_clean_checkpoint(clean: Path) -> None:
+    done = run(clean)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("no NaN and no Inf in 1 tensor\n")
+    assert "layers.0.weight" in done.stdout
+
+
+def test_a_bad_checkpoint(bad: Path) -> None:
+    done = run(bad)
+    assert done.returncode == 1
+    assert done.stdout.startswith("NaN and Inf in 2 of 3 float tensors: ")
+    assert run(bad, "--exit-zero").returncode == 0
+
+
+def test_the_document(bad: Path) -> None:
+    done = run(bad, "--json")
+    document = json.loads(done.stdout)
+    jsonschema.validate(document, SCHEMA)
+    assert document["kind"] == "scan"
+    assert [tensor["name"] for tensor in document["tensors"]] == [
+        "all",
+        "layers.1.weight",
+        "layers.0.weight",
+    ]
+    worst, mixed, good = document["tensors"]
+    assert (worst["nan_count"], worst["abs_max"], worst["first_nonfinite"]) == (2, None, 0)
+    assert (mixed["abs_max"], mixed["abs_max_finite"]) == (math.inf, 2.0)
+    assert "1e999" in done.stdout
+    assert (good["abs_min"], good["abs_max"], good["zero_count"]) == (0.0, 3.0, 1)
+    assert document["diagnoses"][0]["id"] == "nonfinite_checkpoint"
+    assert document["diagnoses"][0]["role"] == "root"
+
+
+def test_markdown_and_several_files(bad: Path, clean: Path) -> None:
+    done = run(bad.parent, "--markdown")
+    assert done.returncode == 1
+    assert "bad.safetensors" in done.stdout
+    assert "clean.safetensors" in done.stdout
+
+
+def test_a_cut_file_is_a_failure_of_its_own(clean: Path) -> None:
+    clean.write_bytes(clean.read_bytes()[:-4])
+    done = run(clean)
+    assert done.returncode == 1
+    assert done.stdout.startswith("the checkpoint is damaged")
+    assert "the file is cut" in done.stdout
+
+
+def test_what_cannot_be_read_is_one_line(tmp_path: Path) -> None:
+    for path in (tmp_path / "nothing.pt", Path("/dev/null"), tmp_path):
+        done = run(path)
+        assert (done.returncode, done.stdout) == (3, "")
+        assert done.stderr.startswith(f"postmortem: {path}: ")
+        assert "Traceback" not in done.stderr
+    assert run().returncode == 2
+
+
+def test_a_mask_may_hold_inf(tmp_path: Path) -> None:
+    path = tmp_path / "m.safetensors"
+    values = floats(0, -math.inf)
+    path.write_bytes(safetensors({"attn.causal_mask": ("F32", [2], values)}))
+    diagnosis = json.loads(run(path, "--json").stdout)["diagnoses"][0]
+    assert (diagnosis["role"], diagnosis["confidence"]) == ("context", "possible")
+
+
+def test_close_to_the_end_of_the_range(tmp_path: Path) -> None:
+    path = tmp_path / "h.safetensors"
+    path.write_bytes(safetensors({"w": ("F16", [1], (0x7BFF).to_bytes(2, "little"))}))
+    done = run(path, "--json")
+    assert done.returncode == 0
+    diagnosis = json.loads(done.stdout)["diagnoses"][0]
+    assert (diagnosis["id"], diagnosis["role"]) == ("near_overflow", "context")
