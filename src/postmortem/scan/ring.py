@@ -2,8 +2,8 @@
 
 ``fastscan`` gives a Python object, which a graph of ``torch.compile`` cannot hold. The operator
 ``postmortem::scan_slot(Tensor x, Tensor(a!) ring, int slot) -> ()`` writes the numbers into a row
-of a tensor of float64 on the same device instead; since it changes its argument it is not dead code,
-and the graph does not break. (PyTorch drops operators that return what nobody reads:
+of a tensor of float64 on the same device instead; since it changes its argument it is not dead
+code, and the graph does not break. (PyTorch drops operators that return what nobody reads:
 pytorch/pytorch#187319.)
 """
 
@@ -20,7 +20,7 @@ _FIELDS = 10
 """numel, NaN, Inf, zeros, subnormals, first bad index or -1, and the four magnitudes."""
 _UNWRITTEN = -1.0
 
-_library = torch.library.Library("postmortem", "DEF")
+_library: Any = torch.library.Library("postmortem", "DEF")  # it lives as long as this module
 _library.define("scan_slot(Tensor x, Tensor(a!) ring, int slot) -> ()")
 
 
