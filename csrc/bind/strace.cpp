@@ -90,6 +90,11 @@ py::dict match_row(const Match& match) {
   row["inferred"] = match.inferred;
   row["ppid"] = match.parent ? py::object(py::int_(match.parent)) : py::none();
   row["thread_of"] = match.thread_of ? py::object(py::int_(match.thread_of)) : py::none();
+  py::list holders;
+  for (const auto& [name, count] : match.holders) {
+    holders.append(py::make_tuple(text(name), count));
+  }
+  row["holders"] = holders;
   row["argv"] = match.argv.empty() ? py::object(py::none()) : texts(match.argv);
   return row;
 }
@@ -227,7 +232,7 @@ std::vector<LogFile> log_files(const py::list& rows) {
 py::dict read_strace(const py::list& sources, std::vector<std::string> errors,
                      std::vector<std::string> calls, std::vector<std::string> signals,
                      bool statistics, bool infer_sigbus, bool check, unsigned threads,
-                     std::size_t block_bytes, std::size_t most_matches) {
+                     std::size_t block_bytes, std::size_t most_matches, std::size_t most_of_one) {
   LogOptions options;
   options.wanted.errors = std::move(errors);
   for (const std::string& name : calls) {
@@ -243,6 +248,7 @@ py::dict read_strace(const py::list& sources, std::vector<std::string> errors,
   options.tracker.infer_sigbus = infer_sigbus;
   options.tracker.signals = std::move(signals);
   options.tracker.most_matches = most_matches;
+  options.tracker.most_of_one = most_of_one;
   options.threads = threads;
   options.block_bytes = block_bytes;
   std::vector<LogFile> files = log_files(sources);
@@ -347,7 +353,8 @@ void register_strace(py::module_& module) {
              py::arg("calls") = std::vector<std::string>{},
              py::arg("signals") = std::vector<std::string>{}, py::arg("statistics") = false,
              py::arg("infer_sigbus") = false, py::arg("check") = false, py::arg("threads") = 2,
-             py::arg("block_bytes") = BlockReader::kBlockBytes, py::arg("most_matches") = 5000);
+             py::arg("block_bytes") = BlockReader::kBlockBytes, py::arg("most_matches") = 5000,
+             py::arg("most_of_one") = 5000);
   module.def("read_strace_line", &read_strace_line, py::arg("line"));
 }
 

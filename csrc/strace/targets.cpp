@@ -9,6 +9,8 @@ namespace {
 
 constexpr std::size_t kLongestText = 4096;
 constexpr std::size_t kMostFailures = 20'000;
+constexpr std::size_t kMostTallies = 4;
+constexpr std::size_t kMostHolders = 8;
 
 std::string_view between(std::string_view text, std::string_view before, char after) {
   const std::size_t at = text.find(before);
@@ -200,9 +202,33 @@ std::string Tracker::full_arguments(Task& task, const Event& event) {
   return whole;
 }
 
+std::vector<std::pair<std::string, std::uint64_t>> Tracker::holders(const Task& task) const {
+  std::map<std::string, std::uint64_t> counts;
+  for (const Slot& slot : task.table->slots) {
+    if (slot.description == kNone) continue;
+    const Description& one = descriptions_.at(slot.description);
+    const std::string path = one.whole_path();
+    const std::string_view kind = one.kind == Kind::socket ? "sockets"
+                                  : one.kind == Kind::pipe ? "pipes"
+                                                           : std::string_view(one.label);
+    ++counts[path.empty() ? std::string(kind) : path];
+  }
+  counts.erase("");
+  std::vector<std::pair<std::string, std::uint64_t>> most(counts.begin(), counts.end());
+  std::stable_sort(most.begin(), most.end(),
+                   [](const auto& a, const auto& b) { return a.second > b.second; });
+  if (most.size() > kMostHolders) most.resize(kMostHolders);
+  return most;
+}
+
 void Tracker::hit(Task& task, const Event& event, const Context& context) {
   ++match_count_;
   if (matches_.size() >= options_.most_matches) return;
+  const std::string_view error = event.result.error;
+  std::string kind(error);  // a failure of one call, or one that is asked for by its name
+  if (event.call != kUnknownCall) kind += call_at(event.call).name;
+  const std::size_t kept = ++kept_[kind];
+  if (kept > options_.most_of_one) return;
   Match match;
   match.place = {context.file, context.first_line + event.number};
   if (event.shape == Shape::resumed) {
@@ -235,6 +261,7 @@ void Tracker::hit(Task& task, const Event& event, const Context& context) {
   if (event.call != kUnknownCall) {
     match.target = target_of(task, call_at(event.call), arguments, event, match.fd);
   }
+  if (error == "EMFILE" && kept <= kMostTallies) match.holders = holders(task);
   matches_.push_back(std::move(match));
 }
 

@@ -48,6 +48,8 @@ struct Match {
   std::uint32_t parent = 0;
   std::uint32_t thread_of = 0;
   std::vector<std::string> argv;  // of the process at that time: it may call exec later
+  // What was open, and how often, when no more descriptors could be had: the most first.
+  std::vector<std::pair<std::string, std::uint64_t>> holders;
 };
 
 struct Blocked {
@@ -114,6 +116,7 @@ struct TrackerOptions {
   bool infer_sigbus = false;  // a SIGBUS on a mapped file is a hit
   std::vector<std::string> signals;
   std::size_t most_matches = 5000;
+  std::size_t most_of_one = 5000;  // one errno of one call: a flood must not hide others
 };
 
 class Task;
@@ -187,6 +190,7 @@ class Tracker {
   void superseded(Task& task, std::uint32_t by);
   void checked(Task& task, const Event& event);
   void hit(Task& task, const Event& event, const Context& context);
+  std::vector<std::pair<std::string, std::uint64_t>> holders(const Task& task) const;
   void failed(Task& task, const Event& event, const Context& context);
   Target target_of(Task& task, const Call& call, std::string_view arguments, const Event& event,
                    std::int64_t& fd);
@@ -212,6 +216,7 @@ class Tracker {
   std::vector<std::int32_t> sent_unpaired_;
   std::vector<Match> matches_;
   std::uint64_t match_count_ = 0;
+  std::unordered_map<std::string, std::size_t> kept_;  // matches by errno and call
   std::vector<Process> processes_;
   std::vector<std::uint32_t> spent_;  // of processes that ended well
   std::uint64_t forgotten_ = 0;

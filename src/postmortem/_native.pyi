@@ -387,6 +387,8 @@ class RawMatch(TypedDict):
     thread_of: int | None
     argv: list[str] | None
     """Of the process at that time: it may have called exec since."""
+    holders: list[tuple[str, int]]
+    """Of the first EMFILE: what was open, and how often."""
 
 class RawEnding(TypedDict):
     code: int | None
@@ -505,6 +507,7 @@ def read_strace(
     threads: int = 2,
     block_bytes: int = 1 << 20,
     most_matches: int = 5000,
+    most_of_one: int = 5000,
 ) -> RawStrace:
     """Return what a log says.
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from postmortem.analyses.straceask import Query, union
 from postmortem.facts.source import Problem
+from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import FailedCalls, Failures, Match, SystemCalls, Task
 from postmortem.readers.strace import Question, StraceFacts, read_strace
 from postmortem.readers.stracefind import find_logs
@@ -13,14 +14,14 @@ from postmortem.records import record
 from postmortem.report.model import Diagnosis, Report, Role
 from postmortem.report.redact import Redactor
 from postmortem.rules import rule
-from postmortem.rules.strace.noise import SERIOUS, missing_libraries, real_errors
+from postmortem.rules.strace.asked import ASKED_CALLS, ASKED_ERRORS, SHOWN_ERRORS
+from postmortem.rules.strace.noise import missing_libraries, real_errors
 from postmortem.sections.quantities import counted
 from postmortem.sections.strace_blocks import strace_blocks
 from postmortem.sections.strace_body import strace_body
 from postmortem.sections.strace_view import Found, StraceView
 
 RECORD = "strace -f -ttt -T -o strace.txt COMMAND"
-_ASKED_ALWAYS = (*SERIOUS, "ECONNREFUSED", "EHOSTUNREACH", "ENETUNREACH", "EADDRINUSE")
 
 
 @record
@@ -36,8 +37,8 @@ def analyse(names: Sequence[str], options: StraceOptions) -> Report:
     """Return the report on logs; raises EvidenceError when one cannot be read at all."""
     summary = not options.queries
     question = Question(
-        errors=_ASKED_ALWAYS if summary else union(options.queries, "errors"),
-        calls=union(options.queries, "calls"),
+        errors=ASKED_ERRORS if summary else union(options.queries, "errors"),
+        calls=ASKED_CALLS if summary else union(options.queries, "calls"),
         signals=union(options.queries, "signals"),
         statistics=summary,
         infer_sigbus=True,
@@ -51,13 +52,13 @@ def analyse(names: Sequence[str], options: StraceOptions) -> Report:
         asked = {id(match) for found in finds for match in found.matches}
         failed = _grouped(m for m in matches if _is_failure(m) and id(m) in asked)
     real = tuple(group for group in failed if group.real)
-    outcome = rule.run(rule.load("strace"), {Failures: Failures(real)})
+    outcome = rule.run(rule.load("strace"), {Failures: Failures(real), Logs: Logs(logs)})
     missing = [row for log in logs for row in missing_libraries(log)] if summary else []
     view = StraceView(
         logs=logs,
         finds=finds,
         summary=summary,
-        failed=failed,
+        failed=tuple(g for g in failed if not summary or _is_shown(g)),
         real_errors=tuple(row for log in logs for row in real_errors(log)),
         missing_libraries=tuple(missing),
     )
@@ -79,6 +80,10 @@ def analyse(names: Sequence[str], options: StraceOptions) -> Report:
     words = [word for log in logs for task in log.tasks[:1000] for word in task.argv or ()]
     redactor = Redactor.from_process((), (), list(dict.fromkeys(words)))
     return redactor.report(report)
+
+
+def _is_shown(group: FailedCalls) -> bool:
+    return group.errno in SHOWN_ERRORS or group.first.inferred
 
 
 def _is_failure(match: Match) -> bool:

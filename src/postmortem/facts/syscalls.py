@@ -110,6 +110,8 @@ class Match:
     injected: bool
     inferred: bool
     """A SIGBUS: no call failed, but a page of a mapped file could not be had."""
+    holders: tuple[tuple[str, int], ...] = ()
+    """Of an EMFILE: what the process had open, and how often, the most first."""
 
 
 @record

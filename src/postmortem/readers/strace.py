@@ -46,6 +46,9 @@ if TYPE_CHECKING:
 MOST_MATCHES = 5000
 """Hits that are kept with all they have; more are only counted."""
 
+MOST_OF_ONE = 400
+"""Hits with one errno of one call that are kept when many are asked for at once."""
+
 _MOST_THREADS = 4
 
 
@@ -84,6 +87,7 @@ def read_strace(group: LogGroup, question: Question) -> StraceFacts:
                 infer_sigbus=question.infer_sigbus,
                 threads=min(_MOST_THREADS, len(os.sched_getaffinity(0))),
                 most_matches=MOST_MATCHES,
+                most_of_one=MOST_OF_ONE if question.statistics else MOST_MATCHES,
             )
         except EvidenceError as error:
             raise EvidenceError(group.name, error.what, hint=error.hint) from error
@@ -219,7 +223,7 @@ def _remarks(group: LogGroup, raw: RawStrace) -> Iterator[Problem]:
             f"{raw['forgotten']:,} processes that ended with 0 are not listed: there are too many"
         )
         yield Problem(group.name, what)
-    if raw["match_count"] > len(raw["matches"]):
+    if raw["match_count"] > len(raw["matches"]) and not raw["syscalls"]:
         what = f"{raw['match_count']:,} hits; the first {len(raw['matches']):,} are listed"
         yield Problem(group.name, what)
     if raw["check"]["wrong"]:
@@ -322,6 +326,7 @@ def _match(row: RawMatch, names: tuple[str, ...]) -> Match:
         ),
         injected=row["injected"],
         inferred=row["inferred"],
+        holders=tuple((name, count) for name, count in row["holders"]),
     )
 
 

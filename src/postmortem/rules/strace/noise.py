@@ -11,10 +11,12 @@ SERIOUS = (
 )  # fmt: skip
 """Errors that mean harm wherever they come."""
 
-_NETWORK = frozenset({
+NETWORK = frozenset({
     "ECONNREFUSED", "ECONNRESET", "EHOSTUNREACH", "ENETUNREACH", "EADDRINUSE", "EADDRNOTAVAIL",
     "ETIMEDOUT", "ECONNABORTED", "ENETDOWN", "EHOSTDOWN",
 })  # fmt: skip
+"""Errors of peers and addresses."""
+
 _NETWORK_CALLS = frozenset({
     "connect", "bind", "listen", "sendto", "sendmsg", "recvfrom", "recvmsg", "read", "write",
     "accept", "accept4", "readv", "writev",
@@ -39,7 +41,7 @@ def _matters(row: ErrorCount) -> bool:
         return False
     if row.errno in SERIOUS:
         return True
-    if row.errno in _NETWORK:
+    if row.errno in NETWORK:
         return row.syscall in _NETWORK_CALLS
     if row.errno == "EPIPE":
         return row.kind in ("pipe", "socket")
