@@ -15,6 +15,7 @@ from postmortem.report.model import Diagnosis, Report, Role
 from postmortem.report.redact import Redactor
 from postmortem.rules import rule
 from postmortem.rules.strace.asked import ASKED_CALLS, ASKED_ERRORS, SHOWN_ERRORS
+from postmortem.rules.strace.firstly import said_first
 from postmortem.rules.strace.noise import missing_libraries, real_errors
 from postmortem.sections.quantities import counted
 from postmortem.sections.strace_blocks import strace_blocks
@@ -132,13 +133,14 @@ def _ended_badly(log: SystemCalls) -> Task | None:
 def _verdict(view: StraceView, diagnoses: Sequence[Diagnosis]) -> str:
     if not view.summary:
         return "; ".join(_answer(found, view.logs) for found in view.finds)
-    parts = [diagnoses[0].title] if diagnoses else []
+    said = said_first(diagnoses)
+    parts = [said] if said else []
     for log in view.logs:
         task = _ended_badly(log)
         if task is not None:
             parts.append(_ended(task))
             break
-    parts += _worth_a_look(view) if not diagnoses else []
+    parts += _worth_a_look(view) if not said else []
     if parts:
         return "; ".join(parts)
     waiting = [t for log in view.logs for t in log.tasks if t.ending is None and t.blocked]

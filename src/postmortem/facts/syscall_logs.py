@@ -1,4 +1,4 @@
-"""What the logs of a run say together: how each process fared after a failure, who waits at the end."""
+"""What logs say together: how processes fared after a failure, and who waits at the end."""
 
 from __future__ import annotations
 
@@ -93,9 +93,30 @@ class Logs:
         return Fate.SURVIVED if known else Fate.UNKNOWN
 
     def stuck(self) -> tuple[Task, ...]:
-        """Return tasks that were in a call when the log ended or a signal from outside ended them."""
+        """Return tasks that were in a call when the log ended, or a signal ended them."""
         return tuple(
             task
             for task in self.tasks()
             if task.blocked is not None and (task.ending is None or task.ending.signal is not None)
         )
+
+    def processes_alive(self) -> tuple[tuple[int, tuple[Task, ...]], ...]:
+        """Return the processes that had not ended by themselves, each with its tasks then.
+
+        A signal from outside ended some: their tasks are those of that moment. Tasks that are in
+        no call have None as `blocked`.
+        """
+        groups: dict[int, list[Task]] = {}
+        for task in self.tasks():
+            if task.ending is None or task.ending.signal in _FROM_OUTSIDE:
+                groups.setdefault(task.thread_of or task.pid, []).append(task)
+        return tuple((pid, tuple(tasks)) for pid, tasks in groups.items())
+
+    def was_forked(self, pid: int) -> bool:
+        """Return whether a process came from a fork of another one of the log and ran no exec."""
+        task = self.task(pid)
+        parent = None if task is None or not task.ppid else self.task(task.ppid)
+        return parent is not None and task is not None and task.argv == parent.argv
+
+
+_FROM_OUTSIDE = frozenset({"SIGKILL", "SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGABRT"})

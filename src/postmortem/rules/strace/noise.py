@@ -61,3 +61,15 @@ def missing_libraries(log: SystemCalls) -> tuple[tuple[str, tuple[str, ...]], ..
             folder = row.path[: match.start()] or "/"
             searched.setdefault(match["name"], {})[folder] = None
     return tuple((name, tuple(folders)) for name, folders in searched.items())
+
+
+def first_lookup(log: SystemCalls, name: str) -> ErrorCount | None:
+    """Return the first vain look-up of a library."""
+    for row in log.errors:
+        if (
+            row.errno == "ENOENT"
+            and row.syscall in _OPENS
+            and (row.path or "").endswith("/" + name)
+        ):
+            return row
+    return None

@@ -18,7 +18,12 @@ class Weight:
 
 
 def weigh(
-    logs: Logs, match: Match, confidence: Confidence, *, lasting: bool = False, root: Role = Role.ROOT
+    logs: Logs,
+    match: Match,
+    confidence: Confidence,
+    *,
+    lasting: bool = False,
+    root: Role = Role.ROOT,
 ) -> Weight:
     """Return what part a failure has.
 
