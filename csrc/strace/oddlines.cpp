@@ -66,8 +66,8 @@ void Extractor::general(const Line& read, const char* line, const char* end, boo
         }
         ++counts.calls;
         if (exact) {  // strace was killed in the middle of the line: the call had begun
-          out_.begun.at(event.pid) = {event.pid,  number_, line,         stop,
-                                      Half::here, true,    event.has_pid};
+          out_.begun.at(event.pid) = {event.pid,       number_,    line, stop,
+                                      event.arguments, Half::here, true, event.has_pid};
           counts.halves = true;
         }
         return;
@@ -79,7 +79,8 @@ void Extractor::general(const Line& read, const char* line, const char* end, boo
     }
     case Shape::entry:
     case Shape::detached: {
-      remember(line, stop, read.leader.pid, read.leader.has_pid);
+      counts.detached |= read.shape == Shape::detached;
+      remember(line, stop, read.arguments, read.leader.pid, read.leader.has_pid);
       Event event = event_of();
       event.shape = Shape::entry;
       emit_begun(event);
