@@ -96,7 +96,67 @@ py::dict match_row(const Match& match) {
   }
   row["holders"] = holders;
   row["argv"] = match.argv.empty() ? py::object(py::none()) : texts(match.argv);
+  row["nanoseconds"] = match.nanoseconds;
+  row["rank"] = texts(match.rank);
   return row;
+}
+
+py::object time_or_none(double time) {
+  return time < 0 ? py::object(py::none()) : py::float_(time);
+}
+
+py::object futex_row(const std::optional<FutexUse>& use) {
+  if (!use) return py::none();
+  py::dict row;
+  row["woken_by"] = use->woken_by;
+  row["woken_line"] = use->woken.line;
+  row["passed_by"] = use->passed_by;
+  row["passed_line"] = use->passed.line;
+  return row;
+}
+
+py::dict awaited_row(const Awaited& one) {
+  py::dict row;
+  row["fd"] = one.fd;
+  row["target"] = target_row(one.target);
+  row["paired"] = one.paired;
+  py::list holders;
+  for (const Holder& holder : one.holders) holders.append(py::make_tuple(holder.pid, holder.fd));
+  row["holders"] = holders;
+  row["holder_count"] = one.holder_count;
+  return row;
+}
+
+// The rows of a ring, the oldest first.
+template <class Row, class Make>
+py::list ring_rows(const std::vector<Row>& ring, std::size_t next, Make make) {
+  py::list rows;
+  for (std::size_t i = 0; i < ring.size(); ++i) rows.append(make(ring[(next + i) % ring.size()]));
+  return rows;
+}
+
+void add_summary_of(const Process& process, py::dict& row) {
+  row["began"] = time_or_none(process.began);
+  row["seen"] = process.seen;
+  row["rank"] = texts(process.rank);
+  py::list calls;
+  for (const TaskCall& one : process.calls) {
+    calls.append(py::make_tuple(text(call_at(one.call).name), one.calls, one.nanoseconds));
+  }
+  row["calls"] = calls;
+  row["last_failures"] =
+      ring_rows(process.last_failures, process.next_failure, [](const LastFailure& one) {
+        py::dict failure;
+        failure["errno"] = text(one.error);
+        failure["syscall"] = text(one.syscall);
+        failure["path"] = text_or_none(one.path);
+        failure["file"] = one.place.file;
+        failure["line"] = one.place.line;
+        failure["pid"] = one.pid;
+        return failure;
+      });
+  row["last_words"] = ring_rows(process.last_words, process.next_word,
+                                [](const std::string& words) { return text(words); });
 }
 
 py::dict process_row(const Process& process) {
@@ -111,6 +171,8 @@ py::dict process_row(const Process& process) {
     end["code"] = optional_int(process.ending->code);
     end["signal"] = text_or_none(process.ending->signal);
     end["core"] = process.ending->core;
+    end["time"] = time_or_none(process.ending->time);
+    end["told"] = process.ending->told;
     end["file"] = process.ending->place.file;
     end["line"] = process.ending->place.line;
     end["sender"] =
@@ -126,8 +188,14 @@ py::dict process_row(const Process& process) {
     blocked["text"] = text(process.blocked->text);
     blocked["target"] =
         process.blocked->target ? py::object(target_row(*process.blocked->target)) : py::none();
+    blocked["since"] = time_or_none(process.blocked->since);
+    blocked["futex"] = futex_row(process.blocked->futex);
+    py::list awaited;
+    for (const Awaited& one : process.blocked->awaited) awaited.append(awaited_row(one));
+    blocked["awaited"] = awaited;
     row["blocked_in"] = blocked;
   }
+  add_summary_of(process, row);
   return row;
 }
 
@@ -173,6 +241,9 @@ py::dict counts_row(const Counts& counts) {
   row["traces"] = counts.traces;
   row["summary"] = counts.summary;
   row["halves"] = counts.halves;
+  row["durations"] = counts.durations;
+  row["detached"] = counts.detached;
+  row["cut"] = counts.cut;
   return row;
 }
 
@@ -184,6 +255,69 @@ py::dict check_row(const Check& check) {
   row["unknown"] = check.unknown;
   row["examples"] = texts(check.examples);
   return row;
+}
+
+void add_summary(const Tracker& tracker, py::dict& result) {
+  py::list slow;
+  for (const SlowCall& one : tracker.slow()) {
+    py::dict row = match_row(one.call);
+    row["pace"] = one.pace == Pace::work      ? "work"
+                  : one.pace == Pace::reading ? "reading"
+                                              : "waiting";
+    slow.append(row);
+  }
+  result["slow"] = slow;
+  py::list connections;
+  for (const Connection& one : tracker.connections()) {
+    py::dict row;
+    row["pid"] = one.pid;
+    row["fd"] = one.fd;
+    row["peer"] = text(one.peer);
+    row["result"] = text(one.result);
+    row["file"] = one.place.file;
+    row["line"] = one.place.line;
+    row["nanoseconds"] = one.nanoseconds;
+    connections.append(row);
+  }
+  result["connections"] = connections;
+  py::list timeouts;
+  for (const Timeout& one : tracker.timeouts()) {
+    py::dict row;
+    row["syscall"] = text(one.syscall);
+    row["target"] = text_or_none(one.target);
+    row["text"] = text(one.text);
+    row["count"] = one.count;
+    row["nanoseconds"] = one.nanoseconds;
+    row["file"] = one.first.file;
+    row["line"] = one.first.line;
+    row["pid"] = one.pid;
+    timeouts.append(row);
+  }
+  result["timeouts"] = timeouts;
+  py::list folders;
+  for (const auto& [path, count] : tracker.folders()) {
+    folders.append(py::make_tuple(text(path), count.calls, count.errors, count.nanoseconds,
+                                  time_or_none(count.first_time), time_or_none(count.last_time)));
+  }
+  result["folders"] = folders;
+  result["first_time"] = time_or_none(tracker.first_time());
+  result["last_time"] = time_or_none(tracker.last_time());
+}
+
+std::vector<Query> queries_of(const py::list& rows) {
+  std::vector<Query> queries;
+  for (const py::handle row : rows) {
+    const auto dict = row.cast<py::dict>();
+    Query query;
+    query.errors = dict["errors"].cast<std::vector<std::string>>();
+    query.calls = dict["calls"].cast<std::vector<std::string>>();
+    query.pid = dict["pid"].is_none() ? -1 : dict["pid"].cast<std::int64_t>();
+    query.fd = dict["fd"].is_none() ? -1 : dict["fd"].cast<std::int64_t>();
+    query.path = dict["path"].is_none() ? "" : dict["path"].cast<std::string>();
+    query.slower = dict["slower"].cast<std::uint64_t>();
+    queries.push_back(std::move(query));
+  }
+  return queries;
 }
 
 // Reads from a Python callable that gives the next bytes, or none at the end.
@@ -232,15 +366,21 @@ std::vector<LogFile> log_files(const py::list& rows) {
 py::dict read_strace(const py::list& sources, std::vector<std::string> errors,
                      std::vector<std::string> calls, std::vector<std::string> signals,
                      bool statistics, bool infer_sigbus, bool check, unsigned threads,
-                     std::size_t block_bytes, std::size_t most_matches, std::size_t most_of_one) {
+                     std::size_t block_bytes, std::size_t most_matches, std::size_t most_of_one,
+                     const py::list& queries, std::uint32_t only) {
   LogOptions options;
-  options.wanted.errors = std::move(errors);
-  for (const std::string& name : calls) {
-    std::string padded = name;
-    padded.append(kPadding, '\0');
-    const std::uint16_t index = find_call(padded.data(), name.size());
-    if (index != kUnknownCall) options.wanted.calls.push_back(index);
+  options.wanted.queries = queries_of(queries);
+  if (!errors.empty()) {
+    Query query;
+    query.errors = std::move(errors);
+    options.wanted.queries.push_back(std::move(query));
   }
+  if (!calls.empty()) {
+    Query query;
+    query.calls = std::move(calls);
+    options.wanted.queries.push_back(std::move(query));
+  }
+  options.tracker.only = only;
   options.wanted.statistics = statistics;
   options.wanted.uses = check;
   options.tracker.statistics = statistics;
@@ -282,9 +422,10 @@ py::dict read_strace(const py::list& sources, std::vector<std::string> errors,
   py::list file_rows;
   for (const auto& [path, count] : tracker.files()) {
     file_rows.append(py::make_tuple(text(path), count.opens, count.read_bytes, count.written_bytes,
-                                    count.errors));
+                                    count.errors, count.reads, count.writes));
   }
   result["files"] = file_rows;
+  add_summary(tracker, result);
   result["counts"] = counts_row(log.counts);
   result["check"] = check_row(tracker.check());
   result["forgotten"] = tracker.forgotten();
@@ -354,7 +495,7 @@ void register_strace(py::module_& module) {
              py::arg("signals") = std::vector<std::string>{}, py::arg("statistics") = false,
              py::arg("infer_sigbus") = false, py::arg("check") = false, py::arg("threads") = 2,
              py::arg("block_bytes") = BlockReader::kBlockBytes, py::arg("most_matches") = 5000,
-             py::arg("most_of_one") = 5000);
+             py::arg("most_of_one") = 5000, py::arg("queries") = py::list(), py::arg("only") = 0);
   module.def("read_strace_line", &read_strace_line, py::arg("line"));
 }
 

@@ -6,6 +6,40 @@
 
 namespace pm::strace {
 
+bool Query::may_hold(const Event& event) const noexcept {
+  if (!errors.empty() &&
+      std::find(errors.begin(), errors.end(), event.result.error) == errors.end()) {
+    return false;
+  }
+  if (!calls.empty()) {
+    if (event.call != kUnknownCall) {
+      if (!call_holds[event.call]) return false;
+    } else {
+      const std::string_view name = read_line(event.line, event.end).name;
+      if (std::find(calls.begin(), calls.end(), name) == calls.end()) return false;
+    }
+  }
+  if (pid >= 0 && event.has_pid && event.pid != pid) return false;
+  return slower == 0 || event.nanoseconds >= slower || !event.timed;
+}
+
+void Wanted::prepare() {
+  errors.clear();
+  only_errors = true;
+  durations = false;
+  for (Query& query : queries) {
+    errors.insert(errors.end(), query.errors.begin(), query.errors.end());
+    only_errors &= !query.errors.empty();
+    durations |= query.slower > 0;
+    query.call_holds.assign(call_count(), false);
+    for (std::uint16_t i = 0; i < call_count(); ++i) {
+      for (const std::string& name : query.calls) {
+        if (call_at(i).name == name) query.call_holds[i] = true;
+      }
+    }
+  }
+}
+
 void BegunTable::reset() noexcept {
   std::fill(slots_.begin(), slots_.end(), Begun{});
   used_ = 0;
@@ -48,6 +82,8 @@ void Counts::add(const Counts& other) noexcept {
   relative |= other.relative;
   epochs |= other.epochs;
   durations |= other.durations;
+  detached |= other.detached;
+  cut |= other.cut;
   annotations |= other.annotations;
   colors |= other.colors;
   traces |= other.traces;
@@ -61,7 +97,7 @@ void Extract::reset() {
   forks.clear();
   begun.reset();
   counts = {};
-  statistics.assign(statistics.size(), {});
+  tallies.clear();
   other_calls.clear();
   first_unparsed.clear();
   first_unparsed_number = 0;

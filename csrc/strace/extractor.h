@@ -8,15 +8,13 @@
 
 namespace pm::strace {
 
-constexpr double kLongestCall = 1e9;  // seconds
+inline constexpr char kFutex[17] = "futex";
 
 class Extractor {
  public:
   Extractor(const Wanted& wanted, Extract& out) : wanted_(wanted), out_(out) {
-    hit_calls_.resize(calls_.size());
-    for (const std::uint16_t call : wanted.calls) hit_calls_[call] = true;
-    if (wanted.statistics) out.statistics.resize(calls_.size());
-    errors_only_ = !wanted.statistics && !wanted.uses && wanted.calls.empty();
+    errors_only_ = !wanted.statistics && !wanted.uses && wanted.only_errors;
+    counts_only_ = wanted.statistics && !wanted.uses && wanted.only_errors;
   }
 
   void run(const char* begin, const char* end) {
@@ -35,6 +33,8 @@ class Extractor {
       line = stop + 1;
     }
     out_.counts.unparsed = out_.counts.lines - std::min(out_.counts.lines, accounted());
+    out_.counts.cut = cut_;
+    note_times(begin);
   }
 
  private:
@@ -45,7 +45,8 @@ class Extractor {
 
   // The lines of which a log is full: `pid [time] name(` and `pid [time] <... name resumed>`.
   bool quick(const char* line, const char* end) {
-    if (end - line < 12 || end[-1] == '\r' || (cut_ && number_ + 1 == out_.newlines.size())) {
+    if (end - line < 12 || end[-1] == '\r' || end[-1] == '?' ||
+        (cut_ && number_ + 1 == out_.newlines.size())) {
       return false;
     }
     const char* p = line;
@@ -87,9 +88,9 @@ class Extractor {
   bool begun(const char* line, const char* end, std::uint32_t pid, std::uint16_t call,
              const char* arguments) {
     if (!ends(arguments, end, "<unfinished ...>")) return false;
-    remember(line, end, pid, true);
+    remember(line, end, arguments, pid, true);
     const Call& what = calls_.at(call);
-    if (what.op != Op::none || wanted_.uses) {
+    if (wanted_op(what.op) || wanted_.uses) {
       const char* stop = end - 16;
       if (stop > arguments && stop[-1] == ' ') --stop;
       Event event = make(line, end, pid, call, Shape::entry, arguments, stop);
@@ -103,21 +104,28 @@ class Extractor {
     if (wanted_op(event.op) && fill(event)) out_.events.push_back(event);
   }
 
-  void remember(const char* line, const char* end, std::uint32_t pid, bool has_pid) {
+  void remember(const char* line, const char* end, const char* arguments, std::uint32_t pid,
+                bool has_pid) {
     ++out_.counts.calls;
     out_.counts.halves = true;
-    out_.begun.at(pid) = {pid, number_, line, end, Half::here, true, has_pid};
+    out_.begun.at(pid) = {pid, number_, line, end, arguments, Half::here, true, has_pid};
   }
 
   bool complete(const char* line, const char* end, std::uint32_t pid, std::uint16_t call,
                 const char* arguments) {
-    const Call& what = calls_.at(call);
-    const bool op = wanted_op(what.op);
-    if (!op && errors_only_ && !may_be_hit(arguments, end)) {
+    const Op op = calls_.at(call).op;
+    if (!wanted_op(op) && errors_only_ && !may_be_hit(arguments, end)) {
       open_ = line;
       open_end_ = end;
       open_number_ = number_;
       ++out_.counts.calls;
+      return true;
+    }
+    Tail tail;
+    if (counts_only_ && (op == Op::none || op == Op::read || op == Op::write) &&
+        read_tail(arguments, end, tail) && plain(line, end, pid, call, arguments, tail)) {
+      ++out_.counts.calls;
+      open_ = nullptr;
       return true;
     }
     Event event = make(line, end, pid, call, Shape::call, arguments, end);
@@ -160,8 +168,16 @@ class Extractor {
     const std::uint16_t call = calls_.find(name, length);
     Begun& slot = out_.begun.at(pid);
     const Op op = call == kUnknownCall ? Op::none : calls_.at(call).op;
-    const bool hit_call = call != kUnknownCall && hit_calls_[call];
-    if (wanted_op(op) || hit_call || !errors_only_ || may_be_hit(rest, end)) {
+    Tail tail;
+    if (counts_only_ && op == Op::none && call != kUnknownCall && slot.half == Half::here &&
+        read_tail(rest, end, tail)) {
+      if (!tail.timed) tail.nanoseconds = between(slot.line, slot.end, line, end);
+      if (plain(line, end, pid, call, slot.arguments, tail, &slot)) {
+        slot.half = Half::none;
+        return;
+      }
+    }
+    if (wanted_op(op) || !errors_only_ || may_be_hit(rest, end)) {
       Event event = make(line, end, pid, call, Shape::resumed, rest, end);
       take_half(event, slot);
       event.result = read_result(rest, end);
@@ -175,6 +191,7 @@ class Extractor {
     if (slot.half != Half::here) return;
     event.entry = slot.line;
     event.entry_end = slot.end;
+    event.entry_arguments = slot.arguments;
     event.entry_number = slot.number;
   }
 
@@ -185,52 +202,21 @@ class Extractor {
     if (event.op == Op::fork && event.shape == Shape::resumed && result.value > 0) {
       out_.forks.emplace_back(event.pid, static_cast<std::uint32_t>(result.value));
     }
+    if (wanted_.statistics || wanted_.durations) time(event);
     if (wanted_.statistics) count(event);
-    event.hit = is_hit(event);
+    event.hit = std::any_of(wanted_.queries.begin(), wanted_.queries.end(),
+                            [&](const Query& query) { return query.may_hold(event); });
     uses(event);
     const bool kept = wanted_op(event.op) && fill(event);
-    const bool error = wanted_.statistics && result.failed();
-    if (kept || event.hit || error) out_.events.push_back(event);
-  }
-
-  bool is_hit(const Event& event) const {
-    if (event.call != kUnknownCall && hit_calls_[event.call]) return true;
-    if (event.result.error.empty()) return false;
-    return std::any_of(wanted_.errors.begin(), wanted_.errors.end(),
-                       [&](const std::string& name) { return name == event.result.error; });
-  }
-
-  void count(const Event& event) {
-    CallCount* counter = nullptr;
-    if (event.call != kUnknownCall) {
-      counter = &out_.statistics[event.call];
-    } else {
-      const std::string_view name = read_line(event.line, event.end).name;
-      auto& others = out_.other_calls;
-      auto found = std::find_if(others.begin(), others.end(),
-                                [&](const auto& row) { return row.first == name; });
-      if (found == others.end() && others.size() < 64) {
-        others.emplace_back(name, CallCount{});
-        found = others.end() - 1;
-      }
-      if (found == others.end()) return;
-      counter = &found->second;
-    }
-    ++counter->calls;
-    counter->errors += event.result.failed();
-    if (!event.result.seconds.empty()) {
-      out_.counts.durations = true;
-      // A log may say anything: <-1.0> and <1e300> are no durations.
-      const double seconds = seconds_of(event.result.seconds);
-      if (seconds >= 0 && seconds < kLongestCall) {
-        counter->nanoseconds += static_cast<std::uint64_t>(seconds * 1e9);
-      }
-    }
+    const bool asked =
+        wanted_.statistics && (result.failed() || event.slow || event.folder || !event.timed);
+    if (!kept && !event.hit && !asked) return;
+    out_.events.push_back(event);
+    if (!kept && !result.failed()) out_.events.back().op = Op::none;  // nothing was read of it
   }
 
   bool wanted_op(Op op) const noexcept {
-    if (op == Op::none) return false;
-    return op != Op::read || wanted_.statistics;
+    return op != Op::none && (op < Op::read || wanted_.statistics);
   }
 
   Event make(const char* line, const char* end, std::uint32_t pid, std::uint16_t call, Shape shape,
@@ -269,6 +255,24 @@ class Extractor {
     out_.events.push_back(use);
   }
 
+  // The end of a line whose call worked: ` = 17 <0.000012>`.
+  struct Tail {
+    std::int64_t value = 0;
+    std::uint64_t nanoseconds = 0;
+    bool timed = false;
+  };
+  static bool read_tail(const char* begin, const char* end, Tail& tail) noexcept;
+
+  bool plain(const char* line, const char* end, std::uint32_t pid, std::uint16_t call,
+             const char* arguments, const Tail& tail, const Begun* half = nullptr);
+  std::uint64_t between(const char* first, const char* first_end, const char* last,
+                        const char* last_end) const;
+  void time(Event& event) const;
+  void count(Event& event);
+  bool look_up(const char* line, std::uint32_t pid, const Call& call, const char* arguments,
+               const char* end, std::uint64_t nanoseconds, bool failed);
+  void futex(std::uint32_t pid, const char* arguments, const char* end, std::int64_t value);
+  void note_times(const char* begin);
   bool fill(Event& event) const;
   bool fill_first(Event& event) const;
   void slow(const char* line, const char* end);
@@ -280,8 +284,9 @@ class Extractor {
   const Wanted& wanted_;
   Extract& out_;
   const CallTable& calls_ = CallTable::get();
-  std::vector<std::uint8_t> hit_calls_;
+  const std::uint16_t futex_ = find_call(kFutex, 5);
   bool errors_only_ = false;  // nothing is asked but errors: most lines need no more than their end
+  bool counts_only_ = false;  // beside errors all calls are counted
   const char* begin_ = nullptr;
   const char* open_ = nullptr;  // the last call whose end nobody has looked at
   const char* open_end_ = nullptr;

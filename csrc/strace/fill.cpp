@@ -20,6 +20,15 @@ const char* take_string(const char* at, const char* end, std::string_view& text)
   return p < end ? p + 1 : end;
 }
 
+// Whether a poll() or its likes came back with nothing, after it had waited.
+bool waited_in_vain(const Event& event) {
+  if (event.shape == Shape::entry || event.shape == Shape::open) return false;
+  if (!event.result.known || event.result.value != 0 || !event.result.error.empty()) return false;
+  const std::string_view all = view(event.arguments, event.arguments_end);
+  return !contains(all, ", 0) ") && !contains(all, "{tv_sec=0, tv_nsec=0}") &&
+         !contains(all, "{tv_sec=0, tv_usec=0}");
+}
+
 }  // namespace
 
 // Reads the arguments that the tracker needs; false if this call changes nothing.
@@ -27,6 +36,10 @@ bool Extractor::fill(Event& event) const {
   if (event.shape != Shape::resumed && !fill_first(event)) return false;
   if (event.op == Op::fcntl && event.shape == Shape::resumed && event.result.value < 3)
     return false;
+  if (event.op == Op::wait) return waited_in_vain(event);
+  if (event.op == Op::getsockopt && event.shape == Shape::resumed && event.half == Half::here) {
+    return contains(view(event.entry_arguments, event.entry_end), "SO_ERROR");
+  }
   if (event.op == Op::pair || event.op == Op::create || event.op == Op::socket ||
       event.op == Op::accept || event.op == Op::memfd || event.op == Op::iouring) {
     const std::string_view all = view(event.arguments, event.arguments_end);
@@ -83,7 +96,14 @@ bool Extractor::fill_first(Event& event) const {
     case Op::pidfd_open:
     case Op::read:
     case Op::accept:
+    case Op::connect:
+    case Op::bind:
+    case Op::exit:
       return number(event.a);
+    case Op::getsockopt:
+      return contains(view(p, end), "SO_ERROR") && number(event.a);
+    case Op::watch:
+      return number(event.a) && arguments.next(event.flags) && number(event.b);
     case Op::write:
       if (calls_.at(event.call).first == 0) return number(event.a);
       {

@@ -7,6 +7,7 @@ namespace {
 
 constexpr std::uint64_t kCloneFs = 0x200;
 constexpr std::uint64_t kCloneFiles = 0x400;
+constexpr std::size_t kLongestAddress = 512;
 
 // Calls whose arguments are read again when they end, because they matter rarely.
 bool keeps_arguments(Op op) noexcept {
@@ -26,6 +27,8 @@ bool keeps_arguments(Op op) noexcept {
     case Op::getcwd:
     case Op::memfd:
     case Op::unlinkat:
+    case Op::getsockopt:
+    case Op::accept:
       return true;
     default:
       return false;
@@ -62,6 +65,7 @@ void Tracker::began(Task& task, const Event& event, const Context& context) {
     case Op::connect:
     case Op::bind:
     case Op::kill:
+    case Op::exit:
       effect(task, event, pending.by);
       break;
     case Op::fork: {
@@ -100,11 +104,18 @@ void Tracker::ended(Task& task, const Event& event, const Context& context) {
     case Op::close:
     case Op::close_range:
     case Op::sendmsg:
-    case Op::connect:
     case Op::bind:
     case Op::kill:
+    case Op::exit:
       pending.is = false;
       return;
+    case Op::connect: {
+      pending.is = false;
+      Event whole = event;
+      whole.a = pending.a;
+      connected(task, whole, pending.by);
+      return;
+    }
     default:
       break;
   }
@@ -277,13 +288,24 @@ void Tracker::effect(Task& task, const Event& event, const Opened& by) {
       return;
     case Op::connect:
     case Op::bind: {
-      const std::string_view all = view(event.arguments, event.arguments_end);
-      const std::int32_t one = task.table->at(read_fd(argument_at(all, 0)).number);
+      const std::int32_t one = task.table->at(event.a);
       if (one == kNone) return;
-      const std::string address(argument_at(all, 1));
-      descriptions_.at(one).label = address;
+      const std::string_view all = view(event.arguments, event.arguments_end);
+      descriptions_.at(one).label.assign(argument_at(all, 1).substr(0, kLongestAddress));
+      if (event.op == Op::bind) return;
+      announce_connect(one);
+      if (event.shape != Shape::entry) connected(task, event, by);
       return;
     }
+    case Op::getsockopt:
+      if (worked) socket_error(task, event);
+      return;
+    case Op::watch:
+      if (worked) watched(task, event);
+      return;
+    case Op::exit:
+      processes_[task.process].exit_call = {static_cast<int>(event.a & 0xff), by.place};
+      return;
     case Op::mmap:
       if (result.known && result.error.empty()) mapped(task, event);
       return;

@@ -195,4 +195,11 @@ double seconds_of(std::string_view time) noexcept {
   return seconds;
 }
 
+std::uint64_t nanoseconds_between(double from, double to) noexcept {
+  constexpr double kDay = 86'400;
+  if (to < from - kDay / 2 && from <= kDay) to += kDay;
+  const double seconds = to - from;
+  return seconds > 0 && seconds < 1e9 ? static_cast<std::uint64_t>(seconds * 1e9) : 0;
+}
+
 }  // namespace pm::strace

@@ -16,6 +16,42 @@ constexpr std::uint64_t kCloneThread = 0x10000;
 
 }  // namespace
 
+namespace {
+
+// What launchers tell a process of its place (torchrun, Slurm, Open MPI, MPICH, PMIx).
+constexpr std::string_view kRankNames[] = {
+    "RANK=",
+    "LOCAL_RANK=",
+    "WORLD_SIZE=",
+    "GROUP_RANK=",
+    "SLURM_PROCID=",
+    "SLURM_LOCALID=",
+    "SLURM_NTASKS=",
+    "OMPI_COMM_WORLD_RANK=",
+    "OMPI_COMM_WORLD_LOCAL_RANK=",
+    "PMI_RANK=",
+    "PMIX_RANK=",
+    "MPI_LOCALRANKID=",
+};
+
+// Reads an environment as -v writes it. Without -v it is an address, and what is known stays.
+void read_rank(std::string_view environment, std::vector<std::string>& rank) {
+  if (!environment.starts_with('[')) return;
+  rank.clear();
+  environment.remove_prefix(1);
+  Arguments words(environment.data(), environment.data() + environment.size());
+  std::string_view word;
+  for (std::size_t count = 0; count < 4096 && words.next(word) && !word.starts_with(']'); ++count) {
+    bool quoted;
+    const std::string_view raw = quoted_part(word, quoted);
+    for (const std::string_view name : kRankNames) {
+      if (raw.starts_with(name) && raw.size() < name.size() + 12) rank.emplace_back(raw);
+    }
+  }
+}
+
+}  // namespace
+
 void Tracker::forked(Task& task, const Event& event) {
   const std::string_view arguments = view(event.arguments, event.arguments_end);
   const auto child = static_cast<std::uint32_t>(event.result.value);
@@ -42,6 +78,8 @@ void Tracker::executed(Task& task, const Event& event) {
   const std::string_view all = view(event.arguments, event.arguments_end);
   const bool at = event.call != kUnknownCall && call_at(event.call).name == "execveat";
   Process& process = processes_[task.process];
+  process.exit_call.reset();
+  read_rank(argument_at(all, at ? 3 : 2), process.rank);
   process.argv.clear();
   std::string_view list = argument_at(all, at ? 2 : 1);
   process.argv_known = list.starts_with('[');
@@ -109,7 +147,7 @@ void Tracker::signalled(Task& task, const Event& event, const Context& context) 
     }
   }
   const bool inferred = bus && options_.infer_sigbus && !asked;
-  if (!asked && !inferred) return;
+  if ((!asked && !inferred) || !counted(task)) return;
   ++match_count_;
   if (matches_.size() >= options_.most_matches) return;
   Match match;
@@ -118,6 +156,7 @@ void Tracker::signalled(Task& task, const Event& event, const Context& context) 
   match.time = seconds_of(read_leader(event.line, event.end).time);
   match.syscall = std::string(name);
   match.text = std::string(body.substr(0, kLongestText));
+  match.rank = processes_[task.process].rank;
   match.target = std::move(target);
   match.inferred = inferred;
   match.argv = processes_[task.process].argv;
@@ -135,6 +174,7 @@ void Tracker::exited(Task& task, const Event& event, const Context& context) {
     return;
   }
   Ending ending;
+  ending.time = time_of(event.line, event.end);
   ending.place = {context.file, context.first_line + event.number};
   constexpr std::string_view kExited = "+++ exited with ";
   constexpr std::string_view kKilled = "+++ killed by ";

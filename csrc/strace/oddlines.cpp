@@ -7,6 +7,14 @@ namespace {
 
 constexpr std::size_t kGlueLines = 200;  // most lines of output within one call
 
+// Whether a call on one line was the last thing of its task: `futex(0x7f…, …) = ?`. Strace ends
+// the line so if nothing else was written since the call began. exit() ends so by nature.
+bool died_in(const Event& event) noexcept {
+  if (event.result.known || !event.result.error.empty() || event.call == kUnknownCall) return false;
+  const std::string_view name = call_at(event.call).name;
+  return name != "exit_group" && name != "exit";
+}
+
 }  // namespace
 
 void Extractor::note(const Leader& leader) {
@@ -66,8 +74,8 @@ void Extractor::general(const Line& read, const char* line, const char* end, boo
         }
         ++counts.calls;
         if (exact) {  // strace was killed in the middle of the line: the call had begun
-          out_.begun.at(event.pid) = {event.pid,  number_, line,         stop,
-                                      Half::here, true,    event.has_pid};
+          out_.begun.at(event.pid) = {event.pid,       number_,    line, stop,
+                                      event.arguments, Half::here, true, event.has_pid};
           counts.halves = true;
         }
         return;
@@ -75,11 +83,16 @@ void Extractor::general(const Line& read, const char* line, const char* end, boo
       open_ = nullptr;
       ++counts.calls;
       finish(event);
+      if (died_in(event)) {
+        out_.begun.at(event.pid) = {event.pid,       number_,    line, stop,
+                                    event.arguments, Half::here, true, event.has_pid};
+      }
       return;
     }
     case Shape::entry:
     case Shape::detached: {
-      remember(line, stop, read.leader.pid, read.leader.has_pid);
+      counts.detached |= read.shape == Shape::detached;
+      remember(line, stop, read.arguments, read.leader.pid, read.leader.has_pid);
       Event event = event_of();
       event.shape = Shape::entry;
       emit_begun(event);

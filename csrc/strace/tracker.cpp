@@ -35,6 +35,7 @@ void Tracker::replay(const Extract& block, std::uint32_t file, std::uint64_t fir
                      std::uint32_t file_pid) {
   for (const Event& event : block.events) apply(event, file, first_line, file_pid);
   keep_begun(block, file, first_line, file_pid);
+  absorb(block, file, first_line, file_pid);
 }
 
 // The task that a line is of. Without a pid it is the only one there is (strace leaves the prefix
@@ -124,6 +125,7 @@ Task& Tracker::start(std::uint32_t pid, Task* parent, bool thread, bool share_ta
     process.thread_of = thread ? parent->leader : 0;
     process.argv = processes_[parent->process].argv;
     process.argv_known = processes_[parent->process].argv_known;
+    process.rank = processes_[parent->process].rank;
   } else {
     made->table = std::make_shared<Table>(&descriptions_);
     made->directory = std::make_shared<Directory>();
@@ -155,11 +157,32 @@ void Tracker::apply(const Event& event, std::uint32_t file, std::uint64_t first_
     checked(task, event);
     return;
   }
+  Process& process = processes_[task.process];
+  if (!process.seen) {
+    process.seen = true;
+    process.began = time_of(event.line, event.end);
+  }
+  if (!event.timed) {
+    Event measured = event;
+    measure(task, measured);
+    measured.timed = true;
+    apply_call(task, measured, context);
+    return;
+  }
+  apply_call(task, event, context);
+}
+
+void Tracker::apply_call(Task& task, const Event& event, const Context& context) {
   if (event.shape == Shape::signal) return signalled(task, event, context);
   if (event.shape == Shape::exit) return exited(task, event, context);
   if (event.shape == Shape::entry) return began(task, event, context);
   if (event.hit) hit(task, event, context);
-  if (options_.statistics && event.result.failed()) failed(task, event, context);
+  if (options_.statistics) {
+    if (event.result.failed()) failed(task, event, context);
+    if (event.slow) slow(task, event, context);
+    if (event.folder) looked_up(task, event, context);
+    if (event.op == Op::wait) return waited(task, event, context);
+  }
   ended(task, event, context);
 }
 
@@ -180,9 +203,21 @@ void Tracker::keep_begun(const Extract& block, std::uint32_t file, std::uint64_t
 }
 
 void Tracker::finish() {
+  std::unordered_map<std::uint32_t, ExitCall> exits;  // of processes: exit_group() ends all threads
   for (auto& [pid, task] : tasks_) {
-    if (!task->live || !task->begun) continue;
-    processes_[task->process].blocked = blocked_in(*task, task->begun_line, task->begun_place);
+    if (task->live && processes_[task->process].exit_call) {
+      exits[task->leader] = *processes_[task->process].exit_call;
+    }
+  }
+  for (auto& [pid, task] : tasks_) {
+    if (!task->live) continue;
+    Process& process = processes_[task->process];
+    const auto left = exits.find(task->leader);
+    if (left != exits.end()) {
+      process.ending = Ending{left->second.code, "", false, left->second.place, 0, -1, false};
+    } else if (task->begun) {
+      process.blocked = blocked_in(*task, task->begun_line, task->begun_place);
+    }
   }
   if (io_uring_) {
     for (const Description& one : descriptions_.all()) {
