@@ -269,7 +269,7 @@ def _calls(group: LogGroup, names: tuple[str, ...], raw: RawStrace) -> SystemCal
             )
             for row in raw["syscalls"]
         ),
-        files=tuple(FileCount(*row) for row in raw["files"]),
+        files=tuple(FileCount(*row[:5]) for row in raw["files"]),
         libraries=frozenset(raw["libraries"]),
         recording=Recording(
             lines=counts["lines"],
