@@ -36,6 +36,8 @@ def test_corpus(path: Path, case: dict[str, Any], tmp_path: Path) -> None:
     assert not set(case.get("forbid", ())) & set(found), sorted(found)
     for name, confidence in case.get("confidences", {}).items():
         assert found[name].confidence == confidence
+    for name, role in case.get("roles", {}).items():
+        assert found[name].role == role
     for words in case.get("verdict_has", ()):
         assert words in report.verdict, report.verdict
     for diagnosis in report.diagnoses:

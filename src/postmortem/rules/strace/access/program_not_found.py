@@ -33,7 +33,11 @@ def program_not_found(logs: Logs) -> Iterator[Finding]:
         Install it, or put its folder into PATH: builds of PyTorch extensions need ninja, g++ and
         nvcc.
     """
-    ran = {(task.argv or ("",))[0].rpartition("/")[2] for task in logs.tasks()}
+    ran = {
+        (match.target.path or "").rpartition("/")[2]
+        for match in logs.asked("execve", "execveat")
+        if match.errno is None
+    }
     missing: dict[str, list[ErrorCount]] = {}
     for row in logs.errors("ENOENT", "execve", "execveat"):
         if row.path:

@@ -44,6 +44,7 @@ def too_many_open_files(failures: Failures, logs: Logs) -> Iterator[Finding]:
     whole = group.errno == "ENFILE"
     count = sum(len(one.matches) for one in groups)
     who = "the system" if whole else f"pid {group.first.pid}"
+    of_what = f" of {named(group.target, 40)}" if group.target.path else ""
     weight = weigh(logs, group.matches[-1], Confidence.CERTAIN)
     known = None if whole else limit(logs, "RLIMIT_NOFILE", group.first)
     of = f" (the limit is {known.value:,})" if known is not None and known.value else ""
@@ -51,7 +52,7 @@ def too_many_open_files(failures: Failures, logs: Logs) -> Iterator[Finding]:
     most = f"; open most often: {_words(held)}" if held else ""
     tensors = any("/torch_" in path for path, _ in held)
     yield Finding(
-        title=f"{who} has too many open files: {group.first.syscall} of {named(group.target, 45)}",
+        title=f"{who} has too many open files: {group.first.syscall}{of_what} failed",
         cause=(
             f"{group.errno} came {'once' if count == 1 else f'{count:,} times'}{of}{most}; the "
             f"paths of the calls that failed are not at fault{weight.words}"

@@ -9,7 +9,7 @@ from postmortem.facts.syscalls import FailedCalls, Failures
 from postmortem.report.model import Confidence, Role
 from postmortem.rules.rule import Finding, rule
 from postmortem.rules.strace.calls import cite_calls, times
-from postmortem.rules.strace.peers import host_port, reached_later
+from postmortem.rules.strace.peers import host_port, reached_anything
 from postmortem.rules.strace.weighing import weigh, worst
 
 _MEANING = {
@@ -80,4 +80,11 @@ def peer_unreachable(failures: Failures, logs: Logs) -> Iterator[Finding]:
 
 
 def _counts(logs: Logs, group: FailedCalls) -> bool:
-    return group.target.kind == "socket" and not reached_later(logs, group)
+    """Return whether a failure is one of a peer that matters.
+
+    getaddrinfo() tries a socket for each address of a name, to sort them: those of IPv6 fail on
+    hosts that have none, and the next one works.
+    """
+    last = group.matches[-1]
+    pid = last.task.thread_of or last.pid
+    return group.target.kind == "socket" and not reached_anything(logs, pid, last, worked=True)

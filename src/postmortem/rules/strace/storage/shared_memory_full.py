@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.facts.syscall_logs import Logs
-from postmortem.facts.syscalls import Failures
+from postmortem.facts.syscalls import FailedCalls, Failures
 from postmortem.report.model import Confidence, Role
 from postmortem.rules.rule import Finding, rule
 from postmortem.rules.strace.calls import cite_calls, in_shared_memory, many, named, times
@@ -36,7 +36,7 @@ def shared_memory_full(failures: Failures, logs: Logs) -> Iterator[Finding]:
         file_system.
     """
     full = tuple(g for g in failures.of("ENOSPC") if in_shared_memory(g.target))
-    groups = worst(logs, full)
+    groups = tuple(sorted(worst(logs, full), key=lambda g: not _known(g)))
     if not groups:
         return
     group = groups[0]
@@ -59,3 +59,8 @@ def shared_memory_full(failures: Failures, logs: Logs) -> Iterator[Finding]:
         ),
         evidence=tuple(row for one in groups[:2] for row in cite_calls(one)),
     )
+
+
+def _known(group: FailedCalls) -> bool:
+    """Return whether a file is one that PyTorch or the C library makes there."""
+    return "/torch_" in (group.target.path or "") or "/sem." in (group.target.path or "")
