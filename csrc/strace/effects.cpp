@@ -7,6 +7,7 @@
 namespace pm::strace {
 namespace {
 
+constexpr std::size_t kMostAwaited = 256;
 constexpr std::uint64_t kTmpfile = 020200000;  // O_TMPFILE: __O_TMPFILE | O_DIRECTORY
 
 Kind kind_of_path(std::string_view path) noexcept {
@@ -231,6 +232,14 @@ void Tracker::sent(Task& task, std::string_view arguments) {
   for (const std::int64_t number : rights(arguments)) {
     const std::int32_t one = task.table->at(number);
     if (one == kNone) continue;
+    if (to != kNone && !descriptions_.at(to).awaited.empty()) {
+      auto& awaited = descriptions_.at(to).awaited;
+      const std::int32_t received = awaited.front();
+      awaited.erase(awaited.begin());
+      descriptions_.at(received).become(descriptions_.at(one));
+      descriptions_.release(received);
+      continue;
+    }
     descriptions_.use(one);
     auto& queue = to == kNone ? sent_unpaired_ : descriptions_.at(to).flight;
     if (queue.size() >= 4096) {  // nobody reads: forget the oldest
@@ -256,6 +265,11 @@ void Tracker::received(Task& task, std::string_view arguments, const Opened& by)
       one = sent_unpaired_.front();
       sent_unpaired_.erase(sent_unpaired_.begin());
       guessed = true;
+    } else if (through != kNone && options_.by_entry &&
+               descriptions_.at(through).awaited.size() < kMostAwaited) {
+      one = descriptions_.add();
+      descriptions_.use(one);
+      descriptions_.at(through).awaited.push_back(one);
     }
     if (guessed) descriptions_.at(one).guessed = true;
     task.table->set(number, one, cloexec, by);

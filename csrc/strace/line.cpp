@@ -58,6 +58,10 @@ Shape other_shape(const char* line, const char* end, const char* body) noexcept 
   if (at("strace: ")) return Shape::diagnostic;
   if (starts(line, end, " > ") || at("> ")) return Shape::trace;
   if (starts(line, end, " | ")) return Shape::dump;
+  // -e read= and -e write= of readv(), writev() and their likes: ` * 4096 bytes in buffer 0`.
+  if (starts(line, end, " * ") && contains(view(line, end), " bytes in buffer ")) {
+    return Shape::dump;
+  }
   if (at(")") || at(", ") || at(kUnfinished) || at(kDetached) || at("=> ")) return Shape::rest;
   if (is_summary(line, end)) return Shape::summary;
   return Shape::text;

@@ -117,15 +117,12 @@ void Tracker::signalled(Task& task, const Event& event, const Context& context) 
     const char* p = body.data() + at + key.size();
     return static_cast<std::uint64_t>(read_number(p, body.data() + body.size()));
   };
-  if (body.find("si_code=SI_USER") != std::string_view::npos ||
-      body.find("si_code=SI_TKILL") != std::string_view::npos) {
-    task.fatal_sender = static_cast<std::uint32_t>(field("si_pid="));
-  } else {
-    task.fatal_sender = 0;
-  }
+  // Whatever the code is called (-X raw writes numbers): only who sends one is named by its pid.
+  task.fatal_sender = static_cast<std::uint32_t>(field("si_pid="));
   const bool asked =
       std::find(options_.signals.begin(), options_.signals.end(), name) != options_.signals.end();
-  const bool bus = name == "SIGBUS" && body.find("BUS_ADRERR") != std::string_view::npos;
+  const bool no_page = contains(body, "BUS_ADRERR") || contains(body, "si_code=0x2,");
+  const bool bus = name == "SIGBUS" && no_page;
   Target target;
   if (bus) {
     const std::uint64_t address = field("si_addr=");

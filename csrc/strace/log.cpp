@@ -314,7 +314,8 @@ Log read_log(LogFile file, const LogOptions& wished) {
 
 Log read_logs(std::vector<LogFile> files, const LogOptions& wished) {
   if (files.size() == 1) return read_log(std::move(files[0]), wished);
-  const LogOptions options = prepared(wished);
+  LogOptions options = prepared(wished);
+  options.tracker.by_entry = true;
   Log log = empty_log(options);
   Merge(std::move(files), options, log).run();
   finish(log);

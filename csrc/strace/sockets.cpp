@@ -26,6 +26,19 @@ void Tracker::announce_connect(std::int32_t one) {
   if (where.empty() || (connecting_.size() >= kMostAddresses && !connecting_.contains(where))) {
     return;
   }
+  const auto accepted = accepting_.find(where);
+  if (accepted != accepting_.end() && descriptions_.at(one).peer == kNone) {
+    auto& waiting = accepted->second;
+    while (!waiting.empty()) {
+      const std::int32_t other = waiting.front();
+      waiting.erase(waiting.begin());
+      Description& made = descriptions_.at(other);
+      if (other == one || !made.live || made.kind != Kind::socket || made.peer != kNone) continue;
+      made.peer = one;
+      descriptions_.at(one).peer = other;
+      return;
+    }
+  }
   auto& queue = connecting_[where];
   if (std::find(queue.begin(), queue.end(), one) != queue.end()) return;
   if (queue.size() >= kMostWaiting) queue.erase(queue.begin());
@@ -74,8 +87,17 @@ void Tracker::accepted(Task& task, const Event& event, std::int32_t index, const
   const std::int32_t listener = task.table->at(event.a);
   if (listener == kNone) return;
   const std::string where = meeting_point(descriptions_.at(listener).label);
+  if (where.empty()) return;
   const auto found = connecting_.find(where);
-  if (where.empty() || found == connecting_.end()) return;
+  if (found == connecting_.end() || found->second.empty()) {
+    // A call that waited stands before the one that it waited for, where the order is that of
+    // their beginnings.
+    if (options_.by_entry && accepting_.size() < kMostAddresses) {
+      auto& waiting = accepting_[where];
+      if (waiting.size() < kMostWaiting) waiting.push_back(index);
+    }
+    return;
+  }
   auto& queue = found->second;
   while (!queue.empty()) {
     const std::int32_t other = queue.front();

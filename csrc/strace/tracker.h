@@ -157,6 +157,7 @@ struct Check {
 struct TrackerOptions {
   bool statistics = false;
   bool annotations = true;    // false hides them from the tracker, for the check
+  bool by_entry = false;      // lines are in the order in which calls began (-ff with times)
   bool infer_sigbus = false;  // a SIGBUS on a mapped file is a hit
   std::vector<std::string> signals;
   std::vector<Query> queries;
@@ -299,6 +300,7 @@ class Tracker {
   Task* anonymous_ = nullptr;  // lines without a pid are its
   Task* last_ = nullptr;
   std::unordered_map<std::string, std::vector<std::int32_t>> connecting_;  // by address
+  std::unordered_map<std::string, std::vector<std::int32_t>> accepting_;   // the same, by_entry
   std::vector<std::int32_t> sent_unpaired_;
   std::vector<Match> matches_;
   std::uint64_t match_count_ = 0;

@@ -82,7 +82,7 @@ _RECORDED = (
     "socket,connect,bind,accept,accept4,memfd_create,"
     "write,pwrite64,writev,pwritev,pwritev2,sendfile,copy_file_range,splice,fallocate,ftruncate,"
     "fsync,fdatasync,rename,renameat,renameat2,unlink,unlinkat,mkdir,mkdirat,linkat,symlinkat,"
-    "clone,clone3,fork,vfork,unshare,execve,execveat,exit_group,chdir,fchdir,getcwd,sendmsg,recvmsg,"
+    "mmap,munmap,mremap,clone,clone3,fork,vfork,unshare,execve,execveat,exit_group,chdir,fchdir,getcwd,sendmsg,recvmsg,"
     "pidfd_open,pidfd_getfd,kill,tgkill"
 )
 
