@@ -5,8 +5,6 @@
 namespace pm::strace {
 namespace {
 
-constexpr std::uint64_t kCloneFs = 0x200;
-constexpr std::uint64_t kCloneFiles = 0x400;
 constexpr std::size_t kLongestAddress = 512;
 
 // Calls whose arguments are read again when they end, because they matter rarely.
@@ -69,7 +67,7 @@ void Tracker::began(Task& task, const Event& event, const Context& context) {
       effect(task, event, pending.by);
       break;
     case Op::fork: {
-      const bool shares = contains(arguments, "CLONE_FILES");
+      const bool shares = clone_shares(arguments, kCloneFiles);
       task.fork_table = shares ? nullptr : std::make_shared<Table>(*task.table);
       task.fork_directory = std::make_shared<Directory>(*task.directory);
       if (!task.directory->known)
@@ -225,9 +223,9 @@ void Tracker::effect(Task& task, const Event& event, const Opened& by) {
     case Op::unshare: {
       if (!worked) return;
       const std::string_view flags = argument_at(view(event.arguments, event.arguments_end), 0);
-      if (has_flag(flags, "CLONE_FILES", kCloneFiles))
+      if (has_flag(flags, kCloneFiles.name, kCloneFiles.bit))
         task.table = std::make_shared<Table>(*task.table);
-      if (has_flag(flags, "CLONE_FS", kCloneFs)) {
+      if (has_flag(flags, kCloneFs.name, kCloneFs.bit)) {
         task.directory = std::make_shared<Directory>(*task.directory);
       }
       return;

@@ -9,11 +9,6 @@ namespace {
 
 constexpr std::size_t kLongestText = 4096;
 
-constexpr std::uint64_t kCloneFs = 0x200;
-constexpr std::uint64_t kCloneFiles = 0x400;
-constexpr std::uint64_t kCloneVm = 0x100;
-constexpr std::uint64_t kCloneThread = 0x10000;
-
 }  // namespace
 
 namespace {
@@ -58,17 +53,9 @@ void Tracker::forked(Task& task, const Event& event) {
   upcoming_.erase(child);
   const auto known = tasks_.find(child);
   if (task.fork_started && known != tasks_.end() && known->second->live) return;
-  std::uint64_t raw = 0;
-  const std::string_view first = argument_at(arguments, 0);
-  if (!first.empty() && is_digit(first[0])) {
-    const char* at = first.data();
-    raw = static_cast<std::uint64_t>(read_number(at, at + first.size()));
-  }
-  const auto shares = [&](std::string_view name, std::uint64_t bit) {
-    return contains(arguments, name) || (raw & bit) != 0;
-  };
-  start(child, &task, shares("CLONE_THREAD", kCloneThread), shares("CLONE_FILES", kCloneFiles),
-        shares("CLONE_FS", kCloneFs), shares("CLONE_VM", kCloneVm));
+  const auto shares = [&](const CloneFlag& flag) { return clone_shares(arguments, flag); };
+  start(child, &task, shares(kCloneThread), shares(kCloneFiles), shares(kCloneFs),
+        shares(kCloneVm));
 }
 
 void Tracker::executed(Task& task, const Event& event) {

@@ -108,10 +108,10 @@ Task& Tracker::start(std::uint32_t pid, Task* parent, bool thread, bool share_ta
   if (parent) {
     if (parent->pending.is && parent->pending.op == Op::fork) {  // its flags are known from there
       const std::string_view flags = parent->pending.arguments;
-      share_table |= contains(flags, "CLONE_FILES");
-      share_directory |= contains(flags, "CLONE_FS");
-      share_memory |= contains(flags, "CLONE_VM");
-      thread |= contains(flags, "CLONE_THREAD");
+      share_table |= clone_shares(flags, kCloneFiles);
+      share_directory |= clone_shares(flags, kCloneFs);
+      share_memory |= clone_shares(flags, kCloneVm);
+      thread |= clone_shares(flags, kCloneThread);
     }
     const auto& table = parent->fork_table ? parent->fork_table : parent->table;
     const auto& directory = parent->fork_directory ? parent->fork_directory : parent->directory;
