@@ -6,9 +6,11 @@ import contextlib
 import errno
 import io
 import os
+import select
 import stat
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 from postmortem import _native
@@ -29,7 +31,7 @@ from postmortem.facts.syscalls import (
 )
 from postmortem.readers.codecs import StreamError, decoded
 from postmortem.readers.formats import HEAD_BYTES, compression_of
-from postmortem.readers.stracefind import STANDARD_INPUT, LogGroup, likeness
+from postmortem.readers.stracefind import STANDARD_INPUT, LogGroup, is_ltrace, likeness
 from postmortem.records import record
 
 if TYPE_CHECKING:
@@ -50,6 +52,7 @@ MOST_OF_ONE = 400
 """Hits with one errno of one call that are kept when many are asked for at once."""
 
 _MOST_THREADS = 4
+_FIFO_MILLISECONDS = 5000
 
 
 @record
@@ -95,6 +98,8 @@ def read_strace(group: LogGroup, question: Question) -> StraceFacts:
     names = tuple(name for name, _ in group.files)
     problems = [problem for log in opened for problem in log.problems]
     problems += _remarks(group, raw)
+    for log, size in zip(opened, raw["bytes"], strict=True):
+        problems += log.shrunk(size)
     sources = tuple(log.as_source(size) for log, size in zip(opened, raw["bytes"], strict=True))
     return StraceFacts(_calls(group, names, raw), sources, tuple(problems))
 
@@ -145,6 +150,13 @@ class _Opened:
 
         return next_piece
 
+    def shrunk(self, read: int) -> list[Problem]:
+        """Return a problem if the file got shorter while it was read."""
+        if self._size is None or self.compression is not None or read >= self._size:
+            return []
+        what = f"got shorter while it was read: {read:,} of {self._size:,} bytes were there"
+        return [Problem(self.name, what, "read it again when nobody writes to it any more")]
+
     def as_source(self, unpacked: int) -> Source:
         size = unpacked if self._size is None else self._size
         return Source(self.name, size, self.compression, truncated=bool(self.problems))
@@ -184,6 +196,8 @@ def _standard_input(name: str) -> BinaryIO:
 
 def _open(name: str) -> BinaryIO:
     try:
+        if Path(name).is_fifo():
+            return _open_fifo(name)
         return open(name, "rb")  # noqa: PTH123  the caller's stack closes it
     except OSError as error:
         what = {
@@ -194,15 +208,29 @@ def _open(name: str) -> BinaryIO:
         raise EvidenceError(name, what) from error
 
 
+def _open_fifo(name: str) -> BinaryIO:
+    """Open a named pipe; raises EvidenceError where nobody writes to it: open() would wait."""
+    descriptor = os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    if not poll.poll(_FIFO_MILLISECONDS):
+        os.close(descriptor)
+        what = f"is a named pipe that nobody wrote to for {_FIFO_MILLISECONDS / 1000:g} s"
+        raise EvidenceError(name, what, hint="begin to write first, or pipe the log in: … | -")
+    os.set_blocking(descriptor, True)
+    return os.fdopen(descriptor, "rb")
+
+
 def _require_log(group: LogGroup, raw: RawStrace, opened: list[_Opened]) -> None:
     counts = raw["counts"]
     found = counts["calls"] + counts["signals"] + counts["exits"]
     if counts["summary"] and not found:
         what = "holds only the table of strace -c: no single call is in it"
         raise EvidenceError(group.name, what, hint="record without -c, or with -C for both")
-    if found and 2 * found + counts["remarks"] + counts["output"] >= counts["unparsed"]:
-        return
     head = next((log.head for log in opened if log.head), b"")
+    understood = found and not is_ltrace(head)
+    if understood and 2 * found + counts["remarks"] + counts["output"] >= counts["unparsed"]:
+        return
     what = f"is no strace log: it looks like {likeness(head)}"
     if not head:
         what = "is empty: strace wrote nothing, or was not started"
