@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from postmortem.analyses.straceask import Query, union
 from postmortem.facts.source import Problem
 from postmortem.facts.syscalls import FailedCalls, Failures, Match, SystemCalls, Task
-from postmortem.readers.strace import Question, StraceFacts, read_strace
+from postmortem.readers.strace import CallQuery, Question, StraceFacts, read_strace
 from postmortem.readers.stracefind import find_logs
 from postmortem.records import record
 from postmortem.report.model import Diagnosis, Report, Role
 from postmortem.report.redact import Redactor
 from postmortem.rules import rule
+from postmortem.rules.strace.hidden import RECORD, hidden, remarks
+from postmortem.rules.strace.lastfailures import last_failures
 from postmortem.rules.strace.noise import SERIOUS, missing_libraries, real_errors
-from postmortem.sections.quantities import counted
+from postmortem.sections.quantities import counted, some
 from postmortem.sections.strace_blocks import strace_blocks
 from postmortem.sections.strace_body import strace_body
 from postmortem.sections.strace_view import Found, StraceView
 
-RECORD = "strace -f -ttt -T -o strace.txt COMMAND"
 _ASKED_ALWAYS = (*SERIOUS, "ECONNREFUSED", "EHOSTUNREACH", "ENETUNREACH", "EADDRINUSE")
 
 
@@ -28,6 +30,8 @@ class StraceOptions:
     """What the user asked for."""
 
     queries: tuple[Query, ...] = ()
+    process: int | None = None
+    """Only this process and its threads."""
     verbose: bool = False
     redact: bool = True
 
@@ -35,15 +39,16 @@ class StraceOptions:
 def analyse(names: Sequence[str], options: StraceOptions) -> Report:
     """Return the report on logs; raises EvidenceError when one cannot be read at all."""
     summary = not options.queries
+    asks = [query.calls_only for query in options.queries]
     question = Question(
-        errors=_ASKED_ALWAYS if summary else union(options.queries, "errors"),
-        calls=union(options.queries, "calls"),
+        queries=(CallQuery(_ASKED_ALWAYS),) if summary else tuple(ask for ask in asks if ask),
         signals=union(options.queries, "signals"),
         statistics=summary,
         infer_sigbus=True,
+        process=options.process,
     )
     read = [read_strace(group, question) for group in find_logs(names)]
-    logs = tuple(facts.calls for facts in read)
+    logs = tuple(_only(facts.calls, options.process) for facts in read)
     matches = [match for log in logs for match in log.matches]
     finds = tuple(_found(query, matches) for query in options.queries)
     failed = _grouped(match for match in matches if _is_failure(match))
@@ -60,6 +65,8 @@ def analyse(names: Sequence[str], options: StraceOptions) -> Report:
         failed=failed,
         real_errors=tuple(row for log in logs for row in real_errors(log)),
         missing_libraries=tuple(missing),
+        remarks=tuple(row for log in logs for row in remarks(log)) if summary else (),
+        last_failures=tuple(row for log in logs for row in last_failures(log)),
     )
     verdict = _verdict(view, outcome.diagnoses)
     report = Report(
@@ -70,7 +77,7 @@ def analyse(names: Sequence[str], options: StraceOptions) -> Report:
         diagnoses=outcome.diagnoses,
         blocks=strace_blocks(view, verbose=options.verbose),
         body=strace_body(view),
-        problems=(*_problems(read), *outcome.problems),
+        problems=(*_problems(read, options), *outcome.problems),
         skipped=outcome.skipped,
         footer=_footer(logs),
     )
@@ -201,10 +208,25 @@ def _nothing(logs: tuple[SystemCalls, ...]) -> str:
     return f"no call in the log failed so; if it should have, record all tasks and calls: {RECORD}"
 
 
-def _problems(read: Sequence[StraceFacts]) -> Iterable[Problem]:
+def _only(log: SystemCalls, process: int | None) -> SystemCalls:
+    """Return a log as if it were of one process and its threads."""
+    if process is None:
+        return log
+    tasks = tuple(task for task in log.tasks if process in (task.pid, task.thread_of))
+    return replace(log, tasks=tasks)
+
+
+def _problems(read: Sequence[StraceFacts], options: StraceOptions) -> Iterable[Problem]:
     for facts in read:
         yield from facts.problems
         log = facts.calls
+        if options.process is not None and not any(t.pid == options.process for t in log.tasks):
+            what = f"process {options.process} is not in the log"
+            seen = [task.pid for task in log.tasks if task.thread_of is None]
+            yield Problem(log.name, what, f"it has {some(seen)}" if seen else None)
+        if not options.queries and options.process is None:
+            yield from hidden(log)
+            continue
         unknown = [m for m in log.matches if m.fd is not None and m.target.source == "unknown"]
         if unknown and not log.recording.opens:
             what = "no open is in the log (-Z, -e trace=, strace -p): descriptors stay unknown"
