@@ -183,7 +183,8 @@ class Task:
             if values.get(name, "").isdecimal():
                 return int(values[name])
         words = self.argv or ()
-        for word, after in zip(words, (*words[1:], ""), strict=True):
+        for index, word in enumerate(words):
+            after = words[index + 1] if index + 1 < len(words) else ""
             for option in options:
                 if word.startswith(f"--{option}=") and word.partition("=")[2].isdecimal():
                     return int(word.partition("=")[2])
