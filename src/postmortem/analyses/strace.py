@@ -21,6 +21,7 @@ from postmortem.sections.quantities import counted, some
 from postmortem.sections.strace_blocks import strace_blocks
 from postmortem.sections.strace_body import strace_body
 from postmortem.sections.strace_view import Found, StraceView
+from postmortem.sections.strace_waits import wait_words
 
 _ASKED_ALWAYS = (*SERIOUS, "ECONNREFUSED", "EHOSTUNREACH", "ENETUNREACH", "EADDRINUSE")
 
@@ -141,13 +142,13 @@ def _verdict(view: StraceView, diagnoses: Sequence[Diagnosis]) -> str:
             parts.append(_ended(task))
             break
     parts += _worth_a_look(view) if not diagnoses else []
+    if not parts or not diagnoses:
+        waits = [words for log in view.logs if (words := wait_words(log)) is not None]
+        parts += [f"the log ends while {waits[0]}"] if waits else []
     if parts:
         return "; ".join(parts)
-    waiting = [t for log in view.logs for t in log.tasks if t.ending is None and t.blocked]
-    if waiting:
-        calls = sorted({t.blocked.syscall for t in waiting if t.blocked})
-        tasks = "1 task was" if len(waiting) == 1 else f"{len(waiting)} tasks were"
-        return f"no failure that matters; {tasks} in {', '.join(calls[:4])} when the log ended"
+    if any(task.ending is None for log in view.logs for task in log.tasks):
+        return "no failure that matters; some processes had not ended when the log did"
     return "no failure that matters: every process ended well"
 
 
@@ -160,6 +161,10 @@ def _worth_a_look(view: StraceView) -> list[str]:
         where = counted(len(folders), "folder")
         parts.append(f"the library {name}{others} was never found, in {where}")
     real = [group for group in view.failed if group.real]
+    if not real and not parts and view.last_failures:
+        failure = view.last_failures[0][1][0]
+        on = f" on {failure.path}" if failure.path else ""
+        parts.append(f"the last call of it that failed: {failure.syscall}, {failure.errno}{on}")
     if real:
         count = len(real[0].matches)
         times = "" if count == 1 else f", {count:,} times"

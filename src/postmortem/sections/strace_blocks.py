@@ -151,18 +151,37 @@ def _middle(text: str) -> str:
 def _endings(view: StraceView, verbose: bool) -> Iterator[Block]:
     tasks = [task for log in view.logs for task in log.tasks]
     bad = [task for task in tasks if task.thread_of is None and _bad(task)]
+    went_on = {task.pid for task in tasks if not _bad(task)}
+    minor = [] if verbose else [t for t in bad if _of_no_harm(t, went_on)]
+    bad = [task for task in bad if task not in minor]
     rows = [(f"pid {task.pid}", _ending(task)) for task in (bad if verbose else bad[:_ROWS_SHOWN])]
+    if len(bad) > len(rows):
+        rows.append(("more", f"{len(bad) - len(rows):,} others ended so: -v shows them"))
+    if minor:
+        names = Counter((t.argv[0].rpartition("/")[2] if t.argv else "?") for t in minor)
+        words = ", ".join(f"{name} {count}" for name, count in names.most_common(4))
+        rows.append(
+            (
+                counted(len(minor), "child", "children"),
+                f"exited with an error, and the parent went on: {words}",
+            )
+        )
     fine = sum(1 for t in tasks if t.ending is not None and t.ending.code == 0)
     still = sum(1 for t in tasks if t.ending is None)
-    words = []
+    left = []
     if fine:
-        words.append(f"{fine} exited with 0")
+        left.append(f"{fine} exited with 0")
     if still:
-        words.append(f"{still} had not ended when the log did")
-    if words:
-        rows.append(("others" if rows else "tasks", ", ".join(words)))
+        left.append(f"{still} had not ended when the log did")
+    if left:
+        rows.append(("others" if rows else "tasks", ", ".join(left)))
     if rows:
         yield KeyValues(tuple(rows), title="ended")
+
+
+def _of_no_harm(task: Task, went_on: set[int]) -> bool:
+    """Return whether a child exited with an error that its parent took as an answer."""
+    return task.ending is not None and task.ending.signal is None and task.ppid in went_on
 
 
 def _bad(task: Task) -> bool:
@@ -226,21 +245,21 @@ def _waiting(view: StraceView, verbose: bool) -> Iterator[Block]:
         if not rows:
             continue
         tasks = sum(len(row.tasks) for row in groups)
-        title = f"{counted(tasks, 'task')} in a call when they or the log ended"
+        timed = any(row.duration for row in rows)
         yield Table(
-            ("tasks", "call", "for", "line", "waits for"),
+            ("tasks", "call", *(("for",) if timed else ()), "line", "waits for"),
             tuple(
                 (
                     some([task.pid for task in row.tasks], 3),
                     row.syscall,
-                    "" if row.seconds is None else f"{row.seconds:.1f} s",
+                    *((row.duration,) if timed else ()),
                     f"{row.line:,}",
                     row.what,
                 )
                 for row in rows
             ),
-            title=title,
-            right_aligned=(2, 3),
+            title=f"{counted(tasks, 'task')} in a call when they or the log ended",
+            right_aligned=(2, 3) if timed else (2,),
         )
         if len(rows) < len(groups):
             yield Note(f"{counted(len(groups) - len(rows), 'more kind')} of waits: -v", Tone.QUIET)

@@ -72,7 +72,7 @@ def outcome(row: Connection) -> str:
 
 
 def _timeouts(log: SystemCalls, verbose: bool) -> Iterator[Block]:
-    rows = [row for row in log.timeouts if row.seconds >= _SLOW or not row.seconds]
+    rows = [row for row in log.timeouts if row.seconds >= _SLOW * row.count or not row.seconds]
     rows = sorted(rows, key=lambda row: (-row.seconds, -row.count))
     if not rows:
         return
@@ -97,7 +97,7 @@ def _slow(log: SystemCalls, verbose: bool) -> Iterator[Block]:
     work = [one for one in log.slow if one.pace == "work"]
     rest = [one for one in log.slow if one.pace != "work" and one.seconds >= _SLOW]
     most = _MORE_ROWS if verbose else 4
-    rows = [one for one in work if verbose or one.seconds >= 0.01][:most]
+    rows = [one for one in work if verbose or one.seconds >= _SLOW or _on_file(one)][:most]
     rows += rest[: most if verbose else 3]
     if rows:
         yield Table(
@@ -106,6 +106,11 @@ def _slow(log: SystemCalls, verbose: bool) -> Iterator[Block]:
             title="slowest calls",
             right_aligned=(0, 3),
         )
+
+
+def _on_file(one: SlowCall) -> bool:
+    # What touches no file is slow because the machine was busy.
+    return one.seconds >= 0.01 and one.match.target.path is not None
 
 
 def _slow_row(one: SlowCall) -> tuple[str, ...]:
@@ -118,12 +123,12 @@ def _slow_row(one: SlowCall) -> tuple[str, ...]:
         str(match.pid),
         match.syscall + failed,
         f"{line:,}",
-        target or match.text[:80],
+        target or match.text[:48],
     )
 
 
 def _storms(log: SystemCalls, verbose: bool) -> Iterator[Block]:
-    rows = storms([log])
+    rows = [storm for storm in storms([log]) if storm.folder != "/" or verbose]
     for storm in rows[: _MORE_ROWS if verbose else 3]:
         yield Note(storm_words(storm), Tone.WARNING if _heavy(storm) else Tone.PLAIN)
 
@@ -231,7 +236,7 @@ def _tree(log: SystemCalls, verbose: bool) -> Iterator[Block]:
     yield Excerpt("processes", tuple((None, line) for line in lines))
 
 
-def _branches(processes: list[Task], threads: Counter[int | None]) -> Iterator[str]:
+def _branches(processes: list[Task], threads: Counter[int]) -> Iterator[str]:
     known = {task.pid for task in processes}
     children: dict[int | None, list[Task]] = {}
     for task in processes:

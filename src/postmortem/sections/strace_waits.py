@@ -11,6 +11,7 @@ from postmortem.sections.quantities import counted, some
 
 _CHILD = Pattern(r"^(?:wait4|waitpid)\((?:upid=|pid=)?(?P<pid>-?\d+)")
 _ADDRESS = Pattern(r"^futex\((?:uaddr=)?(?P<address>0x[0-9a-f]+)")
+_SLEEP = Pattern(r"\{(?:tv_sec=)?(?P<seconds>\d{1,12}), (?:tv_nsec=)?(?P<rest>\d{1,9})\}")
 _SLEEPS = frozenset({"nanosleep", "clock_nanosleep", "pause", "rt_sigsuspend", "restart_syscall"})
 
 
@@ -26,6 +27,15 @@ class Waiting:
     """Of the one that has waited longest; None if the log has no times."""
     asleep: bool
     """It sleeps by itself: nobody has to wake it."""
+    ended: bool
+    """A signal ended the wait: `seconds` is all of it. Else it went on behind the log's end."""
+
+    @property
+    def duration(self) -> str:
+        """How long they waited, in words; empty if the log does not tell."""
+        if self.seconds is None or (self.seconds < 0.05 and not self.ended):
+            return ""
+        return f"{'' if self.ended else '≥ '}{self.seconds:.1f} s"
 
 
 def still_in_call(task: Task) -> bool:
@@ -38,18 +48,30 @@ def waiting(log: SystemCalls) -> tuple[Waiting, ...]:
     """Return who waited for what at the end; sleepers last, else the largest group first."""
     tasks = {task.pid: task for task in log.tasks}  # a pid that came back: the later one
     groups: dict[tuple[str, str], list[Task]] = {}
-    crowds: dict[str, int] = {}
-    stuck = [task for task in log.tasks if still_in_call(task)]
-    for task in stuck:
-        address = futex_address(task)
-        if address is not None:
-            crowds[address] = crowds.get(address, 0) + 1
-    for task in stuck:
+    for task in filter(still_in_call, log.tasks):
         blocked = task.blocked
         assert blocked is not None
         groups.setdefault((blocked.syscall, _what(task, blocked, tasks)), []).append(task)
     rows = [_waiting(log, name, what, members) for (name, what), members in groups.items()]
     return tuple(sorted(rows, key=lambda row: (row.asleep, -len(row.tasks), row.line)))
+
+
+def wait_words(log: SystemCalls) -> str | None:
+    """Return in a sentence who waited for what when the log ended; None if nobody did."""
+    stuck = [task for task in log.tasks if task.ending is None and task.blocked is not None]
+    if not stuck:
+        return None
+    first = waiting(log)[0]
+    task = first.tasks[0]
+    mates = [t for t in log.tasks if t.process == task.process and t.ending is None]
+    program = f" ({task.program[:60]})" if task.program else ""
+    futexes = [t for t in mates if t.blocked is not None and t.blocked.syscall == "futex"]
+    if len(mates) > 1 and len(futexes) == len(mates):
+        return f"all {len(mates)} tasks of pid {task.process}{program} wait in futex"
+    what = first.what if len(first.what) <= 140 else first.what[:139] + "…"
+    words = f"pid {task.pid}{program} is in {first.syscall}, for {what}"
+    others = len(stuck) - 1
+    return words + (f"; {counted(others, 'other task')} in calls too" if others else "")
 
 
 def futex_address(task: Task) -> str | None:
@@ -70,6 +92,7 @@ def _waiting(log: SystemCalls, name: str, what: str, members: list[Task]) -> Wai
         what,
         max(spans) if spans else None,
         name in _SLEEPS,
+        all(task.ending is not None for task in members),
     )
 
 
@@ -84,6 +107,9 @@ def waited(log: SystemCalls, task: Task) -> float | None:
 def _what(task: Task, blocked: Blocked, tasks: Mapping[int, Task]) -> str:
     if blocked.syscall == "futex":
         return _futex(task, blocked, tasks)
+    slept = _SLEEP.search(blocked.text) if blocked.syscall in _SLEEPS else None
+    if slept is not None and "TIMER_ABSTIME" not in blocked.text:
+        return f"{int(slept['seconds']) + int(slept['rest']) / 1e9:g} s to pass"
     child = _CHILD.match(blocked.text)
     if child is not None or blocked.syscall == "waitid":
         return _children(task, -1 if child is None else int(child["pid"]), tasks)
