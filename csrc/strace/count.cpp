@@ -1,4 +1,5 @@
 // What the summary counts: calls and their time by task, folders that are searched, futexes.
+#include <cmath>
 #include <cstring>
 
 #include "strace/extractor.h"
@@ -117,7 +118,7 @@ void Extractor::time(Event& event) const {
     // A log may say anything: <-1.0> and <1e300> are no durations.
     const double seconds = seconds_of(event.result.seconds);
     if (seconds >= 0 && seconds < 1e9) {
-      event.nanoseconds = static_cast<std::uint64_t>(seconds * 1e9);
+      event.nanoseconds = static_cast<std::uint64_t>(std::llround(seconds * 1e9));
       out_.counts.durations = true;
     }
   } else if (event.shape == Shape::resumed && event.half == Half::here) {

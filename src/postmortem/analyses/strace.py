@@ -95,7 +95,10 @@ def _is_failure(match: Match) -> bool:
 
 def _found(query: Query, matches: Iterable[Match]) -> Found:
     held = tuple(match for match in matches if query.holds(match))
-    return Found(query.text, held, _grouped(held))
+    groups = _grouped(held)
+    if query.slower is not None:  # the longest first
+        groups = tuple(sorted(groups, key=lambda g: -max(m.seconds or 0.0 for m in g.matches)))
+    return Found(query.text, held, groups, slow=query.slower is not None)
 
 
 def _grouped(matches: Iterable[Match]) -> tuple[FailedCalls, ...]:
@@ -199,7 +202,18 @@ def _answer(found: Found, logs: tuple[SystemCalls, ...]) -> str:
     noun = "call" if any(name.islower() for name in names) else "signal"
     words = f"{said}{'/'.join(names[:3])}{'' if len(names) <= 3 else ' …'}"
     calls = counted(len(matches), f"{words} {noun}")
-    paths = list(dict.fromkeys(group.target.words for group in real))
+    paths = list(
+        dict.fromkeys(
+            group.target.words
+            for group in real
+            if group.first.fd is not None or group.target.path is not None
+        )
+    )
+    longest = max((match.seconds or 0.0 for match in matches), default=0.0)
+    if found.slow:
+        calls += f", the longest {longest:.3f} s"
+    if not paths:
+        return f"{found.query}: {calls}"
     if len(paths) == 1:
         return f"{found.query}: {calls}, one target: {paths[0]}"
     return f"{found.query}: {calls}, {len(paths)} targets: {paths[0]} first"

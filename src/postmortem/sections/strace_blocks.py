@@ -63,10 +63,11 @@ def _last(view: StraceView, verbose: bool) -> Iterator[Block]:
 
 def _found(found: Found, verbose: bool) -> Iterator[Block]:
     yield from _group_blocks(found.groups, verbose)
-    paths = [group.target.path for group in found.groups if group.target.path is not None]
+    paths = {group.target.path for group in found.groups if group.target.path is not None}
     prefix = shared_prefix(paths) if len(paths) > 1 else None
     if prefix is not None:
-        yield Note(f"all {len(paths):,} targets of {found.query} are under {prefix}")
+        all_of = "both" if len(paths) == 2 else f"all {len(paths):,}"
+        yield Note(f"{all_of} targets of {found.query} are under {prefix}")
     left = len(found.groups) - _GROUPS_SHOWN
     if left > 0 and not verbose:
         yield Note(f"{counted(left, 'more target')} of {found.query}: -v or --json shows them")
@@ -74,7 +75,7 @@ def _found(found: Found, verbose: bool) -> Iterator[Block]:
 
 def _group_blocks(groups: tuple[FailedCalls, ...], verbose: bool) -> Iterator[Block]:
     for group in groups if verbose else groups[:_GROUPS_SHOWN]:
-        yield KeyValues(tuple(_group_rows(group)), title=f"{group.errno}: {group.target.words}")
+        yield KeyValues(tuple(_group_rows(group)), title=_group_title(group))
         shown = group.matches if verbose else group.matches[:_CALLS_SHOWN]
         lines: list[tuple[int | None, str]] = [(m.line, _call(m, verbose)) for m in shown]
         if len(shown) < len(group.matches):
@@ -87,6 +88,12 @@ def _group_blocks(groups: tuple[FailedCalls, ...], verbose: bool) -> Iterator[Bl
             )
         files = {m.file for m in group.matches}
         yield Excerpt(f"calls in {group.first.file}" if len(files) == 1 else "calls", tuple(lines))
+
+
+def _group_title(group: FailedCalls) -> str:
+    if group.first.fd is None and group.target.path is None:
+        return group.errno  # it was about no file: wait4, SIGCHLD
+    return f"{group.errno}: {group.target.words}"
 
 
 def _group_rows(group: FailedCalls) -> Iterator[tuple[str, str]]:
@@ -120,7 +127,8 @@ def _group_rows(group: FailedCalls) -> Iterator[tuple[str, str]]:
         yield "file", words
     if target.written_bytes:
         yield "written", f"{size(target.written_bytes)} before the first failure"
-    yield "how known", _how(match)
+    if match.fd is not None or target.path is not None:
+        yield "how known", _how(match)
 
 
 def _how(match: Match) -> str:

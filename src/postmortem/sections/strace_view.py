@@ -21,6 +21,8 @@ class Found:
     query: str
     matches: tuple[Match, ...]
     groups: tuple[FailedCalls, ...]
+    slow: bool = False
+    """It asks how long calls took."""
 
 
 @record

@@ -108,7 +108,9 @@ def _what(task: Task, blocked: Blocked, tasks: Mapping[int, Task]) -> str:
     if blocked.syscall == "futex":
         return _futex(task, blocked, tasks)
     slept = _SLEEP.search(blocked.text) if blocked.syscall in _SLEEPS else None
-    if slept is not None and "TIMER_ABSTIME" not in blocked.text:
+    if slept is not None and "TIMER_ABSTIME" in blocked.text:
+        return "its hour to come (TIMER_ABSTIME)"
+    if slept is not None:
         return f"{int(slept['seconds']) + int(slept['rest']) / 1e9:g} s to pass"
     child = _CHILD.match(blocked.text)
     if child is not None or blocked.syscall == "waitid":

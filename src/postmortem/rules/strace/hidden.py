@@ -65,9 +65,11 @@ def _filtered(log: SystemCalls) -> Iterator[Problem]:
 
 def _begins(log: SystemCalls) -> Iterator[Problem]:
     names = frozenset(row.name for row in log.calls)
-    if log.recording.from_start or names & {"execve", "execveat"} or not names:
+    if log.recording.from_start or names & {"execve", "execveat"}:
         return
-    what = "the log begins in the middle of the program (strace -p, or a part of a log)"
+    if _only(log, failed=True):
+        return
+    what = "the log does not begin with execve (strace -p, -e trace=, or a part of a log)"
     yield Problem(
         log.name,
         f"{what}: files that were open before are not known, unless -y names them",
