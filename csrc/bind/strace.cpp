@@ -2,6 +2,8 @@
 #include <pybind11/functional.h>
 #include <pybind11/stl.h>
 
+#include <algorithm>
+
 #include "bind/register.h"
 #include "bind/values.h"
 #include "strace/log.h"
@@ -140,7 +142,11 @@ void add_summary_of(const Process& process, py::dict& row) {
   row["seen"] = process.seen;
   row["rank"] = texts(process.rank);
   py::list calls;
-  for (const TaskCall& one : process.calls) {
+  std::vector<TaskCall> sorted = process.calls;
+  std::sort(sorted.begin(), sorted.end(), [](const TaskCall& a, const TaskCall& b) {
+    return std::pair(a.nanoseconds, b.call) > std::pair(b.nanoseconds, a.call);
+  });
+  for (const TaskCall& one : sorted) {
     calls.append(py::make_tuple(text(call_at(one.call).name), one.calls, one.nanoseconds));
   }
   row["calls"] = calls;

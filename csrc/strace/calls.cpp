@@ -123,6 +123,7 @@ constexpr Call kSpecial[] = {
     {"epoll_pwait2", Op::wait, Role::fd, 0, 0},
     {"epoll_ctl", Op::watch, Role::fd, 2, 0},
     {"getsockopt", Op::getsockopt, Role::fd, 0, 0},
+    {"getsockname", Op::getsockname, Role::fd, 0, 0},
 };
 
 constexpr std::string_view kFirstIsFd[] = {
@@ -155,7 +156,6 @@ constexpr std::string_view kFirstIsFd[] = {
     "fremovexattr",
     "listen",
     "shutdown",
-    "getsockname",
     "getpeername",
     "setsockopt",
     "timerfd_settime",

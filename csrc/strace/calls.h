@@ -57,6 +57,7 @@ enum class Op : std::uint8_t {
   wait,        // poll, select, epoll_wait: 0 is that time ran out
   watch,       // epoll_ctl
   getsockopt,  // SO_ERROR: how a connect() in progress ended
+  getsockname,
 };
 
 // Which argument a failure of the call is about.

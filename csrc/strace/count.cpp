@@ -1,4 +1,5 @@
 // What the summary counts: calls and their time by task, folders that are searched, futexes.
+#include <cmath>
 #include <cstring>
 
 #include "strace/extractor.h"
@@ -84,8 +85,8 @@ bool Extractor::plain(const char* line, const char* end, std::uint32_t pid, std:
     number = read_number(at, end);
     if (at == arguments) return false;
   }
-  if (out_.tallies.longest.takes(pace_of(call), tail.nanoseconds)) return false;
-  if (is_lookup(call) && !look_up(line, pid, what, arguments, stop, tail.nanoseconds, false)) {
+  if (out_.tallies.longest.takes(paces_[call], tail.nanoseconds)) return false;
+  if (lookups_[call] && !look_up(line, pid, what, arguments, stop, tail.nanoseconds, false)) {
     return false;
   }
   const Tally::Key key{pid, call};
@@ -117,7 +118,7 @@ void Extractor::time(Event& event) const {
     // A log may say anything: <-1.0> and <1e300> are no durations.
     const double seconds = seconds_of(event.result.seconds);
     if (seconds >= 0 && seconds < 1e9) {
-      event.nanoseconds = static_cast<std::uint64_t>(seconds * 1e9);
+      event.nanoseconds = static_cast<std::uint64_t>(std::llround(seconds * 1e9));
       out_.counts.durations = true;
     }
   } else if (event.shape == Shape::resumed && event.half == Half::here) {
@@ -149,14 +150,14 @@ void Extractor::count(Event& event) {
   ++tally.calls;
   tally.errors += failed;
   tally.nanoseconds += event.nanoseconds;
-  event.slow = out_.tallies.longest.takes(pace_of(event.call), event.nanoseconds);
+  event.slow = out_.tallies.longest.takes(paces_[event.call], event.nanoseconds);
   const bool resumed = event.shape == Shape::resumed;
   if (resumed && event.half != Half::here) return;
   const char* const arguments = resumed ? event.entry_arguments : event.arguments;
   const char* const end = resumed ? event.entry_end : event.arguments_end;
   if (!arguments) return;
   if (event.call == futex_ && !failed) futex(event.pid, arguments, end, event.result.value);
-  if (is_lookup(event.call)) {
+  if (lookups_[event.call]) {
     event.folder = !look_up(event.line, event.pid, calls_.at(event.call), arguments, end,
                             event.nanoseconds, failed);
   }

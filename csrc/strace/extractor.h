@@ -284,6 +284,8 @@ class Extractor {
   const Wanted& wanted_;
   Extract& out_;
   const CallTable& calls_ = CallTable::get();
+  const Pace* const paces_ = paces();
+  const std::uint8_t* const lookups_ = lookups();
   const std::uint16_t futex_ = find_call(kFutex, 5);
   bool errors_only_ = false;  // nothing is asked but errors: most lines need no more than their end
   bool counts_only_ = false;  // beside errors all calls are counted

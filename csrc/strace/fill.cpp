@@ -99,6 +99,7 @@ bool Extractor::fill_first(Event& event) const {
     case Op::connect:
     case Op::bind:
     case Op::exit:
+    case Op::getsockname:
       return number(event.a);
     case Op::getsockopt:
       return contains(view(p, end), "SO_ERROR") && number(event.a);

@@ -26,6 +26,7 @@ bool keeps_arguments(Op op) noexcept {
     case Op::memfd:
     case Op::unlinkat:
     case Op::getsockopt:
+    case Op::getsockname:
     case Op::accept:
       return true;
     default:
@@ -298,6 +299,14 @@ void Tracker::effect(Task& task, const Event& event, const Opened& by) {
     case Op::getsockopt:
       if (worked) socket_error(task, event);
       return;
+    case Op::getsockname: {
+      // bind() to port 0 lets the kernel choose one; here it says which.
+      const std::int32_t one = task.table->at(event.a);
+      if (!worked || one == kNone || !contains(descriptions_.at(one).label, "htons(0)")) return;
+      const std::string_view all = view(event.arguments, event.arguments_end);
+      descriptions_.at(one).label.assign(argument_at(all, 1).substr(0, kLongestAddress));
+      return;
+    }
     case Op::watch:
       if (worked) watched(task, event);
       return;

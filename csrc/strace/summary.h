@@ -20,7 +20,7 @@ constexpr std::size_t kMostFutexUses = 32'768;  // of each of two generations
 constexpr std::size_t kMostSlow = 40;           // of each pace
 constexpr std::size_t kMostLastFailures = 24;   // of a process
 constexpr std::size_t kMostLastWords = 12;
-constexpr std::size_t kMostTalliesOfTask = 48;
+constexpr std::size_t kMostTalliesOfTask = 96;
 
 // A connection that a process made or took.
 struct Connection {

@@ -80,20 +80,28 @@ struct Classes {
 
 }  // namespace
 
+// The ends of a path tell most of it; what they do not, operator== does.
 std::uint64_t FolderTally::Key::hash() const noexcept {
   std::uint64_t mixed = folder.size() ^ (std::uint64_t{pid} << 32);
-  const char* at = folder.data();
-  std::size_t left = folder.size();
-  for (; left >= 8; left -= 8, at += 8) {
-    std::uint64_t word;
-    std::memcpy(&word, at, sizeof word);
+  const auto mix = [&](const char* at, std::size_t size) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, at, size);
     mixed = (mixed ^ word) * 0xff51afd7ed558ccdULL;
     mixed ^= mixed >> 32;
+  };
+  const char* const end = folder.data() + folder.size();
+  if (folder.size() < 8) {
+    mix(folder.data(), folder.size());
+    return mixed;
   }
-  std::uint64_t word = 0;
-  std::memcpy(&word, at, left);
-  mixed = (mixed ^ word) * 0xff51afd7ed558ccdULL;
-  return mixed ^ (mixed >> 32);
+  mix(end - 8, 8);
+  if (folder.size() >= 24) {
+    mix(end - 16, 8);
+    mix(end - 24, 8);
+  } else {
+    mix(folder.data(), 8);
+  }
+  return mixed;
 }
 
 bool Longest::insert(Heap& heap, std::uint64_t nanoseconds) noexcept {
@@ -111,12 +119,12 @@ void Tallies::clear() {
   first_time = last_time = -1;
 }
 
-Pace pace_of(std::uint16_t call) noexcept {
-  return call < Classes::get().pace.size() ? Classes::get().pace[call] : Pace::work;
-}
+const Pace* paces() noexcept { return Classes::get().pace.data(); }
 
-bool is_lookup(std::uint16_t call) noexcept {
-  return call < Classes::get().lookup.size() && Classes::get().lookup[call] != 0;
+const std::uint8_t* lookups() noexcept { return Classes::get().lookup.data(); }
+
+Pace pace_of(std::uint16_t call) noexcept {
+  return call < call_count() ? paces()[call] : Pace::work;
 }
 
 }  // namespace pm::strace

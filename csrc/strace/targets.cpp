@@ -331,7 +331,7 @@ void Tracker::failed(Task& task, const Event& event, const Context& context) {
     const auto file = files_.find(target.path);
     if (file != files_.end()) {
       ++file->second.errors;
-    } else if (files_.size() < kMostFiles) {
+    } else if (files_.size() < kMostFiles && event.result.error != "ENOENT") {
       ++files_[target.path].errors;
     }
   }

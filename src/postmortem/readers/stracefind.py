@@ -20,6 +20,7 @@ _LOOKS_LIKE = Pattern(
     r"(?:[a-z_][a-z0-9_]{1,30}(?:\x1b\[[\d;]*m)?\(.*(?:= |<unfinished|\.\.\.>)"
     r"|<\.\.\. \w+ resumed>|\+\+\+ (?:exited|killed)|--- SIG)"
 )
+_FIRST_CALL = Pattern(r"(?:^|[ \]>m])(?P<name>[a-z_][a-z0-9_]{1,30})(?:\x1b\[[\d;]*m)?\(")
 _FOREIGN = (
     (b"PK\x03\x04", "a zip archive (PyTorch checkpoints are one)"),
     (b"%PDF", "a PDF document"),
@@ -133,6 +134,15 @@ def looks_like_log(head: bytes) -> bool:
 def is_ltrace(head: bytes) -> bool:
     """Return whether a file is what ltrace wrote."""
     return _LTRACE.search(head.decode("utf-8", "replace")) is not None
+
+
+def starts_with_exec(head: bytes) -> bool:
+    """Return whether a log begins with the start of its program, and not in the middle (-p)."""
+    for line in head.decode("utf-8", "replace").splitlines()[:20]:
+        call = _FIRST_CALL.search(line)
+        if call is not None:
+            return call["name"].startswith("execve")
+    return False
 
 
 def _head(path: Path) -> bytes:
