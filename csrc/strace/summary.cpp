@@ -47,6 +47,18 @@ const FutexUse* FutexUses::find(std::uint32_t space, std::uint64_t address) cons
   return nullptr;
 }
 
+void FolderCount::widen(double time) noexcept {
+  constexpr double kHalfDay = 43'200;  // stamps without a date start again at midnight
+  if (time < 0) return;
+  if (first_time < 0) {
+    first_time = last_time = time;
+  } else if (time < first_time && first_time - time < kHalfDay) {
+    first_time = time;
+  } else if (time > last_time || last_time - time > kHalfDay) {
+    last_time = time;
+  }
+}
+
 double time_of(const char* line, const char* end) {
   std::string padded(line, std::min<std::size_t>(256, static_cast<std::size_t>(end - line)));
   const std::size_t size = padded.size();
@@ -137,10 +149,9 @@ void Tracker::absorb(const Extract& block, std::uint32_t file, std::uint64_t fir
     count.calls += tally.calls;
     count.errors += tally.errors;
     count.nanoseconds += tally.nanoseconds;
-    const char* const end = tally.last + 64;  // a stamp is short, and blocks are padded
-    const double first = time_of(tally.first, tally.first + 64);
-    if (count.first_time < 0) count.first_time = first;
-    count.last_time = std::max(count.last_time, time_of(tally.last, end));
+    // A stamp is short, and blocks are padded.
+    count.widen(time_of(tally.first, tally.first + kPadding));
+    count.widen(time_of(tally.last, tally.last + kPadding));
   });
 }
 
@@ -158,9 +169,7 @@ void Tracker::looked_up(Task& task, const Event& event, const Context&) {
   ++count.calls;
   count.errors += event.result.failed();
   count.nanoseconds += event.nanoseconds;
-  const double time = time_of(event.line, event.end);
-  if (count.first_time < 0) count.first_time = time;
-  count.last_time = std::max(count.last_time, time);
+  count.widen(time_of(event.line, event.end));
 }
 
 // Where the first half is in another block, the stamps of both lines say how long a call took.

@@ -50,6 +50,8 @@ struct FolderCount {
   std::uint64_t nanoseconds = 0;
   double first_time = -1;
   double last_time = -1;
+  // Takes in a time at which one was made; negative is none.
+  void widen(double time) noexcept;
 };
 
 // Who did what last with a futex.

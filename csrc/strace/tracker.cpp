@@ -191,7 +191,17 @@ void Tracker::keep_begun(const Extract& block, std::uint32_t file, std::uint64_t
   for (const Begun& begun : block.begun.slots()) {
     if (!begun.used || begun.half == Half::elsewhere) continue;
     const auto found = tasks_.find(begun.pid ? begun.pid : file_pid);
-    Task* const task = found != tasks_.end() ? found->second.get() : anonymous_;
+    Task* task = found != tasks_.end() ? found->second.get() : anonymous_;
+    if (found == tasks_.end() && begun.half == Half::here) {
+      // All that the log has of it so far is a call that is nobody's event: a wait, mostly.
+      Event event;
+      event.pid = begun.pid;
+      event.has_pid = begun.has_pid;
+      task = &task_of(event, {file, first_line, file_pid});
+      Process& process = processes_[task->process];
+      process.seen = true;
+      if (process.began < 0) process.began = time_of(begun.line, begun.end);
+    }
     if (!task || !task->live) continue;
     task->begun = begun.half == Half::here;
     if (!task->begun) continue;

@@ -141,7 +141,8 @@ def test_who_woke_and_who_passed_a_futex() -> None:
 
 def test_durations_from_stamps_across_blocks() -> None:
     noise = "".join(f"2 1700000000.{i:06d} getppid() = 1\n" for i in range(100))
-    log = f"1 1700000000.000000 fsync(3 <unfinished ...>\n{noise}1 1700000002.500000 <... fsync resumed>) = 0\n"
+    log = f"1 1700000000.000000 fsync(3 <unfinished ...>\n{noise}"
+    log += "1 1700000002.500000 <... fsync resumed>) = 0\n"
     for size in (512, 1 << 20):
         got = summary(log, block_bytes=size)
         (slow,) = got["slow"]
@@ -150,6 +151,12 @@ def test_durations_from_stamps_across_blocks() -> None:
         (row,) = (row for row in got["syscalls"] if row["name"] == "fsync")
         assert row["nanoseconds"] == pytest.approx(2.5e9)
         assert row["calls"] == 1
+
+
+def test_a_task_of_which_the_log_has_only_a_wait() -> None:
+    got = summary("7 futex(0x7f00, FUTEX_WAIT_PRIVATE, 2, NULL <detached ...>\n")
+    assert task(got, 7)["blocked_in"]["syscall"] == "futex"
+    assert got["counts"]["detached"]
 
 
 def test_midnight() -> None:
