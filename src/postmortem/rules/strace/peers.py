@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from postmortem.facts.syscall_logs import Logs
-from postmortem.facts.syscalls import FailedCalls, Match, Target
+from postmortem.facts.syscalls import Connection, FailedCalls, Match, Target
 from postmortem.patterns import Pattern
+from postmortem.report.model import Confidence, Evidence
+from postmortem.rules.names import clip
+from postmortem.rules.rule import Finding
+from postmortem.rules.strace.weighing import weigh_fate
 
 _ADDRESS = Pattern(r"^\[?(?P<host>.*?)\]?:(?P<port>\d+)$")
 _QUESTION = Pattern(r'iov_base="(?P<data>(?:[^"\\]|\\.)*)"')
@@ -91,3 +95,50 @@ def _question_name(data: bytes) -> str:
         parts.append(part.decode("ascii", "replace") + ("…" if len(part) < data[at] else ""))
         at += 1 + data[at]
     return ".".join(parts)
+
+
+def failed_connections(logs: Logs, *results: str) -> list[Connection]:
+    """Return connections that ended so and that no later one to the same peer made good.
+
+    Those of sockets that do not block are among them: their connect() gives EINPROGRESS, and what
+    became of it is asked later (SO_ERROR).
+    """
+    found = []
+    for log in logs.logs:
+        reached = {(c.peer, c.file): c.line for c in log.connections if c.result == "connected"}
+        found += [
+            one
+            for one in log.connections
+            if one.result in results and reached.get((one.peer, one.file), 0) < one.line
+        ]
+    return found
+
+
+def connection_finding(
+    logs: Logs, results: tuple[str, ...], title: str, meaning: str, next_steps: tuple[str, ...]
+) -> Finding | None:
+    """Return a finding on connections that failed without an errno of a call, if there are any.
+
+    `{peer}` in the words stands for the peer of the last one.
+    """
+    failed = failed_connections(logs, *results)
+    if not failed:
+        return None
+    last = failed[-1]
+    weight = weigh_fate(logs.fate_of(last.pid, last.line), Confidence.LIKELY)
+    same = [one for one in failed if one.peer == last.peer]
+    count = "1 connection" if len(same) == 1 else f"{len(same):,} connections"
+    return Finding(
+        title=title.format(peer=clip(last.peer, 60)),
+        cause=f"{count} to {last.peer}: {meaning}{weight.words}",
+        confidence=weight.confidence,
+        next_steps=tuple(step.replace("{peer}", last.peer) for step in next_steps),
+        evidence=tuple(
+            Evidence(
+                f"{one.file.rpartition('/')[2]}:{one.line}",
+                f"pid {one.pid} descriptor {one.fd} to {one.peer}: {one.result}",
+            )
+            for one in same[:3]
+        ),
+        role=weight.role,
+    )

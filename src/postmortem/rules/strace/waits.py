@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from postmortem.facts.syscalls import Task
+from postmortem.facts.syscalls import Awaited, Task
 from postmortem.patterns import Pattern
 from postmortem.report.model import Evidence
 from postmortem.rules.names import clip
@@ -43,10 +43,20 @@ def waits_for_ever(task: Task) -> bool:
 
 def blocked_on_socket(task: Task) -> bool:
     """Return whether a task was in a call on a socket."""
+    return awaited_socket(task) is not None
+
+
+def awaited_socket(task: Task) -> Awaited | None:
+    """Return the socket that a task waited for, and who has its other end."""
     blocked = task.blocked
-    if blocked is None or blocked.target is None or blocked.syscall not in _SOCKET_CALLS:
-        return False
-    return blocked.target.kind == "socket"
+    if blocked is None or blocked.syscall not in _SOCKET_CALLS:
+        return None
+    for one in blocked.awaited:
+        if one.target.kind == "socket" and len(blocked.awaited) == 1:
+            return one
+    if blocked.target is not None and blocked.target.kind == "socket":
+        return Awaited(-1, blocked.target)
+    return None
 
 
 def on_pipe(task: Task) -> bool:

@@ -9,7 +9,7 @@ from postmortem.facts.syscalls import FailedCalls, Failures
 from postmortem.report.model import Confidence, Role
 from postmortem.rules.rule import Finding, rule
 from postmortem.rules.strace.calls import cite_calls, times
-from postmortem.rules.strace.peers import host_port, reached_later
+from postmortem.rules.strace.peers import connection_finding, host_port, reached_later
 from postmortem.rules.strace.weighing import weigh, worst
 
 
@@ -34,6 +34,21 @@ def connection_refused(failures: Failures, logs: Logs) -> Iterator[Finding]:
     """
     groups = worst(logs, tuple(g for g in failures.of("ECONNREFUSED") if _counts(logs, g)))
     if not groups:
+        other = connection_finding(
+            logs,
+            ("ECONNREFUSED",),
+            "connection refused: nobody listened at {peer}",
+            (
+                "its host answered that nobody listens there (asked by SO_ERROR, after a "
+                "connect that did not wait)"
+            ),
+            (
+                "ss -ltnp on that host: does a server listen at {peer}?",
+                "is it the right host and port? echo $MASTER_ADDR $MASTER_PORT in each rank",
+            ),
+        )
+        if other is not None:
+            yield other
         return
     group = groups[0]
     peer = group.target.words

@@ -9,7 +9,7 @@ from postmortem.facts.syscalls import FailedCalls, Failures
 from postmortem.report.model import Confidence, Role
 from postmortem.rules.rule import Finding, rule
 from postmortem.rules.strace.calls import cite_calls, times
-from postmortem.rules.strace.peers import host_port, reached_later
+from postmortem.rules.strace.peers import connection_finding, host_port, reached_later
 from postmortem.rules.strace.weighing import weigh, worst
 
 
@@ -37,6 +37,18 @@ def connection_timed_out(failures: Failures, logs: Logs) -> Iterator[Finding]:
     """
     groups = worst(logs, tuple(g for g in failures.of("ETIMEDOUT") if _counts(logs, g)))
     if not groups:
+        other = connection_finding(
+            logs,
+            ("ETIMEDOUT", "timeout"),
+            "{peer} did not answer: the connection timed out",
+            "no answer came in time",
+            (
+                "nc -vz to {peer} : a firewall that drops packets looks like this",
+                "is the host up, and does a server listen there? its own log says so",
+            ),
+        )
+        if other is not None:
+            yield other
         return
     group = groups[0]
     peer = group.target.words

@@ -9,7 +9,7 @@ from postmortem.facts.syscalls import FailedCalls, Failures
 from postmortem.report.model import Confidence, Role
 from postmortem.rules.rule import Finding, rule
 from postmortem.rules.strace.calls import cite_calls, times
-from postmortem.rules.strace.peers import host_port, reached_anything
+from postmortem.rules.strace.peers import connection_finding, host_port, reached_anything
 from postmortem.rules.strace.weighing import weigh, worst
 
 _MEANING = {
@@ -54,6 +54,18 @@ def peer_unreachable(failures: Failures, logs: Logs) -> Iterator[Finding]:
         ),
     )
     if not groups:
+        other = connection_finding(
+            logs,
+            ("EHOSTUNREACH",),
+            "{peer} cannot be reached",
+            "no way leads there (asked by SO_ERROR, after a connect that did not wait)",
+            (
+                "ip route get ADDRESS of {peer}",
+                "NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME choose the interface",
+            ),
+        )
+        if other is not None:
+            yield other
         return
     group = groups[0]
     peer = group.target.words

@@ -9,6 +9,7 @@ from postmortem.report.model import Confidence, Role
 from postmortem.rules.names import clip
 from postmortem.rules.rule import Finding, rule
 from postmortem.rules.strace.waits import (
+    awaited_socket,
     blocked_on_socket,
     cite_waits,
     said_to_wait,
@@ -42,14 +43,16 @@ def silent_peer(logs: Logs) -> Iterator[Finding]:
         an error with a name.
     """
     waits = [task for task in logs.stuck() if blocked_on_socket(task) and waits_for_ever(task)]
-    waits = [task for task in waits if task.blocked and task.blocked.target]
     if not waits:
         return
     first = waits[0]
+    awaited = awaited_socket(first)
     assert first.blocked is not None
-    assert first.blocked.target is not None
-    peer = first.blocked.target.words
+    assert awaited is not None
+    peer = awaited.target.words
     accepts = first.blocked.syscall.startswith("accept")
+    ends = ", ".join(f"pid {holder.pid}" for holder in awaited.holders[:3])
+    other = f"; {ends} of this log has the other end" if ends else ""
     others = "" if len(waits) == 1 else f", and {len(waits) - 1} more tasks wait so"
     yield Finding(
         title=(
@@ -58,7 +61,7 @@ def silent_peer(logs: Logs) -> Iterator[Finding]:
         ),
         cause=(
             f"{said_to_wait(first)} without a time limit on {peer}{others}; nothing came "
-            f"{'to it' if accepts else 'from the other end'} until the end of the log"
+            f"{'to it' if accepts else 'from the other end'} until the end of the log{other}"
         ),
         confidence=Confidence.POSSIBLE,
         next_steps=(
