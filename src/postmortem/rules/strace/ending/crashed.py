@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.facts.syscall_logs import Logs
-from postmortem.facts.syscalls import Failures
+from postmortem.facts.syscalls import Ending, Failures, Task
 from postmortem.report.model import Confidence, Evidence, Role
 from postmortem.rules.names import clip
 from postmortem.rules.rule import Finding, rule
@@ -43,9 +43,7 @@ def crashed(failures: Failures, logs: Logs) -> Iterator[Finding]:
         and task.ending is not None
         and task.ending.signal in CRASHES
         and task.pid not in mapped
-        and not (
-            task.ending.sender not in (None, task.pid) and process_of(logs, task.ending.sender or 0)
-        )
+        and not _sent(logs, task, task.ending)
     ]
     if not ended:
         return
@@ -70,4 +68,22 @@ def crashed(failures: Failures, logs: Logs) -> Iterator[Finding]:
             Evidence(f"{e.file.rpartition('/')[2]}:{e.line}", f"pid {t.pid} killed by {e.signal}")
             for t, e in ended[:3]
         ),
+    )
+
+
+def _sent(logs: Logs, task: Task, ending: Ending) -> bool:
+    """Return whether the signal was sent: by another process, or by one that passes it on.
+
+    timeout(1), shells and launchers end themselves by the signal that ended their child.
+    """
+    if ending.sender is None:
+        return False
+    if ending.sender != task.pid:
+        return process_of(logs, ending.sender) is not None
+    return any(
+        other.ppid == task.pid
+        and other.ending is not None
+        and other.ending.signal == ending.signal
+        and other.thread_of is None
+        for other in logs.tasks()
     )

@@ -45,7 +45,7 @@ def too_many_open_files(failures: Failures, logs: Logs) -> Iterator[Finding]:
     count = sum(len(one.matches) for one in groups)
     who = "the system" if whole else f"pid {group.first.pid}"
     of_what = f" of {named(group.target, 40)}" if group.target.path else ""
-    weight = weigh(logs, group.matches[-1], Confidence.CERTAIN)
+    weight = weigh(logs, group.matches[-1], Confidence.CERTAIN, lasting=True)
     known = None if whole else limit(logs, "RLIMIT_NOFILE", group.first)
     of = f" (the limit is {known.value:,})" if known is not None and known.value else ""
     held = next((m.holders for one in groups for m in one.matches if m.holders), ())
