@@ -77,7 +77,7 @@ class Logs:
         seen: set[int] = set()
         known = False
         following: int | None = pid
-        while following and following not in seen:
+        while following is not None and following not in seen:
             seen.add(following)
             task = self.task(following, line)
             ending = None if task is None else task.ending
@@ -88,8 +88,7 @@ class Logs:
                     return Fate.FAILED if near else Fate.FAILED_LATER
             elif following == pid:
                 return Fate.UNKNOWN
-            parent = ppid if task is None else (task.ppid or task.thread_of)
-            following = parent
+            following = ppid if task is None else (task.ppid or task.thread_of or None)
         return Fate.SURVIVED if known else Fate.UNKNOWN
 
     def stuck(self) -> tuple[Task, ...]:

@@ -9,6 +9,7 @@ from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import ErrorCount, FailedCalls, Match, Target
 from postmortem.report.model import Evidence
 from postmortem.rules.names import clip
+from postmortem.rules.strace.who import who
 
 TEXT_LIMIT = 200
 _SHOWN = 3
@@ -26,7 +27,7 @@ def _line(file: str, line: int) -> str:
 def cite_calls(group: FailedCalls) -> tuple[Evidence, ...]:
     """Return the first failures of a group, and how its file came to be open."""
     rows = [
-        Evidence(where(match), clip(f"pid {match.pid} {match.text}", TEXT_LIMIT))
+        Evidence(where(match), clip(f"{who(match.pid)} {match.text}", TEXT_LIMIT))
         for match in group.matches[:_SHOWN]
     ]
     if len(group.matches) > _SHOWN:
@@ -39,7 +40,7 @@ def cite_calls(group: FailedCalls) -> tuple[Evidence, ...]:
         rows.append(
             Evidence(
                 _line(opened.file, opened.line),
-                f"opened by pid {opened.pid} with {opened.syscall}{flags}",
+                f"opened by {who(opened.pid)} with {opened.syscall}{flags}",
             )
         )
     return tuple(rows)

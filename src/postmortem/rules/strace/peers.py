@@ -9,6 +9,7 @@ from postmortem.report.model import Confidence, Evidence
 from postmortem.rules.names import clip
 from postmortem.rules.rule import Finding
 from postmortem.rules.strace.weighing import weigh_fate
+from postmortem.rules.strace.who import who
 
 _ADDRESS = Pattern(r"^\[?(?P<host>.*?)\]?:(?P<port>\d+)$")
 _QUESTION = Pattern(r'iov_base="(?P<data>(?:[^"\\]|\\.)*)"')
@@ -136,7 +137,7 @@ def connection_finding(
         evidence=tuple(
             Evidence(
                 f"{one.file.rpartition('/')[2]}:{one.line}",
-                f"pid {one.pid} descriptor {one.fd} to {one.peer}: {one.result}",
+                f"{who(one.pid)} descriptor {one.fd} to {one.peer}: {one.result}",
             )
             for one in same[:3]
         ),

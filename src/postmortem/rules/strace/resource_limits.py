@@ -9,6 +9,7 @@ from postmortem.records import record
 from postmortem.report.model import Evidence
 from postmortem.rules.names import clip
 from postmortem.rules.strace.calls import where
+from postmortem.rules.strace.who import who
 
 _CURRENT = Pattern(r"rlim_cur=(?P<value>RLIM_INFINITY|RLIM64_INFINITY|\d+(?:\*\d+)?)")
 
@@ -35,7 +36,7 @@ def limit(logs: Logs, name: str, before: Match) -> Limit | None:
             continue
         value = _CURRENT.search(match.text)
         if value is not None:
-            cited = Evidence(where(match), clip(f"pid {match.pid} {match.text}", 200))
+            cited = Evidence(where(match), clip(f"{who(match.pid)} {match.text}", 200))
             found = Limit(_number(value["value"]), cited)
     return found
 

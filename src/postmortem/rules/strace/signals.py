@@ -5,6 +5,7 @@ from __future__ import annotations
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import Match, Task
 from postmortem.rules.names import clip
+from postmortem.rules.strace.who import who
 
 CRASHES = {
     "SIGSEGV": "a bad address",
@@ -27,7 +28,7 @@ def process_of(logs: Logs, pid: int) -> Task | None:
 def sender_words(task: Task) -> str:
     """Return who a sender is, short enough for a title."""
     program = (task.argv or ("",))[0].rpartition("/")[2]
-    return f"pid {task.pid}" + (f" ({clip(program, 30)})" if program else "")
+    return f"{who(task.pid)}" + (f" ({clip(program, 30)})" if program else "")
 
 
 def signal_calls(logs: Logs, victim: int, signal: str, sender: int) -> list[Match]:

@@ -8,6 +8,7 @@ from postmortem.facts.syscalls import Awaited, Task
 from postmortem.patterns import Pattern
 from postmortem.report.model import Evidence
 from postmortem.rules.names import clip
+from postmortem.rules.strace.who import who
 
 _SOCKET_CALLS = frozenset({
     "recvfrom", "recvmsg", "recvmmsg", "recv", "read", "readv", "accept", "accept4", "connect",
@@ -75,7 +76,7 @@ def waits_for_child(task: Task) -> bool:
 def said_to_wait(task: Task) -> str:
     """Return who waited in which call."""
     assert task.blocked is not None
-    return f"pid {task.pid} was in {task.blocked.syscall}"
+    return f"{who(task.pid)} was in {task.blocked.syscall}"
 
 
 def cite_waits(tasks: Sequence[Task], most: int = 4) -> tuple[Evidence, ...]:
@@ -85,5 +86,5 @@ def cite_waits(tasks: Sequence[Task], most: int = 4) -> tuple[Evidence, ...]:
         blocked = task.blocked
         assert blocked is not None
         where = f"{blocked.file.rpartition('/')[2]}:{blocked.line}"
-        rows.append(Evidence(where, clip(f"pid {task.pid} {blocked.text}", 200)))
+        rows.append(Evidence(where, clip(f"{who(task.pid)} {blocked.text}", 200)))
     return tuple(rows)

@@ -11,6 +11,7 @@ from postmortem.rules.rule import Finding, rule
 from postmortem.rules.strace.calls import place_of
 from postmortem.rules.strace.noise import first_lookup, missing_libraries
 from postmortem.rules.strace.weighing import weigh_fate
+from postmortem.rules.strace.who import who
 
 
 @rule(
@@ -42,7 +43,7 @@ def library_not_found(logs: Logs) -> Iterator[Finding]:
             yield Finding(
                 title=f"the library {clip(name, 60)} was never found, in {count}",
                 cause=(
-                    f"pid {row.pid} looked for {name} in {count} ({', '.join(folders[:3])}"
+                    f"{who(row.pid)} looked for {name} in {count} ({', '.join(folders[:3])}"
                     f"{' …' if folders[3:] else ''}) and found it in none{weight.words}"
                 ),
                 confidence=weight.confidence,
@@ -52,7 +53,7 @@ def library_not_found(logs: Logs) -> Iterator[Finding]:
                     "echo $LD_LIBRARY_PATH in the job: did a module or an environment get lost?",
                 ),
                 evidence=(
-                    Evidence(place_of(row), clip(f"pid {row.pid} {row.syscall} {row.path}", 200)),
+                    Evidence(place_of(row), clip(f"{who(row.pid)} {row.syscall} {row.path}", 200)),
                 ),
                 role=weight.role,
             )

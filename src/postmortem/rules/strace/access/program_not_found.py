@@ -11,6 +11,7 @@ from postmortem.rules.names import clip
 from postmortem.rules.rule import Finding, rule
 from postmortem.rules.strace.calls import place_of
 from postmortem.rules.strace.weighing import weigh_fate
+from postmortem.rules.strace.who import who
 
 
 @rule(
@@ -50,7 +51,7 @@ def program_not_found(logs: Logs) -> Iterator[Finding]:
         yield Finding(
             title=f"the program {clip(name, 50)} was not found, in {count}",
             cause=(
-                f"pid {row.pid} tried to run {name} in {count} "
+                f"{who(row.pid)} tried to run {name} in {count} "
                 f"({', '.join(r.path or '' for r in rows[:3])}{' …' if rows[3:] else ''}) and "
                 "it was "
                 f"in none, or its interpreter is missing{weight.words}"
@@ -61,7 +62,7 @@ def program_not_found(logs: Logs) -> Iterator[Finding]:
                 f"head -c 80 {rows[0].path} : if it is a script there, is its interpreter?",
             ),
             evidence=tuple(
-                Evidence(place_of(r), clip(f"pid {r.pid} {r.syscall} {r.path}: ENOENT", 200))
+                Evidence(place_of(r), clip(f"{who(r.pid)} {r.syscall} {r.path}: ENOENT", 200))
                 for r in rows[:3]
             ),
             role=weight.role,

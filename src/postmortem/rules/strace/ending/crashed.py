@@ -10,6 +10,7 @@ from postmortem.report.model import Confidence, Evidence, Role
 from postmortem.rules.names import clip
 from postmortem.rules.rule import Finding, rule
 from postmortem.rules.strace.signals import CRASHES, process_of
+from postmortem.rules.strace.who import who
 
 
 @rule(
@@ -51,9 +52,9 @@ def crashed(failures: Failures, logs: Logs) -> Iterator[Finding]:
     more = "" if len(ended) == 1 else f", and {len(ended) - 1} more processes"
     core = " and left a core" if ending.core else ""
     yield Finding(
-        title=f"pid {task.pid} crashed: {ending.signal}, {CRASHES[ending.signal or '']}{more}",
+        title=f"{who(task.pid)} crashed: {ending.signal}, {CRASHES[ending.signal or '']}{more}",
         cause=(
-            f"{clip(task.program or f'pid {task.pid}', 80)} was ended by {ending.signal} "
+            f"{clip(task.program or f'{who(task.pid)}', 80)} was ended by {ending.signal} "
             f"({CRASHES[ending.signal or '']}){core}; where it stood is not in a log of system "
             "calls"
         ),
@@ -65,7 +66,7 @@ def crashed(failures: Failures, logs: Logs) -> Iterator[Finding]:
             f"--find 'syscall=write fd=2 pid={task.pid}' : what it wrote to its error output last",
         ),
         evidence=tuple(
-            Evidence(f"{e.file.rpartition('/')[2]}:{e.line}", f"pid {t.pid} killed by {e.signal}")
+            Evidence(f"{e.file.rpartition('/')[2]}:{e.line}", f"{who(t.pid)} killed by {e.signal}")
             for t, e in ended[:3]
         ),
     )

@@ -10,6 +10,7 @@ from postmortem.report.model import Confidence, Evidence, Role
 from postmortem.rules.names import clip
 from postmortem.rules.rule import Finding, rule
 from postmortem.rules.strace.signals import CRASHES, process_of
+from postmortem.rules.strace.who import who
 
 _WORDS = {
     "SIGKILL": "the log shows no kill; the OOM killer, the batch system, a container runtime or a "
@@ -89,17 +90,17 @@ def ended_by_signal(logs: Logs) -> Iterator[Finding]:
     blocked = f"; it was in {task.blocked.syscall}" if task.blocked is not None else ""
     yield Finding(
         title=(
-            f"pid {task.pid}{more} was killed by {name}{sender or ' from outside the log'}"
+            f"{who(task.pid)}{more} was killed by {name}{sender or ' from outside the log'}"
             f"{': the OOM killer?' if kill and not sender else ''}"
         ),
         cause=(
-            f"{clip(task.program or f'pid {task.pid}', 80)} was ended by {name}{sender}: "
+            f"{clip(task.program or f'{who(task.pid)}', 80)} was ended by {name}{sender}: "
             f"{why}{blocked}"
         ),
         confidence=Confidence.POSSIBLE if kill else Confidence.LIKELY,
         next_steps=_STEPS.get(name, _STEPS["SIGTERM"]),
         evidence=tuple(
-            Evidence(f"{e.file.rpartition('/')[2]}:{e.line}", f"pid {t.pid} killed by {e.signal}")
+            Evidence(f"{e.file.rpartition('/')[2]}:{e.line}", f"{who(t.pid)} killed by {e.signal}")
             for t, e in ended[:3]
         ),
     )

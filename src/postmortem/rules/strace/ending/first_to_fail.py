@@ -10,6 +10,7 @@ from postmortem.report.model import Confidence, Evidence, Role
 from postmortem.rules.names import clip
 from postmortem.rules.rule import Finding, rule
 from postmortem.rules.strace.signals import CRASHES
+from postmortem.rules.strace.who import who
 
 
 @rule(
@@ -44,11 +45,9 @@ def first_to_fail(logs: Logs) -> Iterator[Finding]:
         return  # a signal: other rules tell what it means
     others = len(bad) - 1
     yield Finding(
-        title=(
-            f"pid {task.pid} was the first of {len(bad)} processes to fail: exit code {ending.code}"
-        ),
+        title=(f"{who(task.pid)} failed first, of {len(bad)} processes: exit code {ending.code}"),
         cause=(
-            f"{clip(task.program or f'pid {task.pid}', 80)} exited with {ending.code} at line "
+            f"{clip(task.program or f'{who(task.pid)}', 80)} exited with {ending.code} at line "
             f"{ending.line:,}; {'the other one' if others == 1 else f'the {others} others'} ended "
             "badly after it"
         ),
@@ -64,7 +63,7 @@ def first_to_fail(logs: Logs) -> Iterator[Finding]:
             Evidence(
                 f"{e.file.rpartition('/')[2]}:{e.line}",
                 (
-                    f"pid {t.pid} "
+                    f"{who(t.pid)} "
                     f"{f'exited with {e.code}' if e.signal is None else f'killed by {e.signal}'}"
                 ),
             )

@@ -11,6 +11,7 @@ from postmortem.rules.names import clip
 from postmortem.rules.rule import Finding, rule
 from postmortem.rules.strace.calls import where
 from postmortem.rules.strace.signals import process_of, sender_words, signal_calls
+from postmortem.rules.strace.who import who
 
 
 @rule(
@@ -47,7 +48,7 @@ def killed_by_process(logs: Logs) -> Iterator[Finding]:
         if earlier is not None:
             role, why = (
                 Role.CASCADE,
-                f"; pid {earlier.pid} had ended badly before: look at that one",
+                f"; {who(earlier.pid)} had ended badly before: look at that one",
             )
         elif logs.fate_of(sender.pid, ending.line) is Fate.SURVIVED:
             role, why = (
@@ -55,30 +56,31 @@ def killed_by_process(logs: Logs) -> Iterator[Finding]:
                 "; the sender exited with 0: it may be how it ends its workers",
             )
         more = "" if len(victims) == 1 else f" (and {len(victims) - 1} more)"
+        by = sender_words(sender)
         calls = signal_calls(logs, task.pid, ending.signal or "", sender.pid)
         yield Finding(
-            title=f"pid {task.pid} was killed by {ending.signal} from {sender_words(sender)}{more}",
+            title=f"{who(task.pid)} was killed by {ending.signal} from {by}{more}",
             cause=(
-                f"pid {sender.pid} ({clip(sender.program or 'program not recorded', 60)}) sent "
-                f"{ending.signal} to pid {task.pid} "
+                f"{who(sender.pid)} ({clip(sender.program or 'program not recorded', 60)}) sent "
+                f"{ending.signal} to {who(task.pid)} "
                 f"({clip(task.program or 'program not recorded', 60)}){why}"
             ),
             confidence=Confidence.CERTAIN if calls else Confidence.LIKELY,
             next_steps=(
                 (
-                    f"look at what pid {sender.pid} did before: --find 'syscall=wait4,kill "
+                    f"look at what {who(sender.pid)} did before: --find 'syscall=wait4,kill "
                     f"pid={sender.pid}'"
                 ),
                 "is there a time limit in the program, its launcher or a watchdog?",
             ),
             evidence=(
                 *(
-                    Evidence(where(call), clip(f"pid {call.pid} {call.text}", 200))
+                    Evidence(where(call), clip(f"{who(call.pid)} {call.text}", 200))
                     for call in calls[:2]
                 ),
                 Evidence(
                     f"{ending.file.rpartition('/')[2]}:{ending.line}",
-                    f"pid {task.pid} killed by {ending.signal}",
+                    f"{who(task.pid)} killed by {ending.signal}",
                 ),
             ),
             role=role,

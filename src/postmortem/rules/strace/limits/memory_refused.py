@@ -12,6 +12,7 @@ from postmortem.rules.rule import Finding, rule
 from postmortem.rules.strace.calls import cite_calls, times
 from postmortem.rules.strace.resource_limits import limit
 from postmortem.rules.strace.weighing import weigh, worst
+from postmortem.rules.strace.who import who
 from postmortem.rules.units import size
 
 _CALLS = (
@@ -75,7 +76,7 @@ def memory_refused(failures: Failures, logs: Logs) -> Iterator[Finding]:
         else "a limit of its address space, of the number of mappings, or the system's commit limit"
     )
     yield Finding(
-        title=f"the kernel refused memory: {match.syscall}{how_much} by pid {match.pid}",
+        title=f"the kernel refused memory: {match.syscall}{how_much} by {who(match.pid)}",
         cause=f"{times(logs, group)} gave ENOMEM: {why}{weight.words}",
         confidence=weight.confidence,
         next_steps=(

@@ -11,6 +11,7 @@ from postmortem.rules.rule import Finding, rule
 from postmortem.rules.strace.calls import cite_calls, kernel_table, named, shortened
 from postmortem.rules.strace.resource_limits import limit
 from postmortem.rules.strace.weighing import weigh, worst
+from postmortem.rules.strace.who import who
 
 
 @rule(
@@ -43,7 +44,7 @@ def too_many_open_files(failures: Failures, logs: Logs) -> Iterator[Finding]:
     group = groups[0]
     whole = group.errno == "ENFILE"
     count = sum(len(one.matches) for one in groups)
-    who = "the system" if whole else f"pid {group.first.pid}"
+    whose = "the system" if whole else who(group.first.pid)
     of_what = f" of {named(group.target, 40)}" if group.target.path else ""
     weight = weigh(logs, group.matches[-1], Confidence.CERTAIN, lasting=True)
     known = None if whole else limit(logs, "RLIMIT_NOFILE", group.first)
@@ -52,7 +53,7 @@ def too_many_open_files(failures: Failures, logs: Logs) -> Iterator[Finding]:
     most = f"; open most often: {_words(held)}" if held else ""
     tensors = any("/torch_" in path for path, _ in held)
     yield Finding(
-        title=f"{who} has too many open files: {group.first.syscall}{of_what} failed",
+        title=f"{whose} has too many open files: {group.first.syscall}{of_what} failed",
         cause=(
             f"{group.errno} came {'once' if count == 1 else f'{count:,} times'}{of}{most}; the "
             f"paths of the calls that failed are not at fault{weight.words}"

@@ -9,6 +9,7 @@ from postmortem.report.model import Confidence, Evidence, Role
 from postmortem.rules.rule import Finding, rule
 from postmortem.rules.strace.calls import place_of
 from postmortem.rules.strace.weighing import weigh_fate
+from postmortem.rules.strace.who import who
 
 
 @rule(
@@ -40,7 +41,7 @@ def too_many_processes(logs: Logs) -> Iterator[Finding]:
         tasks = sum(1 for _ in logs.tasks())
         yield Finding(
             title=(
-                f"no further process or thread may be made: {row.syscall} by pid {row.pid} gave "
+                f"no further process or thread may be made: {row.syscall} by {who(row.pid)} gave "
                 "EAGAIN"
             ),
             cause=(
@@ -54,6 +55,6 @@ def too_many_processes(logs: Logs) -> Iterator[Finding]:
                 "ps -eLo user= | sort | uniq -c | sort -n | tail : whose tasks are they?",
                 "fewer threads: OMP_NUM_THREADS=1, fewer DataLoader workers",
             ),
-            evidence=(Evidence(place_of(row), f"pid {row.pid} {row.syscall}: EAGAIN"),),
+            evidence=(Evidence(place_of(row), f"{who(row.pid)} {row.syscall}: EAGAIN"),),
             role=weight.role,
         )

@@ -12,6 +12,7 @@ from postmortem.rules.rule import Finding, rule
 from postmortem.rules.strace.calls import where
 from postmortem.rules.strace.peers import asked_names, name_servers, reached_anything
 from postmortem.rules.strace.weighing import weigh_fate
+from postmortem.rules.strace.who import who
 
 
 @rule(
@@ -53,7 +54,7 @@ def name_not_resolved(logs: Logs) -> Iterator[Finding]:
                 f"{clip(name, 50)} was not resolved: asked {clip(', '.join(servers), 40)} in vain"
             ),
             cause=(
-                f"pid {pid} asked the name {'server' if len(servers) == 1 else 'servers'} "
+                f"{who(pid)} asked the name {'server' if len(servers) == 1 else 'servers'} "
                 f"{', '.join(servers[:3])} for {name} and connected to nobody after that"
                 f"{weight.words}"
             ),
@@ -66,7 +67,7 @@ def name_not_resolved(logs: Logs) -> Iterator[Finding]:
                 "use an address, or a name of /etc/hosts, for MASTER_ADDR",
             ),
             evidence=tuple(
-                Evidence(where(match), clip(f"pid {match.pid} {match.text}", 200))
+                Evidence(where(match), clip(f"{who(match.pid)} {match.text}", 200))
                 for match in matches[:3]
             ),
             role=weight.role,

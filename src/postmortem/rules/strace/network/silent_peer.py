@@ -15,6 +15,7 @@ from postmortem.rules.strace.waits import (
     said_to_wait,
     waits_for_ever,
 )
+from postmortem.rules.strace.who import who
 
 
 @rule(
@@ -51,12 +52,12 @@ def silent_peer(logs: Logs) -> Iterator[Finding]:
     assert awaited is not None
     peer = awaited.target.words
     accepts = first.blocked.syscall.startswith("accept")
-    ends = ", ".join(f"pid {holder.pid}" for holder in awaited.holders[:3])
+    ends = ", ".join(f"{who(holder.pid)}" for holder in awaited.holders[:3])
     other = f"; {ends} of this log has the other end" if ends else ""
     others = "" if len(waits) == 1 else f", and {len(waits) - 1} more tasks wait so"
     yield Finding(
         title=(
-            f"pid {first.pid} waited in {first.blocked.syscall} "
+            f"{who(first.pid)} waited in {first.blocked.syscall} "
             f"{'for somebody to connect to' if accepts else 'for the silent peer'} {clip(peer, 40)}"
         ),
         cause=(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.facts.syscall_logs import Logs
-from postmortem.facts.syscalls import Failures
+from postmortem.facts.syscalls import FailedCalls, Failures
 from postmortem.report.model import Confidence, Role
 from postmortem.rules.rule import Finding, rule
 from postmortem.rules.strace.calls import (
@@ -63,8 +63,6 @@ def disk_full(failures: Failures, logs: Logs) -> Iterator[Finding]:
     after = f", after {written:,} bytes had been written to it" if written else ""
     makes = not written and all(call in _MAKES for call in group.syscalls)
     inodes = "; it could not even be made: no inode is left (df -i), or no block" if makes else ""
-    folder = folder_of(group.target)
-    kept = f"remove it, and go back to the last one written before line {group.first.line:,}"
     yield Finding(
         title=f"no space left for {named(group.target)}{many(files[1:])}",
         cause=(
@@ -72,12 +70,27 @@ def disk_full(failures: Failures, logs: Logs) -> Iterator[Finding]:
             f"{weight.words}"
         ),
         confidence=Confidence.LIKELY if inferred else weight.confidence,
-        next_steps=(
-            f"df -i {folder} ; df -h {folder}" if makes else f"df -h {folder} ; df -i {folder}",
-            "many small files use up inodes: pack them (tar, WebDataset), or remove old ones"
-            if makes
-            else f"the file is not whole: {kept}",
-        ),
+        next_steps=_steps(group, makes=makes),
         evidence=tuple(row for one in files[:3] for row in cite_calls(one)),
         role=weight.role,
+    )
+
+
+def _steps(group: FailedCalls, *, makes: bool) -> tuple[str, ...]:
+    if group.target.path is None:
+        number = "" if group.first.fd is None else f"/{group.first.fd}"
+        return (
+            "df -h ; df -i : which file system is full?",
+            f"while it runs: ls -l /proc/{group.first.pid or 'PID'}/fd{number} ; or record with -y",
+        )
+    folder = folder_of(group.target)
+    if makes:
+        return (
+            f"df -i {folder} ; df -h {folder}",
+            "many small files use up inodes: pack them (tar, WebDataset), or remove old ones",
+        )
+    return (
+        f"df -h {folder} ; df -i {folder}",
+        "the file is not whole: remove it, and go back to the last one written before line "
+        f"{group.first.line:,}",
     )

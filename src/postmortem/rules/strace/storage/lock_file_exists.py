@@ -11,6 +11,7 @@ from postmortem.rules.names import clip
 from postmortem.rules.rule import Finding, rule
 from postmortem.rules.strace.calls import place_of, quoted_path, shortened
 from postmortem.rules.strace.weighing import weigh_fate
+from postmortem.rules.strace.who import who
 
 
 @rule(
@@ -45,7 +46,7 @@ def lock_file_exists(logs: Logs) -> Iterator[Finding]:
         yield Finding(
             title=f"waits for a lock file that is there already: {shortened(path, 50)}",
             cause=(
-                f"pid {row.pid} could not make {path} (EEXIST, {row.count:,} times): another "
+                f"{who(row.pid)} could not make {path} (EEXIST, {row.count:,} times): another "
                 "process "
                 f"holds this lock, or one that died has left it behind{weight.words}"
             ),
@@ -55,7 +56,7 @@ def lock_file_exists(logs: Logs) -> Iterator[Finding]:
                 f"if nobody holds it: rm {quoted_path(path)}, and start again",
             ),
             evidence=(
-                Evidence(place_of(row), clip(f"pid {row.pid} {row.syscall} {path}: EEXIST", 200)),
+                Evidence(place_of(row), clip(f"{who(row.pid)} {row.syscall} {path}: EEXIST", 200)),
             ),
             role=weight.role,
         )

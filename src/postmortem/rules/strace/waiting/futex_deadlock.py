@@ -9,6 +9,7 @@ from postmortem.facts.syscalls import Task
 from postmortem.report.model import Confidence, Role
 from postmortem.rules.rule import Finding, rule
 from postmortem.rules.strace.waits import cite_waits, is_private_futex, waits_for_ever
+from postmortem.rules.strace.who import who
 
 
 @rule(
@@ -47,7 +48,7 @@ def futex_deadlock(logs: Logs) -> Iterator[Finding]:
             else ""
         )
         yield Finding(
-            title=f"a deadlock in pid {leader}: {count} in futex, and nobody is left to wake one",
+            title=f"a deadlock in {who(leader)}: {count} in futex, and nobody is left to wake one",
             cause=(
                 f"{count} in futex without a time limit, for {_addresses(tasks)}; only a thread "
                 "of the "

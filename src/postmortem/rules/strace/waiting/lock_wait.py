@@ -10,6 +10,7 @@ from postmortem.report.model import Confidence, Role
 from postmortem.rules.rule import Finding, rule
 from postmortem.rules.strace.calls import quoted, shortened
 from postmortem.rules.strace.waits import cite_waits, said_to_wait
+from postmortem.rules.strace.who import who
 
 
 @rule(
@@ -45,7 +46,7 @@ def lock_wait(logs: Logs) -> Iterator[Finding]:
     held = f"; pid {holders[0]} took a lock on it before" if holders else ""
     others = "" if len(waits) == 1 else f", and {len(waits) - 1} more tasks"
     yield Finding(
-        title=f"pid {first.pid} waited for a lock on {shortened(path, 50)}{others}",
+        title=f"{who(first.pid)} waited for a lock on {shortened(path, 50)}{others}",
         cause=(
             f"{said_to_wait(first)} for a lock on {path}{held}; nobody gave it back until the "
             "log's end"

@@ -15,6 +15,7 @@ from postmortem.rules.strace.waits import (
     waits_for_child,
     waits_for_ever,
 )
+from postmortem.rules.strace.who import who
 
 
 @rule(
@@ -65,5 +66,5 @@ def pipe_deadlock(logs: Logs) -> Iterator[Finding]:
 
 
 def _who(tasks: list[Task]) -> str:
-    said = [f"pid {t.pid} in {t.blocked.syscall}" for t in tasks if t.blocked]
+    said = [f"{who(t.pid)} in {t.blocked.syscall}" for t in tasks if t.blocked]
     return ", ".join(said[:2]) + (" …" if said[2:] else "")
