@@ -145,6 +145,20 @@ void add_summary_of(const Process& process, py::dict& row) {
     calls.append(py::make_tuple(text(call_at(one.call).name), one.calls, one.nanoseconds));
   }
   row["calls"] = calls;
+  py::list interruptions;
+  for (const Interruption& one : process.interruptions) {
+    py::dict signal;
+    signal["signal"] = text(one.signal);
+    signal["sender"] = one.sender ? py::object(py::int_(one.sender)) : py::none();
+    signal["file"] = one.place.file;
+    signal["line"] = one.place.line;
+    signal["pid"] = one.pid;
+    signal["syscall"] = text_or_none(one.syscall);
+    signal["target"] = text_or_none(one.target);
+    signal["nanoseconds"] = one.nanoseconds;
+    interruptions.append(signal);
+  }
+  row["interruptions"] = interruptions;
   row["last_failures"] =
       ring_rows(process.last_failures, process.next_failure, [](const LastFailure& one) {
         py::dict failure;

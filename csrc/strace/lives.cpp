@@ -123,6 +123,9 @@ void Tracker::signalled(Task& task, const Event& event, const Context& context) 
   } else {
     task.fatal_sender = 0;
   }
+  if (options_.statistics) {
+    asked_to_end(task, name, {context.file, context.first_line + event.number});
+  }
   const bool asked =
       std::find(options_.signals.begin(), options_.signals.end(), name) != options_.signals.end();
   const bool bus = name == "SIGBUS" && body.find("BUS_ADRERR") != std::string_view::npos;
