@@ -209,7 +209,7 @@ class Extractor {
     uses(event);
     const bool kept = wanted_op(event.op) && fill(event);
     const bool asked =
-        wanted_.statistics && (result.failed() || event.slow || event.folder || !event.timed);
+        wanted_.statistics && (!result.error.empty() || event.slow || event.folder || !event.timed);
     if (!kept && !event.hit && !asked) return;
     out_.events.push_back(event);
     if (!kept && !result.failed()) out_.events.back().op = Op::none;  // nothing was read of it

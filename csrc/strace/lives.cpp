@@ -106,6 +106,9 @@ void Tracker::signalled(Task& task, const Event& event, const Context& context) 
   };
   // Whatever the code is called (-X raw writes numbers): only who sends one is named by its pid.
   task.fatal_sender = static_cast<std::uint32_t>(field("si_pid="));
+  if (options_.statistics) {
+    asked_to_end(task, name, {context.file, context.first_line + event.number});
+  }
   const bool asked =
       std::find(options_.signals.begin(), options_.signals.end(), name) != options_.signals.end();
   const bool no_page = contains(body, "BUS_ADRERR") || contains(body, "si_code=0x2,");

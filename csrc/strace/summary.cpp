@@ -3,6 +3,7 @@
 #include "strace/summary.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "strace/task.h"
 #include "strace/tracker.h"
@@ -273,6 +274,7 @@ void Tracker::last_failed(Task& task, const std::string& name, const Event& even
   if (error == "EAGAIN" && event.nanoseconds >= kVain && event.op == Op::read) {
     waited(task, event, context);
   }
+  if (error == "EINTR") interrupted(task, event);
   if (event.result.injected || is_noise(error, name)) return;
   Process& process = process_of(task);
   auto& ring = process.last_failures;
@@ -287,6 +289,44 @@ void Tracker::last_failed(Task& task, const std::string& name, const Event& even
     ring[process.next_failure] = std::move(made);
     process.next_failure = (process.next_failure + 1) % kMostLastFailures;
   }
+}
+
+// A call that a signal ended: the signal is on the next line of the task.
+void Tracker::interrupted(Task& task, const Event& event) {
+  if (event.call == kUnknownCall) return;
+  const std::string arguments = full_arguments(task, event);
+  const Call& call = call_at(event.call);
+  task.broken = {};
+  task.broken.syscall = std::string(call.name);
+  task.broken.nanoseconds = event.nanoseconds;
+  std::vector<std::int64_t> numbers = waits_for(task, call.name, arguments);
+  std::int64_t fd = -1;
+  Target target;
+  if (numbers.empty()) {
+    target = target_of(task, call, arguments, event, fd);
+  } else {
+    target = target_of_fd(task, {true, numbers[0], {}, false});
+  }
+  std::string& words = task.broken.target;
+  words = target.path.empty() ? target.label : target.path;
+  if (words.empty() && target.kind == Kind::pipe) words = "a pipe";
+  if (words.empty() && target.kind == Kind::socket) words = "a socket";
+  if (words.size() > kLongestWords) words.resize(kLongestWords);
+}
+
+// Keeps the first signals that ask a process to end: a program that handles them may end of
+// something else, and its wait was over then.
+void Tracker::asked_to_end(Task& task, std::string_view name, Place place) {
+  constexpr std::string_view kAsking[] = {"SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGXCPU"};
+  const Interruption broken = std::exchange(task.broken, {});
+  if (std::find(std::begin(kAsking), std::end(kAsking), name) == std::end(kAsking)) return;
+  auto& all = process_of(task).interruptions;
+  if (all.size() >= kMostInterruptions || task.fatal_sender == task.leader) return;
+  all.push_back(broken);
+  all.back().signal = std::string(name);
+  all.back().sender = task.fatal_sender;
+  all.back().place = place;
+  all.back().pid = task.pid;
 }
 
 // What a process wrote to its standard error: its own word on why it ended.

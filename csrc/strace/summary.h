@@ -20,6 +20,7 @@ constexpr std::size_t kMostFutexUses = 32'768;  // of each of two generations
 constexpr std::size_t kMostSlow = 40;           // of each pace
 constexpr std::size_t kMostLastFailures = 24;   // of a process
 constexpr std::size_t kMostLastWords = 12;
+constexpr std::size_t kMostInterruptions = 4;
 constexpr std::size_t kMostTalliesOfTask = 96;
 
 // A connection that a process made or took.
@@ -92,6 +93,17 @@ struct LastFailure {
   std::string path;
   Place place;
   std::uint32_t pid = 0;
+};
+
+// A signal that asks a process to end, and the call that it got it out of.
+struct Interruption {
+  std::string signal;
+  std::uint32_t sender = 0;  // 0: the terminal or the kernel
+  Place place;
+  std::uint32_t pid = 0;
+  std::string syscall;  // empty: it was in no call, or in one that just went on
+  std::string target;
+  std::uint64_t nanoseconds = 0;
 };
 
 // What a task spent its time with.

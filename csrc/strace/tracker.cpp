@@ -179,6 +179,7 @@ void Tracker::apply_call(Task& task, const Event& event, const Context& context)
   if (event.hit) hit(task, event, context);
   if (options_.statistics) {
     if (event.result.failed()) failed(task, event, context);
+    if (!event.result.known && !event.result.error.empty()) interrupted(task, event);  // ERESTART…
     if (event.slow) slow(task, event, context);
     if (event.folder) looked_up(task, event, context);
     if (event.op == Op::wait) return waited(task, event, context);

@@ -109,6 +109,7 @@ struct Process {
   bool seen = false;              // the log has a line of it
   std::vector<std::string> rank;  // RANK=3, SLURM_PROCID=3, … of its environment
   std::vector<TaskCall> calls;
+  std::vector<Interruption> interruptions;
   std::vector<LastFailure> last_failures;  // a ring; of its threads too
   std::size_t next_failure = 0;
   std::vector<std::string> last_words;  // a ring: what was written to descriptor 2
@@ -277,6 +278,8 @@ class Tracker {
   void waited(Task& task, const Event& event, const Context& context);
   void last_failed(Task& task, const std::string& name, const Event& event, const Target& target,
                    const Context& context);
+  void interrupted(Task& task, const Event& event);
+  void asked_to_end(Task& task, std::string_view name, Place place);
   void said(Task& task, const Event& event);
   void looked_up(Task& task, const Event& event, const Context& context);
   FolderCount& folder(std::string path);

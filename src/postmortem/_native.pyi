@@ -428,6 +428,16 @@ class RawBlocked(TypedDict):
     futex: RawFutexUse | None
     awaited: list[RawAwaited]
 
+class RawInterruption(TypedDict):
+    signal: str
+    sender: int | None
+    file: int
+    line: int
+    pid: int
+    syscall: str | None
+    target: str | None
+    nanoseconds: int
+
 class RawLastFailure(TypedDict):
     errno: str
     syscall: str
@@ -480,6 +490,7 @@ class RawTask(TypedDict):
     rank: list[str]
     calls: list[tuple[str, int, int]]
     """Name, times, nanoseconds; the longest first."""
+    interruptions: list[RawInterruption]
     last_failures: list[RawLastFailure]
     last_words: list[str]
 

@@ -24,7 +24,7 @@ from postmortem.sections.quantities import counted, some
 from postmortem.sections.strace_blocks import strace_blocks
 from postmortem.sections.strace_body import strace_body
 from postmortem.sections.strace_view import Found, StraceView
-from postmortem.sections.strace_waits import wait_words
+from postmortem.sections.strace_waits import interruption_words, wait_words
 
 
 @record
@@ -188,8 +188,12 @@ def _ended(task: Task) -> str:
     end = task.ending
     assert end is not None
     program = f" ({task.program[:60]})" if task.program else ""
+    asked = interruption_words(task)
+    before = "" if asked is None else f", after {asked}"
     if end.signal is None:
-        return f"pid {task.pid}{program} exited with {end.code}"
+        return f"pid {task.pid}{program} exited with {end.code}{before}"
+    if before and end.sender == task.pid:
+        return f"pid {task.pid}{program} ended of {end.signal}{before}"
     sender = ""
     if end.sender is not None:
         sender = " from itself" if end.sender == task.pid else f" from pid {end.sender}"

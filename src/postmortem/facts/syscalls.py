@@ -113,6 +113,21 @@ class Blocked:
 
 
 @record
+class Interruption:
+    """A signal from elsewhere that asked a process to end, and the call that it got it out of."""
+
+    signal: str
+    sender: int | None
+    """None: the terminal, or the kernel."""
+    file: str
+    line: int
+    pid: int
+    syscall: str | None
+    target: str | None
+    seconds: float
+
+
+@record
 class LastFailure:
     """A call that failed not long before its process ended."""
 
@@ -158,6 +173,7 @@ class Task:
     environment: tuple[str, ...] = ()
     """What its environment says of ranks, as strace -v records it: ``RANK=3``."""
     calls: tuple[TaskCall, ...] = ()
+    interruptions: tuple[Interruption, ...] = ()
     last_failures: tuple[LastFailure, ...] = ()
     last_words: tuple[str, ...] = ()
     """What it wrote last to its standard error, as far as strace -s let it through."""

@@ -15,6 +15,7 @@ from postmortem.facts.syscalls import (
     FolderCount,
     FutexUse,
     Holder,
+    Interruption,
     LastFailure,
     LogPlace,
     Match,
@@ -229,6 +230,19 @@ def _task(row: RawTask, names: tuple[str, ...]) -> Task:
         seen=row["seen"],
         environment=tuple(row["rank"]),
         calls=tuple(TaskCall(name, calls, took / 1e9) for name, calls, took in row["calls"]),
+        interruptions=tuple(
+            Interruption(
+                one["signal"],
+                one["sender"],
+                names[one["file"]],
+                one["line"],
+                one["pid"],
+                one["syscall"],
+                one["target"],
+                one["nanoseconds"] / 1e9,
+            )
+            for one in row["interruptions"]
+        ),
         last_failures=tuple(
             LastFailure(
                 one["errno"],

@@ -11,7 +11,7 @@ from postmortem.sections.quantities import counted, size, some
 from postmortem.sections.strace_places import shared_prefix
 from postmortem.sections.strace_usage import network_blocks, usage_blocks
 from postmortem.sections.strace_view import Found, StraceView
-from postmortem.sections.strace_waits import waiting
+from postmortem.sections.strace_waits import interruption_words, waiting
 
 _GROUPS_SHOWN = 3
 _CALLS_SHOWN = 4
@@ -210,6 +210,9 @@ def _ending(task: Task) -> str:
             how += ", sent from outside the log"
     if end.signal is not None and task.blocked is not None:
         how += f", while in {task.blocked.syscall}"
+    asked = interruption_words(task)
+    if asked is not None and (end.signal is not None or end.code):
+        how += f"; before that, {asked}"
     if not end.told:
         how += ", by its call to exit"
     program = f"   {task.program}" if task.program else ""

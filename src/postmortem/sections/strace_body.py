@@ -130,6 +130,18 @@ def _task(log: SystemCalls, task: Task) -> dict[str, object]:
         "seconds": sum(call.seconds for call in task.calls) if log.recording.durations else None,
         "seconds_by_call": {call.name: call.seconds for call in task.calls[:8] if call.seconds},
         "last_words": list(task.last_words),
+        "interruptions": [
+            {
+                "signal": one.signal,
+                "sender_pid": one.sender,
+                "line": one.line,
+                "pid": one.pid,
+                "syscall": one.syscall,
+                "target": one.target,
+                "seconds": one.seconds or None,
+            }
+            for one in task.interruptions
+        ],
     }
 
 

@@ -74,6 +74,21 @@ def wait_words(log: SystemCalls) -> str | None:
     return words + (f"; {counted(others, 'other task')} in calls too" if others else "")
 
 
+def interruption_words(task: Task) -> str | None:
+    """Return which signal from elsewhere asked a process to end first, and out of which call."""
+    if not task.interruptions:
+        return None
+    one = task.interruptions[0]
+    sender = f"pid {one.sender}" if one.sender is not None else "the terminal or the kernel"
+    words = f"{one.signal} from {sender} (line {one.line:,})"
+    if one.syscall is None:
+        return words
+    words += f" got it out of {one.syscall}"
+    if one.target is not None:
+        words += f" on {one.target}"
+    return words + (f" after {one.seconds:.1f} s" if one.seconds >= 0.05 else "")
+
+
 def futex_address(task: Task) -> str | None:
     """Return the address of the futex in which a task waits, with its process."""
     if task.blocked is None or task.blocked.syscall != "futex":

@@ -200,6 +200,22 @@ def test_the_words_and_failures_before_an_exit() -> None:
     assert row["exit"]["told"]
 
 
+def test_the_signal_that_asked_a_program_to_end() -> None:
+    log = (
+        "1 pipe2([3, 4], 0) = 0\n"
+        "1 read(3, 0x7f, 9) = ? ERESTARTSYS (To be restarted if SA_RESTART is set) <5.000000>\n"
+        "1 --- SIGINT {si_signo=SIGINT, si_code=SI_USER, si_pid=77, si_uid=0} ---\n"
+        "1 kill(1, SIGINT) = 0\n"
+        "1 --- SIGINT {si_signo=SIGINT, si_code=SI_USER, si_pid=1, si_uid=0} ---\n"
+        "1 +++ killed by SIGINT +++\n"
+    )
+    row = task(summary(log), 1)
+    assert row["exit"]["sender"] == 1
+    (one,) = row["interruptions"]
+    assert (one["signal"], one["sender"], one["line"]) == ("SIGINT", 77, 3)
+    assert (one["syscall"], one["target"], one["nanoseconds"]) == ("read", "a pipe", 5_000_000_000)
+
+
 def test_an_end_that_only_the_call_to_exit_tells() -> None:
     got = summary("1 getpid() = 1\n1 exit_group(4) = ?\n")
     assert task(got, 1)["exit"]["code"] == 4
