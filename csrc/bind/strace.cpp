@@ -3,6 +3,7 @@
 #include <pybind11/stl.h>
 
 #include "bind/register.h"
+#include "bind/strace_rows.h"
 #include "bind/values.h"
 #include "strace/log.h"
 
@@ -13,172 +14,20 @@ namespace {
 
 using namespace pm::strace;
 
-const char* kind_name(Kind kind) {
-  switch (kind) {
-    case Kind::file:
-      return "file";
-    case Kind::socket:
-      return "socket";
-    case Kind::pipe:
-      return "pipe";
-    case Kind::memfd:
-      return "memfd";
-    case Kind::device:
-      return "device";
-    case Kind::other:
-      return "other";
-    case Kind::unknown:
-      break;
+std::vector<Query> queries_of(const py::list& rows) {
+  std::vector<Query> queries;
+  for (const py::handle row : rows) {
+    const auto dict = row.cast<py::dict>();
+    Query query;
+    query.errors = dict["errors"].cast<std::vector<std::string>>();
+    query.calls = dict["calls"].cast<std::vector<std::string>>();
+    query.pid = dict["pid"].is_none() ? -1 : dict["pid"].cast<std::int64_t>();
+    query.fd = dict["fd"].is_none() ? -1 : dict["fd"].cast<std::int64_t>();
+    query.path = dict["path"].is_none() ? "" : dict["path"].cast<std::string>();
+    query.slower = dict["slower"].cast<std::uint64_t>();
+    queries.push_back(std::move(query));
   }
-  return "unknown";
-}
-
-const char* origin_name(Origin origin) {
-  switch (origin) {
-    case Origin::tracked:
-      return "tracked";
-    case Origin::annotated:
-      return "annotated";
-    case Origin::argument:
-      return "argument";
-    case Origin::unknown:
-      break;
-  }
-  return "unknown";
-}
-
-py::object opened_row(const std::optional<Opened>& opened) {
-  if (!opened || opened->place.line == 0) return py::none();
-  py::dict row;
-  row["file"] = opened->place.file;
-  row["line"] = opened->place.line;
-  row["pid"] = opened->pid;
-  row["syscall"] = opened->call == kUnknownCall ? py::str("") : text(call_at(opened->call).name);
-  return row;
-}
-
-py::dict target_row(const Target& target) {
-  py::dict row;
-  row["path"] = text_or_none(target.path);
-  row["kind"] = kind_name(target.kind);
-  row["deleted"] = target.deleted;
-  row["nameless"] = target.nameless;
-  row["source"] = origin_name(target.origin);
-  row["guessed"] = target.guessed;
-  row["opened"] = opened_row(target.opened);
-  row["given"] = opened_row(target.given);
-  row["flags"] = text(target.flags);
-  row["label"] = text(target.label);
-  row["written_bytes"] = target.written_bytes;
-  row["read_bytes"] = target.read_bytes;
-  return row;
-}
-
-py::dict match_row(const Match& match) {
-  py::dict row;
-  row["file"] = match.place.file;
-  row["line"] = match.place.line;
-  row["entry_line"] = match.entry_line ? py::object(py::int_(match.entry_line)) : py::none();
-  row["pid"] = match.pid;
-  row["time"] = match.time < 0 ? py::object(py::none()) : py::float_(match.time);
-  row["syscall"] = text(match.syscall);
-  row["text"] = text(match.text);
-  row["errno"] = text_or_none(match.error);
-  row["fd"] = match.fd < 0 ? py::object(py::none()) : py::int_(match.fd);
-  row["target"] = target_row(match.target);
-  row["injected"] = match.injected;
-  row["inferred"] = match.inferred;
-  row["ppid"] = match.parent ? py::object(py::int_(match.parent)) : py::none();
-  row["thread_of"] = match.thread_of ? py::object(py::int_(match.thread_of)) : py::none();
-  row["argv"] = match.argv.empty() ? py::object(py::none()) : texts(match.argv);
-  return row;
-}
-
-py::dict process_row(const Process& process) {
-  py::dict row;
-  row["pid"] = process.pid;
-  row["ppid"] = process.parent ? py::object(py::int_(process.parent)) : py::none();
-  row["thread_of"] = process.thread_of ? py::object(py::int_(process.thread_of)) : py::none();
-  row["argv"] = process.argv.empty() ? py::object(py::none()) : texts(process.argv);
-  row["exit"] = py::none();
-  if (process.ending) {
-    py::dict end;
-    end["code"] = optional_int(process.ending->code);
-    end["signal"] = text_or_none(process.ending->signal);
-    end["core"] = process.ending->core;
-    end["file"] = process.ending->place.file;
-    end["line"] = process.ending->place.line;
-    end["sender"] =
-        process.ending->sender ? py::object(py::int_(process.ending->sender)) : py::none();
-    row["exit"] = end;
-  }
-  row["blocked_in"] = py::none();
-  if (process.blocked) {
-    py::dict blocked;
-    blocked["file"] = process.blocked->place.file;
-    blocked["line"] = process.blocked->place.line;
-    blocked["syscall"] = text(process.blocked->syscall);
-    blocked["text"] = text(process.blocked->text);
-    blocked["target"] =
-        process.blocked->target ? py::object(target_row(*process.blocked->target)) : py::none();
-    row["blocked_in"] = blocked;
-  }
-  return row;
-}
-
-py::dict call_row(std::string_view name, const CallCount& count) {
-  py::dict row;
-  row["name"] = text(name);
-  row["calls"] = count.calls;
-  row["errors"] = count.errors;
-  row["nanoseconds"] = count.nanoseconds;
-  return row;
-}
-
-py::dict failure_row(const Failure& failure) {
-  py::dict row;
-  row["errno"] = text(failure.error);
-  row["syscall"] = text(failure.syscall);
-  row["path"] = text_or_none(failure.path);
-  row["kind"] = kind_name(failure.kind);
-  row["count"] = failure.count;
-  row["injected"] = failure.injected;
-  row["file"] = failure.first.file;
-  row["line"] = failure.first.line;
-  row["pid"] = failure.pid;
-  return row;
-}
-
-py::dict counts_row(const Counts& counts) {
-  py::dict row;
-  row["lines"] = counts.lines;
-  row["calls"] = counts.calls;
-  row["signals"] = counts.signals;
-  row["exits"] = counts.exits;
-  row["remarks"] = counts.remarks;
-  row["output"] = counts.output;
-  row["unparsed"] = counts.unparsed;
-  row["pids"] = counts.pids;
-  row["brackets"] = counts.brackets;
-  row["times"] = counts.times;
-  row["relative"] = counts.relative;
-  row["epochs"] = counts.epochs;
-  row["annotations"] = counts.annotations;
-  row["colors"] = counts.colors;
-  row["traces"] = counts.traces;
-  row["summary"] = counts.summary;
-  row["halves"] = counts.halves;
-  return row;
-}
-
-py::dict check_row(const Check& check) {
-  py::dict row;
-  row["uses"] = check.uses;
-  row["right"] = check.right;
-  row["wrong"] = check.wrong;
-  row["unknown"] = check.unknown;
-  row["examples"] = texts(check.examples);
-  return row;
+  return queries;
 }
 
 // Reads from a Python callable that gives the next bytes, or none at the end.
@@ -227,15 +76,21 @@ std::vector<LogFile> log_files(const py::list& rows) {
 py::dict read_strace(const py::list& sources, std::vector<std::string> errors,
                      std::vector<std::string> calls, std::vector<std::string> signals,
                      bool statistics, bool infer_sigbus, bool check, unsigned threads,
-                     std::size_t block_bytes, std::size_t most_matches) {
+                     std::size_t block_bytes, std::size_t most_matches, std::size_t most_of_one,
+                     const py::list& queries, std::uint32_t only) {
   LogOptions options;
-  options.wanted.errors = std::move(errors);
-  for (const std::string& name : calls) {
-    std::string padded = name;
-    padded.append(kPadding, '\0');
-    const std::uint16_t index = find_call(padded.data(), name.size());
-    if (index != kUnknownCall) options.wanted.calls.push_back(index);
+  options.wanted.queries = queries_of(queries);
+  if (!errors.empty()) {
+    Query query;
+    query.errors = std::move(errors);
+    options.wanted.queries.push_back(std::move(query));
   }
+  if (!calls.empty()) {
+    Query query;
+    query.calls = std::move(calls);
+    options.wanted.queries.push_back(std::move(query));
+  }
+  options.tracker.only = only;
   options.wanted.statistics = statistics;
   options.wanted.uses = check;
   options.tracker.statistics = statistics;
@@ -243,6 +98,7 @@ py::dict read_strace(const py::list& sources, std::vector<std::string> errors,
   options.tracker.infer_sigbus = infer_sigbus;
   options.tracker.signals = std::move(signals);
   options.tracker.most_matches = most_matches;
+  options.tracker.most_of_one = most_of_one;
   options.threads = threads;
   options.block_bytes = block_bytes;
   std::vector<LogFile> files = log_files(sources);
@@ -276,9 +132,10 @@ py::dict read_strace(const py::list& sources, std::vector<std::string> errors,
   py::list file_rows;
   for (const auto& [path, count] : tracker.files()) {
     file_rows.append(py::make_tuple(text(path), count.opens, count.read_bytes, count.written_bytes,
-                                    count.errors));
+                                    count.errors, count.reads, count.writes));
   }
   result["files"] = file_rows;
+  add_summary(tracker, result);
   result["counts"] = counts_row(log.counts);
   result["check"] = check_row(tracker.check());
   result["forgotten"] = tracker.forgotten();
@@ -347,7 +204,8 @@ void register_strace(py::module_& module) {
              py::arg("calls") = std::vector<std::string>{},
              py::arg("signals") = std::vector<std::string>{}, py::arg("statistics") = false,
              py::arg("infer_sigbus") = false, py::arg("check") = false, py::arg("threads") = 2,
-             py::arg("block_bytes") = BlockReader::kBlockBytes, py::arg("most_matches") = 5000);
+             py::arg("block_bytes") = BlockReader::kBlockBytes, py::arg("most_matches") = 5000,
+             py::arg("most_of_one") = 5000, py::arg("queries") = py::list(), py::arg("only") = 0);
   module.def("read_strace_line", &read_strace_line, py::arg("line"));
 }
 

@@ -12,7 +12,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   LogOptions options;
   options.block_bytes = std::size_t{16} << (data[0] % 12);
   options.threads = 1;
-  options.wanted.errors = {"ENOSPC", "ENOENT"};
+  Query query;
+  query.errors = {"ENOSPC", "ENOENT"};
+  if (data[0] & 0x20) {
+    query = {};
+    query.path = "/*";
+    query.slower = 1000;
+  }
+  options.wanted.queries = {query};
   options.wanted.statistics = (data[0] & 0x40) != 0;
   options.wanted.uses = (data[0] & 0x80) != 0;
   options.tracker.statistics = options.wanted.statistics;

@@ -334,6 +334,18 @@ bool has_flag(std::string_view argument, std::string_view name, std::uint64_t bi
   return (value & bits) == bits;
 }
 
+bool clone_shares(std::string_view arguments, const CloneFlag& flag) noexcept {
+  if (contains(arguments, flag.name)) return true;
+  // With -X raw: clone(child_stack=0x7f…, flags=0x500|17) and clone3({flags=0x3d0f00, …}).
+  constexpr std::string_view kFlags = "flags=";
+  const std::size_t named = arguments.find(kFlags);
+  std::string_view raw = named == std::string_view::npos ? argument_at(arguments, 0)
+                                                         : arguments.substr(named + kFlags.size());
+  if (raw.empty() || !is_digit(raw[0])) return false;
+  const char* at = raw.data();
+  return (static_cast<std::uint64_t>(read_number(at, at + raw.size())) & flag.bit) != 0;
+}
+
 Result read_result(const char* arguments, const char* end, bool exact) noexcept {
   Result result;
   if (!exact && quick(arguments, end, result)) return result;

@@ -52,6 +52,19 @@ std::string_view quoted_part(std::string_view argument, bool& quoted) noexcept;
 // A string with strace's escapes undone: \" \\ \n \t \r \f \v \ooo \xhh.
 void unescape(std::string_view raw, std::string& out);
 
+// What a new task shares with the one that made it, by name and by bit (linux/sched.h).
+struct CloneFlag {
+  std::string_view name;
+  std::uint64_t bit;
+};
+constexpr CloneFlag kCloneVm{"CLONE_VM", 0x100};
+constexpr CloneFlag kCloneFs{"CLONE_FS", 0x200};
+constexpr CloneFlag kCloneFiles{"CLONE_FILES", 0x400};
+constexpr CloneFlag kCloneThread{"CLONE_THREAD", 0x10000};
+
+// Whether the arguments of clone() or clone3(), or their first half, hold a flag.
+bool clone_shares(std::string_view arguments, const CloneFlag& flag) noexcept;
+
 // `fcntl(3, F_SETFD, FD_CLOEXEC)`: whether a flag is set, by its name or, with -X raw, by its bits.
 bool has_flag(std::string_view argument, std::string_view name, std::uint64_t bits) noexcept;
 

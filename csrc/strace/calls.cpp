@@ -109,6 +109,21 @@ constexpr Call kSpecial[] = {
     {"tkill", Op::kill, Role::none, 0, 0},
     {"tgkill", Op::kill, Role::none, 0, 0},
     {"pidfd_send_signal", Op::kill, Role::fd, 0, 0},
+    {"exit", Op::exit, Role::none, 0, 0},
+    {"exit_group", Op::exit, Role::none, 0, 0},
+    {"poll", Op::wait, Role::none, 0, 0},
+    {"ppoll", Op::wait, Role::none, 0, 0},
+    {"ppoll_time64", Op::wait, Role::none, 0, 0},
+    {"select", Op::wait, Role::none, 0, 0},
+    {"_newselect", Op::wait, Role::none, 0, 0},
+    {"pselect6", Op::wait, Role::none, 0, 0},
+    {"pselect6_time64", Op::wait, Role::none, 0, 0},
+    {"epoll_wait", Op::wait, Role::fd, 0, 0},
+    {"epoll_pwait", Op::wait, Role::fd, 0, 0},
+    {"epoll_pwait2", Op::wait, Role::fd, 0, 0},
+    {"epoll_ctl", Op::watch, Role::fd, 2, 0},
+    {"getsockopt", Op::getsockopt, Role::fd, 0, 0},
+    {"getsockname", Op::getsockname, Role::fd, 0, 0},
 };
 
 constexpr std::string_view kFirstIsFd[] = {
@@ -141,13 +156,8 @@ constexpr std::string_view kFirstIsFd[] = {
     "fremovexattr",
     "listen",
     "shutdown",
-    "getsockname",
     "getpeername",
     "setsockopt",
-    "getsockopt",
-    "epoll_wait",
-    "epoll_pwait",
-    "epoll_pwait2",
     "timerfd_settime",
     "timerfd_gettime",
     "inotify_add_watch",
@@ -185,39 +195,40 @@ constexpr std::string_view kFirstIsDirectory[] = {
 
 // Everything else, so that a name is known to be one.
 constexpr const char* kOthers =
-    "poll mprotect brk rt_sigaction rt_sigprocmask rt_sigreturn select sched_yield msync mincore "
-    "madvise shmget shmat shmctl pause nanosleep getitimer alarm setitimer exit wait4 uname semget "
-    "semop semctl shmdt msgget msgsnd msgrcv msgctl umask gettimeofday getrlimit getrusage sysinfo "
+    "mprotect brk rt_sigaction rt_sigprocmask rt_sigreturn sched_yield msync mincore madvise "
+    "shmget shmat shmctl pause nanosleep getitimer alarm setitimer wait4 uname semget semop "
+    "semctl shmdt msgget msgsnd msgrcv msgctl umask gettimeofday getrlimit getrusage sysinfo "
     "times ptrace getuid syslog getgid setuid setgid geteuid getegid setpgid getppid getpgrp "
-    "setsid setreuid setregid getgroups setgroups setresuid getresuid setresgid getresgid getpgid "
-    "setfsuid setfsgid getsid capget capset rt_sigpending rt_sigtimedwait rt_sigqueueinfo "
-    "rt_sigsuspend sigaltstack personality ustat sysfs getpriority setpriority sched_setparam "
-    "sched_getparam sched_setscheduler sched_getscheduler sched_get_priority_max "
-    "sched_get_priority_min sched_rr_get_interval mlock munlock mlockall munlockall vhangup "
-    "modify_ldt _sysctl prctl arch_prctl adjtimex setrlimit sync settimeofday mount reboot "
-    "sethostname setdomainname iopl ioperm create_module init_module delete_module "
-    "get_kernel_syms query_module nfsservctl getpmsg putpmsg afs_syscall tuxcall security time "
-    "futex sched_setaffinity sched_getaffinity set_thread_area io_setup io_destroy io_getevents "
-    "io_submit io_cancel get_thread_area lookup_dcookie epoll_ctl_old epoll_wait_old "
-    "remap_file_pages restart_syscall semtimedop timer_create timer_settime timer_gettime "
-    "timer_getoverrun timer_delete clock_settime clock_gettime clock_getres clock_nanosleep "
-    "exit_group vserver mbind set_mempolicy get_mempolicy kexec_load waitid add_key request_key "
-    "keyctl ioprio_set ioprio_get migrate_pages pselect6 ppoll set_robust_list get_robust_list "
-    "move_pages rt_tgsigqueueinfo prlimit64 clock_adjtime getcpu process_vm_readv "
-    "process_vm_writev kcmp sched_setattr sched_getattr seccomp getrandom kexec_file_load "
-    "membarrier mlock2 pkey_mprotect pkey_alloc pkey_free io_pgetevents rseq "
-    "landlock_restrict_self futex_waitv futex_wait futex_wake futex_requeue "
-    "set_mempolicy_home_node cachestat map_shadow_stack statmount listmount lsm_get_self_attr "
-    "lsm_set_self_attr lsm_list_modules mseal uretprobe _newselect bdflush break clock_adjtime64 "
-    "clock_getres_time64 clock_gettime64 clock_nanosleep_time64 clock_settime64 ftime "
-    "futex_time64 getegid32 geteuid32 getgid32 getgroups32 getresgid32 getresuid32 getuid32 "
-    "io_pgetevents_time64 ipc nice oldfstat ppoll_time64 pselect6_time64 readdir "
-    "recvmmsg_time64 rt_sigtimedwait_time64 sched_rr_get_interval_time64 semtimedop_time64 "
-    "setfsgid32 setfsuid32 setgid32 setgroups32 setregid32 setresgid32 setresuid32 setreuid32 "
-    "setuid32 sgetmask sigaction signal sigpending sigprocmask sigreturn sigsuspend socketcall "
+    "setsid setreuid setregid getgroups setgroups setresuid getresuid setresgid getresgid "
+    "getpgid setfsuid setfsgid getsid capget capset rt_sigpending rt_sigtimedwait "
+    "rt_sigqueueinfo rt_sigsuspend sigaltstack personality ustat sysfs getpriority "
+    "setpriority sched_setparam sched_getparam sched_setscheduler sched_getscheduler "
+    "sched_get_priority_max sched_get_priority_min sched_rr_get_interval mlock munlock "
+    "mlockall munlockall vhangup modify_ldt _sysctl prctl arch_prctl adjtimex setrlimit sync "
+    "settimeofday mount reboot sethostname setdomainname iopl ioperm create_module "
+    "init_module delete_module get_kernel_syms query_module nfsservctl getpmsg putpmsg "
+    "afs_syscall tuxcall security time futex sched_setaffinity sched_getaffinity "
+    "set_thread_area io_setup io_destroy io_getevents io_submit io_cancel get_thread_area "
+    "lookup_dcookie epoll_ctl_old epoll_wait_old remap_file_pages restart_syscall semtimedop "
+    "timer_create timer_settime timer_gettime timer_getoverrun timer_delete clock_settime "
+    "clock_gettime clock_getres clock_nanosleep vserver mbind set_mempolicy get_mempolicy "
+    "kexec_load waitid add_key request_key keyctl ioprio_set ioprio_get migrate_pages "
+    "set_robust_list get_robust_list move_pages rt_tgsigqueueinfo prlimit64 clock_adjtime "
+    "getcpu process_vm_readv process_vm_writev kcmp sched_setattr sched_getattr seccomp "
+    "getrandom kexec_file_load membarrier mlock2 pkey_mprotect pkey_alloc pkey_free "
+    "io_pgetevents rseq landlock_restrict_self futex_waitv futex_wait futex_wake "
+    "futex_requeue set_mempolicy_home_node cachestat map_shadow_stack statmount listmount "
+    "lsm_get_self_attr lsm_set_self_attr lsm_list_modules mseal uretprobe bdflush break "
+    "clock_adjtime64 clock_getres_time64 clock_gettime64 clock_nanosleep_time64 "
+    "clock_settime64 ftime futex_time64 getegid32 geteuid32 getgid32 getgroups32 getresgid32 "
+    "getresuid32 getuid32 io_pgetevents_time64 ipc nice oldfstat readdir recvmmsg_time64 "
+    "rt_sigtimedwait_time64 sched_rr_get_interval_time64 semtimedop_time64 setfsgid32 "
+    "setfsuid32 setgid32 setgroups32 setregid32 setresgid32 setresuid32 setreuid32 setuid32 "
+    "sgetmask sigaction signal sigpending sigprocmask sigreturn sigsuspend socketcall "
     "ssetmask stime timer_gettime64 timer_settime64 timerfd_gettime64 timerfd_settime64 "
-    "ugetrlimit vm86 vm86old waitpid riscv_flush_icache s390_pci_mmio_read s390_runtime_instr "
-    "cacheflush set_tls get_tls breakpoint usr26 usr32 arm_fadvise64_64 arm_sync_file_range";
+    "ugetrlimit vm86 vm86old waitpid riscv_flush_icache s390_pci_mmio_read "
+    "s390_runtime_instr cacheflush set_tls get_tls breakpoint usr26 usr32 arm_fadvise64_64 "
+    "arm_sync_file_range";
 
 }  // namespace
 
@@ -226,7 +237,6 @@ CallTable::CallTable() {
   for (const auto name : kFirstIsFd) add({name, Op::none, Role::fd, 0, 0});
   for (const auto name : kFirstIsPath) add({name, Op::none, Role::path, 0, 0});
   for (const auto name : kFirstIsDirectory) add({name, Op::none, Role::at, 0, 1});
-  add({"epoll_ctl", Op::none, Role::fd, 2, 0});
   std::string_view rest = kOthers;
   while (!rest.empty()) {
     const std::size_t end = rest.find(' ');

@@ -48,10 +48,16 @@ enum class Op : std::uint8_t {
   unlink,
   unlinkat,
   rmdir,
-  read,   // result is bytes that came
   write,  // result is bytes that went, to the descriptor that the role names
   iouring,
   kill,
+  exit,  // exit, exit_group
+  // From here on only the summary asks.
+  read,        // result is bytes that came
+  wait,        // poll, select, epoll_wait: 0 is that time ran out
+  watch,       // epoll_ctl
+  getsockopt,  // SO_ERROR: how a connect() in progress ended
+  getsockname,
 };
 
 // Which argument a failure of the call is about.

@@ -49,6 +49,18 @@ std::string Description::whole_path() const {
   return base ? normal_path(std::move(path_now)) : path_now;
 }
 
+void Description::become(const Description& other) {
+  path = other.path;
+  flags = other.flags;
+  label = other.label;
+  base = other.base;
+  opened = other.opened;
+  kind = other.kind;
+  deleted = other.deleted;
+  nameless = other.nameless;
+  guessed = other.guessed;
+}
+
 std::int32_t Descriptions::add() {
   std::int32_t index;
   if (free_.empty()) {
@@ -69,7 +81,8 @@ void Descriptions::release(std::int32_t index) {
   Description& gone = at(index);
   if (--gone.users > 0) return;
   if (on_gone) on_gone(context, gone);
-  const std::vector<std::int32_t> flight = std::move(gone.flight);
+  std::vector<std::int32_t> flight = std::move(gone.flight);
+  flight.insert(flight.end(), gone.awaited.begin(), gone.awaited.end());
   const std::int32_t peer = gone.peer;
   std::string path = std::move(gone.path);  // keeps its memory for the next
   path.clear();

@@ -43,17 +43,24 @@ struct Description {
   Opened opened;
   std::uint64_t read_bytes = 0;
   std::uint64_t written_bytes = 0;
-  std::uint64_t errors = 0;
-  std::vector<std::int32_t> flight;  // descriptions on their way to this socket, by SCM_RIGHTS
-  std::int32_t peer = kNone;         // the other end of a pipe or socket pair
-  std::uint32_t target_pid = 0;      // of a pidfd
+  std::uint64_t reads = 0;
+  std::uint64_t writes = 0;
+  std::vector<std::int64_t> watched;  // numbers that an epoll descriptor watches
+  std::vector<std::int32_t> flight;   // descriptions on their way to this socket, by SCM_RIGHTS
+  std::vector<std::int32_t> awaited;  // received before the log has who sent them (-ff)
+  std::int32_t peer = kNone;          // the other end of a pipe or socket pair
+  std::int32_t connection = kNone;    // among those of the summary
+  std::uint32_t target_pid = 0;       // of a pidfd
   std::uint32_t users = 0;
   Kind kind = Kind::unknown;
   bool deleted = false;
-  bool nameless = false;  // O_TMPFILE: `path` is the directory
-  bool guessed = false;   // paired by order alone
+  bool nameless = false;     // O_TMPFILE: `path` is the directory
+  bool guessed = false;      // paired by order alone
+  bool writes_only = false;  // the end of a pipe that is written to
   bool live = false;
 
+  // Takes over what another one is; both stand for one file from now on.
+  void become(const Description& other);
   // The path with what is known by now of where it began.
   std::string whole_path() const;
 };

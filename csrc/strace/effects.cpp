@@ -7,6 +7,7 @@
 namespace pm::strace {
 namespace {
 
+constexpr std::size_t kMostAwaited = 256;
 constexpr std::uint64_t kTmpfile = 020200000;  // O_TMPFILE: __O_TMPFILE | O_DIRECTORY
 
 Kind kind_of_path(std::string_view path) noexcept {
@@ -125,7 +126,7 @@ void Tracker::opened(Task& task, const Event& event, const Opened& by) {
     const std::size_t slash = event.text.rfind('/');
     libraries_.emplace(event.text.substr(slash == std::string_view::npos ? 0 : slash + 1));
   }
-  if (options_.statistics && !made.path.empty() && files_.size() < kMostFiles)
+  if (options_.statistics && !made.path.empty() && files_.size() < kMostFiles && counted(task))
     ++files_[made.path].opens;
   task.table->set(event.result.value, index, event.cloexec, by);
 }
@@ -158,20 +159,7 @@ void Tracker::created(Task& task, const Event& event, const Opened& by) {
     case Op::accept: {
       made.kind = Kind::socket;
       made.label.clear();
-      const std::int32_t listener = task.table->at(event.a);
-      if (listener == kNone) break;
-      // The oldest connect() to the address at which we listen is the other end.
-      const auto found = connecting_.find(descriptions_.at(listener).label);
-      if (found == connecting_.end()) break;
-      auto& queue = found->second;
-      while (!queue.empty()) {
-        const std::int32_t other = queue.front();
-        queue.erase(queue.begin());
-        if (descriptions_.at(other).peer != kNone || !descriptions_.at(other).live) continue;
-        descriptions_.at(other).peer = index;
-        made.peer = other;
-        break;
-      }
+      accepted(task, event, index, by);
       break;
     }
     default:
@@ -197,6 +185,7 @@ void Tracker::pair(Task& task, const Event& event, const Opened& by) {
     made.kind = sockets ? Kind::socket : Kind::pipe;
     made.opened = by;
     made.peer = peer;
+    made.writes_only = !sockets && index == other;
   }
   task.table->set(read_fd(first).number, one, event.cloexec, by);
   task.table->set(read_fd(second).number, other, event.cloexec, by);
@@ -243,6 +232,14 @@ void Tracker::sent(Task& task, std::string_view arguments) {
   for (const std::int64_t number : rights(arguments)) {
     const std::int32_t one = task.table->at(number);
     if (one == kNone) continue;
+    if (to != kNone && !descriptions_.at(to).awaited.empty()) {
+      auto& awaited = descriptions_.at(to).awaited;
+      const std::int32_t received = awaited.front();
+      awaited.erase(awaited.begin());
+      descriptions_.at(received).become(descriptions_.at(one));
+      descriptions_.release(received);
+      continue;
+    }
     descriptions_.use(one);
     auto& queue = to == kNone ? sent_unpaired_ : descriptions_.at(to).flight;
     if (queue.size() >= 4096) {  // nobody reads: forget the oldest
@@ -268,6 +265,11 @@ void Tracker::received(Task& task, std::string_view arguments, const Opened& by)
       one = sent_unpaired_.front();
       sent_unpaired_.erase(sent_unpaired_.begin());
       guessed = true;
+    } else if (through != kNone && options_.by_entry &&
+               descriptions_.at(through).awaited.size() < kMostAwaited) {
+      one = descriptions_.add();
+      descriptions_.use(one);
+      descriptions_.at(through).awaited.push_back(one);
     }
     if (guessed) descriptions_.at(one).guessed = true;
     task.table->set(number, one, cloexec, by);
@@ -368,12 +370,15 @@ void Tracker::unlinked(Task& task, std::int64_t directory, std::string_view raw)
 }
 
 void Tracker::transferred(Task& task, const Event& event) {
+  if (event.a == 2 && event.op == Op::write && options_.statistics) said(task, event);
   const std::int32_t one = task.table->at(event.a);
-  if (one == kNone) return;
+  if (one == kNone || !counted(task)) return;
   Description& through = descriptions_.at(one);
-  auto& bytes = event.op == Op::write ? through.written_bytes : through.read_bytes;
-  bytes += static_cast<std::uint64_t>(event.result.value);
-  if (event.op == Op::write || event.result.value <= 0) return;
+  const bool out = event.op == Op::write;
+  (out ? through.written_bytes : through.read_bytes) +=
+      static_cast<std::uint64_t>(event.result.value);
+  ++(out ? through.writes : through.reads);
+  if (through.connection != kNone && event.result.value > 0) works(through.connection);
 }
 
 // kill(pid, signal) and its likes: who sent what is asked when the victim ends.
@@ -387,13 +392,15 @@ void Tracker::killed(Task& task, const Event& event) {
 }
 
 void Tracker::gone(const Description& description) {
-  if (description.path.empty() || !(description.read_bytes | description.written_bytes)) return;
+  if (description.path.empty() || !(description.reads | description.writes)) return;
   const std::string path = description.whole_path();
   const auto found = files_.find(path);
   if (found == files_.end() && files_.size() >= kMostFiles) return;
   FileCount& count = found == files_.end() ? files_[path] : found->second;
   count.read_bytes += description.read_bytes;
   count.written_bytes += description.written_bytes;
+  count.reads += description.reads;
+  count.writes += description.writes;
 }
 
 }  // namespace pm::strace

@@ -9,17 +9,32 @@
 #include "strace/arguments.h"
 #include "strace/calls.h"
 #include "strace/line.h"
+#include "strace/tallies.h"
 
 namespace pm::strace {
 
+// Calls that are asked for: all that is set must hold. Of a list one is enough.
+struct Query {
+  std::vector<std::string> errors;  // errno names
+  std::vector<std::string> calls;   // names of calls
+  std::int64_t pid = -1;
+  std::int64_t fd = -1;
+  std::string path;              // a pattern of glob(7) in which * stands for / too
+  std::uint64_t slower = 0;      // nanoseconds
+  std::vector<bool> call_holds;  // by index; filled by prepare()
+  // Whether a call may be a hit, by all that is known without what came before.
+  bool may_hold(const struct Event& event) const noexcept;
+};
+
 // What the reader of a log is asked for.
 struct Wanted {
-  std::vector<std::string> errors;      // errno names that are hits
-  std::vector<std::uint16_t> calls;     // calls that are hits, whatever they return
-  std::vector<std::string> call_names;  // the same, by name
-  std::vector<std::string> signals;     // signals that are hits
-  bool statistics = false;              // count every call, follow every byte
-  bool uses = false;                    // every annotated descriptor, for the check of the tracker
+  std::vector<Query> queries;
+  bool statistics = false;          // count every call, follow every byte
+  std::vector<std::string> errors;  // of all queries
+  bool only_errors = true;          // no query asks for a call that worked
+  bool durations = false;           // a query asks how long calls took
+  bool uses = false;                // every annotated descriptor, for the check of the tracker
+  void prepare();
 };
 
 // Where the other half of a call is, as far as this block can tell.
@@ -32,9 +47,11 @@ struct Event {
   const char* arguments_end = nullptr;
   const char* entry = nullptr;  // the line on which this call began, if in this block
   const char* entry_end = nullptr;
+  const char* entry_arguments = nullptr;
   std::string_view text;   // raw path
   std::string_view flags;  // of an open
   Result result;
+  std::uint64_t nanoseconds = 0;  // that the call took; 0 if the log does not tell
   std::int64_t a = -1;
   std::int64_t b = -1;
   std::uint32_t pid = 0;
@@ -48,7 +65,10 @@ struct Event {
   bool bracketed = false;
   bool cloexec = false;
   bool hit = false;
-  bool use = false;  // an annotated descriptor: a is its number, text its annotation
+  bool use = false;     // an annotated descriptor: a is its number, text its annotation
+  bool slow = false;    // among the longest of its block
+  bool folder = false;  // looks up a path below a descriptor, to be counted
+  bool timed = true;    // false: how long it took can only be told by the line it began on
 };
 
 // The last call of a task that began in a block; `half` is `none` where it ended in it too.
@@ -57,6 +77,7 @@ struct Begun {
   std::uint32_t number = 0;
   const char* line = nullptr;
   const char* end = nullptr;
+  const char* arguments = nullptr;
   Half half = Half::elsewhere;
   bool used = false;
   bool has_pid = false;
@@ -97,6 +118,8 @@ struct Counts {
   bool relative = false;
   bool epochs = false;
   bool durations = false;
+  bool detached = false;  // strace let go of a task
+  bool cut = false;       // the log ends in the middle of a line
   bool annotations = false;
   bool colors = false;
   bool traces = false;
@@ -111,7 +134,7 @@ struct Extract {
   std::deque<std::string> side;  // lines that were put together or freed of colours
   BegunTable begun;
   Counts counts;
-  std::vector<CallCount> statistics;                           // by index of the call
+  Tallies tallies;
   std::vector<std::pair<std::string, CallCount>> other_calls;  // by name
   std::vector<std::pair<std::uint32_t, std::uint32_t>> forks;  // parent, child, of resumed forks
   std::vector<std::uint32_t> newlines;                         // scratch

@@ -58,6 +58,10 @@ Shape other_shape(const char* line, const char* end, const char* body) noexcept 
   if (at("strace: ")) return Shape::diagnostic;
   if (starts(line, end, " > ") || at("> ")) return Shape::trace;
   if (starts(line, end, " | ")) return Shape::dump;
+  // -e read= and -e write= of readv(), writev() and their likes: ` * 4096 bytes in buffer 0`.
+  if (starts(line, end, " * ") && contains(view(line, end), " bytes in buffer ")) {
+    return Shape::dump;
+  }
   if (at(")") || at(", ") || at(kUnfinished) || at(kDetached) || at("=> ")) return Shape::rest;
   if (is_summary(line, end)) return Shape::summary;
   return Shape::text;
@@ -193,6 +197,13 @@ double seconds_of(std::string_view time) noexcept {
     seconds += static_cast<double>(fraction) / scale;
   }
   return seconds;
+}
+
+std::uint64_t nanoseconds_between(double from, double to) noexcept {
+  constexpr double kDay = 86'400;
+  if (to < from - kDay / 2 && from <= kDay) to += kDay;
+  const double seconds = to - from;
+  return seconds > 0 && seconds < 1e9 ? static_cast<std::uint64_t>(seconds * 1e9) : 0;
 }
 
 }  // namespace pm::strace

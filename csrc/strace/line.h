@@ -55,4 +55,7 @@ Line read_line(const char* line, const char* end) noexcept;
 // is none.
 double seconds_of(std::string_view time) noexcept;
 
+// From one stamp to a later one. Those of -t and -tt have no date: past midnight they start again.
+std::uint64_t nanoseconds_between(double from, double to) noexcept;
+
 }  // namespace pm::strace

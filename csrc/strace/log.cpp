@@ -30,13 +30,12 @@ void add_counts(Log& log, const Extract& block, std::uint32_t file, std::uint64_
     log.first_unparsed = block.first_unparsed;
     log.first_unparsed_place = {file, first_line + block.first_unparsed_number};
   }
-  if (log.statistics.size() < block.statistics.size())
-    log.statistics.resize(block.statistics.size());
-  for (std::size_t i = 0; i < block.statistics.size(); ++i) {
-    log.statistics[i].calls += block.statistics[i].calls;
-    log.statistics[i].errors += block.statistics[i].errors;
-    log.statistics[i].nanoseconds += block.statistics[i].nanoseconds;
-  }
+  block.tallies.calls.each([&](const Tally& tally) {
+    if (log.statistics.size() <= tally.call) log.statistics.resize(call_count());
+    log.statistics[tally.call].calls += tally.calls;
+    log.statistics[tally.call].errors += tally.errors;
+    log.statistics[tally.call].nanoseconds += tally.nanoseconds;
+  });
   for (const auto& [name, count] : block.other_calls) add_other(log.other_calls, name, count);
 }
 
@@ -207,6 +206,8 @@ class Merge {
       if (stream.lines_after) {
         log_.tracker->keep_begun(stream.block.extract, stream.index, stream.first_line,
                                  stream.file.pid);
+        log_.tracker->absorb(stream.block.extract, stream.index, stream.first_line,
+                             stream.file.pid);
       }
       stream.first_line += stream.lines_after;
       stream.lines_after = 0;
@@ -286,20 +287,38 @@ Log empty_log(const LogOptions& options) {
   return log;
 }
 
+void finish(Log& log) {
+  log.tracker->finish();
+  const auto& late = log.tracker->late_nanoseconds();
+  if (log.statistics.size() < late.size()) log.statistics.resize(late.size());
+  for (std::size_t i = 0; i < late.size(); ++i) log.statistics[i].nanoseconds += late[i];
+}
+
+// What follows from what is asked: the tracker holds the same queries against whole calls.
+LogOptions prepared(const LogOptions& options) {
+  LogOptions made = options;
+  made.wanted.prepare();
+  made.tracker.queries = made.wanted.queries;
+  return made;
+}
+
 }  // namespace
 
-Log read_log(LogFile file, const LogOptions& options) {
+Log read_log(LogFile file, const LogOptions& wished) {
+  const LogOptions options = prepared(wished);
   Log log = empty_log(options);
   Pipeline(std::move(file), options, log).run();
-  log.tracker->finish();
+  finish(log);
   return log;
 }
 
-Log read_logs(std::vector<LogFile> files, const LogOptions& options) {
-  if (files.size() == 1) return read_log(std::move(files[0]), options);
+Log read_logs(std::vector<LogFile> files, const LogOptions& wished) {
+  if (files.size() == 1) return read_log(std::move(files[0]), wished);
+  LogOptions options = prepared(wished);
+  options.tracker.by_entry = true;
   Log log = empty_log(options);
   Merge(std::move(files), options, log).run();
-  log.tracker->finish();
+  finish(log);
   return log;
 }
 

@@ -1,4 +1,6 @@
 // What a call was about: its hits, failures and waits with the file, socket or path to blame.
+#include <fnmatch.h>
+
 #include <algorithm>
 
 #include "strace/task.h"
@@ -9,6 +11,8 @@ namespace {
 
 constexpr std::size_t kLongestText = 4096;
 constexpr std::size_t kMostFailures = 20'000;
+constexpr std::size_t kMostTallies = 4;
+constexpr std::size_t kMostHolders = 8;
 
 std::string_view between(std::string_view text, std::string_view before, char after) {
   const std::size_t at = text.find(before);
@@ -16,29 +20,6 @@ std::string_view between(std::string_view text, std::string_view before, char af
   const std::string_view rest = text.substr(at + before.size());
   const std::size_t end = rest.find(after);
   return end == std::string_view::npos ? std::string_view{} : rest.substr(0, end);
-}
-
-// {sa_family=AF_INET, sin_port=htons(9), sin_addr=inet_addr("127.0.0.1")} as 127.0.0.1:9
-std::string address_words(std::string_view raw) {
-  const std::string_view port = between(raw, "htons(", ')');
-  if (const std::string_view four = between(raw, "inet_addr(\"", '"'); !four.empty()) {
-    return std::string(four) + ":" + std::string(port);
-  }
-  if (const std::string_view six = between(raw, "inet_pton(AF_INET6, \"", '"'); !six.empty()) {
-    std::string words(1, '[');
-    words.append(six).append("]:").append(port);
-    return words;
-  }
-  if (raw.find("AF_UNIX") != std::string_view::npos) {
-    const std::size_t at = raw.find("sun_path=");
-    if (at == std::string_view::npos) return "unix";
-    bool quoted;
-    std::string path;
-    unescape(quoted_part(raw.substr(at), quoted), path);
-    if (raw.substr(at + 9).starts_with('@')) path.insert(path.begin(), '@');
-    return path;
-  }
-  return {};
 }
 
 // The kind of what an annotation of -y or -yy names.
@@ -66,7 +47,35 @@ std::string annotated_path(std::string_view annotation) {
   return path;
 }
 
+std::string name_of(const Event& event) {
+  return std::string(event.call != kUnknownCall ? call_at(event.call).name
+                                                : read_line(event.line, event.end).name);
+}
+
 }  // namespace
+
+// {sa_family=AF_INET, sin_port=htons(9), sin_addr=inet_addr("127.0.0.1")} as 127.0.0.1:9
+std::string address_words(std::string_view raw) {
+  const std::string_view port = between(raw, "htons(", ')');
+  if (const std::string_view four = between(raw, "inet_addr(\"", '"'); !four.empty()) {
+    return std::string(four) + ":" + std::string(port);
+  }
+  if (const std::string_view six = between(raw, "inet_pton(AF_INET6, \"", '"'); !six.empty()) {
+    std::string words(1, '[');
+    words.append(six).append("]:").append(port);
+    return words;
+  }
+  if (raw.find("AF_UNIX") != std::string_view::npos) {
+    const std::size_t at = raw.find("sun_path=");
+    if (at == std::string_view::npos) return "unix";
+    bool quoted;
+    std::string path;
+    unescape(quoted_part(raw.substr(at), quoted), path);
+    if (raw.substr(at + 9).starts_with('@')) path.insert(path.begin(), '@');
+    return path;
+  }
+  return {};
+}
 
 Target Tracker::target_of_fd(Task& task, const FdArgument& fd) {
   Target target;
@@ -200,9 +209,27 @@ std::string Tracker::full_arguments(Task& task, const Event& event) {
   return whole;
 }
 
-void Tracker::hit(Task& task, const Event& event, const Context& context) {
-  ++match_count_;
-  if (matches_.size() >= options_.most_matches) return;
+std::vector<std::pair<std::string, std::uint64_t>> Tracker::holders(const Task& task) const {
+  std::map<std::string, std::uint64_t> counts;
+  for (const Slot& slot : task.table->slots) {
+    if (slot.description == kNone) continue;
+    const Description& one = descriptions_.at(slot.description);
+    const std::string path = one.whole_path();
+    const std::string_view kind = one.kind == Kind::socket ? "sockets"
+                                  : one.kind == Kind::pipe ? "pipes"
+                                                           : std::string_view(one.label);
+    ++counts[path.empty() ? std::string(kind) : path];
+  }
+  counts.erase("");
+  std::vector<std::pair<std::string, std::uint64_t>> most(counts.begin(), counts.end());
+  std::stable_sort(most.begin(), most.end(),
+                   [](const auto& a, const auto& b) { return a.second > b.second; });
+  if (most.size() > kMostHolders) most.resize(kMostHolders);
+  return most;
+}
+
+// A call with all that a reader of the report will ask of it.
+Match Tracker::match_of(Task& task, const Event& event, const Context& context) {
   Match match;
   match.place = {context.file, context.first_line + event.number};
   if (event.shape == Shape::resumed) {
@@ -212,19 +239,16 @@ void Tracker::hit(Task& task, const Event& event, const Context& context) {
       match.entry_line = task.begun_place.line;
     }
   }
+  const Process& process = processes_[task.process];
   match.pid = task.pid;
-  match.argv = processes_[task.process].argv;
-  match.parent = processes_[task.process].parent;
-  match.thread_of = processes_[task.process].thread_of;
-  std::string padded(event.line,
-                     std::min<std::size_t>(256, static_cast<std::size_t>(event.end - event.line)));
-  const std::size_t size = padded.size();
-  padded.append(kPadding, '\0');
-  match.time = seconds_of(read_leader(padded.data(), padded.data() + size).time);
+  match.argv = process.argv;
+  match.rank = process.rank;
+  match.parent = process.parent;
+  match.thread_of = process.thread_of;
+  match.time = time_of(event.line, event.end);
+  match.nanoseconds = event.nanoseconds;
   const std::string arguments = full_arguments(task, event);
-  const std::string_view name =
-      event.call != kUnknownCall ? call_at(event.call).name : read_line(event.line, event.end).name;
-  match.syscall = std::string(name);
+  match.syscall = name_of(event);
   match.text = match.syscall + "(" + arguments;
   if (match.text.size() > kLongestText) {
     match.text = match.text.substr(0, kLongestText / 2) + " … " +
@@ -235,12 +259,44 @@ void Tracker::hit(Task& task, const Event& event, const Context& context) {
   if (event.call != kUnknownCall) {
     match.target = target_of(task, call_at(event.call), arguments, event, match.fd);
   }
-  matches_.push_back(std::move(match));
+  return match;
+}
+
+// Whether a query holds, now that the target is known too.
+bool Tracker::asked(const Match& match, const Event& event) const {
+  return std::any_of(options_.queries.begin(), options_.queries.end(), [&](const Query& query) {
+    return query.may_hold(event) && (query.pid < 0 || query.pid == match.pid) &&
+           (query.fd < 0 || query.fd == match.fd) &&
+           (query.slower == 0 || event.nanoseconds >= query.slower) &&
+           (query.path.empty() ||
+            (!match.target.path.empty() &&
+             fnmatch(query.path.c_str(), match.target.path.c_str(), FNM_NOESCAPE) == 0));
+  });
+}
+
+void Tracker::hit(Task& task, const Event& event, const Context& context) {
+  if (!counted(task)) return;
+  const bool all =
+      std::all_of(options_.queries.begin(), options_.queries.end(),
+                  [](const Query& q) { return q.pid < 0 && q.fd < 0 && q.path.empty(); });
+  std::string kind(event.result.error);  // failures of one call, or calls asked for by their name
+  if (event.call != kUnknownCall) kind += call_at(event.call).name;
+  std::size_t& kept = kept_[kind];
+  if (all && (matches_.size() >= options_.most_matches || kept >= options_.most_of_one)) {
+    ++match_count_;
+    return;
+  }
+  Match match = match_of(task, event, context);
+  if (!asked(match, event)) return;
+  ++match_count_;
+  ++kept;
+  if (event.result.error == "EMFILE" && kept <= kMostTallies) match.holders = holders(task);
+  if (matches_.size() < options_.most_matches) matches_.push_back(std::move(match));
 }
 
 void Tracker::failed(Task& task, const Event& event, const Context& context) {
-  const std::string_view name =
-      event.call != kUnknownCall ? call_at(event.call).name : read_line(event.line, event.end).name;
+  if (!counted(task)) return;
+  const std::string name = name_of(event);
   std::int64_t fd = -1;
   Target target;
   if (event.call != kUnknownCall) {
@@ -270,11 +326,12 @@ void Tracker::failed(Task& task, const Event& event, const Context& context) {
     failure.pid = task.pid;
     failures_.push_back(std::move(failure));
   }
+  last_failed(task, name, event, target, context);
   if (!target.path.empty() && target.kind == Kind::file) {
     const auto file = files_.find(target.path);
     if (file != files_.end()) {
       ++file->second.errors;
-    } else if (files_.size() < kMostFiles) {
+    } else if (files_.size() < kMostFiles && event.result.error != "ENOENT") {
       ++files_[target.path].errors;
     }
   }
@@ -314,33 +371,6 @@ void Tracker::checked(Task& task, const Event& event) {
     check_.examples.push_back("line " + std::to_string(event.number + 1) + " of its block: " +
                               std::to_string(event.a) + " is " + annotated + ", and not " + path);
   }
-}
-
-Blocked Tracker::blocked_in(Task& task, std::string_view line, Place place) {
-  Blocked blocked;
-  blocked.place = place;
-  std::string padded(line);
-  padded.append(kPadding, '\0');
-  std::string plain;
-  const char* begin = padded.data();
-  std::size_t size = line.size();
-  if (line.find('\x1b') != std::string_view::npos) {
-    strip_colors(line, plain);
-    size = plain.size();
-    plain.append(kPadding, '\0');
-    begin = plain.data();
-  }
-  const Line read = read_line(begin, begin + size);
-  if (!read.arguments) return blocked;
-  blocked.syscall = std::string(read.name);
-  const std::string_view arguments = view(read.arguments, read.end);
-  blocked.text = blocked.syscall + "(" + std::string(arguments);
-  const std::uint16_t index = find_call(read.name.data(), read.name.size());
-  if (index == kUnknownCall || call_at(index).role == Role::none) return blocked;
-  std::int64_t fd = -1;
-  const Target target = target_of(task, call_at(index), arguments, Event{}, fd);
-  if (target.origin != Origin::unknown || !target.path.empty()) blocked.target = target;
-  return blocked;
 }
 
 }  // namespace pm::strace

@@ -62,6 +62,7 @@ class Task {
   Place begun_place;
   bool begun = false;
   std::uint32_t fatal_sender = 0;
+  Interruption broken;  // the call that the next signal got it out of
 };
 
 }  // namespace pm::strace

@@ -12,6 +12,7 @@
 
 #include "strace/descriptors.h"
 #include "strace/extract.h"
+#include "strace/summary.h"
 
 namespace pm::strace {
 
@@ -44,10 +45,29 @@ struct Match {
   std::int64_t fd = -1;
   Target target;
   bool injected = false;
-  bool inferred = false;  // SIGBUS: no errno was returned, but a mapped page had no room
+  bool inferred = false;          // SIGBUS: no errno was returned, but a mapped page had no room
+  std::uint64_t nanoseconds = 0;  // that the call took; 0 if not known
+  std::vector<std::string> rank;  // of the process: RANK=3
   std::uint32_t parent = 0;
   std::uint32_t thread_of = 0;
   std::vector<std::string> argv;  // of the process at that time: it may call exec later
+  // What was open, and how often, when no more descriptors could be had: the most first.
+  std::vector<std::pair<std::string, std::uint64_t>> holders;
+};
+
+// A task that has the other end of what somebody waits for.
+struct Holder {
+  std::uint32_t pid = 0;
+  std::int64_t fd = -1;
+};
+
+// One descriptor that a blocked call waits for.
+struct Awaited {
+  std::int64_t fd = -1;
+  Target target;
+  bool paired = false;  // the other end is known, whether or not anybody holds it
+  std::vector<Holder> holders;
+  std::uint64_t holder_count = 0;
 };
 
 struct Blocked {
@@ -55,6 +75,9 @@ struct Blocked {
   std::string syscall;
   std::string text;
   std::optional<Target> target;
+  double since = -1;
+  std::vector<Awaited> awaited;
+  std::optional<FutexUse> futex;
 };
 
 struct Ending {
@@ -63,6 +86,13 @@ struct Ending {
   bool core = false;
   Place place;
   std::uint32_t sender = 0;  // of the signal, if the log shows it
+  double time = -1;
+  bool told = true;  // false: by its call to exit(), the log has no line for its end (strace -qq)
+};
+
+struct ExitCall {
+  int code = 0;
+  Place place;
 };
 
 // One task from its start to its end; a pid that comes back is another one.
@@ -74,7 +104,16 @@ struct Process {
   bool argv_known = false;
   std::optional<Ending> ending;
   std::optional<Blocked> blocked;
+  std::optional<ExitCall> exit_call;
   double began = -1;
+  bool seen = false;              // the log has a line of it
+  std::vector<std::string> rank;  // RANK=3, SLURM_PROCID=3, … of its environment
+  std::vector<TaskCall> calls;
+  std::vector<Interruption> interruptions;
+  std::vector<LastFailure> last_failures;  // a ring; of its threads too
+  std::size_t next_failure = 0;
+  std::vector<std::string> last_words;  // a ring: what was written to descriptor 2
+  std::size_t next_word = 0;
 };
 
 // Files that are counted; what comes after is left out of the totals by file.
@@ -85,6 +124,14 @@ struct FileCount {
   std::uint64_t read_bytes = 0;
   std::uint64_t written_bytes = 0;
   std::uint64_t errors = 0;
+  std::uint64_t reads = 0;
+  std::uint64_t writes = 0;
+};
+
+// A call that took long.
+struct SlowCall {
+  Match call;
+  Pace pace = Pace::work;
 };
 
 struct Failure {  // of one (error, call, target)
@@ -111,10 +158,21 @@ struct Check {
 struct TrackerOptions {
   bool statistics = false;
   bool annotations = true;    // false hides them from the tracker, for the check
+  bool by_entry = false;      // lines are in the order in which calls began (-ff with times)
   bool infer_sigbus = false;  // a SIGBUS on a mapped file is a hit
   std::vector<std::string> signals;
+  std::vector<Query> queries;
+  std::uint32_t only = 0;  // a process: hits and totals are of it and its threads alone
   std::size_t most_matches = 5000;
+  std::size_t most_of_one = 5000;  // one errno of one call: a flood must not hide others
 };
+
+// {sa_family=AF_INET, sin_port=htons(9), sin_addr=inet_addr("127.0.0.1")} as 127.0.0.1:9; nothing
+// if it is no address.
+std::string address_words(std::string_view raw);
+
+// Seconds of the stamp of a line, which may be as long as it wants; negative without one.
+double time_of(const char* line, const char* end);
 
 class Task;
 
@@ -134,6 +192,9 @@ class Tracker {
   // Keeps the calls that had begun where a block ends: its text goes away.
   void keep_begun(const Extract& block, std::uint32_t file, std::uint64_t first_line,
                   std::uint32_t file_pid);
+  // Adds what was counted of a block, behind its replay.
+  void absorb(const Extract& block, std::uint32_t file, std::uint64_t first_line,
+              std::uint32_t file_pid);
   void announce(const std::vector<std::pair<std::uint32_t, std::uint32_t>>& forks);
   void finish();
   // Whether a task with this pid has been seen, or forked, already.
@@ -153,6 +214,13 @@ class Tracker {
   std::uint64_t unmatched_halves() const noexcept { return lone_halves_; }
   // Names without folders of shared libraries that were opened, as the program asked for them.
   const std::unordered_set<std::string>& libraries() const noexcept { return libraries_; }
+  const std::vector<SlowCall>& slow() const noexcept { return slow_; }
+  const std::vector<Connection>& connections() const noexcept { return connections_; }
+  const std::vector<Timeout>& timeouts() const noexcept { return timeouts_; }
+  const std::unordered_map<std::string, FolderCount>& folders() const noexcept { return folders_; }
+  const std::vector<std::uint64_t>& late_nanoseconds() const noexcept { return late_nanoseconds_; }
+  double first_time() const noexcept { return first_time_; }
+  double last_time() const noexcept { return last_time_; }
 
  private:
   friend class Task;
@@ -162,6 +230,7 @@ class Tracker {
     std::uint32_t file_pid;
   };
 
+  void apply_call(Task& task, const Event& event, const Context& context);
   Task& task_of(const Event& event, const Context& context);
   Task& start(std::uint32_t pid, Task* parent, bool thread, bool share_table, bool share_directory,
               bool share_memory);
@@ -187,6 +256,7 @@ class Tracker {
   void superseded(Task& task, std::uint32_t by);
   void checked(Task& task, const Event& event);
   void hit(Task& task, const Event& event, const Context& context);
+  std::vector<std::pair<std::string, std::uint64_t>> holders(const Task& task) const;
   void failed(Task& task, const Event& event, const Context& context);
   Target target_of(Task& task, const Call& call, std::string_view arguments, const Event& event,
                    std::int64_t& fd);
@@ -199,6 +269,30 @@ class Tracker {
   std::string full_arguments(Task& task, const Event& event);
   Blocked blocked_in(Task& task, std::string_view line, Place place);
   void release(Task& task);
+  Process& process_of(const Task& task);
+  bool counted(const Task& task) const noexcept;
+  void slow(Task& task, const Event& event, const Context& context);
+  Match match_of(Task& task, const Event& event, const Context& context);
+  bool asked(const Match& match, const Event& event) const;
+  void measure(Task& task, Event& event);
+  void waited(Task& task, const Event& event, const Context& context);
+  void last_failed(Task& task, const std::string& name, const Event& event, const Target& target,
+                   const Context& context);
+  void interrupted(Task& task, const Event& event);
+  void asked_to_end(Task& task, std::string_view name, Place place);
+  void said(Task& task, const Event& event);
+  void looked_up(Task& task, const Event& event, const Context& context);
+  FolderCount& folder(std::string path);
+  void tallied(Task& task, const Tally& tally);
+  void announce_connect(std::int32_t one);
+  void connected(Task& task, const Event& event, const Opened& by);
+  void accepted(Task& task, const Event& event, std::int32_t index, const Opened& by);
+  void socket_error(Task& task, const Event& event);
+  void works(std::int32_t connection);
+  void watched(Task& task, const Event& event);
+  std::vector<std::int64_t> waits_for(Task& task, std::string_view name,
+                                      std::string_view arguments);
+  Awaited awaited(Task& task, const FdArgument& fd);
   void gone(const Description& description);
 
   TrackerOptions options_;
@@ -209,9 +303,11 @@ class Tracker {
   Task* anonymous_ = nullptr;  // lines without a pid are its
   Task* last_ = nullptr;
   std::unordered_map<std::string, std::vector<std::int32_t>> connecting_;  // by address
+  std::unordered_map<std::string, std::vector<std::int32_t>> accepting_;   // the same, by_entry
   std::vector<std::int32_t> sent_unpaired_;
   std::vector<Match> matches_;
   std::uint64_t match_count_ = 0;
+  std::unordered_map<std::string, std::size_t> kept_;  // matches by errno and call
   std::vector<Process> processes_;
   std::vector<std::uint32_t> spent_;  // of processes that ended well
   std::uint64_t forgotten_ = 0;
@@ -222,6 +318,16 @@ class Tracker {
   std::vector<std::string> writable_;
   std::unordered_set<std::string> libraries_;
   std::unordered_map<std::uint32_t, std::pair<std::string, std::uint32_t>> killers_;  // by victim
+  std::vector<SlowCall> slow_;
+  std::vector<Connection> connections_;
+  std::vector<Timeout> timeouts_;
+  std::unordered_map<std::string, std::size_t> timeout_index_;
+  std::unordered_map<std::string, FolderCount> folders_;
+  FutexUses futexes_;
+  std::vector<std::uint64_t> late_nanoseconds_;  // by call: of halves in different blocks
+  double first_time_ = -1;
+  double last_time_ = -1;
+  std::uint64_t slots_searched_ = 0;
   std::uint64_t opens_ = 0;
   std::uint64_t lone_halves_ = 0;
   bool io_uring_ = false;

@@ -387,6 +387,10 @@ class RawMatch(TypedDict):
     thread_of: int | None
     argv: list[str] | None
     """Of the process at that time: it may have called exec since."""
+    holders: list[tuple[str, int]]
+    """Of the first EMFILE: what was open, and how often."""
+    nanoseconds: int
+    rank: list[str]
 
 class RawEnding(TypedDict):
     code: int | None
@@ -395,6 +399,24 @@ class RawEnding(TypedDict):
     file: int
     line: int
     sender: int | None
+    time: float | None
+    told: bool
+
+class RawFutexUse(TypedDict):
+    """Tasks and lines; 0 is never."""
+
+    woken_by: int
+    woken_line: int
+    passed_by: int
+    passed_line: int
+
+class RawAwaited(TypedDict):
+    fd: int
+    target: RawTarget
+    paired: bool
+    holders: list[tuple[int, int]]
+    """Process and descriptor."""
+    holder_count: int
 
 class RawBlocked(TypedDict):
     file: int
@@ -402,6 +424,59 @@ class RawBlocked(TypedDict):
     syscall: str
     text: str
     target: RawTarget | None
+    since: float | None
+    futex: RawFutexUse | None
+    awaited: list[RawAwaited]
+
+class RawInterruption(TypedDict):
+    signal: str
+    sender: int | None
+    file: int
+    line: int
+    pid: int
+    syscall: str | None
+    target: str | None
+    nanoseconds: int
+
+class RawLastFailure(TypedDict):
+    errno: str
+    syscall: str
+    path: str | None
+    file: int
+    line: int
+    pid: int
+
+class RawSlowCall(RawMatch):
+    pace: str
+    """``"work"``, ``"reading"`` or ``"waiting"``."""
+
+class RawConnection(TypedDict):
+    pid: int
+    fd: int
+    peer: str
+    result: str
+    file: int
+    line: int
+    nanoseconds: int
+
+class RawTimeout(TypedDict):
+    syscall: str
+    target: str | None
+    text: str
+    count: int
+    nanoseconds: int
+    file: int
+    line: int
+    pid: int
+
+class RawQuery(TypedDict):
+    errors: list[str]
+    calls: list[str]
+    pid: int | None
+    fd: int | None
+    path: str | None
+    slower: int
+    """Nanoseconds."""
 
 class RawTask(TypedDict):
     pid: int
@@ -410,6 +485,14 @@ class RawTask(TypedDict):
     argv: list[str] | None
     exit: RawEnding | None
     blocked_in: RawBlocked | None
+    began: float | None
+    seen: bool
+    rank: list[str]
+    calls: list[tuple[str, int, int]]
+    """Name, times, nanoseconds; the longest first."""
+    interruptions: list[RawInterruption]
+    last_failures: list[RawLastFailure]
+    last_words: list[str]
 
 class RawCallCount(TypedDict):
     name: str
@@ -446,6 +529,9 @@ class RawCounts(TypedDict):
     traces: bool
     summary: bool
     halves: bool
+    durations: bool
+    detached: bool
+    cut: bool
 
 class RawCheck(TypedDict):
     uses: int
@@ -460,8 +546,15 @@ class RawStrace(TypedDict):
     processes: list[RawTask]
     syscalls: list[RawCallCount]
     failures: list[RawFailure]
-    files: list[tuple[str, int, int, int, int]]
-    """Path, opens, bytes read, bytes written, errors."""
+    files: list[tuple[str, int, int, int, int, int, int]]
+    """Path, opens, bytes read, bytes written, errors, reads, writes."""
+    slow: list[RawSlowCall]
+    connections: list[RawConnection]
+    timeouts: list[RawTimeout]
+    folders: list[tuple[str, int, int, int, float | None, float | None]]
+    """Path, look-ups, errors, nanoseconds, time of the first, time of the last."""
+    first_time: float | None
+    last_time: float | None
     counts: RawCounts
     check: RawCheck
     forgotten: int
@@ -505,12 +598,16 @@ def read_strace(
     threads: int = 2,
     block_bytes: int = 1 << 20,
     most_matches: int = 5000,
+    most_of_one: int = 5000,
+    queries: list[RawQuery] = ...,
+    only: int = 0,
 ) -> RawStrace:
     """Return what a log says.
 
     A source is an open descriptor or a callable that gives the next bytes (none at the end), and
     the task that a file of -ff is of, else 0. `check` hides the annotations of -y from the tracker
-    and compares every use of a descriptor with them.
+    and compares every use of a descriptor with them. Hits are calls for which a query holds, or
+    that `errors` or `calls` name. `only` is a process: hits and totals are of its tasks alone.
     """
 
 def read_strace_line(line: bytes) -> RawLine:

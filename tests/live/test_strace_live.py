@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -149,3 +150,125 @@ def test_blocked_and_killed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     (process,) = json.loads(capsys.readouterr().out)["processes"]
     assert process["exit"]["signal"] == "SIGALRM"
     assert process["pid"] != os.getpid()
+
+
+SEND_OVER_A_NAMED_SOCKET = """
+import os, socket
+server = socket.socket(socket.AF_UNIX)
+server.bind("meet")
+server.listen()
+pid = os.fork()
+if pid == 0:
+    client = socket.socket(socket.AF_UNIX)
+    client.connect("meet")
+    _, fds, _, _ = socket.recv_fds(client, 10, 1)
+    try:
+        os.write(fds[0], b"y")
+    except OSError:
+        os._exit(0)
+    os._exit(1)
+conversation, _ = server.accept()
+target = os.open("/dev/full", os.O_WRONLY)
+socket.send_fds(conversation, [b"x"], [target])
+os.close(target)
+os.open("decoy.bin", os.O_WRONLY | os.O_CREAT)
+raise SystemExit(os.waitpid(pid, 0)[1])
+"""
+
+
+@pytest.mark.parametrize("options", [["-f"], ["-ff", "-ttt"], ["-ff", "-ttt", "-T"]], ids=str)
+def test_a_descriptor_sent_over_a_named_socket(
+    options: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of -ff, lines stand by the time at which calls began: the receive before the send."""
+    log = trace(tmp_path, options, SEND_OVER_A_NAMED_SOCKET)
+    assert main(["strace", str(log), "--find", "ENOSPC", "--json"]) == 1
+    (match,) = json.loads(capsys.readouterr().out)["finds"][0]["matches"]
+    assert match["target"]["path"] == "/dev/full"
+
+
+BEYOND_THE_END = """
+import mmap, os
+with open("short.bin", "wb+") as file:
+    file.truncate(8192)
+    view = mmap.mmap(file.fileno(), 8192)
+    file.truncate(0)
+    view[5000] = 1
+"""
+
+
+@pytest.mark.parametrize("options", [["-f"], ["-f", "-X", "raw"], ["-f", "-yy"]], ids=str)
+def test_the_file_under_a_bus_error(
+    options: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = trace(tmp_path, options, BEYOND_THE_END, code=-7)
+    assert main(["strace", str(log), "--json"]) == 1
+    (diagnosis, *_) = json.loads(capsys.readouterr().out)["diagnoses"]
+    assert diagnosis["id"] == "mapped_file_no_room"
+    assert "short.bin" in diagnosis["title"]
+
+
+def test_dumps_of_vectors(tmp_path: Path) -> None:
+    program = "import os; os.writev(os.open('/dev/full', os.O_WRONLY), [b'ENOSPC', b'= -1'])"
+    log = trace(tmp_path, ["-f", "-e", "write=all", "-e", "read=all"], program, code=1)
+    got = read(log.read_bytes(), errors=["ENOSPC"])
+    assert got["counts"]["unparsed"] == 0, got["first_unparsed"]
+    assert [match["target"]["path"] for match in got["matches"]] == ["/dev/full"]
+
+
+TWO_LOCKS = """
+import os, threading
+first, second, meet = threading.Lock(), threading.Lock(), threading.Barrier(2)
+def take(one, other):
+    with one:
+        meet.wait()
+        other.acquire()
+threading.Thread(target=take, args=(first, second), daemon=True).start()
+os.write(1, b"ready")
+take(second, first)
+"""
+
+
+def test_a_deadlock_that_somebody_killed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "strace.txt"
+    command = ["strace", "-f", "-o", str(log), sys.executable, "-S", "-c", TWO_LOCKS]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as tracer:
+        assert tracer.stdout is not None
+        assert tracer.stdout.read(5) == b"ready"
+        children = Path(f"/proc/{tracer.pid}/task/{tracer.pid}/children")
+        (child,) = map(int, children.read_text().split())
+        wait_until_blocked(child)
+        os.kill(child, 9)
+    assert main(["strace", str(log), "--json"]) == 1
+    (diagnosis, *_) = json.loads(capsys.readouterr().out)["diagnoses"]
+    assert diagnosis["id"] == "futex_deadlock"
+    assert "all 2 threads wait" in diagnosis["title"]
+
+
+def wait_until_blocked(pid: int) -> None:
+    """Wait until every task of a process is in futex, twice in a row without having run."""
+    before: list[str] = []
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        tasks = [path.parent for path in Path(f"/proc/{pid}/task").glob("*/wchan")]
+        waits = [(task / "wchan").read_text() for task in tasks]
+        switches = [line for task in tasks for line in (task / "status").read_text().splitlines()]
+        now = [line for line in switches if "ctxt_switches" in line]
+        if len(tasks) == 2 and all("futex" in wait for wait in waits) and now == before:
+            return
+        before = now
+        time.sleep(0.05)
+    pytest.fail("its threads did not come to rest")
+
+
+def trace(folder: Path, options: list[str], program: str, code: int = 0) -> Path:
+    """Return the log of a program that ends with a code, or by the signal of which it is minus."""
+    log = folder / "strace.txt"
+    command = ["strace", *options, "-o", str(log), sys.executable, "-S", "-c", program]
+    run = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    if run.returncode != code and "option" in run.stderr:
+        pytest.skip(f"this strace has no such option: {run.stderr.splitlines()[0]}")
+    assert run.returncode == code, run.stderr
+    return log

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from postmortem.analyses.straceask import Query, union
 from postmortem.facts.source import Problem
+from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import FailedCalls, Failures, Match, SystemCalls, Task
-from postmortem.readers.strace import Question, StraceFacts, read_strace
+from postmortem.readers.strace import CallQuery, Question, StraceFacts, read_strace
 from postmortem.readers.stracefind import find_logs
 from postmortem.records import record
 from postmortem.report.model import Diagnosis, Report, Role
 from postmortem.report.redact import Redactor
 from postmortem.rules import rule
-from postmortem.rules.strace.noise import SERIOUS, missing_libraries, real_errors
-from postmortem.sections.quantities import counted
+from postmortem.rules.strace.asked import ASKED_CALLS, ASKED_ERRORS, SHOWN_ERRORS
+from postmortem.rules.strace.firstly import said_first
+from postmortem.rules.strace.hidden import RECORD, hidden, remarks
+from postmortem.rules.strace.lastfailures import last_failures
+from postmortem.rules.strace.noise import missing_libraries, real_errors
+from postmortem.sections.quantities import counted, some
 from postmortem.sections.strace_blocks import strace_blocks
 from postmortem.sections.strace_body import strace_body
 from postmortem.sections.strace_view import Found, StraceView
-
-RECORD = "strace -f -ttt -T -o strace.txt COMMAND"
-_ASKED_ALWAYS = (*SERIOUS, "ECONNREFUSED", "EHOSTUNREACH", "ENETUNREACH", "EADDRINUSE")
+from postmortem.sections.strace_waits import interruption_words, wait_words
 
 
 @record
@@ -28,6 +32,8 @@ class StraceOptions:
     """What the user asked for."""
 
     queries: tuple[Query, ...] = ()
+    process: int | None = None
+    """Only this process and its threads."""
     verbose: bool = False
     redact: bool = True
 
@@ -35,15 +41,18 @@ class StraceOptions:
 def analyse(names: Sequence[str], options: StraceOptions) -> Report:
     """Return the report on logs; raises EvidenceError when one cannot be read at all."""
     summary = not options.queries
+    asks = [query.calls_only for query in options.queries]
     question = Question(
-        errors=_ASKED_ALWAYS if summary else union(options.queries, "errors"),
-        calls=union(options.queries, "calls"),
+        queries=(CallQuery(ASKED_ERRORS), CallQuery(calls=ASKED_CALLS))
+        if summary
+        else tuple(ask for ask in asks if ask),
         signals=union(options.queries, "signals"),
         statistics=summary,
         infer_sigbus=True,
+        process=options.process,
     )
     read = [read_strace(group, question) for group in find_logs(names)]
-    logs = tuple(facts.calls for facts in read)
+    logs = tuple(_only(facts.calls, options.process) for facts in read)
     matches = [match for log in logs for match in log.matches]
     finds = tuple(_found(query, matches) for query in options.queries)
     failed = _grouped(match for match in matches if _is_failure(match))
@@ -51,15 +60,17 @@ def analyse(names: Sequence[str], options: StraceOptions) -> Report:
         asked = {id(match) for found in finds for match in found.matches}
         failed = _grouped(m for m in matches if _is_failure(m) and id(m) in asked)
     real = tuple(group for group in failed if group.real)
-    outcome = rule.run(rule.load("strace"), {Failures: Failures(real)})
+    outcome = rule.run(rule.load("strace"), {Failures: Failures(real), Logs: Logs(logs)})
     missing = [row for log in logs for row in missing_libraries(log)] if summary else []
     view = StraceView(
         logs=logs,
         finds=finds,
         summary=summary,
-        failed=failed,
+        failed=tuple(g for g in failed if not summary or _is_shown(g)),
         real_errors=tuple(row for log in logs for row in real_errors(log)),
         missing_libraries=tuple(missing),
+        remarks=tuple(row for log in logs for row in remarks(log)) if summary else (),
+        last_failures=tuple(row for log in logs for row in last_failures(log)),
     )
     verdict = _verdict(view, outcome.diagnoses)
     report = Report(
@@ -70,7 +81,7 @@ def analyse(names: Sequence[str], options: StraceOptions) -> Report:
         diagnoses=outcome.diagnoses,
         blocks=strace_blocks(view, verbose=options.verbose),
         body=strace_body(view),
-        problems=(*_problems(read), *outcome.problems),
+        problems=(*_problems(read, options), *outcome.problems),
         skipped=outcome.skipped,
         footer=_footer(logs),
     )
@@ -81,13 +92,20 @@ def analyse(names: Sequence[str], options: StraceOptions) -> Report:
     return redactor.report(report)
 
 
+def _is_shown(group: FailedCalls) -> bool:
+    return group.errno in SHOWN_ERRORS or group.first.inferred
+
+
 def _is_failure(match: Match) -> bool:
     return match.errno is not None or match.inferred
 
 
 def _found(query: Query, matches: Iterable[Match]) -> Found:
     held = tuple(match for match in matches if query.holds(match))
-    return Found(query.text, held, _grouped(held))
+    groups = _grouped(held)
+    if query.slower is not None:  # the longest first
+        groups = tuple(sorted(groups, key=lambda g: -max(m.seconds or 0.0 for m in g.matches)))
+    return Found(query.text, held, groups, slow=query.slower is not None)
 
 
 def _grouped(matches: Iterable[Match]) -> tuple[FailedCalls, ...]:
@@ -127,20 +145,21 @@ def _ended_badly(log: SystemCalls) -> Task | None:
 def _verdict(view: StraceView, diagnoses: Sequence[Diagnosis]) -> str:
     if not view.summary:
         return "; ".join(_answer(found, view.logs) for found in view.finds)
-    parts = [diagnoses[0].title] if diagnoses else []
+    said = said_first(diagnoses)
+    parts = [said] if said else []
     for log in view.logs:
         task = _ended_badly(log)
         if task is not None:
             parts.append(_ended(task))
             break
-    parts += _worth_a_look(view) if not diagnoses else []
+    parts += _worth_a_look(view) if not said else []
+    if not parts or not said:
+        waits = [words for log in view.logs if (words := wait_words(log)) is not None]
+        parts += [f"the log ends while {waits[0]}"] if waits else []
     if parts:
         return "; ".join(parts)
-    waiting = [t for log in view.logs for t in log.tasks if t.ending is None and t.blocked]
-    if waiting:
-        calls = sorted({t.blocked.syscall for t in waiting if t.blocked})
-        tasks = "1 task was" if len(waiting) == 1 else f"{len(waiting)} tasks were"
-        return f"no failure that matters; {tasks} in {', '.join(calls[:4])} when the log ended"
+    if any(task.ending is None for log in view.logs for task in log.tasks):
+        return "no failure that matters; some processes had not ended when the log did"
     return "no failure that matters: every process ended well"
 
 
@@ -153,6 +172,10 @@ def _worth_a_look(view: StraceView) -> list[str]:
         where = counted(len(folders), "folder")
         parts.append(f"the library {name}{others} was never found, in {where}")
     real = [group for group in view.failed if group.real]
+    if not real and not parts and view.last_failures:
+        failure = view.last_failures[0][1][0]
+        on = f" on {failure.path}" if failure.path else ""
+        parts.append(f"the last call of it that failed: {failure.syscall}, {failure.errno}{on}")
     if real:
         count = len(real[0].matches)
         times = "" if count == 1 else f", {count:,} times"
@@ -165,8 +188,12 @@ def _ended(task: Task) -> str:
     end = task.ending
     assert end is not None
     program = f" ({task.program[:60]})" if task.program else ""
+    asked = interruption_words(task)
+    before = "" if asked is None else f", after {asked}"
     if end.signal is None:
-        return f"pid {task.pid}{program} exited with {end.code}"
+        return f"pid {task.pid}{program} exited with {end.code}{before}"
+    if before and end.sender == task.pid:
+        return f"pid {task.pid}{program} ended of {end.signal}{before}"
     sender = ""
     if end.sender is not None:
         sender = " from itself" if end.sender == task.pid else f" from pid {end.sender}"
@@ -187,7 +214,18 @@ def _answer(found: Found, logs: tuple[SystemCalls, ...]) -> str:
     noun = "call" if any(name.islower() for name in names) else "signal"
     words = f"{said}{'/'.join(names[:3])}{'' if len(names) <= 3 else ' …'}"
     calls = counted(len(matches), f"{words} {noun}")
-    paths = list(dict.fromkeys(group.target.words for group in real))
+    paths = list(
+        dict.fromkeys(
+            group.target.words
+            for group in real
+            if group.first.fd is not None or group.target.path is not None
+        )
+    )
+    longest = max((match.seconds or 0.0 for match in matches), default=0.0)
+    if found.slow:
+        calls += f", the longest {longest:.3f} s"
+    if not paths:
+        return f"{found.query}: {calls}"
     if len(paths) == 1:
         return f"{found.query}: {calls}, one target: {paths[0]}"
     return f"{found.query}: {calls}, {len(paths)} targets: {paths[0]} first"
@@ -201,10 +239,25 @@ def _nothing(logs: tuple[SystemCalls, ...]) -> str:
     return f"no call in the log failed so; if it should have, record all tasks and calls: {RECORD}"
 
 
-def _problems(read: Sequence[StraceFacts]) -> Iterable[Problem]:
+def _only(log: SystemCalls, process: int | None) -> SystemCalls:
+    """Return a log as if it were of one process and its threads."""
+    if process is None:
+        return log
+    tasks = tuple(task for task in log.tasks if process in (task.pid, task.thread_of))
+    return replace(log, tasks=tasks)
+
+
+def _problems(read: Sequence[StraceFacts], options: StraceOptions) -> Iterable[Problem]:
     for facts in read:
         yield from facts.problems
         log = facts.calls
+        if options.process is not None and not any(t.pid == options.process for t in log.tasks):
+            what = f"process {options.process} is not in the log"
+            seen = [task.pid for task in log.tasks if task.thread_of is None]
+            yield Problem(log.name, what, f"it has {some(seen)}" if seen else None)
+        if not options.queries and options.process is None:
+            yield from hidden(log)
+            continue
         unknown = [m for m in log.matches if m.fd is not None and m.target.source == "unknown"]
         if unknown and not log.recording.opens:
             what = "no open is in the log (-Z, -e trace=, strace -p): descriptors stay unknown"

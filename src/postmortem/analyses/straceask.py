@@ -7,10 +7,12 @@ from collections.abc import Iterable
 
 from postmortem.facts.syscalls import Match
 from postmortem.patterns import Pattern
+from postmortem.readers.strace import CallQuery
 from postmortem.records import record
 
 _ERRNO = Pattern(r"E[A-Z0-9]+(?:_[A-Z0-9]+)*")
 _SIGNAL = Pattern(r"SIG[A-Z0-9]+")
+_SECONDS = Pattern(r"\d*\.?\d+(?:e-?\d+)?s?")
 _CALL = Pattern(r"[a-z_][a-z0-9_]*")
 
 NO_ROOM = frozenset({"ENOSPC", "EDQUOT", "EIO"})
@@ -28,6 +30,16 @@ class Query:
     path: str | None = None
     pid: int | None = None
     fd: int | None = None
+    slower: float | None = None
+    """Seconds."""
+
+    @property
+    def calls_only(self) -> CallQuery | None:
+        """What it asks of calls; None where it asks for signals alone."""
+        if self.signals and not (self.errors or self.calls):
+            return None
+        slower = self.slower or 0.0
+        return CallQuery(self.errors, self.calls, self.pid, self.fd, self.path, slower)
 
     def holds(self, match: Match) -> bool:
         """Return whether a call or signal is what is asked for."""
@@ -37,15 +49,18 @@ class Query:
             return False
         if self.path is not None and not fnmatch.fnmatchcase(match.target.path or "", self.path):
             return False
+        if self.slower is not None and (match.seconds or 0.0) < self.slower:
+            return False
         if match.inferred:
-            return bool(NO_ROOM.intersection(self.errors)) and not self.calls
+            free = not self.errors and not self.signals
+            return (free or bool(NO_ROOM.intersection(self.errors))) and not self.calls
         if self.signals and match.errno is None and match.syscall in self.signals:
             return True
+        if self.signals and not (self.errors or self.calls):
+            return False
         if self.errors and match.errno not in self.errors:
             return False
-        if self.calls and match.syscall not in self.calls:
-            return False
-        return bool(self.errors or self.calls)
+        return not (self.calls and match.syscall not in self.calls)
 
 
 def parse(text: str) -> Query:
@@ -64,14 +79,19 @@ def parse(text: str) -> Query:
                 if kind != {"errno": "errors", "syscall": "calls"}[key]:
                     raise ValueError(f"{name!r} is no {key}")
                 names[kind].append(name)
-        elif key in ("path", "pid", "fd"):
-            if key != "path" and not value.isdecimal():
+        elif key in ("path", "pid", "fd", "slower"):
+            if key in ("pid", "fd") and not value.isdecimal():
                 raise ValueError(f"{term!r}: {key}= takes a number")
-            limits[key] = value
+            if key == "slower" and not _SECONDS.fullmatch(value):
+                raise ValueError(f"{term!r}: slower= takes seconds, as in slower=0.5")
+            if not value:
+                raise ValueError(f"{term!r}: nothing behind {key}=")
+            limits[key] = value.removesuffix("s") if key == "slower" else value
         else:
-            raise ValueError(f"{key}= is not known; there are errno=, syscall=, path=, pid=, fd=")
-    if not any(names.values()):
-        raise ValueError(f"{text!r} names no errno, system call or signal, as in ENOSPC or openat")
+            known = "errno=, syscall=, path=, pid=, fd=, slower="
+            raise ValueError(f"{key}= is not known; there are {known}")
+    if not any(names.values()) and not limits:
+        raise ValueError(f"{text!r} asks for nothing: name an errno, a system call or a signal")
     return Query(
         query.text,
         tuple(names["errors"]),
@@ -80,6 +100,7 @@ def parse(text: str) -> Query:
         limits.get("path"),
         int(limits["pid"]) if "pid" in limits else None,
         int(limits["fd"]) if "fd" in limits else None,
+        float(limits["slower"]) if "slower" in limits else None,
     )
 
 

@@ -37,8 +37,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         type=_query,
         help="answer only this: an errno (ENOSPC), a system call (openat), a signal (SIGKILL), "
-        "several with commas; or terms that must all hold: errno=, syscall=, path=GLOB, pid=, fd= "
+        "several with commas; or terms that must all hold: errno=, syscall=, path=GLOB, pid=, fd=, "
+        "slower=SECONDS "
         "(default: the whole summary)",
+    )
+    parser.add_argument(
+        "--pid",
+        type=int,
+        metavar="PID",
+        help="answer for this process and its threads alone",
     )
     parser.add_argument(
         "--record-hint",
@@ -64,7 +71,10 @@ def run(args: argparse.Namespace) -> int:
 
     began = time.monotonic()
     options = StraceOptions(
-        queries=tuple(args.find), verbose=args.verbose, redact=not args.no_redact
+        queries=tuple(args.find),
+        process=args.pid,
+        verbose=args.verbose,
+        redact=not args.no_redact,
     )
     report = analyse(args.logs, options)
     took = time.monotonic() - began
@@ -82,7 +92,7 @@ _RECORDED = (
     "socket,connect,bind,accept,accept4,memfd_create,"
     "write,pwrite64,writev,pwritev,pwritev2,sendfile,copy_file_range,splice,fallocate,ftruncate,"
     "fsync,fdatasync,rename,renameat,renameat2,unlink,unlinkat,mkdir,mkdirat,linkat,symlinkat,"
-    "clone,clone3,fork,vfork,unshare,execve,execveat,exit_group,chdir,fchdir,getcwd,sendmsg,recvmsg,"
+    "mmap,munmap,mremap,clone,clone3,fork,vfork,unshare,execve,execveat,exit_group,chdir,fchdir,getcwd,sendmsg,recvmsg,"
     "pidfd_open,pidfd_getfd,kill,tgkill"
 )
 

@@ -60,6 +60,41 @@ class Ending:
     core: bool
     sender: int | None = None
     """The process that sent the signal, where the log shows it."""
+    time: float | None = None
+    told: bool = True
+    """False: its call to exit() is in the log, but not its end (strace -qq)."""
+
+
+@record
+class Holder:
+    """A process and its number for a descriptor."""
+
+    pid: int
+    fd: int
+
+
+@record
+class Awaited:
+    """A descriptor that a blocked call waits for."""
+
+    fd: int
+    target: Target
+    paired: bool = False
+    """The log shows what the other end of the pipe or socket is."""
+    holders: tuple[Holder, ...] = ()
+    """Who has the other end open."""
+    holder_count: int = 0
+
+
+@record
+class FutexUse:
+    """Who did what last with a futex, before the log ended."""
+
+    woken_by: int | None
+    woken_line: int
+    passed_by: int | None
+    """The task whose wait ended last: it may hold the lock."""
+    passed_line: int
 
 
 @record
@@ -71,6 +106,55 @@ class Blocked:
     syscall: str
     text: str
     target: Target | None
+    since: float | None = None
+    """The stamp of the line on which it began."""
+    awaited: tuple[Awaited, ...] = ()
+    futex: FutexUse | None = None
+
+
+@record
+class Interruption:
+    """A signal from elsewhere that asked a process to end, and the call that it got it out of."""
+
+    signal: str
+    sender: int | None
+    """None: the terminal, or the kernel."""
+    file: str
+    line: int
+    pid: int
+    syscall: str | None
+    target: str | None
+    seconds: float
+
+
+@record
+class LastFailure:
+    """A call that failed not long before its process ended."""
+
+    errno: str
+    syscall: str
+    path: str | None
+    file: str
+    line: int
+    pid: int
+
+
+@record
+class TaskCall:
+    """How often a task made a call, and how long it was in it."""
+
+    name: str
+    calls: int
+    seconds: float
+
+
+_RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID")
+_LOCAL_RANKS = (
+    "LOCAL_RANK",
+    "OMPI_COMM_WORLD_LOCAL_RANK",
+    "MPI_LOCALRANKID",
+    "SLURM_LOCALID",
+)
 
 
 @record
@@ -83,6 +167,46 @@ class Task:
     argv: tuple[str, ...] | None
     ending: Ending | None
     blocked: Blocked | None
+    began: float | None = None
+    seen: bool = True
+    """The log has calls of it."""
+    environment: tuple[str, ...] = ()
+    """What its environment says of ranks, as strace -v records it: ``RANK=3``."""
+    calls: tuple[TaskCall, ...] = ()
+    interruptions: tuple[Interruption, ...] = ()
+    last_failures: tuple[LastFailure, ...] = ()
+    last_words: tuple[str, ...] = ()
+    """What it wrote last to its standard error, as far as strace -s let it through."""
+
+    @property
+    def process(self) -> int:
+        """The pid of the process that it is of."""
+        return self.thread_of or self.pid
+
+    @property
+    def rank(self) -> int | None:
+        """Its rank, as its environment or its arguments say."""
+        return self._number(_RANKS, "rank")
+
+    @property
+    def local_rank(self) -> int | None:
+        """Its rank on its machine."""
+        return self._number(_LOCAL_RANKS, "local_rank", "local-rank")
+
+    def _number(self, names: tuple[str, ...], *options: str) -> int | None:
+        values = dict(word.split("=", 1) for word in self.environment if "=" in word)
+        for name in names:
+            if values.get(name, "").isdecimal():
+                return int(values[name])
+        words = self.argv or ()
+        for index, word in enumerate(words):
+            after = words[index + 1] if index + 1 < len(words) else ""
+            for option in options:
+                if word.startswith(f"--{option}=") and word.partition("=")[2].isdecimal():
+                    return int(word.partition("=")[2])
+                if word == f"--{option}" and after.isdecimal():
+                    return int(after)
+        return None
 
     @property
     def program(self) -> str:
@@ -110,6 +234,10 @@ class Match:
     injected: bool
     inferred: bool
     """A SIGBUS: no call failed, but a page of a mapped file could not be had."""
+    holders: tuple[tuple[str, int], ...] = ()
+    """Of an EMFILE: what the process had open, and how often, the most first."""
+    seconds: float | None = None
+    """How long the call took, from -T or the stamps of its two lines."""
 
 
 @record
@@ -181,6 +309,59 @@ class FileCount:
     read_bytes: int
     written_bytes: int
     errors: int
+    reads: int = 0
+    writes: int = 0
+
+
+@record
+class SlowCall:
+    """One of the calls that took longest."""
+
+    match: Match
+    seconds: float
+    pace: str
+    """``"work"`` (on files), ``"reading"`` (from a pipe or socket) or ``"waiting"``."""
+
+
+@record
+class Connection:
+    """A connection that a process made or took."""
+
+    pid: int
+    fd: int
+    peer: str
+    result: str
+    """``"connected"``, ``"accepted"``, ``"interrupted"``, ``"timeout"``, an errno name;
+    ``"EINPROGRESS"``: nobody asked what became of it."""
+    file: str
+    line: int
+    seconds: float
+
+
+@record
+class Timeout:
+    """Waits for the same that came back with nothing: poll() and its likes, receives."""
+
+    syscall: str
+    target: str | None
+    text: str
+    count: int
+    seconds: float
+    file: str
+    line: int
+    pid: int
+
+
+@record
+class FolderCount:
+    """Calls that looked something up in one folder."""
+
+    path: str
+    calls: int
+    errors: int
+    seconds: float
+    first: float | None
+    last: float | None
 
 
 @record
@@ -197,6 +378,15 @@ class Recording:
     io_uring: bool
     open_for_writing: tuple[str, ...]
     """With io_uring: files that were open for writing when the log ended."""
+    times: bool = False
+    durations: bool = False
+    cut: bool = False
+    """The log ends within a line."""
+    detached: bool = False
+    """strace let go of a task that still ran."""
+    from_start: bool = True
+    """The first call is the execve() of the program."""
+    files: int = 1
 
 
 @record
@@ -213,3 +403,20 @@ class SystemCalls:
     libraries: frozenset[str]
     """Names, without folders, of shared libraries that were opened."""
     recording: Recording
+    slow: tuple[SlowCall, ...] = ()
+    connections: tuple[Connection, ...] = ()
+    timeouts: tuple[Timeout, ...] = ()
+    folders: tuple[FolderCount, ...] = ()
+    first_time: float | None = None
+    last_time: float | None = None
+    """Seconds since the epoch (-ttt) or since midnight (-t, -tt)."""
+
+    def seconds_to_end(self, since: float | None, end: float | None = None) -> float | None:
+        """Return how long it is from a stamp to the end of the log, or to another stamp."""
+        last = self.last_time if end is None else end
+        if since is None or last is None:
+            return None
+        day = 86400.0
+        if last < since - day / 2 and since <= day:
+            last += day
+        return max(0.0, last - since)

@@ -6,59 +6,72 @@ import contextlib
 import errno
 import io
 import os
+import select
 import stat
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 from postmortem import _native
 from postmortem.errors import EvidenceError
 from postmortem.facts.source import Problem, Source
-from postmortem.facts.syscalls import (
-    Blocked,
-    CallCount,
-    Ending,
-    ErrorCount,
-    FileCount,
-    LogPlace,
-    Match,
-    Recording,
-    SystemCalls,
-    Target,
-    Task,
-)
+from postmortem.facts.syscalls import SystemCalls
 from postmortem.readers.codecs import StreamError, decoded
 from postmortem.readers.formats import HEAD_BYTES, compression_of
-from postmortem.readers.stracefind import STANDARD_INPUT, LogGroup, likeness
+from postmortem.readers.stracefind import STANDARD_INPUT, LogGroup, is_ltrace, likeness
+from postmortem.readers.stracerows import calls_of
 from postmortem.records import record
 
 if TYPE_CHECKING:
-    from postmortem._native import (
-        RawBlocked,
-        RawCallPlace,
-        RawCounts,
-        RawMatch,
-        RawStrace,
-        RawTarget,
-        RawTask,
-    )
+    from postmortem._native import RawQuery, RawStrace
 
 MOST_MATCHES = 5000
 """Hits that are kept with all they have; more are only counted."""
 
+MOST_OF_ONE = 400
+"""Hits with one errno of one call that are kept when many are asked for at once."""
+
 _MOST_THREADS = 4
+_FIFO_MILLISECONDS = 5000
+
+
+@record
+class CallQuery:
+    """Calls to look for: all that is set must hold; of a list one is enough."""
+
+    errors: tuple[str, ...] = ()
+    calls: tuple[str, ...] = ()
+    pid: int | None = None
+    fd: int | None = None
+    path: str | None = None
+    """A pattern in which ``*`` stands for ``/`` too."""
+    slower: float = 0.0
+    """Seconds."""
+
+    def raw(self) -> RawQuery:
+        """Return it as the native reader takes it."""
+        return {
+            "errors": list(self.errors),
+            "calls": list(self.calls),
+            "pid": self.pid,
+            "fd": self.fd,
+            "path": self.path,
+            "slower": round(self.slower * 1e9),
+        }
 
 
 @record
 class Question:
     """What to look for in a log."""
 
-    errors: tuple[str, ...] = ()
-    calls: tuple[str, ...] = ()
+    queries: tuple[CallQuery, ...] = ()
     signals: tuple[str, ...] = ()
     statistics: bool = False
     """Count every call, error and byte: the whole log is parsed."""
     infer_sigbus: bool = False
+    process: int | None = None
+    """Hits and totals of this process and its threads alone."""
 
 
 @record
@@ -77,22 +90,25 @@ def read_strace(group: LogGroup, question: Question) -> StraceFacts:
         try:
             raw = _native.read_strace(
                 [(log.source, pid) for log, (_, pid) in zip(opened, group.files, strict=True)],
-                errors=list(question.errors),
-                calls=list(question.calls),
+                queries=[query.raw() for query in question.queries],
                 signals=list(question.signals),
                 statistics=question.statistics,
                 infer_sigbus=question.infer_sigbus,
                 threads=min(_MOST_THREADS, len(os.sched_getaffinity(0))),
                 most_matches=MOST_MATCHES,
+                most_of_one=MOST_OF_ONE if question.statistics else MOST_MATCHES,
+                only=question.process or 0,
             )
         except EvidenceError as error:
             raise EvidenceError(group.name, error.what, hint=error.hint) from error
     _require_log(group, raw, opened)
-    names = tuple(name for name, _ in group.files)
     problems = [problem for log in opened for problem in log.problems]
     problems += _remarks(group, raw)
+    for log, size in zip(opened, raw["bytes"], strict=True):
+        problems += log.shrunk(size)
     sources = tuple(log.as_source(size) for log, size in zip(opened, raw["bytes"], strict=True))
-    return StraceFacts(_calls(group, names, raw), sources, tuple(problems))
+    head = opened[0].head if opened else b""
+    return StraceFacts(calls_of(group, raw, head), sources, tuple(problems))
 
 
 class _Opened:
@@ -141,6 +157,13 @@ class _Opened:
 
         return next_piece
 
+    def shrunk(self, read: int) -> list[Problem]:
+        """Return a problem if the file got shorter while it was read."""
+        if self._size is None or self.compression is not None or read >= self._size:
+            return []
+        what = f"got shorter while it was read: {read:,} of {self._size:,} bytes were there"
+        return [Problem(self.name, what, "read it again when nobody writes to it any more")]
+
     def as_source(self, unpacked: int) -> Source:
         size = unpacked if self._size is None else self._size
         return Source(self.name, size, self.compression, truncated=bool(self.problems))
@@ -180,6 +203,8 @@ def _standard_input(name: str) -> BinaryIO:
 
 def _open(name: str) -> BinaryIO:
     try:
+        if Path(name).is_fifo():
+            return _open_fifo(name)
         return open(name, "rb")  # noqa: PTH123  the caller's stack closes it
     except OSError as error:
         what = {
@@ -190,15 +215,29 @@ def _open(name: str) -> BinaryIO:
         raise EvidenceError(name, what) from error
 
 
+def _open_fifo(name: str) -> BinaryIO:
+    """Open a named pipe; raises EvidenceError where nobody writes to it: open() would wait."""
+    descriptor = os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    if not poll.poll(_FIFO_MILLISECONDS):
+        os.close(descriptor)
+        what = f"is a named pipe that nobody wrote to for {_FIFO_MILLISECONDS / 1000:g} s"
+        raise EvidenceError(name, what, hint="begin to write first, or pipe the log in: … | -")
+    os.set_blocking(descriptor, True)
+    return os.fdopen(descriptor, "rb")
+
+
 def _require_log(group: LogGroup, raw: RawStrace, opened: list[_Opened]) -> None:
     counts = raw["counts"]
     found = counts["calls"] + counts["signals"] + counts["exits"]
     if counts["summary"] and not found:
         what = "holds only the table of strace -c: no single call is in it"
         raise EvidenceError(group.name, what, hint="record without -c, or with -C for both")
-    if found and 2 * found + counts["remarks"] + counts["output"] >= counts["unparsed"]:
-        return
     head = next((log.head for log in opened if log.head), b"")
+    understood = found and not is_ltrace(head)
+    if understood and 2 * found + counts["remarks"] + counts["output"] >= counts["unparsed"]:
+        return
     what = f"is no strace log: it looks like {likeness(head)}"
     if not head:
         what = "is empty: strace wrote nothing, or was not started"
@@ -219,7 +258,7 @@ def _remarks(group: LogGroup, raw: RawStrace) -> Iterator[Problem]:
             f"{raw['forgotten']:,} processes that ended with 0 are not listed: there are too many"
         )
         yield Problem(group.name, what)
-    if raw["match_count"] > len(raw["matches"]):
+    if raw["match_count"] > len(raw["matches"]) and not raw["syscalls"]:
         what = f"{raw['match_count']:,} hits; the first {len(raw['matches']):,} are listed"
         yield Problem(group.name, what)
     if raw["check"]["wrong"]:
@@ -231,141 +270,3 @@ def _remarks(group: LogGroup, raw: RawStrace) -> Iterator[Problem]:
     if len(group.files) > 1 and not raw["by_time"]:
         what = "files of strace -ff without times: what threads share may be out of order"
         yield Problem(group.name, what, "record with -ff -ttt, or with -f into one file")
-
-
-def _calls(group: LogGroup, names: tuple[str, ...], raw: RawStrace) -> SystemCalls:
-    tasks = tuple(_task(row, names) for row in raw["processes"])
-    timed = any(row["nanoseconds"] for row in raw["syscalls"])
-    counts = raw["counts"]
-    return SystemCalls(
-        name=group.name,
-        matches=tuple(_match(row, names) for row in raw["matches"]),
-        match_count=raw["match_count"],
-        tasks=tasks,
-        errors=tuple(
-            ErrorCount(
-                row["errno"],
-                row["syscall"],
-                row["path"],
-                row["kind"],
-                row["count"],
-                row["injected"],
-                names[row["file"]],
-                row["line"],
-                row["pid"],
-            )
-            for row in raw["failures"]
-        ),
-        calls=tuple(
-            CallCount(
-                row["name"],
-                row["calls"],
-                row["errors"],
-                row["nanoseconds"] / 1e9 if timed else None,
-            )
-            for row in raw["syscalls"]
-        ),
-        files=tuple(FileCount(*row) for row in raw["files"]),
-        libraries=frozenset(raw["libraries"]),
-        recording=Recording(
-            lines=counts["lines"],
-            unparsed=counts["unparsed"],
-            calls=counts["calls"],
-            first_unparsed=raw["first_unparsed"],
-            options=_options(counts, len(group.files) > 1),
-            opens=raw["opens"],
-            io_uring=raw["io_uring"],
-            open_for_writing=tuple(raw["open_for_writing"]),
-        ),
-    )
-
-
-def _options(counts: RawCounts, many: bool) -> tuple[str, ...]:
-    """Return the options of strace that the log shows."""
-    options = []
-    if many:
-        options.append("-ff")
-    elif counts["pids"]:
-        options.append("-f")
-    if counts["times"]:
-        options.append("-ttt" if counts["epochs"] else "-tt")
-    if counts["relative"]:
-        options.append("-r")
-    if counts["annotations"]:
-        options.append("-y")
-    if counts["traces"]:
-        options.append("-k")
-    if counts["colors"]:
-        options.append("--color")
-    return tuple(options)
-
-
-def _match(row: RawMatch, names: tuple[str, ...]) -> Match:
-    return Match(
-        file=names[row["file"]],
-        line=row["line"],
-        began_line=row["entry_line"],
-        pid=row["pid"],
-        time=row["time"],
-        syscall=row["syscall"],
-        text=row["text"],
-        errno=row["errno"],
-        fd=row["fd"],
-        target=_target(row["target"], names),
-        task=Task(
-            row["pid"],
-            row["ppid"],
-            row["thread_of"],
-            None if row["argv"] is None else tuple(row["argv"]),
-            None,
-            None,
-        ),
-        injected=row["injected"],
-        inferred=row["inferred"],
-    )
-
-
-def _target(row: RawTarget, names: tuple[str, ...]) -> Target:
-    return Target(
-        path=row["path"],
-        kind=row["kind"],
-        source=row["source"],
-        deleted=row["deleted"],
-        nameless=row["nameless"],
-        guessed=row["guessed"],
-        opened=_place(row["opened"], names),
-        given=_place(row["given"], names),
-        flags=row["flags"],
-        label=row["label"],
-        written_bytes=row["written_bytes"],
-        read_bytes=row["read_bytes"],
-    )
-
-
-def _place(row: RawCallPlace | None, names: tuple[str, ...]) -> LogPlace | None:
-    if row is None:
-        return None
-    return LogPlace(names[row["file"]], row["line"], row["pid"], row["syscall"])
-
-
-def _task(row: RawTask, names: tuple[str, ...]) -> Task:
-    end = row["exit"]
-    return Task(
-        pid=row["pid"],
-        ppid=row["ppid"],
-        thread_of=row["thread_of"],
-        argv=None if row["argv"] is None else tuple(row["argv"]),
-        ending=None
-        if end is None
-        else Ending(
-            names[end["file"]], end["line"], end["code"], end["signal"], end["core"], end["sender"]
-        ),
-        blocked=_blocked(row["blocked_in"], names),
-    )
-
-
-def _blocked(row: RawBlocked | None, names: tuple[str, ...]) -> Blocked | None:
-    if row is None:
-        return None
-    target = None if row["target"] is None else _target(row["target"], names)
-    return Blocked(names[row["file"]], row["line"], row["syscall"], row["text"], target)

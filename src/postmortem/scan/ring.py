@@ -20,7 +20,8 @@ _FIELDS = 10
 """numel, NaN, Inf, zeros, subnormals, first bad index or -1, and the four magnitudes."""
 _UNWRITTEN = -1.0
 
-_library: Any = torch.library.Library("postmortem", "DEF")  # it lives as long as this module
+_operators: Any = torch.library  # its functions have no types
+_library = _operators.Library("postmortem", "DEF")  # lives as long as this module
 _library.define("scan_slot(Tensor x, Tensor(a!) ring, int slot) -> ()")
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 
 from postmortem.facts.syscalls import Blocked, LogPlace, Match, SystemCalls, Target, Task
+from postmortem.sections.strace_summary_body import SUMMARY_FIELDS, summary_fields
 from postmortem.sections.strace_view import Found, StraceView
+from postmortem.sections.strace_waits import waited
 
 _MOST_FILES = 1000
 
@@ -15,11 +17,11 @@ def strace_body(view: StraceView) -> dict[str, object]:
     logs = view.logs
     return {
         "finds": [_find(found) for found in view.finds],
-        "processes": [_task(task) for log in logs for task in log.tasks],
+        "processes": [_task(log, task) for log in logs for task in log.tasks],
         "errors": _errors(logs) if view.summary else None,
         "syscalls": _calls(logs) if view.summary else None,
         "files": _files(logs) if view.summary else None,
-        "sockets": _sockets(view) if view.summary else None,
+        **(summary_fields(view) if view.summary else dict.fromkeys(SUMMARY_FIELDS)),
         "missing_libraries": [
             {"name": name, "searched": list(folders)} for name, folders in view.missing_libraries
         ]
@@ -34,6 +36,9 @@ def strace_body(view: StraceView) -> dict[str, object]:
                 "unparsed_lines": log.recording.unparsed,
                 "options": list(log.recording.options),
                 "io_uring": log.recording.io_uring,
+                "first_time": log.first_time,
+                "last_time": log.last_time,
+                "from_start": log.recording.from_start,
             }
             for log in logs
         ],
@@ -57,6 +62,7 @@ def _match(match: Match) -> dict[str, object]:
         "errno": match.errno,
         "fd": match.fd,
         "injected": match.injected,
+        "seconds": match.seconds,
         "inferred": match.inferred,
         "target": _target(match.target),
         "process": {
@@ -64,6 +70,8 @@ def _match(match: Match) -> dict[str, object]:
             "argv": None if task.argv is None else list(task.argv),
             "ppid": task.ppid,
             "thread_of": task.thread_of,
+            "rank": task.rank,
+            "local_rank": task.local_rank,
         },
     }
 
@@ -95,7 +103,7 @@ def _place(place: LogPlace | None) -> dict[str, object] | None:
     }
 
 
-def _task(task: Task) -> dict[str, object]:
+def _task(log: SystemCalls, task: Task) -> dict[str, object]:
     end = task.ending
     return {
         "pid": task.pid,
@@ -110,12 +118,34 @@ def _task(task: Task) -> dict[str, object]:
             "core": end.core,
             "line": end.line,
             "sender_pid": end.sender,
+            "time": end.time,
+            "told": end.told,
         },
-        "blocked_in": _blocked(task.blocked),
+        "blocked_in": _blocked(task.blocked, waited(log, task)),
+        "rank": task.rank,
+        "local_rank": task.local_rank,
+        "began": task.began,
+        "recorded": task.seen,
+        "calls": sum(call.calls for call in task.calls),
+        "seconds": sum(call.seconds for call in task.calls) if log.recording.durations else None,
+        "seconds_by_call": {call.name: call.seconds for call in task.calls[:8] if call.seconds},
+        "last_words": list(task.last_words),
+        "interruptions": [
+            {
+                "signal": one.signal,
+                "sender_pid": one.sender,
+                "line": one.line,
+                "pid": one.pid,
+                "syscall": one.syscall,
+                "target": one.target,
+                "seconds": one.seconds or None,
+            }
+            for one in task.interruptions
+        ],
     }
 
 
-def _blocked(blocked: Blocked | None) -> dict[str, object] | None:
+def _blocked(blocked: Blocked | None, seconds: float | None) -> dict[str, object] | None:
     if blocked is None:
         return None
     return {
@@ -123,6 +153,26 @@ def _blocked(blocked: Blocked | None) -> dict[str, object] | None:
         "syscall": blocked.syscall,
         "text": blocked.text,
         "target": None if blocked.target is None else _target(blocked.target),
+        "since": blocked.since,
+        "seconds": seconds,
+        "awaited": [
+            {
+                "fd": one.fd,
+                "target": _target(one.target),
+                "other_end_known": one.paired,
+                "holders": [{"pid": holder.pid, "fd": holder.fd} for holder in one.holders],
+                "holder_count": one.holder_count,
+            }
+            for one in blocked.awaited
+        ],
+        "futex": None
+        if blocked.futex is None
+        else {
+            "woken_by": blocked.futex.woken_by,
+            "woken_line": blocked.futex.woken_line,
+            "passed_by": blocked.futex.passed_by,
+            "passed_line": blocked.futex.passed_line,
+        },
     }
 
 
@@ -162,16 +212,8 @@ def _files(logs: tuple[SystemCalls, ...]) -> list[dict[str, object]]:
             "read_bytes": row.read_bytes,
             "written_bytes": row.written_bytes,
             "errors": row.errors,
+            "reads": row.reads,
+            "writes": row.writes,
         }
         for row in rows[:_MOST_FILES]
-    ]
-
-
-def _sockets(view: StraceView) -> list[dict[str, object]]:
-    """Return connections that failed."""
-    return [
-        {"pid": m.pid, "fd": m.fd, "peer": m.target.path, "result": m.errno}
-        for group in view.failed
-        for m in group.matches
-        if m.syscall == "connect" and m.target.path is not None
     ]

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from postmortem.facts.syscalls import ErrorCount, FailedCalls, Match, SystemCalls
+from postmortem.facts.source import Problem
+from postmortem.facts.syscalls import (
+    ErrorCount,
+    FailedCalls,
+    LastFailure,
+    Match,
+    SystemCalls,
+    Task,
+)
 from postmortem.records import record
 
 
@@ -13,6 +21,8 @@ class Found:
     query: str
     matches: tuple[Match, ...]
     groups: tuple[FailedCalls, ...]
+    slow: bool = False
+    """It asks how long calls took."""
 
 
 @record
@@ -26,3 +36,7 @@ class StraceView:
     failed: tuple[FailedCalls, ...] = ()
     real_errors: tuple[ErrorCount, ...] = ()
     missing_libraries: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    last_failures: tuple[tuple[Task, tuple[LastFailure, ...]], ...] = ()
+    """For processes that ended badly: what failed last, without what is harmless."""
+    remarks: tuple[Problem, ...] = ()
+    """What the options of the recordings hide, beside what is a problem."""

@@ -6,6 +6,8 @@ import gzip
 import io
 import json
 import lzma
+import os
+import threading
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -158,6 +160,19 @@ BAD = {
     "json": (b'{"a": 1}\n', "JSON"),
     "text": (b"hello\nworld (a test)\n", "text that starts with 'hello'"),
     "binary": (bytes(range(256)) * 40, "binary data"),
+    "core": (
+        b"\x7fELF\x02\x01\x01" + bytes(9) + b"\x04\x00\x3e\x00" + bytes(44),
+        "postmortem core",
+    ),
+    "ltrace": (
+        b'__libc_start_main([ "ls" ], 0x7ffc <unfinished ...>\n'
+        b"strrchr(\"ls\", '/')                 = nil\n"
+        b"+++ exited (status 0) +++\n",
+        "the output of ltrace",
+    ),
+    "perf": (b"     0.000 ( 0.010 ms): ls/7 close(fd: 3)     = 0\n" * 3, "perf trace"),
+    "traceback": (b'Traceback (most recent call last):\n  File "a"\n', "postmortem logs"),
+    "dmesg": (b"[    0.000000] Linux version 6.1\n" * 3, "dmesg"),
     "table": (b"% time     seconds  usecs/call     calls    errors syscall\n" * 2, "strace -c"),
 }
 
@@ -173,6 +188,107 @@ def test_what_is_no_log(name: str, tmp_path: Path, capsys: pytest.CaptureFixture
     assert told.out == ""
 
 
+def test_no_permission(tmp_path: Path, log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["strace", str(log)])  # imports all that is needed while it may
+    capsys.readouterr()
+    log.chmod(0)
+    nobody = os.geteuid() == 0
+    try:
+        if nobody:
+            os.seteuid(65534)
+        code = main(["strace", str(log)])
+    finally:
+        if nobody:
+            os.seteuid(0)
+    assert code == 3
+    assert "permission" in capsys.readouterr().err.lower()
+
+
+def test_a_named_pipe(tmp_path: Path, log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    data = log.read_bytes()
+    writer = threading.Thread(target=lambda: pipe.write_bytes(data))
+    writer.start()
+    document = answer(capsys, pipe, "--find", "ENOSPC", code=1)
+    writer.join()
+    assert the_path(document) == "/data/job-001/mnt/real_target.bin"
+
+
+def test_a_named_pipe_that_nobody_writes_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("postmortem.readers.strace._FIFO_MILLISECONDS", 50)
+    os.mkfifo(tmp_path / "pipe")
+    assert main(["strace", str(tmp_path / "pipe")]) == 3
+    assert "nobody wrote to" in capsys.readouterr().err
+
+
+def test_a_folder_with_a_pipe_and_no_logs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "notes.txt").write_text("hello (there)\n")
+    assert main(["strace", str(tmp_path)]) == 3
+    assert "none of its 1 files" in capsys.readouterr().err
+
+
+def test_a_log_that_shrinks_while_it_is_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is cut as soon as the first bytes of it were read; the reader may still be too quick."""
+    path = tmp_path / "log"
+    line = b'7 openat(AT_FDCWD, "/a/b", O_RDONLY) = -1 ENOENT (No such file or directory)\n'
+    for _ in range(5):
+        path.write_bytes(line * 1_500_000)
+        begun = _bytes_read()
+        done = threading.Event()
+
+        def cut(begun: int = begun, done: threading.Event = done) -> None:
+            while _bytes_read() < begun + (8 << 20) and not done.is_set():
+                pass
+            os.truncate(path, 1 << 20)
+
+        cutter = threading.Thread(target=cut)
+        cutter.start()
+        code = main(["strace", str(path), "--find", "ENOSPC", "--json"])
+        done.set()
+        cutter.join()
+        assert code == 0
+        document = json.loads(capsys.readouterr().out)
+        if document["problems"]:
+            break
+    assert "got shorter while it was read" in document["problems"][0]["what"]
+    assert 0 < document["lines"] < 1_500_000
+
+
+def _bytes_read() -> int:
+    """Return the bytes that this process has read, as /proc/self/io counts them."""
+    return int(Path("/proc/self/io").read_text().split()[1])
+
+
+@pytest.mark.parametrize("end", [b"\r\n", b"\n\0\n", b"\n\xff\xfe garbage \x1b[31m\n"])
+def test_lines_that_end_strangely(
+    end: bytes, tmp_path: Path, log: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "odd"
+    path.write_bytes(log.read_bytes().replace(b"\n", end))
+    assert the_path(answer(capsys, path, "--find", "ENOSPC", code=1)) == (
+        "/data/job-001/mnt/real_target.bin"
+    )
+
+
+@pytest.mark.parametrize("kept", [0.2, 0.5, 0.97])
+def test_a_log_that_is_cut_anywhere(
+    kept: float, tmp_path: Path, log: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = log.read_bytes()
+    path = tmp_path / "cut"
+    path.write_bytes(data[: int(len(data) * kept)])
+    document = answer(capsys, path, code=0)  # the full disk comes later
+    assert document["unparsed_lines"] <= 1
+
+
 def test_missing_and_empty_folders(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["strace", str(tmp_path / "none")]) == 3
     assert main(["strace", str(tmp_path)]) == 3
@@ -181,7 +297,9 @@ def test_missing_and_empty_folders(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "none of its 1 files is an strace log" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("query", ["", "bogus=1", "nOsPc", "pid=x ENOSPC", "errno=write", "pid=3"])
+@pytest.mark.parametrize(
+    "query", ["", "bogus=1", "nOsPc", "pid=x ENOSPC", "errno=write", "slower=x"]
+)
 def test_queries_that_ask_nothing(query: str, log: Path) -> None:
     assert main(["strace", str(log), "--find", query]) == 2
 

@@ -40,6 +40,19 @@ CASES = {
         + failed(2, 3),
         "/m/b",
     ),
+    "a table shared by a clone whose flags are numbers": (
+        "1 clone(child_stack=0x55d0, flags=0x500|17) = 2\n"
+        + opened(2, "a", 3)
+        + "2 exit(0) = ?\n2 +++ exited with 0 +++\n"
+        + failed(1, 3),
+        "/m/a",
+    ),
+    "a table shared by a thread whose flags are numbers": (
+        "1 clone3({flags=0x3d0f00, child_tid=0x7f0, exit_signal=0, tls=0x7f1}, 88) = 2\n"
+        + opened(2, "a", 3)
+        + failed(1, 3),
+        "/m/a",
+    ),
     "a child has what was there when the fork began": (
         opened(1, "a", 3)
         + "1 clone(child_stack=NULL, flags=SIGCHLD <unfinished ...>\n1 <... clone resumed>) = 2\n"
@@ -221,8 +234,40 @@ def test_mapped_file_under_a_bus_error() -> None:
         + "1 --- SIGBUS {si_signo=SIGBUS, si_code=BUS_ADRERR, si_addr=0x7f0000001800} ---\n"
         + "1 --- SIGBUS {si_signo=SIGBUS, si_code=BUS_ADRERR, si_addr=0x7f0000002800} ---\n"
     )
-    matches = read(log, errors=["ENOSPC"], infer_sigbus=True)["matches"]
-    assert [m["target"]["path"] for m in matches] == [None, "/m/a"]
+    for text in (log, log.replace("SIGBUS, si_code=BUS_ADRERR", "7, si_code=0x2")):
+        matches = read(text, errors=["ENOSPC"], infer_sigbus=True)["matches"]
+        assert [m["target"]["path"] for m in matches] == [None, "/m/a"]
+
+
+def test_a_call_on_one_line_that_its_task_died_in() -> None:
+    futex = "futex(0x7f00, FUTEX_WAIT_PRIVATE, 0, NULL) = ?"
+    log = f"1 {futex}\n1 +++ killed by SIGKILL +++\n2 exit_group(1) = ?\n2 +++ exited with 1 +++\n"
+    one, other = read(log)["processes"]
+    assert one["blocked_in"]["syscall"] == "futex"
+    assert one["blocked_in"]["line"] == 1
+    assert other["blocked_in"] is None
+
+
+def test_what_was_open_when_no_more_could_be_had() -> None:
+    log = "".join(opened(1, "shard", fd) for fd in range(3, 9))
+    log += "1 pipe([9, 10]) = 0\n1 socket(AF_INET, SOCK_STREAM, 0) = 11\n"
+    log += '1 openat(AT_FDCWD, "/m/b", O_RDONLY) = -1 EMFILE (Too many open files)\n'
+    (match,) = read(log, errors=["EMFILE"])["matches"]
+    assert match["holders"] == [("/m/shard", 6), ("pipes", 2), ("sockets", 1)]
+
+
+def test_a_flood_of_one_errno_does_not_hide_another() -> None:
+    flood = "1 futex(0x7f00, FUTEX_WAIT, 0, {tv_sec=1}) = -1 ETIMEDOUT (Connection timed out)\n"
+    log = flood * 50 + "1 connect(3, {sa_family=AF_INET}, 16) = -1 ETIMEDOUT (Timed out)\n"
+    got = read(log, errors=["ETIMEDOUT"], most_of_one=10, most_matches=12)
+    assert [m["syscall"] for m in got["matches"]] == ["futex"] * 10 + ["connect"]
+    assert got["match_count"] == 51
+
+
+@pytest.mark.parametrize("words", [" * 4096 bytes in buffer 0\n", " | 00000  78 78  xx |\n"])
+def test_dumps_are_remarks(words: str) -> None:
+    counts = read("1 writev(3, [{iov_base=0x7f, iov_len=2}], 1) = 2\n" + words)["counts"]
+    assert (counts["remarks"], counts["unparsed"]) == (1, 0)
 
 
 def test_lines_without_a_pid_are_of_the_only_task() -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable
 
-from postmortem.facts.syscalls import FailedCalls, Match, Target
+from postmortem.facts.syscall_logs import Logs
+from postmortem.facts.syscalls import ErrorCount, FailedCalls, Match, Target
 from postmortem.report.model import Evidence
 from postmortem.rules.names import clip
+from postmortem.rules.strace.who import who
 
 TEXT_LIMIT = 200
 _SHOWN = 3
@@ -25,7 +27,7 @@ def _line(file: str, line: int) -> str:
 def cite_calls(group: FailedCalls) -> tuple[Evidence, ...]:
     """Return the first failures of a group, and how its file came to be open."""
     rows = [
-        Evidence(where(match), clip(f"pid {match.pid} {match.text}", TEXT_LIMIT))
+        Evidence(where(match), clip(f"{who(match.pid)} {match.text}", TEXT_LIMIT))
         for match in group.matches[:_SHOWN]
     ]
     if len(group.matches) > _SHOWN:
@@ -38,7 +40,7 @@ def cite_calls(group: FailedCalls) -> tuple[Evidence, ...]:
         rows.append(
             Evidence(
                 _line(opened.file, opened.line),
-                f"opened by pid {opened.pid} with {opened.syscall}{flags}",
+                f"opened by {who(opened.pid)} with {opened.syscall}{flags}",
             )
         )
     return tuple(rows)
@@ -68,3 +70,87 @@ def many(groups: Iterable[FailedCalls]) -> str:
 def in_shared_memory(target: Target) -> bool:
     """Return whether a file lies in /dev/shm."""
     return (target.path or "").startswith("/dev/shm/")
+
+
+def times(logs: Logs, group: FailedCalls) -> str:
+    """Return how many calls failed so, in words: ``2 write calls``."""
+    path = group.target.path
+    counted = sum(
+        row.count - row.injected
+        for syscall in group.syscalls
+        for row in logs.errors(group.errno, syscall)
+        if row.path == path
+    )
+    count = max(len(group.matches), counted)
+    return f"{count:,} {'/'.join(group.syscalls[:3])} {'call' if count == 1 else 'calls'}"
+
+
+def place_of(row: ErrorCount) -> str:
+    """Return the name of the log and the line of the first of counted failures."""
+    return _line(row.file, row.line)
+
+
+def shortened(words: str, most: int) -> str:
+    """Return the end of long words: of a path it says more than the start."""
+    return words if len(words) <= most else "…" + words[-(most - 1) :]
+
+
+def quoted(target: Target) -> str:
+    """Return a target's path as a shell takes it."""
+    return quoted_path(target.path or "FILE")
+
+
+def quoted_path(path: str) -> str:
+    """Return a path as a shell takes it."""
+    return shlex.quote(path)
+
+
+_TABLES = {
+    ("inotify_add_watch", "ENOSPC"): (
+        "the limit of inotify watches of the user is reached",
+        "fs.inotify.max_user_watches",
+    ),
+    ("inotify_init", "EMFILE"): (
+        "the limit of inotify instances of the user is reached",
+        "fs.inotify.max_user_instances",
+    ),
+    ("inotify_init1", "EMFILE"): (
+        "the limit of inotify instances of the user is reached",
+        "fs.inotify.max_user_instances",
+    ),
+    ("epoll_ctl", "ENOSPC"): (
+        "the limit of epoll watches of the user is reached",
+        "fs.epoll.max_user_watches",
+    ),
+    ("fanotify_init", "EMFILE"): (
+        "the limit of fanotify groups of the user is reached",
+        "fs.fanotify.max_user_groups",
+    ),
+    ("semget", "ENOSPC"): ("the limit of semaphores is reached", "kernel.sem"),
+    ("shmget", "ENOSPC"): (
+        "the limit of shared memory segments is reached",
+        "kernel.shmmni kernel.shmall",
+    ),
+    ("msgget", "ENOSPC"): ("the limit of message queues is reached", "kernel.msgmni"),
+    ("mq_open", "ENOSPC"): ("the limit of message queues is reached", "fs.mqueue.queues_max"),
+    ("mq_open", "EMFILE"): (
+        "the limit of message queues or of their bytes (ulimit -q) is reached",
+        "fs.mqueue.queues_max",
+    ),
+    ("bpf", "ENOSPC"): ("a BPF map is full", "kernel.bpf_stats_enabled"),
+    ("perf_event_open", "ENOSPC"): (
+        "no hardware counter is free",
+        "kernel.perf_event_paranoid",
+    ),
+    ("perf_event_open", "EMFILE"): (
+        "no hardware counter is free",
+        "kernel.perf_event_paranoid",
+    ),
+    ("keyctl", "EDQUOT"): ("the user's key quota is used up", "kernel.keys.maxkeys"),
+    ("add_key", "EDQUOT"): ("the user's key quota is used up", "kernel.keys.maxkeys"),
+}
+
+
+def kernel_table(group: FailedCalls) -> tuple[str, str] | None:
+    """Return which table of the kernel is full and its setting, where an errno means that."""
+    return _TABLES.get((group.syscalls[0], group.errno))

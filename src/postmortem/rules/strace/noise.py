@@ -11,10 +11,12 @@ SERIOUS = (
 )  # fmt: skip
 """Errors that mean harm wherever they come."""
 
-_NETWORK = frozenset({
+NETWORK = frozenset({
     "ECONNREFUSED", "ECONNRESET", "EHOSTUNREACH", "ENETUNREACH", "EADDRINUSE", "EADDRNOTAVAIL",
     "ETIMEDOUT", "ECONNABORTED", "ENETDOWN", "EHOSTDOWN",
 })  # fmt: skip
+"""Errors of peers and addresses."""
+
 _NETWORK_CALLS = frozenset({
     "connect", "bind", "listen", "sendto", "sendmsg", "recvfrom", "recvmsg", "read", "write",
     "accept", "accept4", "readv", "writev",
@@ -39,7 +41,7 @@ def _matters(row: ErrorCount) -> bool:
         return False
     if row.errno in SERIOUS:
         return True
-    if row.errno in _NETWORK:
+    if row.errno in NETWORK:
         return row.syscall in _NETWORK_CALLS
     if row.errno == "EPIPE":
         return row.kind in ("pipe", "socket")
@@ -59,3 +61,15 @@ def missing_libraries(log: SystemCalls) -> tuple[tuple[str, tuple[str, ...]], ..
             folder = row.path[: match.start()] or "/"
             searched.setdefault(match["name"], {})[folder] = None
     return tuple((name, tuple(folders)) for name, folders in searched.items())
+
+
+def first_lookup(log: SystemCalls, name: str) -> ErrorCount | None:
+    """Return the first vain look-up of a library."""
+    for row in log.errors:
+        if (
+            row.errno == "ENOENT"
+            and row.syscall in _OPENS
+            and (row.path or "").endswith("/" + name)
+        ):
+            return row
+    return None

@@ -4,31 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from postmortem.facts.syscalls import Failures
+from postmortem.facts.syscall_logs import Logs
+from postmortem.facts.syscalls import FailedCalls, Failures
 from postmortem.report.model import Confidence, Role
 from postmortem.rules.rule import Finding, rule
-from postmortem.rules.strace.calls import cite_calls, folder_of, in_shared_memory, many, named
+from postmortem.rules.strace.calls import (
+    cite_calls,
+    folder_of,
+    in_shared_memory,
+    kernel_table,
+    many,
+    named,
+    times,
+)
+from postmortem.rules.strace.weighing import weigh, worst
 
-# Calls that give ENOSPC for something other than room for data or inodes.
-_OTHER_MEANING = {
-    "inotify_add_watch": "the limit of inotify watches is reached (fs.inotify.max_user_watches)",
-    "semget": "the limit of semaphore sets is reached (kernel.sem)",
-    "shmget": "the limit of shared memory segments is reached (kernel.shmmni)",
-    "msgget": "the limit of message queues is reached (kernel.msgmni)",
-    "bpf": "a BPF map is full",
-    "perf_event_open": "no hardware counter is free",
-    "keyctl": "a key ring is full",
-}
+# Calls that make a file or folder: they take an inode and at most a block.
+_MAKES = ("open", "openat", "openat2", "creat", "mkdir", "mkdirat", "mknod", "symlink", "symlinkat")
 
 
 @rule(
     role=Role.ROOT,
     references=(
         "https://man7.org/linux/man-pages/man2/write.2.html",
-        "https://man7.org/linux/man-pages/man2/inotify_add_watch.2.html",
+        "https://man7.org/linux/man-pages/man2/open.2.html",
     ),
 )
-def disk_full(failures: Failures) -> Iterator[Finding]:
+def disk_full(failures: Failures, logs: Logs) -> Iterator[Finding]:
     """A file system was full.
 
     What it means
@@ -44,42 +46,51 @@ def disk_full(failures: Failures) -> Iterator[Finding]:
         Free room or write elsewhere; keep fewer checkpoints. A file whose write failed is not
         whole, even if later writes to it worked.
     """
-    groups = [
-        group
-        for group in failures.of("ENOSPC")
-        if group.real and not in_shared_memory(group.target)
-    ]
-    for group in groups:
-        other = next((_OTHER_MEANING[c] for c in group.syscalls if c in _OTHER_MEANING), None)
-        if other is not None:
-            yield Finding(
-                title=f"{group.syscalls[0]} failed with ENOSPC: a kernel limit, not a disk",
-                cause=f"{group.syscalls[0]} gives ENOSPC when {other}; no file system is full",
-                confidence=Confidence.CERTAIN,
-                next_steps=("sysctl fs.inotify kernel.sem kernel.shmmni kernel.msgmni",),
-                evidence=cite_calls(group),
-            )
-    files = [g for g in groups if not any(c in _OTHER_MEANING for c in g.syscalls)]
+    files = worst(
+        logs,
+        tuple(
+            group
+            for group in failures.of("ENOSPC")
+            if not in_shared_memory(group.target) and kernel_table(group) is None
+        ),
+    )
     if not files:
         return
     group = files[0]
+    weight = weigh(logs, group.matches[-1], Confidence.CERTAIN, lasting=True)
     inferred = all(match.inferred for match in group.matches)
     written = group.target.written_bytes
-    count = len(group.matches)
-    calls = "call" if count == 1 else "calls"
-    cause = (
-        f"{count:,} {'/'.join(group.syscalls)} {calls} on {group.target.words} failed with ENOSPC"
-    )
-    if written:
-        cause += f", after {written:,} bytes had been written to it"
+    after = f", after {written:,} bytes had been written to it" if written else ""
+    makes = not written and all(call in _MAKES for call in group.syscalls)
+    inodes = "; it could not even be made: no inode is left (df -i), or no block" if makes else ""
     yield Finding(
         title=f"no space left for {named(group.target)}{many(files[1:])}",
-        cause=cause,
-        confidence=Confidence.LIKELY if inferred else Confidence.CERTAIN,
-        next_steps=(
-            f"df -h {folder_of(group.target)} ; df -i {folder_of(group.target)}",
-            f"the file is not whole: remove it, and go back to the last one written before "
-            f"line {group.first.line:,}",
+        cause=(
+            f"{times(logs, group)} on {group.target.words} failed with ENOSPC{after}{inodes}"
+            f"{weight.words}"
         ),
+        confidence=Confidence.LIKELY if inferred else weight.confidence,
+        next_steps=_steps(group, makes=makes),
         evidence=tuple(row for one in files[:3] for row in cite_calls(one)),
+        role=weight.role,
+    )
+
+
+def _steps(group: FailedCalls, *, makes: bool) -> tuple[str, ...]:
+    if group.target.path is None:
+        number = "" if group.first.fd is None else f"/{group.first.fd}"
+        return (
+            "df -h ; df -i : which file system is full?",
+            f"while it runs: ls -l /proc/{group.first.pid or 'PID'}/fd{number} ; or record with -y",
+        )
+    folder = folder_of(group.target)
+    if makes:
+        return (
+            f"df -i {folder} ; df -h {folder}",
+            "many small files use up inodes: pack them (tar, WebDataset), or remove old ones",
+        )
+    return (
+        f"df -h {folder} ; df -i {folder}",
+        "the file is not whole: remove it, and go back to the last one written before line "
+        f"{group.first.line:,}",
     )

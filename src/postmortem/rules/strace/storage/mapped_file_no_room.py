@@ -8,6 +8,7 @@ from postmortem.facts.syscalls import Failures
 from postmortem.report.model import Confidence, Role
 from postmortem.rules.rule import Finding, rule
 from postmortem.rules.strace.calls import cite_calls, folder_of, in_shared_memory, named
+from postmortem.rules.strace.who import who
 
 
 @rule(
@@ -38,7 +39,7 @@ def mapped_file_no_room(failures: Failures) -> Iterator[Finding]:
         yield Finding(
             title=f"SIGBUS on a mapped file: no room, or too short: {named(group.target, 40)}",
             cause=(
-                f"pid {group.first.pid} touched a page of {group.target.words} that the kernel "
+                f"{who(group.first.pid)} touched a page of {group.target.words} that the kernel "
                 "could not give: the file system was full, or the file had been cut"
             ),
             confidence=Confidence.LIKELY,

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import Failures
 from postmortem.report.model import Confidence, Role
 from postmortem.rules.rule import Finding, rule
-from postmortem.rules.strace.calls import cite_calls, folder_of, many, named
+from postmortem.rules.strace.calls import cite_calls, folder_of, kernel_table, many, named, times
+from postmortem.rules.strace.weighing import weigh, worst
 
 
 @rule(
     role=Role.ROOT,
     references=("https://man7.org/linux/man-pages/man2/write.2.html",),
 )
-def quota_exceeded(failures: Failures) -> Iterator[Finding]:
+def quota_exceeded(failures: Failures, logs: Logs) -> Iterator[Finding]:
     """A disk quota was used up.
 
     What it means
@@ -27,15 +29,17 @@ def quota_exceeded(failures: Failures) -> Iterator[Finding]:
     What to do
         Free room in the same quota, or ask for more. A file whose write failed is not whole.
     """
-    groups = [group for group in failures.of("EDQUOT") if group.real]
+    groups = worst(
+        logs, tuple(group for group in failures.of("EDQUOT") if kernel_table(group) is None)
+    )
     if not groups:
         return
     group = groups[0]
-    count = len(group.matches)
+    weight = weigh(logs, group.matches[-1], Confidence.CERTAIN, lasting=True)
     yield Finding(
         title=f"the disk quota is used up: {named(group.target, 55)}{many(groups[1:])}",
-        cause=f"{count:,} {'/'.join(group.syscalls)} calls on {group.target.words} gave EDQUOT",
-        confidence=Confidence.CERTAIN,
+        cause=f"{times(logs, group)} on {group.target.words} gave EDQUOT{weight.words}",
+        confidence=weight.confidence,
         next_steps=(
             f"quota -s ; lfs quota -u $USER {folder_of(group.target)} (Lustre) ; "
             f"btrfs qgroup show {folder_of(group.target)} (Btrfs)",

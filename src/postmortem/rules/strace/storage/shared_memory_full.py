@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from postmortem.facts.syscalls import Failures
+from postmortem.facts.syscall_logs import Logs
+from postmortem.facts.syscalls import FailedCalls, Failures
 from postmortem.report.model import Confidence, Role
 from postmortem.rules.rule import Finding, rule
-from postmortem.rules.strace.calls import cite_calls, in_shared_memory, many, named
+from postmortem.rules.strace.calls import cite_calls, in_shared_memory, many, named, times
+from postmortem.rules.strace.weighing import weigh, worst
 
 
 @rule(
@@ -17,7 +19,7 @@ from postmortem.rules.strace.calls import cite_calls, in_shared_memory, many, na
         "https://github.com/pytorch/pytorch/issues/1355",
     ),
 )
-def shared_memory_full(failures: Failures) -> Iterator[Finding]:
+def shared_memory_full(failures: Failures, logs: Logs) -> Iterator[Finding]:
     """/dev/shm was full.
 
     What it means
@@ -33,17 +35,23 @@ def shared_memory_full(failures: Failures) -> Iterator[Finding]:
         fewer workers or smaller batches, or set torch.multiprocessing's sharing strategy to
         file_system.
     """
-    groups = [g for g in failures.of("ENOSPC") if g.real and in_shared_memory(g.target)]
+    full = tuple(g for g in failures.of("ENOSPC") if in_shared_memory(g.target))
+    groups = tuple(sorted(worst(logs, full), key=lambda g: not _known(g)))
     if not groups:
         return
     group = groups[0]
+    semaphore = any("/sem." in (g.target.path or "") for g in groups)
     loader = any("/torch_" in (g.target.path or "") for g in groups)
     whose = "; PyTorch's DataLoader workers hand over batches there" if loader else ""
-    count = sum(len(g.matches) for g in groups)
+    if semaphore and not whose:
+        whose = "; locks of processes (sem_open, multiprocessing.Lock and Queue) lie there"
+    weight = weigh(logs, group.matches[-1], Confidence.CERTAIN, lasting=True)
     yield Finding(
         title=f"/dev/shm is too small: no space for {named(group.target, 40)}{many(groups[1:])}",
-        cause=f"{count:,} {'/'.join(group.syscalls)} calls in /dev/shm failed with ENOSPC{whose}",
-        confidence=Confidence.CERTAIN,
+        cause=(
+            f"{times(logs, group)} on {group.target.words} failed with ENOSPC{whose}{weight.words}"
+        ),
+        confidence=weight.confidence,
         next_steps=(
             "df -h /dev/shm",
             "give it more: docker run --shm-size=8g, or --ipc=host",
@@ -51,3 +59,8 @@ def shared_memory_full(failures: Failures) -> Iterator[Finding]:
         ),
         evidence=tuple(row for one in groups[:2] for row in cite_calls(one)),
     )
+
+
+def _known(group: FailedCalls) -> bool:
+    """Return whether a file is one that PyTorch or the C library makes there."""
+    return "/torch_" in (group.target.path or "") or "/sem." in (group.target.path or "")

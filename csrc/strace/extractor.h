@@ -1,0 +1,302 @@
+// The first phase at work on one block: which lines are worth an event. The common lines are told
+// here, the odd ones in oddlines.cpp; fill.cpp reads the arguments of what is kept.
+#pragma once
+
+#include <algorithm>
+
+#include "strace/extract.h"
+
+namespace pm::strace {
+
+inline constexpr char kFutex[17] = "futex";
+
+class Extractor {
+ public:
+  Extractor(const Wanted& wanted, Extract& out) : wanted_(wanted), out_(out) {
+    errors_only_ = !wanted.statistics && !wanted.uses && wanted.only_errors;
+    counts_only_ = wanted.statistics && !wanted.uses && wanted.only_errors;
+  }
+
+  void run(const char* begin, const char* end) {
+    find_newlines(begin, end, out_.newlines);
+    if (begin < end && end[-1] != '\n') {
+      out_.newlines.push_back(static_cast<std::uint32_t>(end - begin));
+      cut_ = true;
+    }
+    begin_ = begin;
+    const auto count = static_cast<std::uint32_t>(out_.newlines.size());
+    out_.counts.lines = count;
+    const char* line = begin;
+    for (number_ = 0; number_ < count; ++number_) {
+      const char* const stop = begin + out_.newlines[number_];
+      if (!quick(line, stop)) slow(line, stop);
+      line = stop + 1;
+    }
+    out_.counts.unparsed = out_.counts.lines - std::min(out_.counts.lines, accounted());
+    out_.counts.cut = cut_;
+    note_times(begin);
+  }
+
+ private:
+  std::uint64_t accounted() const {
+    const Counts& c = out_.counts;
+    return c.calls + c.signals + c.exits + c.remarks + c.output;
+  }
+
+  // The lines of which a log is full: `pid [time] name(` and `pid [time] <... name resumed>`.
+  bool quick(const char* line, const char* end) {
+    if (end - line < 12 || end[-1] == '\r' || end[-1] == '?' ||
+        (cut_ && number_ + 1 == out_.newlines.size())) {
+      return false;
+    }
+    const char* p = line;
+    std::uint32_t pid = 0;
+    while (is_digit(*p)) pid = pid * 10 + static_cast<unsigned>(*p++ - '0');
+    if (*p != ' ' || p == line || p - line > 7) return false;
+    while (*p == ' ') ++p;
+    if (is_digit(*p)) {
+      const unsigned length = find_in_32(p, ' ');
+      if (length < 8 || length == 32) return false;
+      if (!leader_noted_) slow_leader(line, end);
+      p += length;
+      while (*p == ' ') ++p;
+    }
+    if (p >= end) return false;
+    if (*p == '<') {
+      if (!starts(p, end, "<... ")) return false;
+      const char* const name = p + 5;
+      const unsigned length = find_in_32(name, ' ');
+      const char* const behind = name + length + 9;
+      if (behind >= end || !starts(name + length, end, " resumed>") || *behind == '\x1b') {
+        return false;
+      }
+      if (starts(behind, end, " <unfinished ...>)")) return false;
+      resumed(line, end, pid, name, length, behind);
+      return true;
+    }
+    if (!is_lower(*p)) return false;
+    const unsigned length = find_in_32(p, '(');
+    const char* const arguments = p + length + 1;
+    if (length == 32 || arguments > end) return false;
+    const std::uint16_t call = calls_.find(p, length);
+    if (call == kUnknownCall) return false;
+    if (end[-1] == '>' && end - arguments >= 14 && end[-2] == '.')
+      return begun(line, end, pid, call, arguments);
+    return complete(line, end, pid, call, arguments);
+  }
+
+  bool begun(const char* line, const char* end, std::uint32_t pid, std::uint16_t call,
+             const char* arguments) {
+    if (!ends(arguments, end, "<unfinished ...>")) return false;
+    remember(line, end, arguments, pid, true);
+    const Call& what = calls_.at(call);
+    if (wanted_op(what.op) || wanted_.uses) {
+      const char* stop = end - 16;
+      if (stop > arguments && stop[-1] == ' ') --stop;
+      Event event = make(line, end, pid, call, Shape::entry, arguments, stop);
+      emit_begun(event);
+    }
+    return true;
+  }
+
+  void emit_begun(Event& event) {
+    uses(event);
+    if (wanted_op(event.op) && fill(event)) out_.events.push_back(event);
+  }
+
+  void remember(const char* line, const char* end, const char* arguments, std::uint32_t pid,
+                bool has_pid) {
+    ++out_.counts.calls;
+    out_.counts.halves = true;
+    out_.begun.at(pid) = {pid, number_, line, end, arguments, Half::here, true, has_pid};
+  }
+
+  bool complete(const char* line, const char* end, std::uint32_t pid, std::uint16_t call,
+                const char* arguments) {
+    const Op op = calls_.at(call).op;
+    if (!wanted_op(op) && errors_only_ && !may_be_hit(arguments, end)) {
+      open_ = line;
+      open_end_ = end;
+      open_number_ = number_;
+      ++out_.counts.calls;
+      return true;
+    }
+    Tail tail;
+    if (counts_only_ && (op == Op::none || op == Op::read || op == Op::write) &&
+        read_tail(arguments, end, tail) && plain(line, end, pid, call, arguments, tail)) {
+      ++out_.counts.calls;
+      open_ = nullptr;
+      return true;
+    }
+    Event event = make(line, end, pid, call, Shape::call, arguments, end);
+    event.result = read_result(arguments, end);
+    if (!event.result.present) return false;
+    ++out_.counts.calls;
+    open_ = nullptr;
+    finish(event);
+    return true;
+  }
+
+  // Whether a line may end in an errno that is asked for: `= -1 ENOSPC (No space left on device)`,
+  // with a duration or `(INJECTED)` behind it. False only where it surely does not.
+  bool may_be_hit(const char* begin, const char* end) const noexcept {
+    const char* q = end;
+    if (q[-1] == '>') {
+      q -= 2;
+      while (is_digit(*q) || *q == '.') --q;
+      if (*q != '<') return true;
+      --q;
+    }
+    if (q[-1] != ')') return q[-1] == '>';
+    if (q[-2] == 'D') return true;
+    const char* const limit = q - begin > 100 ? q - 100 : begin;
+    while (q > limit && *q != '(') --q;
+    const char* word = q - 1;
+    if (q == limit) return true;
+    while (word > begin && is_word(word[-1])) --word;
+    const std::string_view name = view(word, q - 1);
+    if (name.size() < 2 || name[0] != 'E' || word[-1] != ' ') return true;
+    for (const std::string& wanted : wanted_.errors) {
+      if (name == wanted) return true;
+    }
+    return false;
+  }
+
+  void resumed(const char* line, const char* end, std::uint32_t pid, const char* name,
+               unsigned length, const char* rest) {
+    ++out_.counts.calls;
+    const std::uint16_t call = calls_.find(name, length);
+    Begun& slot = out_.begun.at(pid);
+    const Op op = call == kUnknownCall ? Op::none : calls_.at(call).op;
+    Tail tail;
+    if (counts_only_ && op == Op::none && call != kUnknownCall && slot.half == Half::here &&
+        read_tail(rest, end, tail)) {
+      if (!tail.timed) tail.nanoseconds = between(slot.line, slot.end, line, end);
+      if (plain(line, end, pid, call, slot.arguments, tail, &slot)) {
+        slot.half = Half::none;
+        return;
+      }
+    }
+    if (wanted_op(op) || !errors_only_ || may_be_hit(rest, end)) {
+      Event event = make(line, end, pid, call, Shape::resumed, rest, end);
+      take_half(event, slot);
+      event.result = read_result(rest, end);
+      finish(event);
+    }
+    if (end[-1] != '?') slot.half = Half::none;  // `= ?`: the task died inside the call
+  }
+
+  static void take_half(Event& event, const Begun& slot) {
+    event.half = slot.half;
+    if (slot.half != Half::here) return;
+    event.entry = slot.line;
+    event.entry_end = slot.end;
+    event.entry_arguments = slot.arguments;
+    event.entry_number = slot.number;
+  }
+
+  // A call that has ended: counts it, and keeps it if anybody wants it.
+  void finish(Event& event) {
+    const Result& result = event.result;
+    out_.counts.annotations |= !result.annotation.empty();
+    if (event.op == Op::fork && event.shape == Shape::resumed && result.value > 0) {
+      out_.forks.emplace_back(event.pid, static_cast<std::uint32_t>(result.value));
+    }
+    if (wanted_.statistics || wanted_.durations) time(event);
+    if (wanted_.statistics) count(event);
+    event.hit = std::any_of(wanted_.queries.begin(), wanted_.queries.end(),
+                            [&](const Query& query) { return query.may_hold(event); });
+    uses(event);
+    const bool kept = wanted_op(event.op) && fill(event);
+    const bool asked =
+        wanted_.statistics && (!result.error.empty() || event.slow || event.folder || !event.timed);
+    if (!kept && !event.hit && !asked) return;
+    out_.events.push_back(event);
+    if (!kept && !result.failed()) out_.events.back().op = Op::none;  // nothing was read of it
+  }
+
+  bool wanted_op(Op op) const noexcept {
+    return op != Op::none && (op < Op::read || wanted_.statistics);
+  }
+
+  Event make(const char* line, const char* end, std::uint32_t pid, std::uint16_t call, Shape shape,
+             const char* arguments, const char* stop) const {
+    Event event;
+    event.line = line;
+    event.end = end;
+    event.arguments = arguments;
+    event.arguments_end = stop;
+    event.pid = pid;
+    event.has_pid = true;
+    event.number = number_;
+    event.call = call;
+    event.op = call == kUnknownCall ? Op::none : calls_.at(call).op;
+    event.shape = shape;
+    return event;
+  }
+
+  // Annotated descriptors of a call, for the check: the first of its arguments, and the returned
+  // one.
+  void uses(const Event& event) {
+    if (!wanted_.uses || event.call == kUnknownCall || event.shape == Shape::resumed) return;
+    const Call& call = calls_.at(event.call);
+    if (call.role != Role::fd && call.role != Role::at && call.role != Role::peer) return;
+    if (event.op == Op::none && event.shape == Shape::open) return;
+    const std::string_view all = view(event.arguments, event.arguments_end);
+    const FdArgument fd = read_fd(argument_at(all, call.first));
+    if (!fd.valid || fd.annotation.empty() || fd.number < 0) return;
+    Event use = event;
+    use.use = true;
+    use.hit = false;
+    use.op = Op::none;
+    use.a = fd.number;
+    use.text = fd.annotation;
+    use.b = fd.deleted;
+    out_.events.push_back(use);
+  }
+
+  // The end of a line whose call worked: ` = 17 <0.000012>`.
+  struct Tail {
+    std::int64_t value = 0;
+    std::uint64_t nanoseconds = 0;
+    bool timed = false;
+  };
+  static bool read_tail(const char* begin, const char* end, Tail& tail) noexcept;
+
+  bool plain(const char* line, const char* end, std::uint32_t pid, std::uint16_t call,
+             const char* arguments, const Tail& tail, const Begun* half = nullptr);
+  std::uint64_t between(const char* first, const char* first_end, const char* last,
+                        const char* last_end) const;
+  void time(Event& event) const;
+  void count(Event& event);
+  bool look_up(const char* line, std::uint32_t pid, const Call& call, const char* arguments,
+               const char* end, std::uint64_t nanoseconds, bool failed);
+  void futex(std::uint32_t pid, const char* arguments, const char* end, std::int64_t value);
+  void note_times(const char* begin);
+  bool fill(Event& event) const;
+  bool fill_first(Event& event) const;
+  void slow(const char* line, const char* end);
+  void slow_leader(const char* line, const char* end);
+  void general(const Line& read, const char* line, const char* end, bool exact);
+  bool glue(const char* line, const char* end);
+  void note(const Leader& leader);
+
+  const Wanted& wanted_;
+  Extract& out_;
+  const CallTable& calls_ = CallTable::get();
+  const Pace* const paces_ = paces();
+  const std::uint8_t* const lookups_ = lookups();
+  const std::uint16_t futex_ = find_call(kFutex, 5);
+  bool errors_only_ = false;  // nothing is asked but errors: most lines need no more than their end
+  bool counts_only_ = false;  // beside errors all calls are counted
+  const char* begin_ = nullptr;
+  const char* open_ = nullptr;  // the last call whose end nobody has looked at
+  const char* open_end_ = nullptr;
+  std::uint32_t open_number_ = 0;
+  std::uint32_t number_ = 0;
+  bool leader_noted_ = false;  // the stamps of one line of a block stand for all
+  bool cut_ = false;
+  bool joining_ = false;
+};
+
+}  // namespace pm::strace

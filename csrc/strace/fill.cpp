@@ -1,0 +1,172 @@
+// The arguments that the tracker needs of each call.
+#include "strace/extractor.h"
+
+namespace pm::strace {
+namespace {
+
+constexpr std::uint64_t kCloexec = 02000000;  // O_CLOEXEC and its likes, on all but alpha, sparc
+
+// Behind the string that opens at `at`; `text` is what is between the quotes.
+const char* take_string(const char* at, const char* end, std::string_view& text) noexcept {
+  const char* p = at + 1;
+  for (;;) {
+    p = find(p, end, '"');
+    const char* back = p;
+    while (back > at + 1 && back[-1] == '\\') --back;
+    if (p >= end || (p - back) % 2 == 0) break;
+    ++p;
+  }
+  text = view(at + 1, p);
+  return p < end ? p + 1 : end;
+}
+
+// Whether a poll() or its likes came back with nothing, after it had waited.
+bool waited_in_vain(const Event& event) {
+  if (event.shape == Shape::entry || event.shape == Shape::open) return false;
+  if (!event.result.known || event.result.value != 0 || !event.result.error.empty()) return false;
+  const std::string_view all = view(event.arguments, event.arguments_end);
+  return !contains(all, ", 0) ") && !contains(all, "{tv_sec=0, tv_nsec=0}") &&
+         !contains(all, "{tv_sec=0, tv_usec=0}");
+}
+
+}  // namespace
+
+// Reads the arguments that the tracker needs; false if this call changes nothing.
+bool Extractor::fill(Event& event) const {
+  if (event.shape != Shape::resumed && !fill_first(event)) return false;
+  if (event.op == Op::fcntl && event.shape == Shape::resumed && event.result.value < 3)
+    return false;
+  if (event.op == Op::wait) return waited_in_vain(event);
+  if (event.op == Op::getsockopt && event.shape == Shape::resumed && event.half == Half::here) {
+    return contains(view(event.entry_arguments, event.entry_end), "SO_ERROR");
+  }
+  if (event.op == Op::pair || event.op == Op::create || event.op == Op::socket ||
+      event.op == Op::accept || event.op == Op::memfd || event.op == Op::iouring) {
+    const std::string_view all = view(event.arguments, event.arguments_end);
+    event.cloexec |= contains(all, "CLOEXEC");
+  }
+  return true;
+}
+
+bool Extractor::fill_first(Event& event) const {
+  const char* p = event.arguments;
+  const char* const end = event.arguments_end;
+  Arguments arguments(p, end);
+  std::string_view argument;
+  const auto number = [&](std::int64_t& value) {
+    if (!arguments.next(argument)) return false;
+    const FdArgument fd = read_fd(argument);
+    value = fd.number;
+    return fd.valid;
+  };
+  switch (event.op) {
+    case Op::openat:
+    case Op::unlinkat:
+      if (starts(p, end, "AT_FDCWD, \"")) {
+        event.a = kWorkingDirectory;
+        p = take_string(p + 10, end, event.text);
+      } else {
+        if (!number(event.a) || !arguments.next(argument)) return true;
+        bool quoted;
+        event.text = quoted_part(argument, quoted);
+        p = argument.data() + argument.size();
+      }
+      event.flags =
+          p < end ? view(p, skip_argument(p + 1 < end ? p + 1 : end, end)) : std::string_view{};
+      while (!event.flags.empty() && (event.flags[0] == ',' || event.flags[0] == ' ')) {
+        event.flags.remove_prefix(1);
+      }
+      event.cloexec = has_flag(event.flags, "O_CLOEXEC", kCloexec);
+      return true;
+    case Op::open:
+    case Op::creat:
+    case Op::chdir:
+    case Op::unlink:
+    case Op::rmdir: {
+      if (!arguments.next(argument)) return true;
+      bool quoted;
+      event.text = quoted_part(argument, quoted);
+      if (event.op == Op::open && arguments.next(event.flags)) {
+        event.cloexec = has_flag(event.flags, "O_CLOEXEC", kCloexec);
+      }
+      return true;
+    }
+    case Op::close:
+    case Op::fchdir:
+    case Op::pidfd_open:
+    case Op::read:
+    case Op::accept:
+    case Op::connect:
+    case Op::bind:
+    case Op::exit:
+    case Op::getsockname:
+      return number(event.a);
+    case Op::getsockopt:
+      return contains(view(p, end), "SO_ERROR") && number(event.a);
+    case Op::watch:
+      return number(event.a) && arguments.next(event.flags) && number(event.b);
+    case Op::write:
+      if (calls_.at(event.call).first == 0) return number(event.a);
+      {
+        const unsigned index = calls_.at(event.call).first;
+        const FdArgument fd = read_fd(argument_at(view(p, end), index));
+        event.a = fd.number;
+        return fd.valid;
+      }
+    case Op::dup:
+      if (!number(event.a)) return false;
+      if (number(event.b) && arguments.next(argument)) {
+        event.cloexec = has_flag(argument, "O_CLOEXEC", kCloexec);
+      }
+      return true;
+    case Op::fcntl: {
+      if (!number(event.a) || !arguments.next(argument)) return false;
+      const char* word = argument.data();
+      const std::int64_t raw = read_number(word, argument.data() + argument.size());
+      const bool is_raw = word != argument.data();
+      if (argument.starts_with("F_DUPFD") || contains(argument, " F_DUPFD") ||
+          (is_raw && (raw == 0 || raw == 1030))) {
+        event.b = 1;
+        event.cloexec = contains(argument, "CLOEXEC") || (is_raw && raw == 1030);
+        return true;
+      }
+      if (argument.starts_with("F_SETFD") || (is_raw && raw == 2)) {
+        event.b = 2;
+        event.cloexec = arguments.next(argument) && has_flag(argument, "FD_CLOEXEC", 1);
+        return true;
+      }
+      return false;
+    }
+    case Op::ioctl: {
+      if (!number(event.a) || !arguments.next(argument)) return false;
+      const bool set = contains(argument, "FIOCLEX") || argument.starts_with("0x5451");
+      const bool clear = contains(argument, "FIONCLEX") || argument.starts_with("0x5450");
+      event.cloexec = set;
+      return set || clear;
+    }
+    case Op::close_range:
+      if (!number(event.a) || !arguments.next(argument)) return false;
+      event.b = read_fd(argument).number;  // ~0U, 4294967295, -1: to the last
+      if (argument.starts_with("~") || event.b < 0) event.b = -1;
+      if (arguments.next(argument)) {
+        event.cloexec = has_flag(argument, "CLOSE_RANGE_CLOEXEC", 4);
+        event.flags = argument;
+      }
+      return true;
+    case Op::mmap: {
+      // The kernel puts an anonymous mapping where nothing is, unless it is told where.
+      const std::string_view all = view(p, end);
+      if (contains(all, "MAP_ANONYMOUS") && !contains(all, "MAP_FIXED")) return false;
+      const std::string_view fd = argument_at(view(p, end), 4);
+      const FdArgument read = read_fd(fd);
+      event.a = read.valid ? read.number : -1;
+      return true;
+    }
+    case Op::self:
+      return event.result.present && event.result.value > 0;
+    default:
+      return true;
+  }
+}
+
+}  // namespace pm::strace

@@ -1,0 +1,358 @@
+// When calls take effect: at their begin or their end, and which part of the tracker does it.
+#include "strace/task.h"
+#include "strace/tracker.h"
+
+namespace pm::strace {
+namespace {
+
+constexpr std::size_t kLongestAddress = 512;
+
+// Calls whose arguments are read again when they end, because they matter rarely.
+bool keeps_arguments(Op op) noexcept {
+  switch (op) {
+    case Op::fork:
+    case Op::exec:
+    case Op::pair:
+    case Op::recvmsg:
+    case Op::mmap:
+    case Op::mremap:
+    case Op::rename:
+    case Op::renameat:
+    case Op::linkat:
+    case Op::unshare:
+    case Op::pidfd_getfd:
+    case Op::readlink:
+    case Op::getcwd:
+    case Op::memfd:
+    case Op::unlinkat:
+    case Op::getsockopt:
+    case Op::getsockname:
+    case Op::accept:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+// What takes effect when a call begins: close, since the number is free from then on; and a fork,
+// whose child has what there was then.
+void Tracker::began(Task& task, const Event& event, const Context& context) {
+  Pending& pending = task.pending;
+  pending.is = true;
+  pending.op = event.op;
+  pending.call = event.call;
+  pending.a = event.a;
+  pending.b = event.b;
+  pending.cloexec = event.cloexec;
+  pending.text.assign(event.text);
+  pending.flags.assign(event.flags);
+  pending.by = {{context.file, context.first_line + event.number}, task.pid, event.call};
+  const std::string_view arguments = view(event.arguments, event.arguments_end);
+  pending.arguments.assign(keeps_arguments(event.op) ? arguments : std::string_view{});
+  switch (event.op) {
+    case Op::close:
+      task.table->clear(event.a);
+      break;
+    case Op::close_range:
+      effect(task, event, pending.by);
+      break;
+    case Op::sendmsg:
+      sent(task, arguments);
+      break;
+    case Op::connect:
+    case Op::bind:
+    case Op::kill:
+    case Op::exit:
+      effect(task, event, pending.by);
+      break;
+    case Op::fork: {
+      const bool shares = clone_shares(arguments, kCloneFiles);
+      task.fork_table = shares ? nullptr : std::make_shared<Table>(*task.table);
+      task.fork_directory = std::make_shared<Directory>(*task.directory);
+      if (!task.directory->known)
+        task.fork_directory = std::make_shared<Directory>(Directory{"", false, task.directory});
+      task.fork_started = false;
+      forking_.push_back(task.pid);
+      break;
+    }
+    default:
+      break;
+  }
+}
+
+void Tracker::ended(Task& task, const Event& event, const Context& context) {
+  if (event.op == Op::none) return;
+  const Opened by{{context.file, context.first_line + event.number}, task.pid, event.call};
+  if (event.shape != Shape::resumed) {
+    if (event.op == Op::sendmsg) {
+      sent(task, view(event.arguments, event.arguments_end));
+    } else {
+      effect(task, event, by);
+    }
+    return;
+  }
+  Pending& pending = task.pending;
+  if (!pending.is || pending.call != event.call) {
+    lone_halves_ += event.half == Half::none || (event.half == Half::elsewhere && !task.begun);
+    pending.is = false;
+    return;
+  }
+  switch (event.op) {  // those have had their effect
+    case Op::close:
+    case Op::close_range:
+    case Op::sendmsg:
+    case Op::bind:
+    case Op::kill:
+    case Op::exit:
+      pending.is = false;
+      return;
+    case Op::connect: {
+      pending.is = false;
+      Event whole = event;
+      whole.a = pending.a;
+      connected(task, whole, pending.by);
+      return;
+    }
+    default:
+      break;
+  }
+  Event whole = event;
+  whole.a = pending.a;
+  whole.b = pending.b;
+  whole.text = pending.text;
+  whole.flags = pending.flags;
+  whole.cloexec |= pending.cloexec;
+  if (keeps_arguments(event.op)) {
+    pending.arguments.append(view(event.arguments, event.arguments_end));
+    whole.arguments = pending.arguments.data();
+    whole.arguments_end = whole.arguments + pending.arguments.size();
+  }
+  Opened began_by = pending.by;
+  effect(task, whole, began_by);
+  pending.is = false;
+  if (event.op == Op::fork) {
+    task.fork_table.reset();
+    task.fork_directory.reset();
+    std::erase(forking_, task.pid);
+  }
+}
+
+void Tracker::effect(Task& task, const Event& event, const Opened& by) {
+  const Result& result = event.result;
+  const bool worked = result.known && result.error.empty() && result.value >= 0;
+  switch (event.op) {
+    case Op::open:
+    case Op::openat:
+    case Op::creat:
+      if (worked) opened(task, event, by);
+      return;
+    case Op::close:  // also when it fails with EINTR or EIO: Linux has freed the number by then
+      if (worked || result.error != "EBADF") task.table->clear(event.a);
+      return;
+    case Op::dup: {
+      if (!worked) return;
+      const std::int32_t one = task.table->at(event.a);
+      if (result.value == event.a) return;
+      descriptions_.use(one);
+      task.table->set(result.value, one, event.cloexec, by);
+      return;
+    }
+    case Op::fcntl:
+    case Op::ioctl: {
+      if (!worked) return;
+      if (event.op == Op::fcntl && event.b == 1) {
+        const std::int32_t one = task.table->at(event.a);
+        descriptions_.use(one);
+        task.table->set(result.value, one, event.cloexec, by);
+      } else if (task.table->at(event.a) != kNone) {
+        task.table->slots[static_cast<std::size_t>(event.a)].cloexec = event.cloexec;
+      }
+      return;
+    }
+    case Op::pair:
+      if (worked) pair(task, event, by);
+      return;
+    case Op::iouring:
+      io_uring_ = true;
+      [[fallthrough]];
+    case Op::create:
+    case Op::socket:
+    case Op::memfd:
+    case Op::accept:
+    case Op::pidfd_open:
+      if (worked) created(task, event, by);
+      return;
+    case Op::pidfd_getfd: {
+      if (!worked) return;
+      const std::string_view all = view(event.arguments, event.arguments_end);
+      const std::int32_t handle = task.table->at(read_fd(argument_at(all, 0)).number);
+      std::int32_t one = kNone;
+      if (handle != kNone) {
+        const auto from = tasks_.find(descriptions_.at(handle).target_pid);
+        if (from != tasks_.end())
+          one = from->second->table->at(read_fd(argument_at(all, 1)).number);
+      }
+      descriptions_.use(one);
+      task.table->set(result.value, one, true, by);
+      return;
+    }
+    case Op::close_range: {
+      if (result.present && !worked) return;
+      const std::int64_t last = event.b < 0 ? Table::kMostNumbers : event.b;
+      if (event.flags.find("UNSHARE") != std::string_view::npos && task.table.use_count() > 1) {
+        task.table = std::make_shared<Table>(*task.table);
+      }
+      if (!event.cloexec) {
+        task.table->clear_range(event.a, last);
+      } else {
+        auto& slots = task.table->slots;
+        for (std::size_t i = 0; i < slots.size(); ++i) {
+          const auto number = static_cast<std::int64_t>(i);
+          if (number >= event.a && number <= last) slots[i].cloexec = true;
+        }
+      }
+      return;
+    }
+    case Op::fork:
+      if (worked && result.value > 0) forked(task, event);
+      return;
+    case Op::exec:
+      if (worked) executed(task, event);
+      return;
+    case Op::unshare: {
+      if (!worked) return;
+      const std::string_view flags = argument_at(view(event.arguments, event.arguments_end), 0);
+      if (has_flag(flags, kCloneFiles.name, kCloneFiles.bit))
+        task.table = std::make_shared<Table>(*task.table);
+      if (has_flag(flags, kCloneFs.name, kCloneFs.bit)) {
+        task.directory = std::make_shared<Directory>(*task.directory);
+      }
+      return;
+    }
+    case Op::chdir: {
+      if (!worked) return;
+      std::shared_ptr<Directory> base;
+      FdArgument here{true, kWorkingDirectory, {}, false};
+      std::string path = resolve(task, here, event.text, &base);
+      *task.directory = {std::move(path), !base,
+                         base ? std::make_shared<Directory>(*base) : nullptr};
+      return;
+    }
+    case Op::fchdir: {
+      if (!worked) return;
+      const std::int32_t one = task.table->at(event.a);
+      if (one == kNone || descriptions_.at(one).path.empty()) {
+        *task.directory = {};
+      } else {
+        const Description& to = descriptions_.at(one);
+        *task.directory = {to.path, !to.base, to.base};
+      }
+      return;
+    }
+    case Op::getcwd: {
+      bool quoted;
+      const std::string_view raw =
+          quoted_part(argument_at(view(event.arguments, event.arguments_end), 0), quoted);
+      if (!worked || !quoted || !raw.starts_with('/')) return;
+      std::string path;
+      unescape(raw, path);
+      // In place: whoever was opened relative to it, before it was known, learns it too.
+      Directory* where = task.directory.get();
+      while (!where->known && where->path.empty() && where->below) where = where->below.get();
+      where->path = path;
+      where->known = true;
+      if (where != task.directory.get()) *task.directory = {path, true, nullptr};
+      return;
+    }
+    case Op::self: {
+      Task& self = task;
+      if (self.named || !worked || result.value <= 0) return;
+      const auto pid = static_cast<std::uint32_t>(result.value);
+      if (tasks_.contains(pid)) return;
+      auto node = tasks_.extract(self.pid);
+      node.key() = pid;
+      tasks_.insert(std::move(node));
+      self.pid = self.leader = pid;
+      self.named = true;
+      processes_[self.process].pid = pid;
+      return;
+    }
+    case Op::sendmsg:
+      sent(task, view(event.arguments, event.arguments_end));
+      return;
+    case Op::recvmsg:
+      if (worked) received(task, view(event.arguments, event.arguments_end), by);
+      return;
+    case Op::connect:
+    case Op::bind: {
+      const std::int32_t one = task.table->at(event.a);
+      if (one == kNone) return;
+      const std::string_view all = view(event.arguments, event.arguments_end);
+      descriptions_.at(one).label.assign(argument_at(all, 1).substr(0, kLongestAddress));
+      if (event.op == Op::bind) return;
+      announce_connect(one);
+      if (event.shape != Shape::entry) connected(task, event, by);
+      return;
+    }
+    case Op::getsockopt:
+      if (worked) socket_error(task, event);
+      return;
+    case Op::getsockname: {
+      // bind() to port 0 lets the kernel choose one; here it says which.
+      const std::int32_t one = task.table->at(event.a);
+      if (!worked || one == kNone || !contains(descriptions_.at(one).label, "htons(0)")) return;
+      const std::string_view all = view(event.arguments, event.arguments_end);
+      descriptions_.at(one).label.assign(argument_at(all, 1).substr(0, kLongestAddress));
+      return;
+    }
+    case Op::watch:
+      if (worked) watched(task, event);
+      return;
+    case Op::exit:
+      processes_[task.process].exit_call = {static_cast<int>(event.a & 0xff), by.place};
+      return;
+    case Op::mmap:
+      if (result.known && result.error.empty()) mapped(task, event);
+      return;
+    case Op::munmap: {
+      const std::string_view all = view(event.arguments, event.arguments_end);
+      const std::string_view start = argument_at(all, 0);
+      if (task.memory->mappings.empty() || start.empty()) return;
+      const std::string_view length = argument_at(all, 1);
+      const char* at = start.data();
+      const char* size = length.data();
+      if (length.empty()) return;
+      unmapped(task, static_cast<std::uint64_t>(read_number(at, at + start.size())),
+               static_cast<std::uint64_t>(read_number(size, size + length.size())));
+      return;
+    }
+    case Op::mremap:
+      if (result.known && result.error.empty()) mapped(task, event);
+      return;
+    case Op::rename:
+    case Op::renameat:
+    case Op::linkat:
+      if (worked) renamed(task, event);
+      return;
+    case Op::unlink:
+    case Op::rmdir:
+      if (worked) unlinked(task, kWorkingDirectory, event.text);
+      return;
+    case Op::unlinkat:
+      if (worked) unlinked(task, event.a, event.text);
+      return;
+    case Op::kill:
+      killed(task, event);
+      return;
+    case Op::read:
+    case Op::write:
+      if (worked) transferred(task, event);
+      return;
+    default:
+      return;
+  }
+}
+
+}  // namespace pm::strace

@@ -1,0 +1,223 @@
+// Births, programs and ends of tasks: fork, execve, signals, exit.
+#include <algorithm>
+
+#include "strace/task.h"
+#include "strace/tracker.h"
+
+namespace pm::strace {
+namespace {
+
+constexpr std::size_t kLongestText = 4096;
+
+}  // namespace
+
+namespace {
+
+// What launchers tell a process of its place (torchrun, Slurm, Open MPI, MPICH, PMIx).
+constexpr std::string_view kRankNames[] = {
+    "RANK=",
+    "LOCAL_RANK=",
+    "WORLD_SIZE=",
+    "GROUP_RANK=",
+    "SLURM_PROCID=",
+    "SLURM_LOCALID=",
+    "SLURM_NTASKS=",
+    "OMPI_COMM_WORLD_RANK=",
+    "OMPI_COMM_WORLD_LOCAL_RANK=",
+    "PMI_RANK=",
+    "PMIX_RANK=",
+    "MPI_LOCALRANKID=",
+};
+
+// Reads an environment as -v writes it. Without -v it is an address, and what is known stays.
+void read_rank(std::string_view environment, std::vector<std::string>& rank) {
+  if (!environment.starts_with('[')) return;
+  rank.clear();
+  environment.remove_prefix(1);
+  Arguments words(environment.data(), environment.data() + environment.size());
+  std::string_view word;
+  for (std::size_t count = 0; count < 4096 && words.next(word) && !word.starts_with(']'); ++count) {
+    bool quoted;
+    const std::string_view raw = quoted_part(word, quoted);
+    for (const std::string_view name : kRankNames) {
+      if (raw.starts_with(name) && raw.size() < name.size() + 12) rank.emplace_back(raw);
+    }
+  }
+}
+
+}  // namespace
+
+void Tracker::forked(Task& task, const Event& event) {
+  const std::string_view arguments = view(event.arguments, event.arguments_end);
+  const auto child = static_cast<std::uint32_t>(event.result.value);
+  upcoming_.erase(child);
+  const auto known = tasks_.find(child);
+  if (task.fork_started && known != tasks_.end() && known->second->live) return;
+  const auto shares = [&](const CloneFlag& flag) { return clone_shares(arguments, flag); };
+  start(child, &task, shares(kCloneThread), shares(kCloneFiles), shares(kCloneFs),
+        shares(kCloneVm));
+}
+
+void Tracker::executed(Task& task, const Event& event) {
+  if (task.table.use_count() > 1) task.table = std::make_shared<Table>(*task.table);
+  task.table->clear_cloexec();
+  task.memory = std::make_shared<Memory>(&descriptions_);
+  const std::string_view all = view(event.arguments, event.arguments_end);
+  const bool at = event.call != kUnknownCall && call_at(event.call).name == "execveat";
+  Process& process = processes_[task.process];
+  process.exit_call.reset();
+  read_rank(argument_at(all, at ? 3 : 2), process.rank);
+  process.argv.clear();
+  std::string_view list = argument_at(all, at ? 2 : 1);
+  process.argv_known = list.starts_with('[');
+  if (!process.argv_known) {  // raw: at least the program may be known
+    bool quoted;
+    const std::string_view path = quoted_part(argument_at(all, at ? 1 : 0), quoted);
+    if (quoted) {
+      process.argv.emplace_back();
+      unescape(path, process.argv.back());
+    }
+    return;
+  }
+  list.remove_prefix(1);
+  Arguments words(list.data(), list.data() + list.size());
+  std::string_view word;
+  while (process.argv.size() < 256 && words.next(word) && !word.starts_with(']')) {
+    bool quoted;
+    const std::string_view raw = quoted_part(word, quoted);
+    if (!quoted) break;
+    std::string plain;
+    unescape(raw, plain);
+    if (word.ends_with("...")) plain += "…";
+    process.argv.push_back(std::move(plain));
+  }
+}
+
+void Tracker::signalled(Task& task, const Event& event, const Context& context) {
+  const std::string_view body = event.text;  // --- SIGBUS {si_signo=SIGBUS, …} ---
+  const std::size_t name_end = body.find(' ', 4);
+  const std::string_view name =
+      body.substr(4, name_end == std::string_view::npos ? 0 : name_end - 4);
+  const auto field = [&](std::string_view key) -> std::uint64_t {
+    const std::size_t at = body.find(key);
+    if (at == std::string_view::npos) return 0;
+    const char* p = body.data() + at + key.size();
+    return static_cast<std::uint64_t>(read_number(p, body.data() + body.size()));
+  };
+  // Whatever the code is called (-X raw writes numbers): only who sends one is named by its pid.
+  task.fatal_sender = static_cast<std::uint32_t>(field("si_pid="));
+  if (options_.statistics) {
+    asked_to_end(task, name, {context.file, context.first_line + event.number});
+  }
+  const bool asked =
+      std::find(options_.signals.begin(), options_.signals.end(), name) != options_.signals.end();
+  const bool no_page = contains(body, "BUS_ADRERR") || contains(body, "si_code=0x2,");
+  const bool bus = name == "SIGBUS" && no_page;
+  Target target;
+  if (bus) {
+    const std::uint64_t address = field("si_addr=");
+    const auto& mappings = task.memory->mappings;
+    auto above = mappings.upper_bound(address);
+    if (above != mappings.begin()) {
+      --above;
+      if (address < above->second.end && above->second.description != kNone) {
+        const Description& one = descriptions_.at(above->second.description);
+        target.path = one.whole_path();
+        target.kind = one.kind;
+        target.deleted = one.deleted;
+        target.nameless = one.nameless;
+        target.origin = Origin::tracked;
+        target.opened = one.opened;
+        target.flags = one.flags;
+        target.label = one.label;
+      }
+    }
+  }
+  const bool inferred = bus && options_.infer_sigbus && !asked;
+  if ((!asked && !inferred) || !counted(task)) return;
+  ++match_count_;
+  if (matches_.size() >= options_.most_matches) return;
+  Match match;
+  match.place = {context.file, context.first_line + event.number};
+  match.pid = task.pid;
+  match.time = seconds_of(read_leader(event.line, event.end).time);
+  match.syscall = std::string(name);
+  match.text = std::string(body.substr(0, kLongestText));
+  match.rank = processes_[task.process].rank;
+  match.target = std::move(target);
+  match.inferred = inferred;
+  match.argv = processes_[task.process].argv;
+  match.parent = processes_[task.process].parent;
+  match.thread_of = processes_[task.process].thread_of;
+  matches_.push_back(std::move(match));
+}
+
+void Tracker::exited(Task& task, const Event& event, const Context& context) {
+  const std::string_view body = event.text;
+  constexpr std::string_view kSuperseded = "+++ superseded by execve in pid ";
+  if (body.starts_with(kSuperseded)) {
+    const char* at = body.data() + kSuperseded.size();
+    superseded(task, static_cast<std::uint32_t>(read_number(at, body.data() + body.size())));
+    return;
+  }
+  Ending ending;
+  ending.time = time_of(event.line, event.end);
+  ending.place = {context.file, context.first_line + event.number};
+  constexpr std::string_view kExited = "+++ exited with ";
+  constexpr std::string_view kKilled = "+++ killed by ";
+  if (body.starts_with(kExited)) {
+    const char* at = body.data() + kExited.size();
+    ending.code = static_cast<int>(read_number(at, body.data() + body.size()));
+  } else if (body.starts_with(kKilled)) {
+    const std::string_view rest = body.substr(kKilled.size());
+    ending.signal = std::string(rest.substr(0, rest.find(' ')));
+    ending.core = rest.find("core dumped") != std::string_view::npos;
+    ending.sender = task.fatal_sender;
+    const auto killer = killers_.find(task.leader);
+    if (ending.sender == 0 && killer != killers_.end() && killer->second.first == ending.signal) {
+      ending.sender = killer->second.second;
+    }
+  }
+  Process& process = processes_[task.process];
+  process.ending = ending;
+  if (ending.code != 0) {
+    if (event.half == Half::here) {
+      process.blocked = blocked_in(task, view(event.entry, event.entry_end),
+                                   {context.file, context.first_line + event.entry_number});
+    } else if (event.half == Half::elsewhere && task.begun) {
+      process.blocked = blocked_in(task, task.begun_line, task.begun_place);
+    }
+  }
+  if (ending.code == 0) spent_.push_back(task.process);
+  release(task);
+}
+
+void Tracker::release(Task& task) {
+  task.live = false;
+  task.begun = false;
+  task.pending.is = false;
+  std::erase(forking_, task.pid);
+  task.table = std::make_shared<Table>(&descriptions_);
+  task.memory = std::make_shared<Memory>(&descriptions_);
+  task.fork_table.reset();
+  if (anonymous_ == &task) anonymous_ = nullptr;
+  if (last_ == &task) last_ = nullptr;
+}
+
+// execve() in a thread other than the first: it takes over the pid of its process, and the first
+// thread is gone.
+void Tracker::superseded(Task& task, std::uint32_t by) {
+  const auto found = tasks_.find(by);
+  if (found == tasks_.end() || found->second.get() == &task) return;
+  Task& taker = *found->second;
+  task.table = taker.table;
+  task.directory = taker.directory;
+  task.memory = taker.memory;
+  task.pending = taker.pending;
+  task.begun = taker.begun;
+  task.begun_line = taker.begun_line;
+  task.begun_place = taker.begun_place;
+  release(taker);
+}
+
+}  // namespace pm::strace

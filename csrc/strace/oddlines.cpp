@@ -1,0 +1,204 @@
+// Lines that are not plain calls: signals, ends, remarks, colours, and calls that something was
+// written into.
+#include "strace/extractor.h"
+
+namespace pm::strace {
+namespace {
+
+constexpr std::size_t kGlueLines = 200;  // most lines of output within one call
+
+// Whether a call on one line was the last thing of its task: `futex(0x7f…, …) = ?`. Strace ends
+// the line so if nothing else was written since the call began. exit() ends so by nature.
+bool died_in(const Event& event) noexcept {
+  if (event.result.known || !event.result.error.empty() || event.call == kUnknownCall) return false;
+  const std::string_view name = call_at(event.call).name;
+  return name != "exit_group" && name != "exit";
+}
+
+}  // namespace
+
+void Extractor::note(const Leader& leader) {
+  Counts& counts = out_.counts;
+  counts.pids |= leader.has_pid;
+  counts.brackets |= leader.bracketed;
+  counts.relative |= !leader.relative.empty();
+  if (!leader.time.empty()) {
+    counts.times = true;
+    counts.epochs |= leader.time.size() < 3 || leader.time[2] != ':';
+  }
+}
+
+void Extractor::slow_leader(const char* line, const char* end) {
+  const Leader leader = read_leader(line, end);
+  note(leader);
+  leader_noted_ = true;
+}
+
+void Extractor::slow(const char* line, const char* end) {
+  if (std::memchr(line, '\x1b', static_cast<std::size_t>(end - line)) != nullptr) {
+    out_.counts.colors = true;
+    out_.side.emplace_back();
+    std::string& plain = out_.side.back();
+    strip_colors(view(line, end), plain);
+    const std::size_t size = plain.size();
+    plain.append(kPadding, '\0');
+    line = plain.data();
+    end = line + size;
+  }
+  const Line read = read_line(line, end);
+  general(read, line, end, cut_ && number_ + 1 == out_.newlines.size());
+}
+
+void Extractor::general(const Line& read, const char* line, const char* end, bool exact) {
+  Counts& counts = out_.counts;
+  note(read.leader);
+  const char* stop = end > line && end[-1] == '\r' ? end - 1 : end;
+  const auto event_of = [&] {
+    const auto length = static_cast<unsigned>(read.name.size());
+    const std::uint16_t call =
+        read.name.empty() ? kUnknownCall : calls_.find(read.name.data(), length);
+    Event event = make(line, stop, read.leader.pid, call, read.shape, read.arguments, read.end);
+    event.has_pid = read.leader.has_pid;
+    event.bracketed = read.leader.bracketed;
+    return event;
+  };
+  switch (read.shape) {
+    case Shape::call: {
+      Event event = event_of();
+      event.result = read_result(read.arguments, read.end, exact);
+      if (!event.result.present) {
+        if (!joining_) {
+          open_ = line;
+          open_end_ = stop;
+          open_number_ = number_;
+        }
+        ++counts.calls;
+        if (exact) {  // strace was killed in the middle of the line: the call had begun
+          out_.begun.at(event.pid) = {event.pid,       number_,    line, stop,
+                                      event.arguments, Half::here, true, event.has_pid};
+          counts.halves = true;
+        }
+        return;
+      }
+      open_ = nullptr;
+      ++counts.calls;
+      finish(event);
+      if (died_in(event)) {
+        out_.begun.at(event.pid) = {event.pid,       number_,    line, stop,
+                                    event.arguments, Half::here, true, event.has_pid};
+      }
+      return;
+    }
+    case Shape::entry:
+    case Shape::detached: {
+      counts.detached |= read.shape == Shape::detached;
+      remember(line, stop, read.arguments, read.leader.pid, read.leader.has_pid);
+      Event event = event_of();
+      event.shape = Shape::entry;
+      emit_begun(event);
+      return;
+    }
+    case Shape::resumed:
+    case Shape::dead: {
+      Event event = event_of();
+      Begun& slot = out_.begun.at(event.pid);
+      take_half(event, slot);
+      ++counts.calls;
+      if (read.shape == Shape::dead) return;  // it stays begun: that is what the task died in
+      event.result = read_result(read.arguments, read.end, exact);
+      finish(event);
+      if (stop[-1] != '?') slot.half = Half::none;
+      return;
+    }
+    case Shape::signal:
+    case Shape::exit: {
+      Event event = event_of();
+      event.text = view(read.leader.body, read.end);
+      ++(read.shape == Shape::exit ? counts.exits : counts.signals);
+      if (read.shape == Shape::exit) {
+        Begun& slot = out_.begun.at(event.pid);
+        take_half(event, slot);
+        slot.half = Half::none;
+      }
+      event.call = kUnknownCall;
+      event.op = Op::none;
+      out_.events.push_back(event);
+      return;
+    }
+    case Shape::trace:
+      counts.traces = true;
+      ++counts.remarks;
+      return;
+    case Shape::summary:
+      counts.summary = true;
+      ++counts.remarks;
+      return;
+    case Shape::notice:
+    case Shape::dump:
+    case Shape::diagnostic:
+    case Shape::empty:
+      ++counts.remarks;
+      return;
+    case Shape::rest:
+    case Shape::text:
+    case Shape::open:
+      if (!joining_ && glue(line, stop)) return;
+      break;
+  }
+  if (out_.first_unparsed.empty()) {
+    out_.first_unparsed.assign(line,
+                               std::min<std::size_t>(200, static_cast<std::size_t>(end - line)));
+    out_.first_unparsed_number = number_;
+  }
+}
+
+// Puts a call together into which something was written: `…SIGCHLDstrace: Process 7 attached`, then
+// the rest on a line of its own; or output of the program, which may have lines too.
+bool Extractor::glue(const char* line, const char* end) {
+  if (!open_ || number_ - open_number_ > kGlueLines) return false;
+  const char* rest = line;
+  const bool plain = starts(line, end, ")") || starts(line, end, ", ") ||
+                     starts(line, end, " <unfinished ...>") || starts(line, end, " <detached ...>");
+  if (!plain) {
+    // Output of the program in front of the rest: `hello) = 6`.
+    const Result result = read_result(line, end, false);
+    if (!result.present) return false;
+    const void* last = nullptr;
+    for (const char* p = end - 1; p > line; --p) {
+      if (*p == ')' && (p[1] == ' ' || p[1] == '=')) {
+        last = p;
+        if (contains(view(p, end), "= ")) break;
+      }
+    }
+    if (!last) return false;
+    rest = static_cast<const char*>(last);
+  }
+  std::string_view head = view(open_, open_end_);
+  for (const std::string_view word : {" attached", " detached"}) {
+    if (!head.ends_with(word)) continue;
+    const std::size_t at = head.rfind("strace: Process ");
+    if (at != std::string_view::npos) head = head.substr(0, at);
+  }
+  out_.side.emplace_back(head);
+  std::string& whole = out_.side.back();
+  whole.append(view(rest, end));
+  const std::size_t size = whole.size();
+  whole.append(kPadding, '\0');
+  const Line read = read_line(whole.data(), whole.data() + size);
+  if (read.shape != Shape::call && read.shape != Shape::entry && read.shape != Shape::detached) {
+    out_.side.pop_back();
+    return false;
+  }
+  out_.counts.output += number_ - open_number_;  // this line, and those between
+  const std::uint32_t here = number_;
+  number_ = open_number_;
+  joining_ = true;
+  --out_.counts.calls;  // the first half was counted as one
+  general(read, whole.data(), whole.data() + size, false);
+  joining_ = false;
+  number_ = here;
+  open_ = nullptr;
+  return true;
+}
+
+}  // namespace pm::strace

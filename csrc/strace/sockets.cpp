@@ -1,0 +1,160 @@
+// Connections: who called whom, what came of it, and which two descriptors are the ends of one.
+#include <algorithm>
+
+#include "strace/task.h"
+#include "strace/tracker.h"
+
+namespace pm::strace {
+namespace {
+
+constexpr std::size_t kMostAddresses = 10'000;
+constexpr std::size_t kMostWaiting = 1024;  // connections to one address that nobody has taken
+constexpr std::size_t kMostWatched = 256;
+
+// What two ends of one connection have in common: the port, or the path of a unix socket.
+std::string meeting_point(std::string_view address) {
+  const std::string words = address_words(address);
+  const std::size_t colon = words.rfind(':');
+  if (address.find("AF_INET") == std::string_view::npos || colon == std::string::npos) return words;
+  return "port " + words.substr(colon + 1);
+}
+
+}  // namespace
+
+void Tracker::announce_connect(std::int32_t one) {
+  const std::string where = meeting_point(descriptions_.at(one).label);
+  if (where.empty() || (connecting_.size() >= kMostAddresses && !connecting_.contains(where))) {
+    return;
+  }
+  const auto accepted = accepting_.find(where);
+  if (accepted != accepting_.end() && descriptions_.at(one).peer == kNone) {
+    auto& waiting = accepted->second;
+    while (!waiting.empty()) {
+      const std::int32_t other = waiting.front();
+      waiting.erase(waiting.begin());
+      Description& made = descriptions_.at(other);
+      if (other == one || !made.live || made.kind != Kind::socket || made.peer != kNone) continue;
+      made.peer = one;
+      descriptions_.at(one).peer = other;
+      return;
+    }
+  }
+  auto& queue = connecting_[where];
+  if (std::find(queue.begin(), queue.end(), one) != queue.end()) return;
+  if (queue.size() >= kMostWaiting) queue.erase(queue.begin());
+  queue.push_back(one);
+}
+
+// Notes how a connect() ended.
+void Tracker::connected(Task& task, const Event& event, const Opened& by) {
+  const std::int32_t one = task.table->at(event.a);
+  if (one == kNone || !options_.statistics || !counted(task)) return;
+  Description& socket = descriptions_.at(one);
+  const std::string peer = address_words(socket.label);
+  if (peer.empty()) return;
+  const Result& result = event.result;
+  std::string outcome = result.error.empty() ? "connected" : std::string(result.error);
+  if (!result.known) outcome = "interrupted";
+  if (socket.connection != kNone) {
+    Connection& known = connections_[static_cast<std::size_t>(socket.connection)];
+    if (known.peer == peer && known.in_progress) {  // asked again how it went
+      if (outcome == "EISCONN") outcome = "connected";
+      if (outcome != "EALREADY") known.result = outcome;
+      return;
+    }
+  }
+  if (connections_.size() >= kMostConnections) {
+    socket.connection = kNone;
+    return;
+  }
+  socket.connection = static_cast<std::int32_t>(connections_.size());
+  connections_.push_back({task.pid, event.a, peer, outcome, by.place, event.nanoseconds,
+                          outcome == "EINPROGRESS" || outcome == "interrupted"});
+}
+
+// The oldest connect() to the address at which the listener is bound is the other end.
+void Tracker::accepted(Task& task, const Event& event, std::int32_t index, const Opened& by) {
+  Description& made = descriptions_.at(index);
+  const std::string peer =
+      address_words(argument_at(view(event.arguments, event.arguments_end), 1));
+  made.label.clear();
+  if (!peer.empty()) made.path = peer;
+  if (options_.statistics && counted(task) && connections_.size() < kMostConnections) {
+    made.connection = static_cast<std::int32_t>(connections_.size());
+    connections_.push_back({task.pid, event.result.value, peer.empty() ? "unknown" : peer,
+                            "accepted", by.place, event.nanoseconds, false});
+  }
+  const std::int32_t listener = task.table->at(event.a);
+  if (listener == kNone) return;
+  const std::string where = meeting_point(descriptions_.at(listener).label);
+  if (where.empty()) return;
+  const auto found = connecting_.find(where);
+  if (found == connecting_.end() || found->second.empty()) {
+    // A call that waited stands before the one that it waited for, where the order is that of
+    // their beginnings.
+    if (options_.by_entry && accepting_.size() < kMostAddresses) {
+      auto& waiting = accepting_[where];
+      if (waiting.size() < kMostWaiting) waiting.push_back(index);
+    }
+    return;
+  }
+  auto& queue = found->second;
+  while (!queue.empty()) {
+    const std::int32_t other = queue.front();
+    queue.erase(queue.begin());
+    Description& caller = descriptions_.at(other);
+    if (other == index || !caller.live || caller.kind != Kind::socket || caller.peer != kNone ||
+        meeting_point(caller.label) != where) {
+      continue;
+    }
+    caller.peer = index;
+    made.peer = other;
+    break;
+  }
+}
+
+// getsockopt(3, SOL_SOCKET, SO_ERROR, [111], [4]): what became of a connect() in progress.
+void Tracker::socket_error(Task& task, const Event& event) {
+  const std::int32_t one = task.table->at(event.a);
+  if (one == kNone || descriptions_.at(one).connection == kNone) return;
+  Connection& known = connections_[static_cast<std::size_t>(descriptions_.at(one).connection)];
+  if (!known.in_progress) return;
+  std::string_view value = argument_at(view(event.arguments, event.arguments_end), 3);
+  if (!value.starts_with('[')) return;
+  value = value.substr(1, value.find(']') - 1);
+  if (value == "0") {
+    known.result = "connected";
+    return;
+  }
+  constexpr std::pair<std::string_view, std::string_view> kNames[] = {
+      {"111", "ECONNREFUSED"}, {"110", "ETIMEDOUT"},  {"113", "EHOSTUNREACH"},
+      {"101", "ENETUNREACH"},  {"104", "ECONNRESET"}, {"2", "ENOENT"},
+      {"13", "EACCES"},        {"112", "EHOSTDOWN"},  {"103", "ECONNABORTED"},
+  };
+  for (const auto& [number, name] : kNames) {
+    if (value == number) value = name;
+  }
+  known.result = value.starts_with('E') ? std::string(value.substr(0, 32))
+                                        : "errno " + std::string(value.substr(0, 8));
+}
+
+// Bytes went through: whatever connect() said, it is one now.
+void Tracker::works(std::int32_t connection) {
+  Connection& known = connections_[static_cast<std::size_t>(connection)];
+  if (known.in_progress) {
+    known.result = "connected";
+    known.in_progress = false;
+  }
+}
+
+// epoll_ctl(3, EPOLL_CTL_ADD, 5, {…})
+void Tracker::watched(Task& task, const Event& event) {
+  const std::int32_t one = task.table->at(event.a);
+  if (one == kNone) return;
+  auto& numbers = descriptions_.at(one).watched;
+  std::erase(numbers, event.b);
+  const bool added = event.flags.starts_with("EPOLL_CTL_ADD") || event.flags.starts_with("0x1");
+  if (added && numbers.size() < kMostWatched) numbers.push_back(event.b);
+}
+
+}  // namespace pm::strace

@@ -1,0 +1,116 @@
+// What the summary of a log holds beside hits, failures and tasks. All of it is bounded.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "strace/descriptors.h"
+#include "strace/tallies.h"
+
+namespace pm::strace {
+
+// How much is kept; what comes after is only counted, or not at all where that is said.
+constexpr std::size_t kMostConnections = 20'000;
+constexpr std::size_t kMostTimeouts = 2'000;
+constexpr std::size_t kMostFolders = 20'000;    // more are counted with the folder above them
+constexpr std::size_t kMostFutexUses = 32'768;  // of each of two generations
+constexpr std::size_t kMostSlow = 40;           // of each pace
+constexpr std::size_t kMostLastFailures = 24;   // of a process
+constexpr std::size_t kMostLastWords = 12;
+constexpr std::size_t kMostInterruptions = 4;
+constexpr std::size_t kMostTalliesOfTask = 96;
+
+// A connection that a process made or took.
+struct Connection {
+  std::uint32_t pid = 0;
+  std::int64_t fd = -1;
+  std::string peer;
+  std::string result;  // "connected", "accepted", an errno name, "EINPROGRESS", "timeout"
+  Place place;
+  std::uint64_t nanoseconds = 0;  // of the call, or of the wait in which it timed out
+  bool in_progress = false;       // connect() itself said EINPROGRESS
+};
+
+// Waits that came back with nothing: no call failed, but time was lost.
+struct Timeout {
+  std::string syscall;
+  std::string target;  // what it waited for, in words; empty if that is not known
+  std::string text;    // of the first
+  std::uint64_t count = 0;
+  std::uint64_t nanoseconds = 0;
+  Place first;
+  std::uint32_t pid = 0;
+};
+
+struct FolderCount {
+  std::uint64_t calls = 0;
+  std::uint64_t errors = 0;
+  std::uint64_t nanoseconds = 0;
+  double first_time = -1;
+  double last_time = -1;
+  // Takes in a time at which one was made; negative is none.
+  void widen(double time) noexcept;
+};
+
+// Who did what last with a futex.
+struct FutexUse {
+  std::uint32_t woken_by = 0;
+  Place woken;
+  std::uint32_t passed_by = 0;
+  Place passed;
+};
+
+// The uses of futexes, of which the oldest half is forgotten when there are too many.
+class FutexUses {
+ public:
+  // `space` is the process whose address it is, or 0 for memory that processes share.
+  FutexUse& at(std::uint32_t space, std::uint64_t address);
+  const FutexUse* find(std::uint32_t space, std::uint64_t address) const;
+
+ private:
+  struct Key {
+    std::uint64_t address;
+    std::uint32_t space;
+    bool operator==(const Key&) const = default;
+  };
+  struct Hash {
+    std::size_t operator()(const Key& key) const noexcept {
+      return (key.address ^ (std::uint64_t{key.space} << 40)) * 0x9e3779b97f4a7c15ULL >> 7;
+    }
+  };
+  using Map = std::unordered_map<Key, FutexUse, Hash>;
+  Map now_;
+  Map before_;
+};
+
+// A failed call of a process, kept in case it is what the process ended of.
+struct LastFailure {
+  std::string error;
+  std::string syscall;
+  std::string path;
+  Place place;
+  std::uint32_t pid = 0;
+};
+
+// A signal that asks a process to end, and the call that it got it out of.
+struct Interruption {
+  std::string signal;
+  std::uint32_t sender = 0;  // 0: the terminal or the kernel
+  Place place;
+  std::uint32_t pid = 0;
+  std::string syscall;  // empty: it was in no call, or in one that just went on
+  std::string target;
+  std::uint64_t nanoseconds = 0;
+};
+
+// What a task spent its time with.
+struct TaskCall {
+  std::uint16_t call = kUnknownCall;
+  std::uint64_t calls = 0;
+  std::uint64_t nanoseconds = 0;
+};
+
+}  // namespace pm::strace

@@ -1,0 +1,1 @@
+"""Permissions, devices, programs and libraries that cannot be had."""

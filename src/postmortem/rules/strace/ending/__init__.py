@@ -1,0 +1,1 @@
+"""How processes end that a signal kills."""

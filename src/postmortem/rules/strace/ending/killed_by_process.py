@@ -1,0 +1,100 @@
+"""A process of the log killed another one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.facts.syscall_logs import Fate, Logs
+from postmortem.facts.syscalls import Ending, Task
+from postmortem.report.model import Confidence, Evidence, Role
+from postmortem.rules.names import clip
+from postmortem.rules.rule import Finding, rule
+from postmortem.rules.strace.calls import where
+from postmortem.rules.strace.signals import process_of, sender_words, signal_calls
+from postmortem.rules.strace.who import who
+
+
+@rule(
+    role=Role.ROOT,
+    references=("https://man7.org/linux/man-pages/man2/kill.2.html",),
+)
+def killed_by_process(logs: Logs) -> Iterator[Finding]:
+    """A process of the log killed another one.
+
+    What it means
+        The log shows who sent the signal that ended a process: another process of the log called
+        kill, or siginfo names the sender. Launchers (torchrun, mpirun, a pool of workers) end the
+        other processes after the first one failed: then the signal is a consequence, and the
+        process that failed first is the one to look at.
+
+    How to be sure
+        Look at what the sender did before it called kill: which wait4 returned, and with what.
+
+    What to do
+        Look at the process that ended badly first, or at why the sender gave up on this one (a time
+        limit of its own?).
+    """
+    victims = [
+        (task, task.ending)
+        for task in logs.tasks()
+        if task.thread_of is None and task.ending and task.ending.signal and task.ending.sender
+    ]
+    for task, ending in victims[:1]:
+        sender = process_of(logs, ending.sender or 0)
+        if ending.sender == task.pid or sender is None:
+            continue
+        earlier = _failed_before(logs, task, ending)
+        role, why = Role.ROOT, ""
+        if earlier is not None:
+            role, why = (
+                Role.CASCADE,
+                f"; {who(earlier.pid)} had ended badly before: look at that one",
+            )
+        elif logs.fate_of(sender.pid, ending.line) is Fate.SURVIVED:
+            role, why = (
+                Role.CONTEXT,
+                "; the sender exited with 0: it may be how it ends its workers",
+            )
+        more = "" if len(victims) == 1 else f" (and {len(victims) - 1} more)"
+        by = sender_words(sender)
+        calls = signal_calls(logs, task.pid, ending.signal or "", sender.pid)
+        yield Finding(
+            title=f"{who(task.pid)} was killed by {ending.signal} from {by}{more}",
+            cause=(
+                f"{who(sender.pid)} ({clip(sender.program or 'program not recorded', 60)}) sent "
+                f"{ending.signal} to {who(task.pid)} "
+                f"({clip(task.program or 'program not recorded', 60)}){why}"
+            ),
+            confidence=Confidence.CERTAIN if calls else Confidence.LIKELY,
+            next_steps=(
+                (
+                    f"look at what {who(sender.pid)} did before: --find 'syscall=wait4,kill "
+                    f"pid={sender.pid}'"
+                ),
+                "is there a time limit in the program, its launcher or a watchdog?",
+            ),
+            evidence=(
+                *(
+                    Evidence(where(call), clip(f"{who(call.pid)} {call.text}", 200))
+                    for call in calls[:2]
+                ),
+                Evidence(
+                    f"{ending.file.rpartition('/')[2]}:{ending.line}",
+                    f"{who(task.pid)} killed by {ending.signal}",
+                ),
+            ),
+            role=role,
+        )
+
+
+def _failed_before(logs: Logs, victim: Task, ending: Ending) -> Task | None:
+    """Return a process that ended badly before, by itself."""
+    for task in logs.tasks():
+        end = task.ending
+        if end is None or task.thread_of is not None or task.pid == victim.pid:
+            continue
+        if end.file == ending.file and end.line >= ending.line:
+            continue
+        if end.code not in (0, None) or (end.signal and end.sender in (None, task.pid)):
+            return task
+    return None

@@ -1,0 +1,150 @@
+"""What a log does not show because of how it was recorded, and how to record it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.facts.source import Problem
+from postmortem.facts.syscalls import SystemCalls
+
+RECORD = "strace -f -ttt -T -o strace.txt COMMAND"
+_ENOUGH = 200
+_SNIPPET = 20
+"""Calls that a log must hold before what it lacks says anything."""
+
+_OPENS = frozenset({"open", "openat", "openat2", "creat"})
+_USES = frozenset({
+    "read", "write", "pread64", "pwrite64", "readv", "writev", "lseek", "fstat", "fsync", "close",
+    "ftruncate", "fallocate", "getdents64", "fdatasync",
+})  # fmt: skip
+_FORKS = frozenset({"clone", "clone3", "fork", "vfork"})
+# Every dynamically linked program makes these before its main() starts.
+_START = {
+    "opens": _OPENS,
+    "close": frozenset({"close"}),
+    "mmap": frozenset({"mmap", "mmap2"}),
+    "brk or mprotect": frozenset({"brk", "mprotect"}),
+    "reads": frozenset({"read", "pread64"}),
+}
+
+
+def hidden(log: SystemCalls) -> Iterator[Problem]:
+    """Yield what is missing so that answers may be missing too; totals must have been counted."""
+    if sum(row.calls for row in log.calls) >= _SNIPPET:
+        yield from _filtered(log)
+        yield from _by_status(log)
+        yield from _children(log)
+    yield from _cut(log)
+
+
+def remarks(log: SystemCalls) -> Iterator[Problem]:
+    """Yield what else the options of the recording hide."""
+    yield from _begins(log)
+    yield from _times(log)
+    yield from _ends(log)
+
+
+def _filtered(log: SystemCalls) -> Iterator[Problem]:
+    names = frozenset(row.name for row in log.calls)
+    recording = log.recording
+    started = bool(names & {"execve", "execveat"})
+    uses = names & _USES
+    if uses and not names & _OPENS and (started or recording.calls >= 20):
+        yield Problem(
+            log.name,
+            "no open is in the log (-Z, -e trace=): descriptors cannot be resolved to files",
+            f"record the opens too: {RECORD}",
+        )
+    elif started and recording.from_start and not _only(log, failed=True):
+        missing = [what for what, some in _START.items() if not names & some and what != "opens"]
+        if missing and names - {"execve", "exit_group", "exit"}:
+            what = f"recorded with -e trace=: no {', no '.join(missing)} in the log"
+            told = "; descriptors may be taken for files that were closed" * ("close" in missing)
+            yield Problem(log.name, what + told, f"record all calls: {RECORD}")
+
+
+def _begins(log: SystemCalls) -> Iterator[Problem]:
+    names = frozenset(row.name for row in log.calls)
+    if log.recording.from_start or names & {"execve", "execveat"}:
+        return
+    if _only(log, failed=True):
+        return
+    what = "the log does not begin with execve (strace -p, -e trace=, or a part of a log)"
+    yield Problem(
+        log.name,
+        f"{what}: files that were open before are not known, unless -y names them",
+        f"record from the start, or attach with -y: {RECORD}",
+    )
+
+
+def _only(log: SystemCalls, *, failed: bool) -> bool:
+    calls = sum(row.calls for row in log.calls)
+    errors = sum(row.errors for row in log.calls)
+    if calls < 20:
+        return False
+    return errors >= 0.9 * calls if failed else errors == 0 and calls >= _ENOUGH
+
+
+def _by_status(log: SystemCalls) -> Iterator[Problem]:
+    if _only(log, failed=True):
+        what = "nearly every call in the log failed (-Z): those that worked are missing"
+        yield Problem(
+            log.name, f"{what}, so opens, forks and waits are not known", f"record {RECORD}"
+        )
+    elif _only(log, failed=False) and any(row.name == "execve" for row in log.calls):
+        what = "not one call in the log failed (-z): failures are not in it"
+        yield Problem(log.name, what, f"record without -z: {RECORD}")
+
+
+def _children(log: SystemCalls) -> Iterator[Problem]:
+    unseen = [task for task in log.tasks if not task.seen]
+    if not unseen:
+        return
+    pids = ", ".join(str(task.pid) for task in unseen[:4]) + ("" if len(unseen) <= 4 else ", …")
+    count = "1 child has" if len(unseen) == 1 else f"{len(unseen):,} children have"
+    remedy = f"follow children: {RECORD}"
+    if log.recording.files > 1 or any("-ff" in option for option in log.recording.options):
+        remedy = "name all files of strace -ff: their folder, or their prefix"
+    yield Problem(log.name, f"{count} no line in the log ({pids}): recorded without -f?", remedy)
+
+
+def _times(log: SystemCalls) -> Iterator[Problem]:
+    recording = log.recording
+    if recording.durations or recording.calls < _ENOUGH:
+        return
+    if not recording.times:
+        what = "recorded without -T and -t: how long calls took is not known"
+        yield Problem(log.name, what, f"record {RECORD}")
+    else:
+        what = (
+            "recorded without -T: only calls that another task's line interrupted have a duration, "
+            "the difference of their stamps"
+        )
+        yield Problem(log.name, what, f"record {RECORD}")
+
+
+def _cut(log: SystemCalls) -> Iterator[Problem]:
+    recording = log.recording
+    if recording.cut:
+        what = "the log ends in the middle of a line: strace was killed, still runs, or it was cut"
+        yield Problem(log.name, what)
+    if recording.detached:
+        yield Problem(
+            log.name, "strace was detached while tasks still ran: their ends are not known"
+        )
+
+
+def _ends(log: SystemCalls) -> Iterator[Problem]:
+    recording = log.recording
+    quiet = [task for task in log.tasks if task.ending is not None and not task.ending.told]
+    if quiet and recording.from_start:
+        what = (
+            "the log has no line for the ends of tasks (-qq): exit codes are those they asked for"
+        )
+        yield Problem(
+            log.name, f"{what}, and deaths by a signal are not seen", "record without -qq"
+        )
+    cut = sum(1 for task in log.tasks if any(word.endswith("…") for word in task.argv or ()))
+    if cut:
+        count = "1 process" if cut == 1 else f"{cut:,} processes"
+        yield Problem(log.name, f"arguments of {count} are cut off (-s)", "record with -s 256")

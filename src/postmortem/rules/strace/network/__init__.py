@@ -1,0 +1,1 @@
+"""Peers, addresses, names."""

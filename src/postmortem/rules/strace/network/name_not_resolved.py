@@ -1,0 +1,75 @@
+"""A host name could not be resolved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.facts.syscall_logs import Fate, Logs
+from postmortem.facts.syscalls import Match
+from postmortem.report.model import Confidence, Evidence, Role
+from postmortem.rules.names import clip
+from postmortem.rules.rule import Finding, rule
+from postmortem.rules.strace.calls import where
+from postmortem.rules.strace.peers import asked_names, name_servers, reached_anything
+from postmortem.rules.strace.weighing import weigh_fate
+from postmortem.rules.strace.who import who
+
+
+@rule(
+    role=Role.ROOT,
+    references=(
+        "https://man7.org/linux/man-pages/man5/resolv.conf.5.html",
+        "https://man7.org/linux/man-pages/man3/getaddrinfo.3.html",
+    ),
+)
+def name_not_resolved(logs: Logs) -> Iterator[Finding]:
+    """A host name could not be resolved.
+
+    What it means
+        The process asked a name server (port 53) and made no connection to any other peer
+        afterwards: the servers did not answer (each try takes 5 seconds, in a log: poll = 0
+        (Timeout)), refused, or do not know the name. In containers and on compute nodes without DNS
+        this is common.
+
+    How to be sure
+        getent ahosts NAME on the same host, in the same container; cat /etc/resolv.conf.
+
+    What to do
+        Use an address or a name that /etc/hosts has (MASTER_ADDR), or repair resolv.conf. A search
+        list makes short names slow.
+    """
+    asked: dict[int, list[Match]] = {}
+    for match in name_servers(logs):
+        asked.setdefault(match.task.thread_of or match.pid, []).append(match)
+    for pid, matches in asked.items():
+        fate = logs.fate_of(pid, matches[-1].line)
+        if fate in (Fate.SURVIVED, Fate.FAILED_LATER) or reached_anything(logs, pid, matches[-1]):
+            continue
+        weight = weigh_fate(fate, Confidence.LIKELY)
+        servers = list(dict.fromkeys(match.target.words for match in matches))
+        names = asked_names(logs, pid)
+        name = f"the name {names[0]}" if names else "a host name"
+        yield Finding(
+            title=(
+                f"{clip(name, 50)} was not resolved: asked {clip(', '.join(servers), 40)} in vain"
+            ),
+            cause=(
+                f"{who(pid)} asked the name {'server' if len(servers) == 1 else 'servers'} "
+                f"{', '.join(servers[:3])} for {name} and connected to nobody after that"
+                f"{weight.words}"
+            ),
+            confidence=weight.confidence,
+            next_steps=(
+                (
+                    f"getent ahosts {names[0] if names else 'NAME'} ; cat /etc/resolv.conf : "
+                    "same host, same container"
+                ),
+                "use an address, or a name of /etc/hosts, for MASTER_ADDR",
+            ),
+            evidence=tuple(
+                Evidence(where(match), clip(f"{who(match.pid)} {match.text}", 200))
+                for match in matches[:3]
+            ),
+            role=weight.role,
+        )
+        return

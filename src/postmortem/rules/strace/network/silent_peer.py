@@ -1,0 +1,76 @@
+"""A process waited for a peer that said nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.facts.syscall_logs import Logs
+from postmortem.report.model import Confidence, Role
+from postmortem.rules.names import clip
+from postmortem.rules.rule import Finding, rule
+from postmortem.rules.strace.waits import (
+    awaited_socket,
+    blocked_on_socket,
+    cite_waits,
+    said_to_wait,
+    waits_for_ever,
+)
+from postmortem.rules.strace.who import who
+
+
+@rule(
+    role=Role.ROOT,
+    references=(
+        "https://man7.org/linux/man-pages/man7/socket.7.html",
+        "https://man7.org/linux/man-pages/man2/recv.2.html",
+    ),
+)
+def silent_peer(logs: Logs) -> Iterator[Finding]:
+    """A process waited for a peer that said nothing.
+
+    What it means
+        When the log ended, or somebody killed the process, it was in a call on a socket that has no
+        time limit: it waited for data (recv, read), for somebody to connect (accept), for an answer
+        to its connect, or for room to send. The connection is not broken; the other end does not
+        act: it hangs itself, was stopped, is on a host that went away without a word, or never
+        began. Servers wait so by nature.
+
+    How to be sure
+        py-spy dump or gdb at the other end; ss -tpi shows both queues and the last time something
+        came.
+
+    What to do
+        Look at the process at the other end. Give sockets a time limit, so that a silence becomes
+        an error with a name.
+    """
+    waits = [task for task in logs.stuck() if blocked_on_socket(task) and waits_for_ever(task)]
+    if not waits:
+        return
+    first = waits[0]
+    awaited = awaited_socket(first)
+    assert first.blocked is not None
+    assert awaited is not None
+    peer = awaited.target.words
+    accepts = first.blocked.syscall.startswith("accept")
+    ends = ", ".join(f"{who(holder.pid)}" for holder in awaited.holders[:3])
+    other = f"; {ends} of this log has the other end" if ends else ""
+    others = "" if len(waits) == 1 else f", and {len(waits) - 1} more tasks wait so"
+    yield Finding(
+        title=(
+            f"{who(first.pid)} waited in {first.blocked.syscall} "
+            f"{'for somebody to connect to' if accepts else 'for the silent peer'} {clip(peer, 40)}"
+        ),
+        cause=(
+            f"{said_to_wait(first)} without a time limit on {peer}{others}; nothing came "
+            f"{'to it' if accepts else 'from the other end'} until the end of the log{other}"
+        ),
+        confidence=Confidence.POSSIBLE,
+        next_steps=(
+            (
+                f"ss -tnpi : is the connection to {clip(peer, 40)} there, and what waits in its "
+                "queues?"
+            ),
+            "postmortem hang PID of the process at the other end: what does it wait for itself?",
+        ),
+        evidence=cite_waits(waits),
+    )

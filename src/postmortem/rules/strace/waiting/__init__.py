@@ -1,0 +1,1 @@
+"""What tasks wait for when the log ends."""

@@ -1,0 +1,60 @@
+"""How much a failed call explains, by how its process fared after it."""
+
+from __future__ import annotations
+
+from postmortem.facts.syscall_logs import Fate, Logs
+from postmortem.facts.syscalls import FailedCalls, Match
+from postmortem.records import record
+from postmortem.report.model import Confidence, Role
+
+
+@record
+class Weight:
+    """Role and confidence of a failure, and words on what became of its process."""
+
+    role: Role
+    confidence: Confidence
+    words: str
+
+
+def weigh(
+    logs: Logs,
+    match: Match,
+    confidence: Confidence,
+    *,
+    lasting: bool = False,
+    root: Role = Role.ROOT,
+) -> Weight:
+    """Return what part a failure has.
+
+    `lasting`: it leaves harm behind (a file that is not whole) even where the program goes on.
+    """
+    return weigh_fate(logs.fate(match), confidence, lasting=lasting, root=root)
+
+
+def weigh_fate(
+    fate: Fate, confidence: Confidence, *, lasting: bool = False, root: Role = Role.ROOT
+) -> Weight:
+    """Return what part a failure has in what became of its process."""
+    if fate is Fate.FAILED:
+        return Weight(root, confidence, "")
+    if fate is Fate.UNKNOWN:
+        words = "; the log ends before the process does"
+        return Weight(root, confidence if lasting else _at_most_likely(confidence), words)
+    if fate is Fate.FAILED_LATER:
+        words = "; the process failed only much later, perhaps for another reason"
+        return Weight(root, confidence if lasting else Confidence.POSSIBLE, words)
+    words = "; the process went on and exited with 0: it may have handled this"
+    if lasting:
+        return Weight(root, _at_most_likely(confidence), words)
+    return Weight(Role.CONTRIBUTING, Confidence.POSSIBLE, words)
+
+
+def worst(logs: Logs, groups: tuple[FailedCalls, ...]) -> tuple[FailedCalls, ...]:
+    """Return groups with those first whose process failed soon after."""
+    rank = {Fate.FAILED: 0, Fate.UNKNOWN: 1, Fate.FAILED_LATER: 2, Fate.SURVIVED: 3}
+    return tuple(sorted(groups, key=lambda group: rank[logs.fate(group.matches[-1])]))
+
+
+def _at_most_likely(confidence: Confidence) -> Confidence:
+    return Confidence.LIKELY if confidence is Confidence.CERTAIN else confidence

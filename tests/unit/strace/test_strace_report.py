@@ -1,0 +1,160 @@
+"""The first screen of a log, and what is said of what its recording hides."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from builders.recordings import unpacked
+from postmortem.analyses.strace import StraceOptions, analyse
+from postmortem.analyses.straceask import parse
+from postmortem.facts.syscalls import Task
+from postmortem.report.model import Report
+from postmortem.sections.strace_places import prefix_of
+
+START = (
+    '1 execve("/bin/x", ["x"], 0x7f /* 9 vars */) = 0\n1 brk(NULL) = 0x5\n'
+    '1 openat(AT_FDCWD, "/lib/libc.so.6", O_RDONLY|O_CLOEXEC) = 3\n1 read(3, "", 9) = 0\n'
+    "1 mmap(NULL, 9, PROT_READ, MAP_PRIVATE, 3, 0) = 0x7f\n1 close(3) = 0\n"
+    '1 access("/etc/ld.so.preload", R_OK) = -1 ENOENT (No such file or directory)\n'
+)
+MORE = "1 getppid() = 1\n" * 20
+
+
+def report(tmp_path: Path, log: str | bytes, **options: object) -> Report:
+    path = tmp_path / "strace.txt"
+    path.write_bytes(log.encode() if isinstance(log, str) else log)
+    queries = tuple(parse(text) for text in [str(options.pop("find"))] if text) if options else ()
+    return analyse([str(path)], StraceOptions(queries=queries))
+
+
+def body(made: Report) -> dict[str, object]:
+    return dict(made.body)
+
+
+@pytest.mark.parametrize(
+    ("log", "words"),
+    [
+        (START + MORE, None),
+        (START.replace("openat", "getppid") + MORE, "no open is in the log"),
+        (START.replace("1 close(3) = 0\n", "") + MORE, "no close"),
+        ('1 write(3, "x", 1) = -1 EIO (I/O error)\n' * 30, "nearly every call in the log failed"),
+        (START[: START.index("1 access")] + MORE * 11, "not one call in the log failed (-z)"),
+        (START + MORE + "1 clone(child_stack=NULL, flags=SIGCHLD) = 2\n", "without -f"),
+        (START + MORE + "1 read(0, ", "in the middle of a line"),
+        (START + MORE + "1 read(0,  <detached ...>\n", "strace was detached"),
+    ],
+)
+def test_what_the_recording_hides(tmp_path: Path, log: str, words: str | None) -> None:
+    problems = report(tmp_path, log).problems
+    if words is None:
+        assert problems == ()
+    else:
+        assert any(words in problem.what for problem in problems), problems
+
+
+def test_remarks_on_times_and_ends(tmp_path: Path) -> None:
+    made = report(tmp_path, START + MORE * 11 + "1 exit_group(0) = ?\n")
+    said = str(body(made)["remarks"])
+    assert "recorded without -T and -t" in said
+    assert "-qq" in said
+    assert made.problems == ()
+
+
+def test_a_verdict_names_who_waits_for_whom(tmp_path: Path) -> None:
+    log = START + (
+        "1 pipe2([3, 4], 0) = 0\n1 clone(child_stack=NULL, flags=SIGCHLD) = 2\n"
+        '2 execve("/bin/sleep", ["sleep", "60"], 0x7f /* 9 vars */) = 0\n'
+        "1 close(4) = 0\n2 nanosleep({tv_sec=60, tv_nsec=0},  <unfinished ...>\n"
+        "1 read(3,  <unfinished ...>\n"
+    )
+    verdict = report(tmp_path, log).verdict
+    assert "the log ends while pid 1 (x) is in read" in verdict
+    assert "other end: 2 sleep 60 (descriptor 4), which is in nanosleep" in verdict
+
+
+def test_a_verdict_names_the_file_that_was_not_there(tmp_path: Path) -> None:
+    log = START + (
+        '1 openat(AT_FDCWD, "/x/train.idx", O_RDONLY) = -1 ENOENT (No such file or directory)\n'
+        '1 openat(AT_FDCWD, "/usr/share/locale/x.mo", O_RDONLY) = -1 ENOENT (No such file)\n'
+        '1 write(2, "cannot open\\n", 12) = 12\n1 exit_group(1) = ?\n1 +++ exited with 1 +++\n'
+    )
+    made = report(tmp_path, log)
+    assert made.verdict.endswith("openat, ENOENT on /x/train.idx")
+    assert made.failed
+
+
+def test_a_storm_is_found_where_it_is(tmp_path: Path) -> None:
+    lines = [
+        f'1 {1700000000 + i / 1000:.6f} stat("/data/set/{i % 30}/img{i}", 0x7f) = -1 ENOENT (No)\n'
+        for i in range(3000)
+    ]
+    (storm,) = body(report(tmp_path, "".join(lines)))["metadata_storms"]  # type: ignore[misc]
+    assert (storm["folder"], storm["calls"], storm["errors"]) == ("/data/set", 3000, 3000)
+    assert storm["folders"] == 30
+    assert storm["calls_per_second"] == pytest.approx(1000, rel=0.01)
+
+
+def test_look_ups_of_the_root_itself_end(tmp_path: Path) -> None:
+    made = report(tmp_path, '1 stat("/x", 0x7f) = -1 ENOENT (No)\n' * 1500)
+    (storm,) = body(made)["metadata_storms"]  # type: ignore[misc]
+    assert storm["folder"] == "/"
+
+
+def test_hits_share_a_prefix(tmp_path: Path) -> None:
+    log = "".join(
+        f'1 openat(AT_FDCWD, "/dev/shm/t{i}", O_RDWR) = {i}\n'
+        f"1 fallocate({i}, 0, 0, 9) = -1 ENOSPC (No space left on device)\n"
+        for i in (3, 4, 5)
+    )
+    made = report(tmp_path, log, find="ENOSPC")
+    assert "all 3 targets of ENOSPC are under /dev/shm" in str(made.blocks)
+
+
+@pytest.mark.parametrize(
+    ("path", "prefix"),
+    [
+        ("/dev/shm/a", "/dev/shm"),
+        ("/dev/null", "/dev"),
+        ("/scratch/me/a/b", "/scratch/me"),
+        ("/scratch/a", "/scratch"),
+        ("/usr/lib/x", "/usr"),
+        ("/x", "/"),
+        ("relative", None),
+        ("/memfd:x", None),
+    ],
+)
+def test_prefixes(path: str, prefix: str | None) -> None:
+    assert prefix_of(path) == prefix
+
+
+@pytest.mark.parametrize(
+    ("argv", "environment", "rank", "local"),
+    [
+        (("python", "t.py", "--local_rank=3"), (), None, 3),
+        (("python", "t.py", "--local-rank", "3", "--rank", "7"), (), 7, 3),
+        ((), ("RANK=5", "LOCAL_RANK=1"), 5, 1),
+        ((), ("SLURM_PROCID=4", "SLURM_LOCALID=0"), 4, 0),
+        ((), (), None, None),
+        (("--rank",), ("RANK=x",), None, None),
+    ],
+)
+def test_ranks(
+    argv: tuple[str, ...], environment: tuple[str, ...], rank: int | None, local: int | None
+) -> None:
+    task = Task(1, None, None, argv, None, None, environment=environment)
+    assert (task.rank, task.local_rank) == (rank, local)
+
+
+def test_connections_of_a_recording(tmp_path: Path) -> None:
+    made = report(tmp_path, unpacked("misc_econnrefused.strace.zst"))
+    rows = {row["peer"]: row["result"] for row in body(made)["sockets"]}  # type: ignore[attr-defined]
+    assert rows["127.0.0.1:9"] == rows["[::1]:9"] == "ECONNREFUSED"
+
+
+def test_places_of_a_recording(tmp_path: Path) -> None:
+    made = report(tmp_path, unpacked("ml_shm_buserror.strace.zst"))
+    places = {row["prefix"]: row for row in body(made)["mounts"]}  # type: ignore[attr-defined]
+    assert places["/dev/shm"]["opens"] > 0
+    assert places["/dev/shm"]["errors"] > 0

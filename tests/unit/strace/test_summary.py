@@ -1,0 +1,284 @@
+"""What the summary says beside hits: who waits for whom, connections, folders, time, last words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from builders.recordings import read
+
+Row = dict[str, Any]
+
+
+def summary(log: str, **options: Any) -> Any:
+    got = read(log, statistics=True, **options)
+    assert got["counts"]["unparsed"] == 0, got["first_unparsed"]
+    return got
+
+
+def task(log: Any, pid: int) -> Any:
+    return next(row for row in log["processes"] if row["pid"] == pid)
+
+
+PIPE = """\
+1 pipe2([3, 4], 0) = 0
+1 clone(child_stack=NULL, flags=SIGCHLD) = 2
+2 close(3) = 0
+1 close(4) = 0
+2 nanosleep({tv_sec=9, tv_nsec=0},  <unfinished ...>
+1 read(3,  <unfinished ...>
+"""
+
+
+def test_who_has_the_other_end_of_a_pipe() -> None:
+    (one,) = task(summary(PIPE), 1)["blocked_in"]["awaited"]
+    assert one["paired"]
+    assert one["holders"] == [(2, 4)]
+
+
+def test_a_pipe_whose_other_end_is_closed_has_no_holder() -> None:
+    log = PIPE.replace("2 nanosleep", "2 close(4) = 0\n2 nanosleep")
+    (one,) = task(summary(log), 1)["blocked_in"]["awaited"]
+    assert not one["paired"]
+    assert one["holders"] == []
+
+
+def test_poll_and_epoll_say_what_they_wait_for() -> None:
+    log = (
+        "1 socketpair(AF_UNIX, SOCK_STREAM, 0, [3, 4]) = 0\n"
+        "1 clone(child_stack=NULL, flags=SIGCHLD) = 2\n2 close(3) = 0\n1 close(4) = 0\n"
+        "1 epoll_create1(EPOLL_CLOEXEC) = 5\n"
+        "1 epoll_ctl(5, EPOLL_CTL_ADD, 3, {events=EPOLLIN, data={u32=3, u64=3}}) = 0\n"
+        "1 epoll_wait(5,  <unfinished ...>\n"
+        "2 poll([{fd=4, events=POLLIN}], 1, -1 <unfinished ...>\n"
+    )
+    got = summary(log)
+    (epoll,) = task(got, 1)["blocked_in"]["awaited"]
+    assert (epoll["fd"], epoll["holders"]) == (3, [(2, 4)])
+    (poll,) = task(got, 2)["blocked_in"]["awaited"]
+    assert (poll["fd"], poll["holders"]) == (4, [(1, 3)])
+
+
+LISTEN = """\
+1 socket(AF_INET, SOCK_STREAM, IPPROTO_IP) = 3
+1 bind(3, {sa_family=AF_INET, sin_port=htons(0), sin_addr=inet_addr("127.0.0.1")}, 16) = 0
+1 getsockname(3, {sa_family=AF_INET, sin_port=htons(5000), sin_addr=inet_addr("127.0.0.1")}, [16]) = 0
+1 listen(3, 1) = 0
+1 clone(child_stack=NULL, flags=SIGCHLD) = 2
+2 socket(AF_INET, SOCK_STREAM, IPPROTO_IP) = 4
+2 connect(4, {sa_family=AF_INET, sin_port=htons(5000), sin_addr=inet_addr("127.0.0.1")}, 16) = 0
+1 accept4(3, {sa_family=AF_INET, sin_port=htons(40000), sin_addr=inet_addr("127.0.0.1")}, [16], 0) = 7
+2 recvfrom(4,  <unfinished ...>
+"""  # noqa: E501
+
+
+def test_the_other_end_of_a_tcp_connection() -> None:
+    got = summary(LISTEN)
+    (one,) = task(got, 2)["blocked_in"]["awaited"]
+    assert one["holders"] == [(1, 7)]
+    assert one["target"]["path"] == "127.0.0.1:5000"
+    rows = {(r["pid"], r["fd"]): (r["peer"], r["result"]) for r in got["connections"]}
+    assert rows == {
+        (2, 4): ("127.0.0.1:5000", "connected"),
+        (1, 7): ("127.0.0.1:40000", "accepted"),
+    }
+
+
+TO = '{sa_family=AF_INET, sin_port=htons(9), sin_addr=inet_addr("10.0.0.1")}'
+BEGUN = (
+    "1 socket(AF_INET, SOCK_STREAM|SOCK_NONBLOCK, IPPROTO_IP) = 3\n"
+    f"1 connect(3, {TO}, 16) = -1 EINPROGRESS (Operation now in progress)\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("after", "result"),
+    [
+        ("", "EINPROGRESS"),
+        ("1 getsockopt(3, SOL_SOCKET, SO_ERROR, [0], [4]) = 0\n", "connected"),
+        ("1 getsockopt(3, SOL_SOCKET, SO_ERROR, [111], [4]) = 0\n", "ECONNREFUSED"),
+        ("1 getsockopt(3, SOL_SOCKET, SO_ERROR, [ETIMEDOUT], [4]) = 0\n", "ETIMEDOUT"),
+        ('1 write(3, "x", 1) = 1\n', "connected"),
+        ("1 poll([{fd=3, events=POLLOUT}], 1, 1000) = 0 (Timeout) <1.001>\n", "timeout"),
+        (f"1 connect(3, {TO}, 16) = -1 EISCONN (Already)\n", "connected"),
+        (
+            "1 getsockopt(3, SOL_SOCKET, SO_ERROR,  <unfinished ...>\n"
+            "1 <... getsockopt resumed>[113], [4]) = 0\n",
+            "EHOSTUNREACH",
+        ),
+    ],
+)
+def test_how_a_connection_in_progress_ended(after: str, result: str) -> None:
+    (row,) = summary(BEGUN + after)["connections"]
+    assert (row["peer"], row["result"]) == ("10.0.0.1:9", result)
+
+
+def test_a_wait_that_timed_out_and_one_that_did_not_wait() -> None:
+    log = BEGUN + (
+        "1 poll([{fd=3, events=POLLOUT}], 1, 1000) = 0 (Timeout) <1.001000>\n"
+        "1 poll([{fd=3, events=POLLOUT}], 1, 1000) = 0 (Timeout) <1.002000>\n"
+        "1 poll([{fd=3, events=POLLOUT}], 1, 0) = 0 (Timeout) <0.000010>\n"
+    )
+    (row,) = summary(log)["timeouts"]
+    assert (row["syscall"], row["target"], row["count"]) == ("poll", "10.0.0.1:9", 2)
+    assert row["nanoseconds"] == 2_003_000_000
+
+
+def test_who_woke_and_who_passed_a_futex() -> None:
+    futex = "futex(0x7f0000001000, FUTEX_"
+    log = (
+        "1 clone(child_stack=1, flags=CLONE_VM|CLONE_FILES|CLONE_THREAD) = 2\n"
+        "1 clone(child_stack=1, flags=CLONE_VM|CLONE_FILES|CLONE_THREAD) = 3\n"
+        f"2 {futex}WAIT_PRIVATE, 2, NULL <unfinished ...>\n"
+        f"1 {futex}WAKE_PRIVATE, 1) = 1\n"
+        "2 <... futex resumed>) = 0\n"
+        f"3 {futex}WAIT_PRIVATE, 2, NULL <unfinished ...>\n"
+    )
+    use = task(summary(log), 3)["blocked_in"]["futex"]
+    assert use == {"woken_by": 1, "woken_line": 4, "passed_by": 2, "passed_line": 5}
+
+
+def test_durations_from_stamps_across_blocks() -> None:
+    noise = "".join(f"2 1700000000.{i:06d} getppid() = 1\n" for i in range(100))
+    log = f"1 1700000000.000000 fsync(3 <unfinished ...>\n{noise}"
+    log += "1 1700000002.500000 <... fsync resumed>) = 0\n"
+    for size in (512, 1 << 20):
+        got = summary(log, block_bytes=size)
+        (slow,) = got["slow"]
+        assert slow["syscall"] == "fsync"
+        assert slow["nanoseconds"] == pytest.approx(2.5e9)
+        (row,) = (row for row in got["syscalls"] if row["name"] == "fsync")
+        assert row["nanoseconds"] == pytest.approx(2.5e9)
+        assert row["calls"] == 1
+
+
+def test_a_task_of_which_the_log_has_only_a_wait() -> None:
+    got = summary("7 futex(0x7f00, FUTEX_WAIT_PRIVATE, 2, NULL <detached ...>\n")
+    assert task(got, 7)["blocked_in"]["syscall"] == "futex"
+    assert got["counts"]["detached"]
+
+
+def test_midnight() -> None:
+    log = "1 23:59:59.500000 fsync(3 <unfinished ...>\n1 00:00:01.000000 <... fsync resumed>) = 0\n"
+    (slow,) = summary(log)["slow"]
+    assert slow["nanoseconds"] == pytest.approx(1.5e9)
+
+
+def test_folders_are_counted_with_what_was_not_there() -> None:
+    lines = [
+        f'1 {1700000000 + i}.0 openat(AT_FDCWD, "/d/x/f{i}", O_RDONLY) = -1 ENOENT (No such file)\n'
+        for i in range(5)
+    ]
+    lines += ['1 1700000009.0 stat("/d/x/a", {st_mode=S_IFREG}) = 0\n']
+    lines += ['1 1700000010.0 openat(AT_FDCWD, "/d", O_RDONLY|O_DIRECTORY) = 3\n']
+    lines += ['1 1700000011.0 newfstatat(3, "x/b", {st_mode=S_IFREG}, 0) = 0\n']
+    lines += ['1 1700000012.0 chdir("/d") = 0\n', '1 1700000013.0 access("x/c", F_OK) = 0\n']
+    rows = {row[0]: row[1:] for row in summary("".join(lines))["folders"]}
+    assert rows["/d/x"] == (8, 5, 0, 1.7e9, 1.7e9 + 13)
+
+
+def test_bytes_and_operations_of_a_file() -> None:
+    log = (
+        '1 openat(AT_FDCWD, "/a", O_RDWR) = 3\n1 write(3, "abc", 3) = 3\n'
+        '1 write(3, "abc", 3) = 2\n1 pread64(3, "ab", 2, 0) = 2\n1 read(3, "", 9) = 0\n'
+    )
+    (row,) = summary(log)["files"]
+    assert row == ("/a", 1, 2, 5, 0, 2, 2)
+
+
+def test_the_words_and_failures_before_an_exit() -> None:
+    log = (
+        '1 openat(AT_FDCWD, "/x/train.idx", O_RDONLY) = -1 ENOENT (No such file or directory)\n'
+        "1 ioctl(1, TCGETS, 0x7f) = -1 ENOTTY (Inappropriate ioctl for device)\n"
+        '1 write(2, "no \\"train\\"\\n", 11) = 11\n1 exit_group(3) = ?\n1 +++ exited with 3 +++\n'
+    )
+    row = task(summary(log), 1)
+    assert row["last_words"] == ['no "train"\n']
+    assert [(f["errno"], f["path"]) for f in row["last_failures"]] == [("ENOENT", "/x/train.idx")]
+    assert row["exit"]["code"] == 3
+    assert row["exit"]["told"]
+
+
+def test_the_signal_that_asked_a_program_to_end() -> None:
+    log = (
+        "1 pipe2([3, 4], 0) = 0\n"
+        "1 read(3, 0x7f, 9) = ? ERESTARTSYS (To be restarted if SA_RESTART is set) <5.000000>\n"
+        "1 --- SIGINT {si_signo=SIGINT, si_code=SI_USER, si_pid=77, si_uid=0} ---\n"
+        "1 kill(1, SIGINT) = 0\n"
+        "1 --- SIGINT {si_signo=SIGINT, si_code=SI_USER, si_pid=1, si_uid=0} ---\n"
+        "1 +++ killed by SIGINT +++\n"
+    )
+    row = task(summary(log), 1)
+    assert row["exit"]["sender"] == 1
+    (one,) = row["interruptions"]
+    assert (one["signal"], one["sender"], one["line"]) == ("SIGINT", 77, 3)
+    assert (one["syscall"], one["target"], one["nanoseconds"]) == ("read", "a pipe", 5_000_000_000)
+
+
+def test_an_end_that_only_the_call_to_exit_tells() -> None:
+    got = summary("1 getpid() = 1\n1 exit_group(4) = ?\n")
+    assert task(got, 1)["exit"]["code"] == 4
+    assert not task(got, 1)["exit"]["told"]
+
+
+def test_ranks_of_an_environment_reach_children() -> None:
+    log = (
+        '1 execve("/bin/x", ["x"], ["HOME=/", "RANK=3", "LOCAL_RANK=1"]) = 0\n'
+        "1 clone(child_stack=NULL, flags=SIGCHLD) = 2\n"
+        '2 write(9, "x", 1) = -1 ENOSPC (No space left on device)\n'
+    )
+    got = summary(log, errors=["ENOSPC"])
+    assert got["matches"][0]["rank"] == ["RANK=3", "LOCAL_RANK=1"]
+    assert task(got, 2)["rank"] == ["RANK=3", "LOCAL_RANK=1"]
+
+
+def test_children_without_a_line() -> None:
+    got = summary("1 clone(child_stack=NULL, flags=SIGCHLD) = 2\n1 getpid() = 1\n")
+    assert [task(got, pid)["seen"] for pid in (1, 2)] == [True, False]
+
+
+def test_totals_of_one_process() -> None:
+    log = (
+        "1 clone(child_stack=NULL, flags=SIGCHLD) = 2\n"
+        '1 openat(AT_FDCWD, "/a", O_RDWR) = 3\n1 write(3, "abc", 3) = 3\n'
+        '2 openat(AT_FDCWD, "/b", O_RDWR) = 3\n2 write(3, "abc", 3) = -1 ENOSPC (full)\n'
+        '1 write(3, "abc", 3) = -1 ENOSPC (full)\n'
+    )
+    got = summary(log, errors=["ENOSPC"], only=2)
+    assert [match["pid"] for match in got["matches"]] == [2]
+    assert [row[0] for row in got["files"]] == ["/b"]
+
+
+ALL = {"errors": [], "calls": [], "pid": None, "fd": None, "path": None, "slower": 0}
+ASKED = (
+    '1 openat(AT_FDCWD, "/d/a", O_RDWR) = 3 <0.000010>\n'
+    '1 openat(AT_FDCWD, "/e/b", O_RDWR) = 4 <0.500000>\n'
+    '1 write(3, "x", 1) = 1 <0.000010>\n2 write(3, "x", 1) = 1 <2.000000>\n'
+    '1 write(4, "x", 1) = -1 ENOSPC (full) <0.000010>\n'
+)
+
+
+@pytest.mark.parametrize(
+    ("query", "lines"),
+    [
+        ({"path": "/d/*"}, [1, 3]),
+        ({"path": "/?/[!a]"}, [2, 5]),
+        ({"pid": 2}, [4]),
+        ({"fd": 3}, [3, 4]),
+        ({"slower": 100_000_000}, [2, 4]),
+        ({"slower": 100_000_000, "calls": ["write"]}, [4]),
+        ({"errors": ["ENOSPC"], "path": "/d/*"}, []),
+        ({"errors": ["ENOSPC"], "path": "/e/*", "fd": 4, "pid": 1}, [5]),
+    ],
+)
+def test_queries(query: Row, lines: list[int]) -> None:
+    got = read(ASKED, queries=[{**ALL, **query}])
+    assert [match["line"] for match in got["matches"]] == lines
+    assert got["match_count"] == len(lines)
+
+
+def test_hits_that_do_not_hold_leave_room_for_those_that_do() -> None:
+    log = '1 write(3, "x", 1) = 1\n' * 50 + ASKED
+    got = read(log, queries=[{**ALL, "path": "/e/*"}], most_matches=3)
+    assert [match["line"] for match in got["matches"]] == [52, 55]
