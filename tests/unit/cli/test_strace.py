@@ -181,7 +181,9 @@ def test_missing_and_empty_folders(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "none of its 1 files is an strace log" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("query", ["", "bogus=1", "nOsPc", "pid=x ENOSPC", "errno=write", "slower=x"])
+@pytest.mark.parametrize(
+    "query", ["", "bogus=1", "nOsPc", "pid=x ENOSPC", "errno=write", "slower=x"]
+)
 def test_queries_that_ask_nothing(query: str, log: Path) -> None:
     assert main(["strace", str(log), "--find", query]) == 2
 
