@@ -339,6 +339,9 @@ void Tracker::said(Task& task, const Event& event) {
   Process& process = process_of(task);
   std::string words;
   unescape(raw.substr(0, kLongestWords), words);
+  const char* const close = raw.data() + raw.size();
+  const bool cut = starts(close, arguments.data() + arguments.size(), "\"...");  // by -s
+  if (cut || raw.size() > kLongestWords) words.append("…\n");
   auto& ring = process.last_words;
   if (ring.size() < kMostLastWords) {
     ring.push_back(std::move(words));

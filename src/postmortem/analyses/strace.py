@@ -150,7 +150,7 @@ def _verdict(view: StraceView, diagnoses: Sequence[Diagnosis]) -> str:
     for log in view.logs:
         task = _ended_badly(log)
         if task is not None:
-            parts.append(_ended(task))
+            parts.append(_ended(task) + _stuck_with(task, log))
             break
     parts += _worth_a_look(view) if not said else []
     if not parts or not said:
@@ -182,6 +182,17 @@ def _worth_a_look(view: StraceView) -> list[str]:
         rest = "" if len(real) == 1 else f"; {counted(len(real) - 1, 'other target')} failed too"
         parts.append(f"{real[0].errno} on {real[0].target.words}{times}{rest}")
     return parts
+
+
+def _stuck_with(task: Task, log: SystemCalls) -> str:
+    """Say so when a signal ended a process whose tasks all waited in futex."""
+    if task.ending is None or task.ending.signal is None:
+        return ""
+    threads = [t for t in log.tasks if t.thread_of == task.pid]
+    mates = [task, *(t for t in threads if t.ending is not None and t.ending.signal is not None)]
+    if len(mates) < 2 or any(t.blocked is None or t.blocked.syscall != "futex" for t in mates):
+        return ""
+    return f"; all {len(mates)} of its tasks were waiting in futex"
 
 
 def _ended(task: Task) -> str:

@@ -147,6 +147,11 @@ def test_ranks(
     assert (task.rank, task.local_rank) == (rank, local)
 
 
+def test_a_deadlock_that_was_killed(tmp_path: Path) -> None:
+    verdict = report(tmp_path, unpacked("deadlock.strace.zst")).verdict
+    assert "killed by SIGKILL while in futex; all 3 of its tasks were waiting in futex" in verdict
+
+
 def test_connections_of_a_recording(tmp_path: Path) -> None:
     made = report(tmp_path, unpacked("misc_econnrefused.strace.zst"))
     rows = {row["peer"]: row["result"] for row in body(made)["sockets"]}  # type: ignore[attr-defined]

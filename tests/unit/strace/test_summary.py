@@ -200,6 +200,11 @@ def test_the_words_and_failures_before_an_exit() -> None:
     assert row["exit"]["told"]
 
 
+def test_words_that_were_cut_say_so() -> None:
+    got = summary('1 write(2, "RuntimeErr"..., 90) = 90\n1 write(2, "x\\n", 2) = 2\n')
+    assert task(got, 1)["last_words"] == ["RuntimeErr…\n", "x\n"]
+
+
 def test_the_signal_that_asked_a_program_to_end() -> None:
     log = (
         "1 pipe2([3, 4], 0) = 0\n"
