@@ -25,6 +25,9 @@ def core_body(view: CoreView, *, with_locals: bool = False) -> dict[str, object]
     return {
         "process": _process(view.process),
         "signal": _signal(view),
+        "signature": None
+        if view.signature is None
+        else {"hash": view.signature.hash, "summary": view.signature.summary},
         "abort_message": None if view.abort_message is None else view.abort_message.text,
         "cpp_exception": None
         if exception is None
