@@ -167,6 +167,7 @@ def _wait(wait: Wait | None) -> dict[str, object] | None:
         "how": wait.how,
         "held_at": wait.held_at,
         "missing_owner": wait.missing_owner,
+        "timed": wait.timed,
     }
 
 
