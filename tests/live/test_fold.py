@@ -140,6 +140,19 @@ def test_a_folder_with_what_cannot_be_read(crash: Crash, library: Path, tmp_path
     assert explained(folder)["kind"] == "core"
 
 
+def test_cut_cores_are_told_apart_and_with_what_they_fit(crash: Crash, library: Path) -> None:
+    whole = core(crash, library, "store_at")
+    other = core(crash, library, "store_at", 2)
+    cut = other.with_name("core.cut")
+    cut.write_bytes(other.read_bytes()[: other.stat().st_size * 97 // 100])
+    found = explained("--fold", whole, cut)["signatures"]
+    assert [row["count"] for row in found] == [1, 1]
+    by_path = {row["newest"]: row for row in found}
+    assert by_path[str(cut)]["likely_same_as"] == by_path[str(whole)]["hash"]
+    assert by_path[str(whole)]["likely_same_as"] is None
+    assert by_path[str(cut)]["cores"][0]["truncated"]
+
+
 def test_nothing_to_fold_is_no_report(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "postmortem", "core", "--fold", tmp_path]
     done = subprocess.run(command, capture_output=True, text=True)

@@ -131,7 +131,8 @@ def _row(path: Path, report: Report) -> FoldedCore:
     process, signature, fault = body["process"], body["signature"], body["fault"]
     name = body["signal"]["name"]
     if signature is None:
-        signature = {"hash": None, "summary": f"{name or 'snapshot'}, no frame could be read"}
+        summary = f"{name or 'snapshot'}, no frame could be read"
+        signature = {"hash": None, "summary": summary, "calls": ()}
     return FoldedCore(
         path=str(path),
         time=path.stat().st_mtime,
@@ -139,6 +140,7 @@ def _row(path: Path, report: Report) -> FoldedCore:
         failed=report.failed,
         hash=signature["hash"],
         summary=signature["summary"],
+        calls=tuple(signature["calls"]),
         size_bytes=report.inputs[0].size_bytes,
         truncated=report.inputs[0].truncated,
         slim=body["core"]["slim"] is not None,

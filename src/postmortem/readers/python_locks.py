@@ -165,7 +165,7 @@ class PythonLocks:
         file, name = _function(thread["frames"][0])
         if file != "threading.py" or name not in ("join", "_wait_for_tstate_lock"):
             return None
-        return self._objects.get(thread["receiver"])
+        return self._objects.get(thread["receiver"] & ~7)  # 3.14 tags the slots of frames
 
     def _add_held(self, tid: int, thread: RawPythonThread) -> None:
         for lock in thread["held"]:

@@ -27,7 +27,11 @@ def core_body(view: CoreView, *, with_locals: bool = False) -> dict[str, object]
         "signal": _signal(view),
         "signature": None
         if view.signature is None
-        else {"hash": view.signature.hash, "summary": view.signature.summary},
+        else {
+            "hash": view.signature.hash,
+            "summary": view.signature.summary,
+            "calls": list(view.signature.calls),
+        },
         "abort_message": None if view.abort_message is None else view.abort_message.text,
         "cpp_exception": None
         if exception is None

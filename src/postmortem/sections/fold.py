@@ -20,6 +20,8 @@ class FoldedCore:
     hash: str | None = None
     """Its signature; None where no frame could be read."""
     summary: str = ""
+    calls: tuple[str, ...] = ()
+    """What the signature is made of, innermost first."""
     size_bytes: int = 0
     truncated: bool = False
     slim: bool = False
@@ -80,6 +82,25 @@ class Fold:
     def pids(self) -> tuple[int, ...]:
         """The process ids, in order."""
         return tuple(sorted({core.pid for core in self.cores if core.pid is not None}))
+
+
+def rest_of(fold: Fold, found: Sequence[Fold]) -> Fold | None:
+    """Return the crash that cut cores are likely of: the only one that begins as they do.
+
+    Callers lie at high addresses, and Python's frames in memory that a cut core lacks.
+    """
+    short = fold.first
+    if not short.calls or not all(core.truncated for core in fold.cores):
+        return None
+    fitting = [
+        other
+        for other in found
+        if other is not fold
+        and other.first.signal == short.signal
+        and not all(core.truncated for core in other.cores)
+        and other.first.calls[: len(short.calls)] == short.calls
+    ]
+    return fitting[0] if len(fitting) == 1 else None
 
 
 def folds(cores: Iterable[FoldedCore]) -> tuple[Fold, ...]:

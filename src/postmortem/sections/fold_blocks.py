@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 
 from postmortem.report.blocks import Block, KeyValues, Note, Table, Tone
-from postmortem.sections.fold import Fold, FoldedCore, first_of
+from postmortem.sections.fold import Fold, FoldedCore, first_of, rest_of
 from postmortem.sections.quantities import counted, some
 
 _MOST_FOLDS = 12
@@ -41,7 +41,7 @@ def fold_blocks(found: Sequence[Fold], *, verbose: bool) -> tuple[Block, ...]:
         first = first_of(found)
         which = next(fold for fold in found if first in fold.cores)
         blocks.append(Note(f"first in time: {_who(first)}: {which.summary}"))
-    blocks += [_details(fold, verbose) for fold in shown]
+    blocks += [_details(fold, rest_of(fold, found), verbose) for fold in shown]
     if len(shown) < len(found):
         rest = sum(len(fold.cores) for fold in found[len(shown) :])
         words = counted(len(found) - len(shown), "more crash", "more crashes")
@@ -50,9 +50,12 @@ def fold_blocks(found: Sequence[Fold], *, verbose: bool) -> tuple[Block, ...]:
     return tuple(blocks)
 
 
-def _details(fold: Fold, verbose: bool) -> KeyValues:
+def _details(fold: Fold, same_as: Fold | None, verbose: bool) -> KeyValues:
     example, most = fold.example, 1000 if verbose else _MOST_NAMED
     rows = [("verdict", example.verdict)]
+    if same_as is not None:
+        whole = f"what is left of these fits {same_as.hash or _NO_HASH}, and no other"
+        rows.append(("cut cores", f"{whole}: likely the same crash"))
     if fold.ranks:
         sizes = {core.world_size for core in fold.cores} - {None}
         of = f" of {sizes.pop()}" if len(sizes) == 1 else ""

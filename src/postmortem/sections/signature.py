@@ -65,6 +65,8 @@ class Signature:
     """16 hexadecimal digits (FNV-1a, 64 bits) of what the summary stands for."""
     summary: str
     """``"SIGSEGV in store_at (libext) <- train.step"``."""
+    calls: tuple[str, ...] = ()
+    """The calls that it is made of, innermost first: ``"native libext store_at"``."""
 
 
 @record
@@ -101,13 +103,14 @@ def crash_signature(
     said = _said(thread, abort_message, exception)
     who = _signal_words(signal, pid)
     lines = [f"postmortem crash {VERSION}", who, said or "", "endless" if endless else ""]
-    text = "\n".join([*lines, *(f"{call.kind} {call.key}" for call in calls)])
+    keys = tuple(f"{call.kind} {call.key}" for call in calls)
+    text = "\n".join([*lines, *keys])
     head = f"{who} ({said})" if said else who
     if endless:
         place = "endless recursion of " + ", ".join(dict.fromkeys(c.words for c in calls[:3]))
     else:
         place = " <- ".join(_told(calls))
-    return Signature(f"{_fnv1a(text):016x}", f"{head} in {place}")
+    return Signature(f"{_fnv1a(text):016x}", f"{head} in {place}", keys)
 
 
 def _is_fault(signal: Signal | None, pid: int) -> bool:
