@@ -127,6 +127,7 @@ py::list wait_rows(const std::vector<locks::FutexWait>& waits) {
     row["address"] = wait.address;
     row["operation"] = wait.operation;
     row["expected"] = wait.expected;
+    row["timed"] = wait.timed;
     row["words"] = wait.words ? py::object(py::cast(*wait.words)) : py::none();
     rows.append(row);
   }

@@ -49,16 +49,29 @@ py::object exception_row(const std::optional<cpython::Exception>& exception) {
   return row;
 }
 
+py::dict lock_row(const cpython::Lock& lock) {
+  py::dict row;
+  row["object"] = lock.object;
+  row["word"] = lock.word;
+  row["recursive"] = lock.recursive;
+  row["owner"] = lock.owner;
+  row["owner_tid"] = lock.owner_tid ? py::object(py::int_(lock.owner_tid)) : py::none();
+  return row;
+}
+
 py::list held_rows(const std::vector<cpython::HeldLock>& held) {
   py::list rows;
   for (const cpython::HeldLock& lock : held) {
-    py::dict row;
-    row["object"] = lock.object;
-    row["word"] = lock.word;
-    row["recursive"] = lock.recursive;
+    py::dict row = lock_row(lock);
     row["frame"] = lock.frame;
     rows.append(row);
   }
+  return rows;
+}
+
+py::list lock_rows(const std::vector<cpython::Lock>& locks) {
+  py::list rows;
+  for (const cpython::Lock& lock : locks) rows.append(lock_row(lock));
   return rows;
 }
 
@@ -75,6 +88,10 @@ py::dict thread_row(const cpython::Thread& thread) {
   row["skipped_at"] = thread.skipped ? py::object(py::int_(thread.skipped_at)) : py::none();
   row["stopped"] = text_or_none(thread.stopped);
   row["held"] = held_rows(thread.held);
+  row["at_hand"] = lock_rows(thread.at_hand);
+  row["end_word"] = thread.end_word;
+  row["object"] = thread.object;
+  row["receiver"] = thread.receiver;
   row["raised"] = exception_row(thread.raised);
   row["handled"] = exception_row(thread.handled);
   return row;
@@ -99,6 +116,7 @@ py::object python_row(const cpython::PythonState& python) {
   row["version"] = text(python.version);
   row["library"] = text(python.library);
   row["gil_holder"] = optional_int(python.gil_holder);
+  row["gil"] = python.gil;
   row["threads"] = threads;
   return row;
 }

@@ -16,7 +16,9 @@ constexpr std::size_t kMaxTable = 1u << 16;
 constexpr std::int32_t kMaxBlocks = 20;  // CO_MAXBLOCKS
 // struct PyCFunctionObject, the bound method of a built-in type: the same in 3.8 to 3.13.
 constexpr std::int32_t kMethodDefinition = 16, kMethodSelf = 24;
-constexpr std::int32_t kLockWord = 16;
+constexpr std::int32_t kLockWord = 16, kOwner = 24, kCount = 32;
+// Slots of the innermost frame that are looked at, before and above its value stack.
+constexpr std::uint64_t kMostLocals = 64, kMostAbove = 24;
 
 // Six bits a byte, the most significant first; InternalDocs/exception_handling.md of CPython.
 std::uint64_t read_number(Cursor& cursor) noexcept {
@@ -33,7 +35,7 @@ std::uint64_t read_number(Cursor& cursor) noexcept {
 
 // What a handler that covers the instruction would find on the value stack: those slots are live.
 // Above them may lie what is in use or what was left behind.
-std::uint64_t HeldLocks::depth_by_table(const FramePlace& place) const {
+std::uint64_t Locks::depth_by_table(const FramePlace& place) const {
   const auto table =
       heap_.bytes(heap_.pointer(place.code, heap_.layout().code_exception_table), kMaxTable);
   if (!table || place.offset < 0) return 0;
@@ -52,7 +54,7 @@ std::uint64_t HeldLocks::depth_by_table(const FramePlace& place) const {
 }
 
 // 3.8 to 3.10: the block stack (PyTryBlock: type, handler, level).
-std::uint64_t HeldLocks::depth_by_blocks(std::uint64_t frame) const {
+std::uint64_t Locks::depth_by_blocks(std::uint64_t frame) const {
   const Layout& at = heap_.layout();
   const auto count = heap_.field<std::int32_t>(frame, at.frame_block_count);
   if (!count || *count <= 0 || *count > kMaxBlocks) return 0;
@@ -64,54 +66,94 @@ std::uint64_t HeldLocks::depth_by_blocks(std::uint64_t frame) const {
   return depth;
 }
 
-void HeldLocks::add(std::uint64_t object, std::uint32_t number, std::vector<HeldLock>& out) const {
-  // A freed object has no references; its first word then leads through the allocator's free list.
+// A freed object has no references; its first word then leads through the allocator's free list.
+bool Locks::alive(std::uint64_t object) const {
   const auto references = heap_.get<std::uint64_t>(object);
-  if (!references || *references == 0 || *references > 1000) return;
-  if (heap_.type_of(object).name != "builtin_function_or_method") return;
-  const std::uint64_t definition = heap_.pointer(object, kMethodDefinition);
-  const std::uint64_t self = heap_.pointer(object, kMethodSelf);
-  const std::string& type = heap_.type_of(self).name;
-  const bool recursive = type == "_thread.RLock";
-  if (!recursive && type != "_thread.lock") return;
-  if (heap_.memory().text(heap_.pointer(definition, 0), 16) != "__exit__") return;
-  HeldLock row;
-  row.object = self;
-  row.word = heap_.pointer(self, kLockWord);
-  row.recursive = recursive;
-  row.frame = number;
-  if (row.word) out.push_back(row);
+  return references && *references != 0 && *references <= 1000;
 }
 
-void HeldLocks::read_frame(const FramePlace& place, std::uint32_t number,
-                           std::vector<HeldLock>& out) const {
+// The object that a method of a built-in type is bound to; 0: it is no such method.
+std::uint64_t Locks::bound_to(std::uint64_t method, bool only_exit) const {
+  if (heap_.type_of(method).name != "builtin_function_or_method") return 0;
+  const std::uint64_t definition = heap_.pointer(method, kMethodDefinition);
+  const std::uint64_t self = heap_.pointer(method, kMethodSelf);
+  if (!only_exit) return self;
+  const std::string& type = heap_.type_of(self).name;
+  if (type != "_thread.RLock" && type != "_thread.lock") return 0;
+  return heap_.memory().text(heap_.pointer(definition, 0), 16) == "__exit__" ? self : 0;
+}
+
+std::optional<Lock> Locks::read(std::uint64_t object) const {
+  const std::string& type = heap_.type_of(object).name;
+  Lock lock;
+  lock.recursive = type == "_thread.RLock";
+  if (!lock.recursive && type != "_thread.lock") return std::nullopt;
+  lock.object = object;
+  lock.word = heap_.pointer(object, kLockWord);
+  if (!lock.word) return std::nullopt;
+  if (lock.recursive && heap_.pointer(object, kCount)) lock.owner = heap_.pointer(object, kOwner);
+  for (const ThreadState& thread : threads_) {
+    if (lock.owner && thread.ident == lock.owner) lock.owner_tid = thread.tid;
+  }
+  return lock;
+}
+
+std::uint64_t Locks::word_of(std::uint64_t object) const {
+  if (!known() || !object || !alive(object)) return 0;
+  const auto lock = read(object);
+  return lock ? lock->word : 0;
+}
+
+Locks::Slots Locks::slots_of(const FramePlace& place) const {
   const Layout& at = heap_.layout();
-  std::uint64_t first = place.locals, depth = 0;
   if (heap_.version().minor() <= 10) {
     const std::uint64_t frame = place.locals - static_cast<std::uint64_t>(at.frame_locals);
-    first = heap_.pointer(frame, at.frame_value_stack);
-    depth = depth_by_blocks(frame);
-  } else {
-    const auto slots = heap_.field<std::int32_t>(place.code, at.code_slots);
-    if (!slots || *slots < 0 || *slots > 1 << 20) return;
-    first += 8 * static_cast<std::uint64_t>(*slots);
-    depth = depth_by_table(place);
+    return {heap_.pointer(frame, at.frame_value_stack), depth_by_blocks(frame)};
   }
-  depth = std::min(depth, kMaxSlots);
-  for (std::uint64_t i = 0; first && i < depth && out.size() < kMaxLocks; ++i) {
-    if (const auto value = heap_.get<std::uint64_t>(first + 8 * i)) add(*value, number, out);
-  }
+  const auto slots = heap_.field<std::int32_t>(place.code, at.code_slots);
+  if (!slots || *slots < 0 || *slots > 1 << 20) return {};
+  return {place.locals + 8 * static_cast<std::uint64_t>(*slots), depth_by_table(place)};
 }
 
-std::vector<HeldLock> HeldLocks::read(const Chain& chain) const {
-  std::vector<HeldLock> held;
-  // 3.14 keeps a lock in one byte and tags the slots of the value stack.
-  if (heap_.version().minor() >= 14) return held;
+std::vector<HeldLock> Locks::held(const Chain& chain) const {
+  std::vector<HeldLock> found;
+  if (!known()) return found;  // 3.14 keeps a lock in one byte and tags the slots
   const std::size_t count = std::min(chain.frames.size(), kMaxFrames);
   for (std::size_t i = 0; i < count && !heap_.exhausted(); ++i) {
-    read_frame(chain.frames[i], static_cast<std::uint32_t>(i), held);
+    const Slots slots = slots_of(chain.frames[i]);
+    const std::uint64_t depth = std::min(slots.depth, kMaxSlots);
+    for (std::uint64_t n = 0; slots.first && n < depth && found.size() < kMaxLocks; ++n) {
+      const auto value = heap_.get<std::uint64_t>(slots.first + 8 * n);
+      if (!value || !alive(*value)) continue;
+      const std::uint64_t self = bound_to(*value, true);
+      if (const auto lock = self ? read(self) : std::nullopt) {
+        found.push_back({*lock, static_cast<std::uint32_t>(i)});
+      }
+    }
   }
-  return held;
+  return found;
+}
+
+std::vector<Lock> Locks::at_hand(const Chain& chain) const {
+  std::vector<Lock> found;
+  if (!known() || chain.frames.empty()) return found;
+  const FramePlace& place = chain.frames.front();
+  const Slots slots = slots_of(place);
+  if (slots.first < place.locals) return found;
+  const std::uint64_t locals = std::min((slots.first - place.locals) / 8, kMostLocals);
+  const std::uint64_t above = std::min(slots.depth, kMaxSlots) + kMostAbove;
+  for (std::uint64_t n = 0; n < locals + above && found.size() < kMaxLocks; ++n) {
+    const std::uint64_t slot = n < locals ? place.locals + 8 * n : slots.first + 8 * (n - locals);
+    const auto value = heap_.get<std::uint64_t>(slot);
+    if (!value || *value % 8 != 0 || !alive(*value)) continue;
+    auto lock = read(*value);
+    if (!lock) {
+      const std::uint64_t self = bound_to(*value, false);
+      if (self && alive(self)) lock = read(self);
+    }
+    if (lock) found.push_back(*lock);
+  }
+  return found;
 }
 
 }  // namespace pm::cpython

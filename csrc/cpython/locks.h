@@ -1,29 +1,48 @@
-// Locks of Python code: which ones a thread's `with` statements hold.
+// Locks of Python code: which ones a thread's `with` statements hold, and which one it may wait
+// for.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "cpython/frames.h"
 #include "cpython/heap.h"
+#include "cpython/threads.h"
 
 namespace pm::cpython {
 
-// The locks whose bound `__exit__` lies on the value stacks of a thread, in slots that the code at
-// this place surely uses (a `with` block that has been entered). Modules/_threadmodule.c: a Lock
-// and an RLock of 3.8 to 3.13 keep the address of a sem_t behind their header.
-class HeldLocks {
+// Modules/_threadmodule.c: a Lock and an RLock of 3.8 to 3.13 keep the address of a sem_t behind
+// their header, an RLock then its owner. Of other versions nothing is read.
+class Locks {
  public:
-  explicit HeldLocks(const Heap& heap) : heap_(heap) {}
-  std::vector<HeldLock> read(const Chain& chain) const;
+  Locks(const Heap& heap, const std::vector<ThreadState>& threads)
+      : heap_(heap), threads_(threads) {}
+
+  // The locks whose bound `__exit__` lies on the value stacks of a thread, in slots that the code
+  // at this place surely uses (a `with` block that has been entered).
+  std::vector<HeldLock> held(const Chain& chain) const;
+  // The locks in any slot of the innermost frame, used or left behind: what its thread waits for
+  // is the one whose word it waits on.
+  std::vector<Lock> at_hand(const Chain& chain) const;
+  // What threads wait on that wait for a lock; 0: the object is no lock.
+  std::uint64_t word_of(std::uint64_t object) const;
 
  private:
-  void read_frame(const FramePlace& place, std::uint32_t number, std::vector<HeldLock>& out) const;
+  struct Slots {
+    std::uint64_t first = 0;  // of the value stack
+    std::uint64_t depth = 0;  // how many are surely in use
+  };
+  bool known() const noexcept { return heap_.version().minor() < 14; }
+  Slots slots_of(const FramePlace& place) const;
   std::uint64_t depth_by_table(const FramePlace& place) const;
   std::uint64_t depth_by_blocks(std::uint64_t frame) const;
-  void add(std::uint64_t object, std::uint32_t number, std::vector<HeldLock>& out) const;
+  std::optional<Lock> read(std::uint64_t object) const;
+  std::uint64_t bound_to(std::uint64_t method, bool only_exit) const;
+  bool alive(std::uint64_t object) const;
 
   const Heap& heap_;
+  const std::vector<ThreadState>& threads_;
 };
 
 }  // namespace pm::cpython

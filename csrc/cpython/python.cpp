@@ -16,12 +16,16 @@ bool type_names_missing(const Heap& heap, const ThreadState& state) {
 }
 
 Thread read_thread(const Heap& heap, const ThreadState& state, const Frames& frames,
-                   const Exceptions& exceptions, const Options& options) {
+                   const Exceptions& exceptions, const Locks& locks, const Options& options) {
   Thread thread;
   thread.tid = state.tid;
   const Chain chain = frames.walk(state.address);
   frames.describe(chain, options, thread);
-  thread.held = HeldLocks(heap).read(chain);
+  thread.held = locks.held(chain);
+  thread.at_hand = locks.at_hand(chain);
+  if (!chain.frames.empty()) {
+    thread.receiver = heap.get<std::uint64_t>(chain.frames.front().locals).value_or(0);
+  }
   thread.raised = exceptions.raised(state.address);
   thread.handled = exceptions.handled(state.address);
   return thread;
@@ -50,13 +54,20 @@ PythonState read_python(const elfcore::Memory& memory, const Options& options) {
   if (!states.empty() && type_names_missing(heap, states.front())) {
     heap.learn_type_names(heap.pointer(states.front().interpreter, heap.layout().interp_modules));
   }
-  const auto names = read_thread_names(heap, states);
-  const auto holders = read_gil_holders(heap, *runtime, states);
+  const auto objects = read_thread_objects(heap, states);
+  const auto gils = read_gils(heap, *runtime);
+  const auto holders = read_gil_holders(heap, gils, states);
+  if (!gils.empty()) result.gil = gils.back();
+  const Locks locks(heap, states);
   for (const ThreadState& state : states) {
-    Thread thread = read_thread(heap, state, frames, exceptions, options);
+    Thread thread = read_thread(heap, state, frames, exceptions, locks, options);
     thread.holds_gil = std::find(holders.begin(), holders.end(), state.address) != holders.end();
     if (thread.holds_gil && state.tid && !result.gil_holder) result.gil_holder = state.tid;
-    if (const auto name = names.find(state.ident); name != names.end()) thread.name = name->second;
+    if (const auto object = objects.find(state.ident); object != objects.end()) {
+      thread.name = object->second.name;
+      thread.object = object->second.address;
+      thread.end_word = locks.word_of(object->second.end_lock);
+    }
     result.threads.push_back(std::move(thread));
   }
   if (heap.exhausted()) {

@@ -49,11 +49,17 @@ struct Exception {
   std::vector<LinkedException> chain;    // from it back to the first
 };
 
-// A lock that a `with` statement has taken.
-struct HeldLock {
+// A `threading.Lock` or `RLock`.
+struct Lock {
   std::uint64_t object = 0;
-  std::uint64_t word = 0;   // what waiting threads wait on
-  bool recursive = false;   // an RLock
+  std::uint64_t word = 0;      // what waiting threads wait on
+  bool recursive = false;      // an RLock: it names the thread that holds it
+  std::uint64_t owner = 0;     // of an RLock, what threading.get_ident() says; 0: nobody holds it
+  std::int32_t owner_tid = 0;  // 0: that is no thread of the core
+};
+
+// A lock that a `with` statement has taken.
+struct HeldLock : Lock {
   std::uint32_t frame = 0;  // index in the thread's frames, all of them
 };
 
@@ -67,6 +73,11 @@ struct Thread {
   std::uint64_t skipped = 0;  // frames left out in front of frames[skipped_at]
   std::size_t skipped_at = 0;
   std::vector<HeldLock> held;
+  std::vector<Lock> at_hand;  // that the innermost frame works with: it may wait for one of them
+  // The lock that is released when the thread ends, as Thread.join() waits for it (3.8 to 3.12).
+  std::uint64_t end_word = 0;
+  std::uint64_t object = 0;          // its threading.Thread; 0: not known
+  std::uint64_t receiver = 0;        // first argument of the innermost frame: `self` in a method
   std::string stopped;               // why the chain of frames ended early; empty: it did not
   std::optional<Exception> raised;   // on its way to a handler
   std::optional<Exception> handled;  // an `except` or `finally` block deals with it
@@ -77,6 +88,7 @@ struct PythonState {
   std::string version;  // "3.11.7"
   std::string library;  // the module that holds the runtime
   std::optional<std::int32_t> gil_holder;
+  std::uint64_t gil = 0;  // address of the main interpreter's GIL; 0: not known
   std::vector<Thread> threads;
   Problems problems;
 };

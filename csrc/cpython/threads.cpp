@@ -66,9 +66,9 @@ std::vector<ThreadState> read_threads(const Heap& heap, const Runtime& runtime,
   return result;
 }
 
-std::unordered_map<std::uint64_t, std::string> read_thread_names(
+std::unordered_map<std::uint64_t, ThreadObject> read_thread_objects(
     const Heap& heap, const std::vector<ThreadState>& threads) {
-  std::unordered_map<std::uint64_t, std::string> names;
+  std::unordered_map<std::uint64_t, ThreadObject> found;
   std::uint64_t last = 0;
   for (const ThreadState& thread : threads) {
     if (thread.interpreter == last) continue;
@@ -80,15 +80,17 @@ std::unordered_map<std::uint64_t, std::string> read_thread_names(
     heap.each(active, [&](std::uint64_t ident, std::uint64_t object) {
       const auto key = heap.integer(ident);
       const auto name = heap.text(heap.attribute(object, "_name"), kNameLimit);
-      if (key && name) names.emplace(static_cast<std::uint64_t>(*key), *name);
-      return names.size() < kMaxThreads;
+      if (key && name) {
+        const std::uint64_t end = heap.attribute(object, "_tstate_lock");
+        found.emplace(static_cast<std::uint64_t>(*key), ThreadObject{object, *name, end});
+      }
+      return found.size() < kMaxThreads;
     });
   }
-  return names;
+  return found;
 }
 
-std::vector<std::uint64_t> read_gil_holders(const Heap& heap, const Runtime& runtime,
-                                            const std::vector<ThreadState>& threads) {
+std::vector<std::uint64_t> read_gils(const Heap& heap, const Runtime& runtime) {
   const Layout& at = heap.layout();
   std::vector<std::uint64_t> locks;
   if (at.interp_gil >= 0) {  // 3.12: interpreters may have one of their own, or share the first's
@@ -98,8 +100,15 @@ std::vector<std::uint64_t> read_gil_holders(const Heap& heap, const Runtime& run
   } else if (at.runtime_gil >= 0) {
     locks.push_back(runtime.address + static_cast<std::uint64_t>(at.runtime_gil));
   }
+  return locks;
+}
+
+std::vector<std::uint64_t> read_gil_holders(const Heap& heap,
+                                            const std::vector<std::uint64_t>& gils,
+                                            const std::vector<ThreadState>& threads) {
+  const Layout& at = heap.layout();
   std::vector<std::uint64_t> holders;
-  for (const std::uint64_t lock : locks) {
+  for (const std::uint64_t lock : gils) {
     if (heap.field<std::int32_t>(lock, at.gil_locked).value_or(0) != 1) continue;
     const std::uint64_t holder = heap.pointer(lock, at.gil_holder);
     // Only a thread that exists: else this was no GIL.

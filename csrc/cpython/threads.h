@@ -21,12 +21,23 @@ struct ThreadState {
 
 std::vector<ThreadState> read_threads(const Heap& heap, const Runtime& runtime, Problems& problems);
 
-// threading.Thread.name by ident, from `threading._active`.
-std::unordered_map<std::uint64_t, std::string> read_thread_names(
+// A threading.Thread.
+struct ThreadObject {
+  std::uint64_t address = 0;
+  std::string name;
+  std::uint64_t end_lock = 0;  // `_tstate_lock` up to 3.12: released when the thread ends
+};
+
+// By ident, from `threading._active`.
+std::unordered_map<std::uint64_t, ThreadObject> read_thread_objects(
     const Heap& heap, const std::vector<ThreadState>& threads);
 
-// Addresses of the thread states that hold a GIL: one per interpreter at most.
-std::vector<std::uint64_t> read_gil_holders(const Heap& heap, const Runtime& runtime,
+// Addresses of the GILs, that of the main interpreter last.
+std::vector<std::uint64_t> read_gils(const Heap& heap, const Runtime& runtime);
+
+// Addresses of the thread states that hold one of the GILs.
+std::vector<std::uint64_t> read_gil_holders(const Heap& heap,
+                                            const std::vector<std::uint64_t>& gils,
                                             const std::vector<ThreadState>& threads);
 
 }  // namespace pm::cpython

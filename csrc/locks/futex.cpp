@@ -17,16 +17,17 @@ bool waits(std::uint32_t operation) noexcept {
 
 struct Call {
   std::uint64_t number = 0;
-  std::array<std::uint64_t, 3> arguments{};
+  std::array<std::uint64_t, 4> arguments{};
 };
 
 // Where the kernel keeps the number and arguments of the call that a thread is in.
 Call call_of(const elfcore::Registers& registers) noexcept {
   const auto& value = registers.values;
   if (registers.machine == elfcore::Machine::x86_64) {
-    return {value[15], {value[14], value[13], value[12]}};  // orig_rax; rdi, rsi, rdx
+    return {value[15],
+            {value[14], value[13], value[12], value[7]}};  // orig_rax; rdi, rsi, rdx, r10
   }
-  return {value[8], {value[0], value[1], value[2]}};
+  return {value[8], {value[0], value[1], value[2], value[3]}};
 }
 
 // aarch64 has no orig_rax: x8 may be left from an earlier call, so the instruction before the pc
@@ -44,6 +45,7 @@ std::optional<FutexWait> read_wait(const elfcore::Memory& memory,
   if (!in_system_call(memory, thread.registers)) return std::nullopt;
   FutexWait wait;
   wait.tid = thread.tid;
+  wait.timed = call.arguments[3] != 0;
   const bool restarted = call.number == (x86 ? kRestartX86 : kRestartArm);
   if (call.number == kFutexWaitv) {
     // struct futex_waitv { u64 val, uaddr; u32 flags, reserved }: the first of at most 128.

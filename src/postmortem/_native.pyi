@@ -156,12 +156,19 @@ class RawPythonException(TypedDict):
     chain: list[RawLinkedException]
     """From it back to the first exception, at most 8."""
 
-class RawHeldLock(TypedDict):
+class RawLock(TypedDict):
+    """A `threading.Lock` or `RLock`."""
+
     object: int
     word: int
     """What waiting threads wait on: the `sem_t` of the lock."""
     recursive: bool
     """An RLock."""
+    owner: int
+    """Of an RLock, `threading.get_ident()` of the thread that holds it; 0: nobody."""
+    owner_tid: int | None
+
+class RawHeldLock(RawLock):
     frame: int
     """Index in the thread's Python frames, before any were left out."""
 
@@ -184,6 +191,14 @@ class RawPythonThread(TypedDict):
     """Why the chain of frames ended early."""
     held: list[RawHeldLock]
     """Locks that a `with` statement of the thread has taken and not released (3.8 to 3.13)."""
+    at_hand: list[RawLock]
+    """Locks in any slot of the innermost frame, in use or left behind (3.8 to 3.13)."""
+    end_word: int
+    """What `Thread.join` waits on until this thread ends (3.8 to 3.12); 0: not known."""
+    object: int
+    """Address of its `threading.Thread`; 0: not known."""
+    receiver: int
+    """Address of the first argument of the innermost frame (`self`); 0: it has none."""
     raised: RawPythonException | None
     """Set, and not yet caught: C code is on its way back to a handler."""
     handled: RawPythonException | None
@@ -197,6 +212,8 @@ class RawFutexWait(TypedDict):
     operation: int
     """Without the flags PRIVATE and CLOCK_REALTIME."""
     expected: int
+    timed: bool
+    """The wait has a time-out."""
     words: list[int] | None
     """The word and the four behind it, 32 bits each; None when the core does not hold it."""
 
@@ -207,6 +224,8 @@ class RawPython(TypedDict):
     """Module that holds the interpreter."""
     gil_holder: int | None
     """Thread id; None when nobody holds it (a C call may have released it)."""
+    gil: int
+    """Address of the main interpreter's GIL; 0: not known."""
     threads: list[RawPythonThread]
 
 class RawSlim(TypedDict):

@@ -31,6 +31,7 @@ from postmortem.rules import rule
 from postmortem.rules.verdict import verdict
 from postmortem.sections.core_body import core_body
 from postmortem.sections.core_view import CoreView
+from postmortem.sections.signature import Signature, crash_signature
 
 if TYPE_CHECKING:
     from postmortem.readers.gdb.find import Gdb
@@ -146,6 +147,7 @@ class _Analysis:
             binary=binary,
             diagnoses=outcome.diagnoses,
             asked_tid=options.gdb.tid,
+            signature=self._signature(kind, at_failure),
         )
         report = Report(
             kind="core",
@@ -217,6 +219,20 @@ class _Analysis:
         caught = self._facts.caught
         is_first = self._signal is not None and self._signal.then is not None
         return beyond_handler(threads) if is_first and caught and caught.in_handler else threads
+
+    def _signature(self, kind: FaultKind, threads: Threads) -> Signature | None:
+        facts = self._facts
+        crashed = threads.crashed
+        flying = (e for e in facts.cpp_exceptions if e.state == "uncaught")
+        return crash_signature(
+            crashed or threads.main,
+            self._signal,
+            pid=facts.process.pid,
+            executable=facts.process.executable,
+            overflow=kind is FaultKind.STACK_OVERFLOW,
+            abort_message=facts.abort_message,
+            exception=next((e for e in flying if crashed and e.tid == crashed.tid), None),
+        )
 
     def _crashed_extension(self) -> Module | None:
         """The module that the crash is in, if it is nobody's that is known well.

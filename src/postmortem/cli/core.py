@@ -21,6 +21,7 @@ examples:
   postmortem core core-python-3097667-6 --python "$(which python)"
   postmortem core /var/crash --markdown
   postmortem core core.4711 --slim core.4711.slim.zst
+  postmortem core --fold /scratch/job-812/cores
 """
 
 _MOST_SECONDS = 1e6
@@ -29,12 +30,18 @@ _MOST_SECONDS = 1e6
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
     parser.add_argument(
-        "core",
+        "cores",
         metavar="CORE|DIR",
-        nargs="?",
+        nargs="*",
         type=Path,
         help="a core file, also packed (.zst, .lz4, .gz, .xz), or a folder: then the newest core "
-        "in it (default: the current folder)",
+        "in it (default: the current folder); several are folded",
+    )
+    parser.add_argument(
+        "--fold",
+        action="store_true",
+        help="read all cores, also those below folders, and tell how many crashes they are: one "
+        "row for each signature, by the native reader unless --engine is given",
     )
     parser.add_argument(
         "--python",
@@ -56,7 +63,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--engine",
         choices=("auto", "native", "gdb"),
-        default="auto",
         help="native: our own reader alone, in milliseconds; gdb: ask gdb for every stack and tell "
         "where it disagrees; auto: gdb only for lines that it can add (default: auto)",
     )
@@ -110,10 +116,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "memory is read where it is, however large the core would be",
     )
     add_report_options(parser)
+    parser.set_defaults(refuse=parser.error)
 
 
 def run(args: argparse.Namespace) -> int:
     """Explain the core and write the report, or write a slim core."""
+    args.core = args.cores[0] if args.cores else None
+    if args.fold or len(args.cores) > 1:
+        return _fold(args)
     _check_stream_options(args)
     if args.slim is not None:
         from postmortem.cli import slim
@@ -152,6 +162,25 @@ def _explain(args: argparse.Namespace) -> int:
     return emit(replace(report, footer=footer), args)
 
 
+def _fold(args: argparse.Namespace) -> int:
+    """Write one report on all cores."""
+    from postmortem.analyses.fold import fold_cores
+    from postmortem.records import replace
+
+    for option in ("slim", "pid", "thread", "locals", "all_threads"):
+        if getattr(args, option):
+            name = option.removesuffix("_threads")
+            args.refuse(f"--{name} is about one core: give one, without --fold")
+    if any(str(path) == "-" for path in args.cores):
+        args.refuse("several cores are read from files, not from standard input (-)")
+    began = time.monotonic()
+    options = replace(_options(args), engine=args.engine or "native")
+    report = fold_cores(args.cores or [Path()], options, _progress)
+    took = time.monotonic() - began
+    footer = f"{took:.2f} s · {report.footer} · postmortem core CORE explains one · --json for all"
+    return emit(replace(report, footer=footer), args)
+
+
 def _options(args: argparse.Namespace) -> CoreOptions:
     from postmortem.analyses.core import CoreOptions
     from postmortem.analyses.engines import GdbOptions
@@ -159,7 +188,7 @@ def _options(args: argparse.Namespace) -> CoreOptions:
     return CoreOptions(
         executable=args.python,
         sysroot=args.sysroot,
-        engine=args.engine,
+        engine=args.engine or "auto",
         gdb=GdbOptions(
             path=args.gdb,
             with_locals=args.locals,

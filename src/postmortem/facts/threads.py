@@ -66,7 +66,7 @@ class Wait:
     holder: int | None = None
     """Thread that holds it, or whose end a join waits for; None where that is not known."""
     kind: str = "lock"
-    """``"mutex"``, ``"python lock"``, ``"gil"``, ``"join"``, ``"stdio"``, ``"heap"``, …"""
+    """``"mutex"``, ``"python lock"``, ``"gil"``, ``"join"``, ``"rwlock"``, ``"queue"``, …"""
     certain: bool = True
     """Whether the lock itself names its holder; else the evidence in `how` points there."""
     how: str | None = None
@@ -75,6 +75,8 @@ class Wait:
     """Where the holder took a Python lock and still holds it: ``"step (train.py:31)"``."""
     missing_owner: int | None = None
     """Owner that the lock names and that is no thread of the process."""
+    timed: bool = False
+    """It has a time-out: the thread goes on by itself some time."""
 
     @property
     def contended(self) -> bool:

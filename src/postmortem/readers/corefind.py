@@ -73,12 +73,12 @@ def newest_core(folder: Path) -> FoundCore:
     skipped: list[tuple[Path, str]] = []
     odd_names = 0
     for path in files:
-        if not _named_like_core(path):
+        if not named_like_core(path):
             # a folder of a data set may hold a hundred thousand files on a slow network drive
             odd_names += 1
             if odd_names > _MOST_ODD_NAMES:
                 continue
-        problem = _core_problem(path)
+        problem = core_problem(path)
         if problem is None:
             others += found is not None
             found = found or path
@@ -112,13 +112,13 @@ def _natural(name: str) -> list[int | str]:
     return [int(part) if i % 2 else part for i, part in enumerate(re.split(r"(\d+)", name))]
 
 
-def _named_like_core(path: Path) -> bool:
+def named_like_core(path: Path) -> bool:
     return _NAME.fullmatch(path.name) is not None and not _SOURCE_CODE.fullmatch(path.name)
 
 
-def _core_problem(path: Path) -> str | None:
+def core_problem(path: Path) -> str | None:
     """Return None for a core, "" for a file that nobody would take for one, else what it is."""
-    named_so = _named_like_core(path)
+    named_so = named_like_core(path)
     apport = path.suffix == ".crash"
     try:
         with path.open("rb") as stream:
@@ -203,7 +203,7 @@ def _from_pattern(
         # glob, not Path.glob: "%e%p" makes "**", which Path.glob refuses before Python 3.13
         paths = glob.glob(name, include_hidden=True)  # noqa: PTH207
         for path in _fresh(paths, started_at):
-            if core_pid(path) in (pid, None) and _core_problem(path) is None:
+            if core_pid(path) in (pid, None) and core_problem(path) is None:
                 return path
     return None
 

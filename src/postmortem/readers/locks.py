@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 
 from postmortem.facts.threads import Wait
 from postmortem.patterns import Pattern
-from postmortem.records import record
+from postmortem.readers.python_locks import PythonLocks
+from postmortem.records import replace
 
 if TYPE_CHECKING:
-    from postmortem._native import RawCore, RawFutexWait, RawPythonThread, RawThread
+    from postmortem._native import RawCore, RawFutexWait, RawThread
 
 _INNERMOST = 12
 """Frames in which the wait shows; a malloc() far out on the stack has nothing to do with it."""
@@ -24,43 +25,32 @@ _CONDITION = Pattern(r"pthread_cond_(?:wait|timedwait|clockwait)")
 _RWLOCK = Pattern(r"pthread_rwlock_")
 _JOIN = Pattern(r"pthread_(?:join|timedjoin|clockjoin|tryjoin)")
 _SEMAPHORE = Pattern(r"(?:new_|old_|^_*)sem_(?:wait|timedwait|clockwait)|do_futex_wait")
-_GIL = Pattern(r"^take_gil\b")
-_PYTHON_LOCK = Pattern(r"^(?:lock_PyThread|PyThread_acquire_lock|acquire_timed|rlock_acquire)")
 _LOW_LEVEL = Pattern(r"lll_lock_wait")
 _HEAP = Pattern(r"^(?:_int_|__libc_)?(?:malloc|free|calloc|realloc|memalign)\b|arena_get")
 _STDIO = Pattern(
     r"^_*(?:IO_|f(?:write|read|puts|printf|flush|close)|puts|printf|vfprintf|flockfile)"
 )
 _BARRIER = Pattern(r"^gomp_(?:team_)?barrier_wait|pthread_barrier_wait")
-_CONDITION_WAIT = Pattern(r"(?:^|\.)wait(?:_for)?$")
 
 _KIND_BITS = 0x1FF
 """Bits that glibc uses in a mutex's kind: type, robust, inherit, protect, elision, shared."""
 
 
-@record
-class _Holder:
-    """A thread inside a `with` block of a Python lock."""
-
-    tid: int
-    recursive: bool
-    place: str | None
-
-
 def read_waits(raw: RawCore) -> dict[int, Wait]:
-    """Return what each thread that stands in futex(2) waits for, by thread id."""
-    if not raw["futex_waits"]:
-        return {}
+    """Return what each thread waits for that stands in futex(2) or asks for the GIL, by its id."""
     threads = {row["tid"]: row for row in raw["threads"]}
     names = {tid: _names(row) for tid, row in threads.items()}
     pointers = _thread_pointers(raw)
-    held = _held(raw)
-    gil = raw["python"]["gil_holder"] if raw["python"] is not None else None
+    locks = PythonLocks(raw["python"])
     waits: dict[int, Wait] = {}
     for row in raw["futex_waits"]:
         stack = names.get(row["tid"], ())
-        wait = _python_wait(row, stack, held, gil) or _native_wait(row, stack, threads, pointers)
-        waits[row["tid"]] = wait
+        wait = locks.wait(row, stack) or _native_wait(row, stack, threads, pointers)
+        waits[row["tid"]] = replace(wait, timed=True) if row["timed"] else wait
+    for tid, stack in names.items():
+        between = locks.wait_between(tid, stack) if tid not in waits else None
+        if between is not None:
+            waits[tid] = between
     return waits
 
 
@@ -76,73 +66,8 @@ def _thread_pointers(raw: RawCore) -> dict[int, int]:
     return {row["registers"][index]: row["tid"] for row in raw["threads"]}
 
 
-def _held(raw: RawCore) -> dict[int, list[_Holder]]:
-    """Return the Python locks that `with` blocks hold, by the word that others wait on."""
-    found: dict[int, list[_Holder]] = {}
-    for thread in raw["python"]["threads"] if raw["python"] is not None else ():
-        tid = thread["tid"]
-        if tid is None:
-            continue
-        for lock in thread["held"]:
-            if _lends(thread, lock["frame"]):
-                continue
-            holder = _Holder(tid, lock["recursive"], _place(thread, lock["frame"]))
-            rows = found.setdefault(lock["word"], [])
-            if all(row.tid != tid for row in rows):
-                rows.append(holder)
-    return found
-
-
-def _lends(thread: RawPythonThread, frame: int) -> bool:
-    """Whether a Condition's wait() gives the lock back while the `with` block stands."""
-    return any(
-        (row["file"] or "").endswith("threading.py") and _CONDITION_WAIT.search(row["function"])
-        for row in thread["frames"][:frame]
-    )
-
-
-def _place(thread: RawPythonThread, frame: int) -> str | None:
-    if thread["skipped_at"] is not None and frame >= thread["skipped_at"]:
-        frame -= thread["skipped"]
-    if not 0 <= frame < len(thread["frames"]):
-        return None
-    row = thread["frames"][frame]
-    file = (row["file"] or "?").rpartition("/")[2]
-    line = "" if row["line"] is None else f":{row['line']}"
-    return f"{row['function']} ({file}{line})"
-
-
 def _any(pattern: Pattern, stack: tuple[str, ...]) -> bool:
     return any(pattern.search(name) for name in stack)
-
-
-def _python_wait(
-    row: RawFutexWait, stack: tuple[str, ...], held: Mapping[int, list[_Holder]], gil: int | None
-) -> Wait | None:
-    address, tid = row["address"], row["tid"]
-    if _any(_GIL, stack):
-        holder = gil if gil != tid else None
-        how = None if holder is None else "the interpreter's state names the holder"
-        return Wait("the GIL", address, holder, kind="gil", how=how)
-    holders = held.get(address)
-    if holders is None:
-        if not _any(_PYTHON_LOCK, stack):
-            return None
-        return Wait("a Python lock", address, kind="python lock", certain=False)
-    what = "a Python RLock" if holders[0].recursive else "a Python lock"
-    if len(holders) > 1:
-        claim = ", ".join(str(holder.tid) for holder in holders[:8])
-        how = f"threads {claim} all stand in a `with` block of it: the holder is not known"
-        return Wait(what, address, kind="python lock", certain=False, how=how)
-    return Wait(
-        what,
-        address,
-        holders[0].tid,
-        kind="python lock",
-        certain=False,
-        how="the holder is inside a `with` block of this lock",
-        held_at=holders[0].place,
-    )
 
 
 def _native_wait(
@@ -164,7 +89,7 @@ def _native_wait(
         how = "the word that pthread_join() waits on is the id of that thread"
         return Wait(f"thread {joined} to end", address, joined, kind="join", how=how)
     if _any(_RWLOCK, stack):
-        return Wait("a read-write lock", address, kind="rwlock", certain=False)
+        return _read_write_lock(row, threads)
     if _any(_LOW_LEVEL, stack):
         return _low_level(row, stack, pointers)
     if _any(_BARRIER, stack):
@@ -198,6 +123,24 @@ def _mutex(row: RawFutexWait, threads: Mapping[int, RawThread], *, named: bool) 
         return Wait(what, address, owner, kind="mutex", certain=named, how=how)
     how = f"its owner field says {owner}, which is no thread of this process"
     return Wait(what, address, kind="mutex", certain=False, how=how, missing_owner=owner)
+
+
+def _read_write_lock(row: RawFutexWait, threads: Mapping[int, RawThread]) -> Wait:
+    """Return the wait for a pthread_rwlock_t, which names a writer that has it, but no reader.
+
+    Threads wait on its third or fourth word; the writer is the seventh (struct_rwlock.h of glibc
+    2.25 and later, x86-64 and aarch64), two words of padding and the word for sharing being 0.
+    """
+    what, address, words = "a read-write lock", row["address"], row["words"]
+    if words is None:
+        return Wait(what, address, kind="rwlock", certain=False)
+    phase, turn = words[4], words[3]
+    writer = phase if words[2] == words[3] == 0 else turn if words[1] == words[2] == 0 else 0
+    if writer > 1 and writer in threads:  # 1 may be the word for sharing
+        how = "the lock names the thread that writes"
+        return Wait(what, address, writer, kind="rwlock", how=how)
+    unnamed = "it names no writer: readers have it, whom it does not name"
+    return Wait(what, address, kind="rwlock", certain=False, how=unnamed if writer == 0 else None)
 
 
 def _low_level(row: RawFutexWait, stack: tuple[str, ...], pointers: Mapping[int, int]) -> Wait:

@@ -35,7 +35,8 @@ def verdict(
     if taken is not None:
         stuck = next((d for d in usable if d.role is Role.ROOT and d.id == "deadlock"), None)
         if stuck is not None:
-            return f"{_who(None, process)}{stuck.title} (a snapshot of a live process)"
+            doubt = "possibly " if stuck.confidence is Confidence.POSSIBLE else ""
+            return f"{_who(None, process)}{doubt}{stuck.title} (a snapshot of a live process)"
         return f"{_who(None, process)}{taken.title}"
     for role in _ORDER:
         of_role = [d for d in usable if d.role is role]

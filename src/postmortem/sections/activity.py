@@ -23,7 +23,7 @@ from postmortem.sections.names import location, shorten
 RUNNING, WAITING, IDLE = "running", "waiting", "idle"
 EVALUATOR = "CPython's evaluator"
 _LANDMARKS = 3
-_LIBRARY = Pattern(r"/(?:site|dist)-packages/|/lib(?:64)?/python3|^<frozen ").search
+LIBRARY_FILE = Pattern(r"/(?:site|dist)-packages/|/lib(?:64)?/python3|^<frozen ").search
 """Files that are not the user's own code."""
 
 
@@ -167,7 +167,7 @@ def _landmarks(thread: Thread, executable: str | None, *, before_python: bool) -
 
 def _python_places(calls: list[Frame]) -> list[str]:
     """Return the two innermost Python calls, after the innermost one of the user's own code."""
-    own = next((i for i, f in enumerate(calls) if f.file and not _LIBRARY(f.file)), 0)
+    own = next((i for i, f in enumerate(calls) if f.file and not LIBRARY_FILE(f.file)), 0)
     chosen = [_python_place(frame) for frame in reversed(calls[:2])]
     if own >= 2:
         chosen[:0] = [_python_place(calls[own]), *(["…"] if own > 2 else [])]

@@ -6,6 +6,7 @@ from postmortem.report.blocks import Block
 from postmortem.sections import core_facts
 from postmortem.sections.core_stacks import register_block, stack_blocks
 from postmortem.sections.core_view import CoreView
+from postmortem.sections.lock_blocks import lock_block
 
 
 def core_blocks(
@@ -18,6 +19,7 @@ def core_blocks(
     """
     blocks: list[Block | None] = [core_facts.what_happened(view, verbose=verbose)]
     blocks += stack_blocks(view, verbose=verbose, all_threads=all_threads, with_locals=with_locals)
+    blocks.append(lock_block(view, verbose=verbose))
     blocks.append(core_facts.identity(view, verbose=verbose))
     blocks.append(core_facts.trouble(view))
     if view.binary is not None:

@@ -25,6 +25,13 @@ def core_body(view: CoreView, *, with_locals: bool = False) -> dict[str, object]
     return {
         "process": _process(view.process),
         "signal": _signal(view),
+        "signature": None
+        if view.signature is None
+        else {
+            "hash": view.signature.hash,
+            "summary": view.signature.summary,
+            "calls": list(view.signature.calls),
+        },
         "abort_message": None if view.abort_message is None else view.abort_message.text,
         "cpp_exception": None
         if exception is None
@@ -164,6 +171,7 @@ def _wait(wait: Wait | None) -> dict[str, object] | None:
         "how": wait.how,
         "held_at": wait.held_at,
         "missing_owner": wait.missing_owner,
+        "timed": wait.timed,
     }
 
 

@@ -161,6 +161,8 @@ def identity(view: CoreView, *, verbose: bool) -> Block:
     rows.append(("core", text))
     if core.slim is not None:
         rows.append(("slim", _slim(core.slim)))
+    if view.signature is not None:
+        rows.append(("signature", f"{view.signature.hash} · {view.signature.summary}"))
     return KeyValues(tuple(rows), title="process")
 
 

@@ -13,7 +13,8 @@ from postmortem.report.model import Diagnosis, Role
 from postmortem.sections.activity import area, kind_of, role
 from postmortem.sections.core_view import CoreView
 from postmortem.sections.folding import UNNAMED, Fold, folded
-from postmortem.sections.grouping import Group, frame_key, groups
+from postmortem.sections.grouping import Group, groups
+from postmortem.sections.likeness import call_key
 from postmortem.sections.names import location, shorten
 from postmortem.sections.quantities import address, counted, some
 
@@ -128,7 +129,7 @@ def _lines(
         entries: tuple[int | Fold, ...] = tuple(range(len(frames)))
     else:
         entries = folded(
-            [frame_key(frame) for frame in frames],
+            [call_key(frame) for frame in frames],
             [_function(frame, short=True) for frame in frames],
             [_boilerplate(frame, style.executable) for frame in frames],
             keep=markers,

@@ -8,6 +8,7 @@ from postmortem.facts.process import CoreFile, Process
 from postmortem.facts.threads import RaisedException, Thread, Threads
 from postmortem.records import record
 from postmortem.report.model import Diagnosis
+from postmortem.sections.signature import Signature
 
 
 @record
@@ -29,6 +30,8 @@ class CoreView:
     diagnoses: tuple[Diagnosis, ...] = ()
     asked_tid: int | None = None
     """The thread whose stack the user wants to see first."""
+    signature: Signature | None = None
+    """What cores of the same incident share; None where no frame could be read."""
 
     @property
     def python_exception(self) -> RaisedException | None:

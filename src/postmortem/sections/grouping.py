@@ -1,12 +1,10 @@
-"""Threads with equal stacks, as groups with a summary in words."""
+"""Threads with like stacks, as groups with a summary in words."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable
 
-from postmortem.facts.threads import Frame, Thread, Threads
-from postmortem.knowledge.frames import C_LIBRARY
-from postmortem.knowledge.symbols import symbol
+from postmortem.facts.threads import Thread, Threads
 from postmortem.knowledge.threads import MAIN
 from postmortem.records import record
 from postmortem.sections.activity import (
@@ -15,9 +13,8 @@ from postmortem.sections.activity import (
     WAITING,
     Activity,
     activity,
-    area,
-    kind_of,
 )
+from postmortem.sections.likeness import stack_key
 from postmortem.sections.quantities import counted, some
 
 _ORDER = (RUNNING, WAITING, IDLE)
@@ -48,11 +45,11 @@ class Group:
 
 
 def groups(threads: Threads, executable: str | None = None) -> tuple[Group, ...]:
-    """Return the threads in groups of equal stacks, the most telling group first.
+    """Return the threads in groups of like stacks, the most telling group first.
 
-    Frames are equal when function and module are: offsets, inlined calls, compilers' clones, and
-    how the C library enters the kernel do not count. The crashed thread, the holder of the GIL,
-    and the main thread stand alone.
+    Frames are alike when function and library are, of the user's own Python code the line too;
+    `likeness` says what does not count. The crashed thread, the holder of the GIL, and the main
+    thread stand alone.
     """
     members: dict[Hashable, list[Thread]] = {}
     for thread in threads:
@@ -60,8 +57,8 @@ def groups(threads: Threads, executable: str | None = None) -> tuple[Group, ...]
             thread.crashed,
             thread.holds_gil,
             thread.tid == threads.main_tid,
-            thread.python_exception,
-            stack_key(thread, executable),
+            thread.python_exception.type if thread.python_exception is not None else None,
+            stack_key(thread.frames, executable) if thread.frames else thread.stopped,
         )
         members.setdefault(key, []).append(thread)
     found = [
@@ -75,37 +72,6 @@ def groups(threads: Threads, executable: str | None = None) -> tuple[Group, ...]
         )
         for number, (same, act) in enumerate(found)
     )
-
-
-def stack_key(thread: Thread, executable: str | None = None) -> Hashable:
-    """Return what two threads share when they stand in the same place."""
-    if not thread.frames:
-        return ("no frames", thread.stopped)
-    frames = [f for f in thread.frames if not (f.inlined or f.tail_call)] or list(thread.frames)
-    start = 0
-    while start < len(frames) - 1 and _enters_kernel(frames[start], executable):
-        start += 1
-    return tuple(
-        frame_key(frame, innermost=number == 0) for number, frame in enumerate(frames[start:])
-    )
-
-
-def _enters_kernel(frame: Frame, executable: str | None) -> bool:
-    # half of a pool spins and half sleeps in futex: to the reader they stand in the same place
-    if frame.kind == "python" or area(frame, executable) != C_LIBRARY:
-        return False
-    return kind_of(frame, executable).wait
-
-
-def frame_key(frame: Frame, *, innermost: bool = False) -> Hashable:
-    """Return what two frames share when they are calls of the same function."""
-    if frame.kind == "python":
-        return (frame.file, frame.function)
-    if frame.function != "??":
-        return (symbol(frame.function).bare, frame.module)
-    if innermost or frame.module is None:
-        return ("??", frame.module)
-    return ("??", frame.module, frame.module_offset)
 
 
 def _interest(same: tuple[Thread, ...], act: Activity, *, main_tid: int) -> tuple[object, ...]:

@@ -31,8 +31,9 @@ def deadlock(kind: FaultKind, threads: Threads) -> Iterator[Finding]:
         process (a fork() while another thread held it). Nothing but killing the process ends it.
 
     How to be sure
-        A pthread mutex, the GIL and a join name the thread themselves. A Python lock does not:
-        its holder is the thread that stands inside a `with` block of it.
+        A pthread mutex, an RLock, the GIL and a join name the thread themselves. A Lock of Python
+        does not: its holder is the thread that stands inside a `with` block of it. Where one of the
+        waits has a time-out, the circle may end by itself, and the diagnosis is only possible.
 
     What to do
         Take the locks in the same order everywhere, or hold one of them at a time; in an extension,
@@ -82,23 +83,32 @@ def _circle(
     cycle: list[int], waits: Mapping[int, Wait], by_tid: Mapping[int, Thread], role: Role | None
 ) -> Finding:
     certain = all(waits[tid].certain for tid in cycle)
+    timed = [tid for tid in cycle if waits[tid].timed]
     what = " and ".join(dict.fromkeys(waits[tid].what for tid in cycle[:3]))
     if len(cycle) == 1:
         title = f"deadlock: a thread waits for {what}, which it holds itself"
     else:
         title = f"deadlock: {len(cycle)} threads wait for each other ({what})"
     cause = "; ".join(_edge(by_tid[tid], waits[tid], by_tid) for tid in cycle[:_MOST_EDGES])
+    if timed:
+        cause += f"; thread {timed[0]} waits with a time-out, after which it goes on"
     evidence: list[Evidence] = []
     for tid in cycle[:_MOST_EDGES]:
         evidence += _cited(by_tid[tid], waits[tid])
     return Finding(
         title=clip(title, 100),
         cause=cause,
-        confidence=Confidence.CERTAIN if certain else Confidence.LIKELY,
+        confidence=_confidence(certain=certain, timed=bool(timed)),
         next_steps=_steps(len(cycle), {waits[tid].kind for tid in cycle}),
         evidence=tuple(evidence),
         role=role,
     )
+
+
+def _confidence(*, certain: bool, timed: bool) -> Confidence:
+    if timed:
+        return Confidence.POSSIBLE
+    return Confidence.CERTAIN if certain else Confidence.LIKELY
 
 
 def _edge(thread: Thread, wait: Wait, by_tid: Mapping[int, Thread]) -> str:
