@@ -2,6 +2,7 @@
 #include <pybind11/functional.h>
 #include <pybind11/stl.h>
 
+#include "bind/exports.h"
 #include "bind/register.h"
 #include "bind/values.h"
 #include "strace/log.h"
@@ -227,7 +228,8 @@ std::vector<LogFile> log_files(const py::list& rows) {
 py::dict read_strace(const py::list& sources, std::vector<std::string> errors,
                      std::vector<std::string> calls, std::vector<std::string> signals,
                      bool statistics, bool infer_sigbus, bool check, unsigned threads,
-                     std::size_t block_bytes, std::size_t most_matches) {
+                     std::size_t block_bytes, std::size_t most_matches, const py::list& exports,
+                     std::string label, std::vector<std::string> names, const py::object& learn) {
   LogOptions options;
   options.wanted.errors = std::move(errors);
   for (const std::string& name : calls) {
@@ -246,6 +248,12 @@ py::dict read_strace(const py::list& sources, std::vector<std::string> errors,
   options.threads = threads;
   options.block_bytes = block_bytes;
   std::vector<LogFile> files = log_files(sources);
+  names.resize(files.size());
+  Feed feed({std::move(label), std::move(names)}, sinks_of(exports), learn_of(learn));
+  if (!exports.empty()) {
+    options.wanted.every = true;
+    options.tracker.observer = &feed;
+  }
   Log log;
   {
     const py::gil_scoped_release release;
@@ -347,7 +355,9 @@ void register_strace(py::module_& module) {
              py::arg("calls") = std::vector<std::string>{},
              py::arg("signals") = std::vector<std::string>{}, py::arg("statistics") = false,
              py::arg("infer_sigbus") = false, py::arg("check") = false, py::arg("threads") = 2,
-             py::arg("block_bytes") = BlockReader::kBlockBytes, py::arg("most_matches") = 5000);
+             py::arg("block_bytes") = BlockReader::kBlockBytes, py::arg("most_matches") = 5000,
+             py::arg("exports") = py::list(), py::arg("label") = "",
+             py::arg("names") = std::vector<std::string>{}, py::arg("learn") = py::none());
   module.def("read_strace_line", &read_strace_line, py::arg("line"));
 }
 

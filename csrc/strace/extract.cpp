@@ -29,7 +29,7 @@ class Extractor {
     hit_calls_.resize(calls_.size());
     for (const std::uint16_t call : wanted.calls) hit_calls_[call] = true;
     if (wanted.statistics) out.statistics.resize(calls_.size());
-    errors_only_ = !wanted.statistics && !wanted.uses && wanted.calls.empty();
+    errors_only_ = !wanted.statistics && !wanted.uses && !wanted.every && wanted.calls.empty();
   }
 
   void run(const char* begin, const char* end) {
@@ -203,7 +203,8 @@ class Extractor {
     uses(event);
     const bool kept = wanted_op(event.op) && fill(event);
     const bool error = wanted_.statistics && result.failed();
-    if (kept || event.hit || error) out_.events.push_back(event);
+    if (!kept) event.op = Op::none;  // it changes nothing: its arguments were not read
+    if (kept || event.hit || error || wanted_.every) out_.events.push_back(event);
   }
 
   bool is_hit(const Event& event) const {

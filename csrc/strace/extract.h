@@ -19,6 +19,7 @@ struct Wanted {
   std::vector<std::string> call_names;  // the same, by name
   std::vector<std::string> signals;     // signals that are hits
   bool statistics = false;              // count every call, follow every byte
+  bool every = false;                   // every call that ended is an event
   bool uses = false;                    // every annotated descriptor, for the check of the tracker
 };
 

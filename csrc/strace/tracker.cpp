@@ -184,6 +184,9 @@ void Tracker::apply(const Event& event, std::uint32_t file, std::uint64_t first_
     checked(task, event);
     return;
   }
+  if (options_.observer && event.shape != Shape::entry) {
+    options_.observer->seen(*this, task, event, file, first_line);
+  }
   if (event.shape == Shape::signal) return signalled(task, event, context);
   if (event.shape == Shape::exit) return exited(task, event, context);
   if (event.shape == Shape::entry) return began(task, event, context);
@@ -678,6 +681,7 @@ void Tracker::keep_begun(const Extract& block, std::uint32_t file, std::uint64_t
 }
 
 void Tracker::finish() {
+  if (options_.observer) options_.observer->finished(*this);
   for (auto& [pid, task] : tasks_) {
     if (!task->live || !task->begun) continue;
     processes_[task->process].blocked = blocked_in(*task, task->begun_line, task->begun_place);

@@ -12,6 +12,7 @@
 
 #include "strace/descriptors.h"
 #include "strace/extract.h"
+#include "strace/observer.h"
 
 namespace pm::strace {
 
@@ -114,9 +115,11 @@ struct TrackerOptions {
   bool infer_sigbus = false;  // a SIGBUS on a mapped file is a hit
   std::vector<std::string> signals;
   std::size_t most_matches = 5000;
+  Observer* observer = nullptr;  // is told of every event; Wanted::every makes all calls events
 };
 
-class Task;
+class CallRecord;
+class Feed;
 
 class Tracker {
  public:
@@ -155,6 +158,8 @@ class Tracker {
   const std::unordered_set<std::string>& libraries() const noexcept { return libraries_; }
 
  private:
+  friend class CallRecord;
+  friend class Feed;
   friend class Task;
   struct Context {
     std::uint32_t file;

@@ -4,6 +4,27 @@ The command line is the main way in: ``postmortem core CORE``. Names of the Pyth
 resolved on first use, so that importing the package from training code costs nothing.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from postmortem._version import __version__
 
-__all__ = ["__version__"]
+if TYPE_CHECKING:
+    from postmortem.readers.strace_table import SyscallTable as SyscallTable
+    from postmortem.readers.strace_table import read_strace as read_strace
+
+__all__ = ["SyscallTable", "__version__", "read_strace"]
+
+_HOMES = {
+    "SyscallTable": "postmortem.readers.strace_table",
+    "read_strace": "postmortem.readers.strace_table",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Return a name of the API, importing its module the first time."""
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
+    return getattr(importlib.import_module(home), name)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 from postmortem.analyses.straceask import Query, union
 from postmortem.facts.source import Problem
 from postmortem.facts.syscalls import FailedCalls, Failures, Match, SystemCalls, Task
-from postmortem.readers.strace import Question, StraceFacts, read_strace
-from postmortem.readers.stracefind import find_logs
-from postmortem.records import record
+from postmortem.readers.strace import NOTHING, Beside, Question, StraceFacts, read_strace
+from postmortem.readers.stracefind import LogGroup, find_logs
+from postmortem.records import record, replace
 from postmortem.report.model import Diagnosis, Report, Role
 from postmortem.report.redact import Redactor
 from postmortem.rules import rule
@@ -30,6 +31,8 @@ class StraceOptions:
     queries: tuple[Query, ...] = ()
     verbose: bool = False
     redact: bool = True
+    beside: Beside = NOTHING
+    """What is exported, and who is told how far the reading is."""
 
 
 def analyse(names: Sequence[str], options: StraceOptions) -> Report:
@@ -42,7 +45,8 @@ def analyse(names: Sequence[str], options: StraceOptions) -> Report:
         statistics=summary,
         infer_sigbus=True,
     )
-    read = [read_strace(group, question) for group in find_logs(names)]
+    groups = find_logs(names)
+    read = [read_strace(group, question, _labelled(group, groups, options)) for group in groups]
     logs = tuple(facts.calls for facts in read)
     matches = [match for log in logs for match in log.matches]
     finds = tuple(_found(query, matches) for query in options.queries)
@@ -79,6 +83,13 @@ def analyse(names: Sequence[str], options: StraceOptions) -> Report:
     words = [word for log in logs for task in log.tasks[:1000] for word in task.argv or ()]
     redactor = Redactor.from_process((), (), list(dict.fromkeys(words)))
     return redactor.report(report)
+
+
+def _labelled(group: LogGroup, groups: tuple[LogGroup, ...], options: StraceOptions) -> Beside:
+    """Name a recording in what is exported, where there are several."""
+    if len(groups) == 1 or not options.beside.exports:
+        return options.beside
+    return replace(options.beside, label=Path(group.name).name)
 
 
 def _is_failure(match: Match) -> bool:

@@ -9,7 +9,7 @@ import os
 import stat
 import sys
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, BinaryIO, cast
+from typing import TYPE_CHECKING, BinaryIO, Protocol, cast
 
 from postmortem import _native
 from postmortem.errors import EvidenceError
@@ -70,10 +70,33 @@ class StraceFacts:
     problems: tuple[Problem, ...]
 
 
-def read_strace(group: LogGroup, question: Question) -> StraceFacts:
+class Watch(Protocol):
+    """Is told of the files of a log while they are read."""
+
+    def opened(self, descriptor: int, size: int | None) -> None:
+        """A file was opened: how far it is read is where its descriptor stands."""
+
+
+@record
+class Beside:
+    """What else is done in the same pass over a log."""
+
+    exports: tuple[object, ...] = ()
+    """Of `postmortem.readers.strace_exports`."""
+    label: str = ""
+    """What the exports call this recording, where there are several."""
+    learn: Callable[[list[str]], object] | None = None
+    """Is told of command lines, so that the exports mask what is secret in them."""
+    watch: Watch | None = None
+
+
+NOTHING = Beside()
+
+
+def read_strace(group: LogGroup, question: Question, beside: Beside = NOTHING) -> StraceFacts:
     """Return the facts of one recording; raises EvidenceError when it is no strace log."""
     with contextlib.ExitStack() as stack:
-        opened = [_Opened(name, stack) for name, _ in group.files]
+        opened = [_Opened(name, stack, beside.watch) for name, _ in group.files]
         try:
             raw = _native.read_strace(
                 [(log.source, pid) for log, (_, pid) in zip(opened, group.files, strict=True)],
@@ -84,6 +107,10 @@ def read_strace(group: LogGroup, question: Question) -> StraceFacts:
                 infer_sigbus=question.infer_sigbus,
                 threads=min(_MOST_THREADS, len(os.sched_getaffinity(0))),
                 most_matches=MOST_MATCHES,
+                exports=list(beside.exports),
+                label=beside.label,
+                learn=beside.learn,
+                names=[name for name, _ in group.files],
             )
         except EvidenceError as error:
             raise EvidenceError(group.name, error.what, hint=error.hint) from error
@@ -98,7 +125,7 @@ def read_strace(group: LogGroup, question: Question) -> StraceFacts:
 class _Opened:
     """One file while it is read: a descriptor, or pieces of what it unpacks to."""
 
-    def __init__(self, name: str, stack: contextlib.ExitStack) -> None:
+    def __init__(self, name: str, stack: contextlib.ExitStack, watch: Watch | None = None) -> None:
         self.name = name
         self.problems: list[Problem] = []
         self.compression: str | None = None
@@ -106,6 +133,8 @@ class _Opened:
         stack.enter_context(stream)
         status = os.fstat(stream.fileno())
         self._size = status.st_size if stat.S_ISREG(status.st_mode) else None
+        if watch is not None:
+            watch.opened(stream.fileno(), self._size)
         self.head = stream.read(HEAD_BYTES)
         self.compression = compression_of(self.head)
         self.source: int | Callable[[], bytes]

@@ -1,0 +1,92 @@
+#include "strace/output.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace pm::strace {
+namespace {
+
+// Bytes of the UTF-8 sequence at the start of `text` (RFC 3629), or 0 if it is none.
+std::size_t sequence(std::string_view text) noexcept {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned first = byte(0);
+  if (first < 0x80) return 1;
+  const std::size_t length = first >= 0xc2 && first < 0xe0   ? 2
+                             : first >= 0xe0 && first < 0xf0 ? 3
+                             : first >= 0xf0 && first < 0xf5 ? 4
+                                                             : 0;
+  if (length == 0 || text.size() < length) return 0;
+  for (std::size_t i = 1; i < length; ++i) {
+    if ((byte(i) & 0xc0) != 0x80) return 0;
+  }
+  const unsigned second = byte(1);
+  if (first == 0xe0 && second < 0xa0) return 0;
+  if (first == 0xed && second >= 0xa0) return 0;  // surrogates
+  if (first == 0xf0 && second < 0x90) return 0;
+  if (first == 0xf4 && second >= 0x90) return 0;
+  return length;
+}
+
+void append_hex(std::string& out, std::string_view before, unsigned char byte) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  out += before;
+  out.push_back(kDigits[byte >> 4]);
+  out.push_back(kDigits[byte & 15]);
+}
+
+}  // namespace
+
+WriteError::WriteError(int code) : std::runtime_error(std::strerror(code)), code_(code) {}
+
+void OutputFile::flush() {
+  const char* at = buffer_.data();
+  std::size_t left = buffer_.size();
+  while (left) {
+    const ssize_t written = ::write(descriptor_, at, left);
+    if (written < 0) {
+      if (errno == EINTR) continue;
+      buffer_.clear();
+      throw WriteError(errno);
+    }
+    at += written;
+    left -= static_cast<std::size_t>(written);
+  }
+  buffer_.clear();
+}
+
+void append_printable(std::string& out, std::string_view text) {
+  while (!text.empty()) {
+    const std::size_t length = sequence(text);
+    const auto byte = static_cast<unsigned char>(text[0]);
+    // DEL, and the C1 controls U+0080 to U+009F: a terminal obeys them.
+    const bool control =
+        byte < 0x20 || byte == 0x7f ||
+        (byte == 0xc2 && length == 2 && static_cast<unsigned char>(text[1]) < 0xa0);
+    if (length == 0 || (control && length == 1)) {
+      append_hex(out, "\\x", byte);
+      text.remove_prefix(1);
+      continue;
+    }
+    if (control) {
+      append_hex(out, "\\x", static_cast<unsigned char>(text[1]));
+    } else {
+      out.append(text.substr(0, length));
+    }
+    text.remove_prefix(length);
+  }
+}
+
+void append_json_string(std::string& out, std::string_view text) {
+  std::string plain;
+  append_printable(plain, text);
+  out.push_back('"');
+  for (const char c : plain) {
+    if (c == '"' || c == '\\') out.push_back('\\');
+    out.push_back(c);
+  }
+  out.push_back('"');
+}
+
+}  // namespace pm::strace
