@@ -12,20 +12,21 @@ from collections.abc import Iterable, Sequence
 
 from postmortem.analyses.straceask import Query
 
-_COMMAND = "strace -f --seccomp-bpf -ttt -T -e 'trace={}' -o strace.txt COMMAND"
+_COMMAND = "strace -f --seccomp-bpf -ttt -T -e trace={} -o strace.txt COMMAND"
 _ALL = "strace -f -ttt -T -o strace.txt COMMAND"
 
-# What gives tasks their descriptors and folders. ioctl is in it for FIONCLEX, by which Python makes
-# descriptors inheritable; getcwd tells what relative paths are relative to.
-_FOLLOW = (
-    "open openat openat2 creat close close_range dup dup2 dup3 fcntl ioctl clone clone3 fork vfork "
-    "unshare execve execveat exit_group chdir fchdir getcwd rename renameat renameat2 unlink "
-    "unlinkat sendmsg recvmsg pidfd_open pidfd_getfd"
-).split()
 _CREATORS = (
     "pipe pipe2 socket socketpair connect bind accept accept4 memfd_create eventfd2 epoll_create1 "
     "timerfd_create signalfd4 inotify_init1 io_uring_setup"
 ).split()
+# What gives tasks their descriptors and folders. ioctl is in it for FIONCLEX, by which Python makes
+# descriptors inheritable; getcwd tells what relative paths are relative to.
+_FOLLOW = (
+    *"open openat openat2 creat close close_range dup dup2 dup3 fcntl ioctl".split(),
+    *"clone clone3 fork vfork unshare execve execveat exit_group chdir fchdir getcwd".split(),
+    *"rename renameat renameat2 unlink unlinkat sendmsg recvmsg pidfd_open pidfd_getfd".split(),
+    *_CREATORS,
+)
 _WRITES = (
     "write pwrite64 writev pwritev pwritev2 sendfile copy_file_range splice fallocate ftruncate "
     "truncate fsync fdatasync sync_file_range msync mkdir mkdirat mknod mknodat link linkat "
@@ -42,7 +43,7 @@ _NETWORK = (
 _OF_ERRNO: dict[str, Sequence[str]] = {
     **dict.fromkeys(("ENOSPC", "EDQUOT", "EFBIG"), _WRITES),
     **dict.fromkeys(("EIO", "EROFS", "ESTALE", "EREMOTEIO"), (*_WRITES, *_READS, "%file")),
-    **dict.fromkeys(("EMFILE", "ENFILE"), _CREATORS),
+    **dict.fromkeys(("EMFILE", "ENFILE"), ("timerfd_create", "userfaultfd")),
     "ENOMEM": _MEMORY,
     **dict.fromkeys(
         ("ENOENT", "EACCES", "EPERM", "EEXIST", "ENOTDIR", "EISDIR", "ELOOP", "ENAMETOOLONG",
@@ -54,21 +55,22 @@ _OF_ERRNO: dict[str, Sequence[str]] = {
          "EHOSTDOWN", "EADDRINUSE", "EADDRNOTAVAIL", "ETIMEDOUT", "EINPROGRESS", "ENOTCONN"),
         _NETWORK,
     ),
-    "EPIPE": (*_NETWORK, *_WRITES, "pipe", "pipe2", "socketpair"),
-    "EBADF": (*_CREATORS, *_READS, *_WRITES),
+    "EPIPE": (*_NETWORK, *_WRITES),
+    "EBADF": (*_READS, *_WRITES),
 }  # fmt: skip
 _OF_SIGNAL: dict[str, Sequence[str]] = {
     "SIGBUS": ("mmap", "munmap", "mremap", "ftruncate", "truncate", "fallocate"),
     "SIGSEGV": ("mmap", "munmap", "mremap"),
-    "SIGPIPE": ("write", "writev", "sendto", "pipe", "pipe2", "socketpair", "socket", "connect"),
+    "SIGPIPE": ("write", "writev", "sendto"),
 }
 _WITHOUT = ("write", "pwrite64", "writev", "pwritev", "pwritev2", "sendfile", "copy_file_range",
             "splice", "fallocate", "ftruncate", "fsync", "fdatasync", "mkdir", "mkdirat", "linkat",
-            "symlinkat", *_CREATORS, *_SIGNALS[:3])  # fmt: skip
+            "symlinkat", *_SIGNALS[:3])  # fmt: skip
 """What is recorded for a plain summary."""
 
 # Calls that all architectures have had since long before strace 5. The others are marked with ?,
-# which lets strace pass over a name that it or the machine does not know (strace(1), -e trace).
+# which lets strace pass over a name that it or the machine does not know (strace(1), -e trace). No
+# quotes are around it: a shell that finds no file of that name leaves the word as it is.
 _EVERYWHERE = frozenset(
     "openat close dup dup3 fcntl ioctl pipe2 socketpair socket connect bind listen accept accept4 "
     "write pwrite64 writev pwritev read pread64 readv preadv sendfile splice fallocate ftruncate "
