@@ -3,6 +3,7 @@
 #include <pybind11/stl.h>
 
 #include "bind/exports.h"
+#include "bind/interrupt.h"
 #include "bind/register.h"
 #include "bind/values.h"
 #include "strace/log.h"
@@ -220,9 +221,32 @@ std::vector<LogFile> log_files(const py::list& rows) {
     } else {
       file.pull = bind::pull_from(pair[0].cast<py::function>());
     }
+    file.pull = [pull = std::move(file.pull)](char* to, std::size_t size) {
+      if (InterruptWatch::seen()) throw Interrupted();
+      return pull(to, size);
+    };
     files.push_back(std::move(file));
   }
   return files;
+}
+
+// Reads without the GIL; Ctrl-C becomes KeyboardInterrupt within a block.
+Log read_interruptibly(std::vector<LogFile>& files, const LogOptions& options) {
+  {
+    const InterruptWatch watch;
+    const py::gil_scoped_release release;
+    try {
+      Log log = read_logs(std::move(files), options);
+      files.clear();
+      return log;
+    } catch (...) {  // also what a callable threw when it saw the signal
+      files.clear();
+      if (!InterruptWatch::seen()) throw;
+    }
+  }
+  // Python has the signal too: its handler runs here, and says what becomes of it.
+  if (PyErr_CheckSignals() == 0) PyErr_SetNone(PyExc_KeyboardInterrupt);
+  throw py::error_already_set();
 }
 
 py::dict read_strace(const py::list& sources, std::vector<std::string> errors,
@@ -254,12 +278,7 @@ py::dict read_strace(const py::list& sources, std::vector<std::string> errors,
     options.wanted.every = true;
     options.tracker.observer = &feed;
   }
-  Log log;
-  {
-    const py::gil_scoped_release release;
-    log = read_logs(std::move(files), options);
-    files.clear();
-  }
+  Log log = read_interruptibly(files, options);
   const Tracker& tracker = *log.tracker;
   py::dict result;
   py::list matches;
@@ -358,6 +377,7 @@ void register_strace(py::module_& module) {
              py::arg("block_bytes") = BlockReader::kBlockBytes, py::arg("most_matches") = 5000,
              py::arg("exports") = py::list(), py::arg("label") = "",
              py::arg("names") = std::vector<std::string>{}, py::arg("learn") = py::none());
+  module.def("interrupt_seen", &InterruptWatch::seen);
   module.def("read_strace_line", &read_strace_line, py::arg("line"));
 }
 

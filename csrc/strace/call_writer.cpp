@@ -27,22 +27,6 @@ void append_seconds(std::string& out, std::int64_t nanoseconds) {
   out.append(digits, length);
 }
 
-// RFC 4180. A spreadsheet takes what begins with = + - @ for a formula; paths and names do not.
-void append_csv(std::string& out, std::string_view text) {
-  std::string plain;
-  append_printable(plain, text);
-  if (plain.find_first_of(",\"") == std::string::npos) {
-    out += plain;
-    return;
-  }
-  out.push_back('"');
-  for (const char c : plain) {
-    if (c == '"') out.push_back('"');
-    out.push_back(c);
-  }
-  out.push_back('"');
-}
-
 }  // namespace
 
 CallWriter::CallWriter(int descriptor, CallForm form, Mask mask, bool texts)
@@ -74,7 +58,7 @@ void CallWriter::seconds(std::string_view name, std::int64_t nanoseconds) {
 
 void CallWriter::text(std::string_view name, std::string_view value) {
   key(name);
-  form_ == CallForm::csv ? append_csv(line_, value) : append_json_string(line_, value);
+  form_ == CallForm::csv ? append_csv_field(line_, value) : append_json_string(line_, value);
 }
 
 void CallWriter::nothing(std::string_view name) {

@@ -29,6 +29,17 @@ std::size_t sequence(std::string_view text) noexcept {
   return length;
 }
 
+// Whether all of a text is printable ASCII, and none of it is what a format must escape.
+bool is_plain(std::string_view text) noexcept {
+  unsigned odd = 0;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    odd |= static_cast<unsigned>(byte - 0x20U > 0x5eU) | (byte == '"') | (byte == '\\') |
+           (byte == ',');
+  }
+  return odd == 0;
+}
+
 void append_hex(std::string& out, std::string_view before, unsigned char byte) {
   constexpr char kDigits[] = "0123456789abcdef";
   out += before;
@@ -57,6 +68,10 @@ void OutputFile::flush() {
 }
 
 void append_printable(std::string& out, std::string_view text) {
+  if (is_plain(text)) {
+    out.append(text);
+    return;
+  }
   while (!text.empty()) {
     const std::size_t length = sequence(text);
     const auto byte = static_cast<unsigned char>(text[0]);
@@ -79,14 +94,35 @@ void append_printable(std::string& out, std::string_view text) {
 }
 
 void append_json_string(std::string& out, std::string_view text) {
+  out.push_back('"');
+  if (is_plain(text)) {
+    out.append(text).push_back('"');
+    return;
+  }
   std::string plain;
   append_printable(plain, text);
-  out.push_back('"');
   for (const char c : plain) {
     if (c == '"' || c == '\\') out.push_back('\\');
     out.push_back(c);
   }
   out.push_back('"');
+}
+
+// RFC 4180. A spreadsheet takes what begins with = + - @ for a formula; paths and names do not.
+void append_csv_field(std::string& out, std::string_view text) {
+  if (is_plain(text)) {
+    out.append(text);
+    return;
+  }
+  std::string plain;
+  append_printable(plain, text);
+  const bool quoted = plain.find_first_of(",\"") != std::string::npos;
+  if (quoted) out.push_back('"');
+  for (const char c : plain) {
+    if (c == '"') out.push_back('"');
+    out.push_back(c);
+  }
+  if (quoted) out.push_back('"');
 }
 
 }  // namespace pm::strace

@@ -38,5 +38,6 @@ class OutputFile {
 void append_printable(std::string& out, std::string_view text);
 
 void append_json_string(std::string& out, std::string_view text);
+void append_csv_field(std::string& out, std::string_view text);
 
 }  // namespace pm::strace

@@ -582,5 +582,8 @@ class RawClosed(TypedDict, total=False):
 def close_export(export_: object) -> Any:
     """Write what is left, and return `RawClosed`, or `RawTables` of `export_columns`."""
 
+def interrupt_seen() -> bool:
+    """Return whether Ctrl-C was pressed while a log is being read; for its callables."""
+
 def read_strace_line(line: bytes) -> RawLine:
     """Return what one line is, for tests of the grammar."""

@@ -62,6 +62,14 @@ def run(args: argparse.Namespace) -> int:
     if not args.logs:
         print("postmortem strace: error: name a log, a folder with logs, or -", file=sys.stderr)
         return 2
+    try:
+        return _explain(args)
+    except KeyboardInterrupt:
+        print("postmortem: interrupted; nothing was written", file=sys.stderr)
+        raise
+
+
+def _explain(args: argparse.Namespace) -> int:
     from postmortem.cli.straceout import reading
 
     began = time.monotonic()

@@ -6,6 +6,7 @@ import contextlib
 import errno
 import io
 import os
+import select
 import stat
 import sys
 from collections.abc import Callable, Iterator
@@ -135,6 +136,8 @@ class _Opened:
         self._size = status.st_size if stat.S_ISREG(status.st_mode) else None
         if watch is not None:
             watch.opened(stream.fileno(), self._size)
+        if self._size is None:
+            stream = cast(BinaryIO, _Patient(stream))
         self.head = stream.read(HEAD_BYTES)
         self.compression = compression_of(self.head)
         self.source: int | Callable[[], bytes]
@@ -173,6 +176,38 @@ class _Opened:
     def as_source(self, unpacked: int) -> Source:
         size = unpacked if self._size is None else self._size
         return Source(self.name, size, self.compression, truncated=bool(self.problems))
+
+
+class _Patient(io.RawIOBase):
+    """A pipe that may have nothing to read for long: Ctrl-C ends the wait in any thread."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._descriptor = stream.fileno()
+
+    def readable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return self._descriptor
+
+    def read(self, size: int = -1) -> bytes:
+        """Return as many bytes as asked for; of a large piece what is there, nothing at the end."""
+        waiting = select.poll()
+        waiting.register(self._descriptor, select.POLLIN)
+        pieces: list[bytes] = []
+        left = size if size >= 0 else 1 << 20
+        while left > 0:
+            while not waiting.poll(200):
+                if _native.interrupt_seen():
+                    raise KeyboardInterrupt
+            piece = os.read(self._descriptor, left)
+            if not piece:
+                break
+            pieces.append(piece)
+            left -= len(piece)
+            if size > HEAD_BYTES:
+                break
+        return b"".join(pieces)
 
 
 class _Joined(io.RawIOBase):
