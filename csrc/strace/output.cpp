@@ -47,6 +47,30 @@ void append_hex(std::string& out, std::string_view before, unsigned char byte) {
   out.push_back(kDigits[byte & 15]);
 }
 
+// Appends text as valid UTF-8. A control character is written as `control` and two digits; a byte
+// that is no character as \xNN, with `before` in front of the backslash.
+void append_valid(std::string& out, std::string_view text, std::string_view control,
+                  std::string_view before = {}) {
+  while (!text.empty()) {
+    const std::size_t length = sequence(text);
+    if (length == 0) {
+      out += before;
+      append_hex(out, "\\x", static_cast<unsigned char>(text[0]));
+      text.remove_prefix(1);
+      continue;
+    }
+    // C0 and DEL, and C1, which is U+0080 to U+009F: a terminal obeys them.
+    const auto last = static_cast<unsigned char>(text[length - 1]);
+    const bool c1 = length == 2 && static_cast<unsigned char>(text[0]) == 0xc2 && last < 0xa0;
+    if ((length == 1 && (last < 0x20 || last == 0x7f)) || c1) {
+      append_hex(out, control, last);
+    } else {
+      out.append(text.substr(0, length));
+    }
+    text.remove_prefix(length);
+  }
+}
+
 }  // namespace
 
 WriteError::WriteError(int code) : std::runtime_error(std::strerror(code)), code_(code) {}
@@ -67,31 +91,7 @@ void OutputFile::flush() {
   buffer_.clear();
 }
 
-void append_printable(std::string& out, std::string_view text) {
-  if (is_plain(text)) {
-    out.append(text);
-    return;
-  }
-  while (!text.empty()) {
-    const std::size_t length = sequence(text);
-    const auto byte = static_cast<unsigned char>(text[0]);
-    // DEL, and the C1 controls U+0080 to U+009F: a terminal obeys them.
-    const bool control =
-        byte < 0x20 || byte == 0x7f ||
-        (byte == 0xc2 && length == 2 && static_cast<unsigned char>(text[1]) < 0xa0);
-    if (length == 0 || (control && length == 1)) {
-      append_hex(out, "\\x", byte);
-      text.remove_prefix(1);
-      continue;
-    }
-    if (control) {
-      append_hex(out, "\\x", static_cast<unsigned char>(text[1]));
-    } else {
-      out.append(text.substr(0, length));
-    }
-    text.remove_prefix(length);
-  }
-}
+void append_printable(std::string& out, std::string_view text) { append_valid(out, text, "\\x"); }
 
 void append_json_string(std::string& out, std::string_view text) {
   out.push_back('"');
@@ -99,12 +99,12 @@ void append_json_string(std::string& out, std::string_view text) {
     out.append(text).push_back('"');
     return;
   }
-  std::string plain;
-  append_printable(plain, text);
-  for (const char c : plain) {
-    if (c == '"' || c == '\\') out.push_back('\\');
-    out.push_back(c);
+  std::string escaped;
+  for (const char c : text) {
+    if (c == '"' || c == '\\') escaped.push_back('\\');
+    escaped.push_back(c);
   }
+  append_valid(out, escaped, "\\u00", "\\");
   out.push_back('"');
 }
 

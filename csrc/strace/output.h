@@ -37,6 +37,8 @@ class OutputFile {
 // Appends text so that it is valid UTF-8 and holds no control character: those are written as \xNN.
 void append_printable(std::string& out, std::string_view text);
 
+// As JSON: control characters stay what they are, escaped; a byte that is no character is told as
+// the text \xNN.
 void append_json_string(std::string& out, std::string_view text);
 void append_csv_field(std::string& out, std::string_view text);
 

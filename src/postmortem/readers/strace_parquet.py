@@ -93,6 +93,9 @@ def _plain(values: Any, missing: Any) -> Any:
 
 
 def _words(numbers: Any, names: Any, missing: Any) -> Any:
-    known = [name.encode("utf-8", "backslashreplace").decode() for name in names]
+    known = [
+        name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+        for name in names
+    ]
     indices = pa.array(np.ascontiguousarray(numbers, dtype=np.int32), mask=missing)
     return pa.DictionaryArray.from_arrays(indices, pa.array(known, pa.string()))
