@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Protocol, cast
 
@@ -121,6 +122,7 @@ class Exports:
         self._disguise = disguise
         self._mask = disguise.text if masked else None
         self._targets: list[Target] = []
+        self._scratch = ExitStack()
         self._finish: list[Callable[[], Written]] = []
         self.native: list[object] = []
         """What a reader is given."""
@@ -152,6 +154,7 @@ class Exports:
                 raise _named(error, target.name) from error
 
     def _drop(self) -> None:
+        self._scratch.close()
         for target in self._targets:
             target.drop()
 
@@ -177,6 +180,7 @@ class Exports:
             from postmortem.readers.strace_parquet import ParquetCalls
 
             table = ParquetCalls(target.descriptor)
+            self._scratch.callback(table.drop)
             native = _native.export_batches(table.take, batch=1 << 16, mask=self._mask)
 
             def finish(closed: RawClosed) -> Written:
@@ -210,9 +214,9 @@ class Exports:
         # What must stand first is known last: events go to a file of their own.
         folder = None if name == STANDARD_OUTPUT else Path(os.path.realpath(name)).parent
         try:
-            events = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115  until `finish`
-        except OSError:
-            events = tempfile.TemporaryFile()  # noqa: SIM115
+            events = self._scratch.enter_context(tempfile.TemporaryFile(dir=folder))  # noqa: SIM115
+        except OSError:  # a folder in which only this one file may be written
+            events = self._scratch.enter_context(tempfile.TemporaryFile())  # noqa: SIM115
         native = _native.export_timeline(
             events.fileno(),
             mask=self._mask,
@@ -224,7 +228,7 @@ class Exports:
         )
 
         def finish(closed: RawClosed) -> Written:
-            with events, open(target.descriptor, "wb", closefd=False) as out:
+            with open(target.descriptor, "wb", closefd=False) as out:
                 out.write(closed["head"])
                 _copy(cast(BinaryIO, events), out)
             return Written(name, _timeline_words(closed, all_calls=all_calls))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -81,6 +82,12 @@ class ParquetCalls:
         arrays = [columns[field.name] for field in SCHEMA]
         self._writer.write_batch(pa.record_batch(arrays, schema=SCHEMA))
         self.calls += len(rows)
+
+    def drop(self) -> None:
+        """Let go of a file that is not finished."""
+        if not self._file.closed:
+            with contextlib.suppress(OSError):
+                self.close()
 
     def close(self) -> None:
         """Write the end of the file."""
