@@ -53,12 +53,14 @@ def _exports(
         return None
     from postmortem.analyses.stracemask import Masking
     from postmortem.readers import strace_exports
+    from postmortem.readers.stracefind import find_logs
 
     if wish.names.count("-") > 1:
         raise OutputError("standard output", "two exports are to go there", hint="name a file")
     if len(set(wish.names)) < len(wish.names):
         raise OutputError(wish.names[0], "is named for two exports", hint="give each its own file")
-    same = strace_exports.same_file(wish, args.logs)
+    logs = [name for group in find_logs(args.logs) for name, _ in group.files]
+    same = strace_exports.same_file(wish, logs)
     if same is not None:
         raise OutputError(same, "is the evidence itself", hint="name another file")
     if (wish.calls or "").lower().endswith(".parquet") and not strace_exports.parquet_is_there():

@@ -76,6 +76,8 @@ def test_the_evidence_is_not_written_over(log: Path, capsys: pytest.CaptureFixtu
     for option in ("--folded", "--trace"):
         assert main(["strace", str(log), option, str(log)]) == 3
         assert "is the evidence itself" in said(capsys)
+        assert main(["strace", str(log.parent), option, str(log)]) == 3
+        assert "is the evidence itself" in said(capsys)
     assert log.read_text() == LOG
 
 
