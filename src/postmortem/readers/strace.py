@@ -205,7 +205,7 @@ class _Patient(io.RawIOBase):
                 break
             pieces.append(piece)
             left -= len(piece)
-            if size > HEAD_BYTES:
+            if size > HEAD_BYTES and not waiting.poll(0):
                 break
         return b"".join(pieces)
 

@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from builders.recordings import CORPUS, recording, unpacked
+from builders.recordings import CORPUS, puller, recording, unpacked
 from postmortem.errors import EvidenceError
 
 np = pytest.importorskip("numpy")
 
 import postmortem  # noqa: E402
+from postmortem import _native  # noqa: E402
 from postmortem.readers import strace_table  # noqa: E402
 from postmortem.readers.strace_table import (  # noqa: E402
     DELETED,
@@ -200,3 +201,33 @@ def test_without_numpy_the_words_say_what_to_install(monkeypatch: pytest.MonkeyP
     monkeypatch.setitem(sys.modules, "numpy", None)
     with pytest.raises(ImportError, match="pip install numpy"):
         postmortem.read_strace("anything")
+
+
+ANNOTATED = re.compile(rb"^\d+ +\S+ (\w+)\((\d+)<(/[^<>]*)>(\(deleted\))?[,)]")
+FIRST_IS_FD = frozenset(
+    "read write pread64 pwrite64 writev fstat lseek fsync ftruncate getdents64 close".split()
+)
+
+
+@pytest.mark.parametrize("name", ["torchrun_tTy.strace.zst", "dataloader_spawn_tTyy.strace.zst"])
+def test_targets_against_hidden_annotations(name: str) -> None:
+    """The oracle: what strace -y wrote behind a descriptor, hidden while it was followed."""
+    data = unpacked(name)
+    export = _native.export_columns()
+    _native.read_strace([(puller(data), 0)], check=True, exports=[export], names=[name])
+    tables = _native.close_export(export)
+    lines = data.split(b"\n")
+    uses = wrong = unknown = 0
+    for row in tables["rows"]:
+        found = ANNOTATED.match(lines[int(row["began_line"]) - 1])
+        if found is None or found[1].decode() not in FIRST_IS_FD or b"\\" in found[3]:
+            continue
+        uses += 1
+        assert int(row["fd"]) == int(found[2])
+        if row["target"] < 0:
+            unknown += int(row["fd"]) > 2  # those below were open before the trace
+        else:
+            wrong += tables["targets"][row["target"]] != found[3].decode()
+    assert uses > 5_000
+    assert wrong == 0
+    assert unknown <= 41  # spawned workers got theirs before strace saw them
