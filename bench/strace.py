@@ -1,4 +1,4 @@
-"""Measures reading of strace logs: bench/strace.py [--size MB] [--rounds N] [--out FILE].
+"""Measures reading of strace logs: bench/strace.py [--size MB] [--rounds N] [--exports].
 
 Logs are built from the recordings of the corpus, repeated. Every tool reads the same warm file, in
 rounds that take turns; medians of wall and CPU time, peak memory from wait4(2), and our wall time
@@ -44,14 +44,22 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--out", type=Path, default=HERE / "results" / "strace.json")
     parser.add_argument("--folder", help="where the logs are built (default: a temporary folder)")
+    parser.add_argument(
+        "--exports", action="store_true", help="measure the exports, against the summary alone"
+    )
     args = parser.parse_args()
+    if args.exports and args.out == HERE / "results" / "strace.json":
+        args.out = HERE / "results" / "strace_exports.json"
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(dir=args.folder) as folder:
         for name, parts in LOGS.items():
             path = Path(folder) / "log"
             size = build(path, parts, args.size * 1_000_000)
+            if args.exports:
+                rows += measure(name, path, size, ASK, args.rounds, exports(path))
+                continue
             for find in (ASK, "EDQUOT"):
-                rows += measure(name, path, size, find, args.rounds)
+                rows += measure(name, path, size, find, args.rounds, tools(path, find))
     document = {
         "machine": f"{platform.processor() or platform.machine()}, {os.cpu_count()} CPUs",
         "load_at_end": os.getloadavg()[0],
@@ -65,6 +73,11 @@ def main() -> None:
             f"{row['log']:26} {row['find']:7} {row['tool']:26} {row['wall_s']:7.3f} s "
             f"{row['cpu_s']:7.3f} s CPU {row['mb_per_s']:7.0f} MB/s {row['rss_mib']:6.0f} MiB "
             f"{row['against_grep']:5.2f} x grep"
+            + (
+                f" {row['cpu_against_summary']:5.2f} x CPU of the summary"
+                if "cpu_against_summary" in row
+                else ""
+            )
         )
 
 
@@ -93,9 +106,32 @@ def tools(path: Path, find: str) -> dict[str, list[str]]:
     return found
 
 
-def measure(name: str, path: Path, size: int, find: str, rounds: int) -> list[dict[str, Any]]:
+def exports(path: Path) -> dict[str, list[str]]:
+    """Return the commands that write every call in one form or another."""
+    command = [sys.executable, "-m", "postmortem", "strace", str(path)]
+    table = "import sys, postmortem; postmortem.read_strace(sys.argv[1])"
+    found = {
+        "grep -c": ["grep", "-c", ASK, str(path)],
+        "summary": command,
+        "read_strace()": [sys.executable, "-c", table, str(path)],
+    }
+    for option, ending in (
+        ("--calls", ".csv"),
+        ("--calls", ".ndjson"),
+        ("--calls", ".parquet"),
+        ("--folded", ".folded"),
+        ("--trace", ".trace"),
+        ("--trace-all --trace", ".trace"),
+    ):
+        out = str(path.with_suffix(ending))
+        found[f"{option} {ending}"] = [*command, *option.split(), out]
+    return found
+
+
+def measure(
+    name: str, path: Path, size: int, find: str, rounds: int, commands: dict[str, list[str]]
+) -> list[dict[str, Any]]:
     """Run every tool in turns, after one run to warm up."""
-    commands = tools(path, find)
     samples: dict[str, list[tuple[float, float, float]]] = {tool: [] for tool in commands}
     for turn in range(rounds + 1):
         for tool, command in commands.items():
@@ -107,6 +143,7 @@ def measure(name: str, path: Path, size: int, find: str, rounds: int) -> list[di
         for tool, taken in samples.items()
     }
     grep = medians["grep -c"][0]
+    summary = medians.get("summary", (None, None, None))[1]
     return [
         {
             "log": name,
@@ -118,6 +155,7 @@ def measure(name: str, path: Path, size: int, find: str, rounds: int) -> list[di
             "mb_per_s": round(size / 1e6 / wall),
             "rss_mib": round(rss),
             "against_grep": round(grep / wall, 3),
+            **({} if summary is None else {"cpu_against_summary": round(cpu / summary, 2)}),
         }
         for tool, (wall, cpu, rss) in medians.items()
     ]

@@ -3,6 +3,7 @@
 
 #include "bind/register.h"
 #include "bind/values.h"
+#include "strace/output.h"
 
 namespace py = pybind11;
 
@@ -18,6 +19,10 @@ void register_errors(py::module_&) {
       const py::object value =
           type("core", text(error.what()), py::arg("offset") = optional_int(error.offset()));
       PyErr_SetObject(type.ptr(), value.ptr());
+    } catch (const strace::WriteError& error) {
+      const py::object value =
+          py::reinterpret_borrow<py::object>(PyExc_OSError)(error.code(), error.what());
+      PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(value.ptr())), value.ptr());
     }
   });
 }

@@ -15,4 +15,5 @@ PYBIND11_MODULE(_native, module) {
   pm::bind::register_process(module);
   pm::bind::register_slim(module);
   pm::bind::register_strace(module);
+  pm::bind::register_strace_exports(module);
 }

@@ -11,5 +11,6 @@ void register_names(pybind11::module_& module);
 void register_process(pybind11::module_& module);
 void register_slim(pybind11::module_& module);
 void register_strace(pybind11::module_& module);
+void register_strace_exports(pybind11::module_& module);
 
 }  // namespace pm::bind

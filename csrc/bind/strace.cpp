@@ -2,6 +2,8 @@
 #include <pybind11/functional.h>
 #include <pybind11/stl.h>
 
+#include "bind/exports.h"
+#include "bind/interrupt.h"
 #include "bind/register.h"
 #include "bind/strace_rows.h"
 #include "bind/values.h"
@@ -68,16 +70,40 @@ std::vector<LogFile> log_files(const py::list& rows) {
     } else {
       file.pull = bind::pull_from(pair[0].cast<py::function>());
     }
+    file.pull = [pull = std::move(file.pull)](char* to, std::size_t size) {
+      if (InterruptWatch::seen()) throw Interrupted();
+      return pull(to, size);
+    };
     files.push_back(std::move(file));
   }
   return files;
+}
+
+// Reads without the GIL; Ctrl-C becomes KeyboardInterrupt within a block.
+Log read_interruptibly(std::vector<LogFile>& files, const LogOptions& options) {
+  {
+    const InterruptWatch watch;
+    const py::gil_scoped_release release;
+    try {
+      Log log = read_logs(std::move(files), options);
+      files.clear();
+      return log;
+    } catch (...) {  // also what a callable threw when it saw the signal
+      files.clear();
+      if (!InterruptWatch::seen()) throw;
+    }
+  }
+  // Python has the signal too: its handler runs here, and says what becomes of it.
+  if (PyErr_CheckSignals() == 0) PyErr_SetNone(PyExc_KeyboardInterrupt);
+  throw py::error_already_set();
 }
 
 py::dict read_strace(const py::list& sources, std::vector<std::string> errors,
                      std::vector<std::string> calls, std::vector<std::string> signals,
                      bool statistics, bool infer_sigbus, bool check, unsigned threads,
                      std::size_t block_bytes, std::size_t most_matches, std::size_t most_of_one,
-                     const py::list& queries, std::uint32_t only) {
+                     const py::list& queries, std::uint32_t only, const py::list& exports,
+                     std::string label, std::vector<std::string> names, const py::object& learn) {
   LogOptions options;
   options.wanted.queries = queries_of(queries);
   if (!errors.empty()) {
@@ -102,12 +128,13 @@ py::dict read_strace(const py::list& sources, std::vector<std::string> errors,
   options.threads = threads;
   options.block_bytes = block_bytes;
   std::vector<LogFile> files = log_files(sources);
-  Log log;
-  {
-    const py::gil_scoped_release release;
-    log = read_logs(std::move(files), options);
-    files.clear();
+  names.resize(files.size());
+  Feed feed({std::move(label), std::move(names)}, sinks_of(exports), learn_of(learn));
+  if (!exports.empty()) {
+    options.wanted.every = true;
+    options.tracker.observer = &feed;
   }
+  Log log = read_interruptibly(files, options);
   const Tracker& tracker = *log.tracker;
   py::dict result;
   py::list matches;
@@ -205,7 +232,10 @@ void register_strace(py::module_& module) {
              py::arg("signals") = std::vector<std::string>{}, py::arg("statistics") = false,
              py::arg("infer_sigbus") = false, py::arg("check") = false, py::arg("threads") = 2,
              py::arg("block_bytes") = BlockReader::kBlockBytes, py::arg("most_matches") = 5000,
-             py::arg("most_of_one") = 5000, py::arg("queries") = py::list(), py::arg("only") = 0);
+             py::arg("most_of_one") = 5000, py::arg("queries") = py::list(), py::arg("only") = 0,
+             py::arg("exports") = py::list(), py::arg("label") = "",
+             py::arg("names") = std::vector<std::string>{}, py::arg("learn") = py::none());
+  module.def("interrupt_seen", &InterruptWatch::seen);
   module.def("read_strace_line", &read_strace_line, py::arg("line"));
 }
 

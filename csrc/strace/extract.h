@@ -33,6 +33,7 @@ struct Wanted {
   std::vector<std::string> errors;  // of all queries
   bool only_errors = true;          // no query asks for a call that worked
   bool durations = false;           // a query asks how long calls took
+  bool every = false;               // every call that ended is an event
   bool uses = false;                // every annotated descriptor, for the check of the tracker
   void prepare();
 };

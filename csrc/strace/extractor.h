@@ -13,8 +13,8 @@ inline constexpr char kFutex[17] = "futex";
 class Extractor {
  public:
   Extractor(const Wanted& wanted, Extract& out) : wanted_(wanted), out_(out) {
-    errors_only_ = !wanted.statistics && !wanted.uses && wanted.only_errors;
-    counts_only_ = wanted.statistics && !wanted.uses && wanted.only_errors;
+    errors_only_ = !wanted.statistics && !wanted.uses && !wanted.every && wanted.only_errors;
+    counts_only_ = wanted.statistics && !wanted.uses && !wanted.every && wanted.only_errors;
   }
 
   void run(const char* begin, const char* end) {
@@ -210,7 +210,7 @@ class Extractor {
     const bool kept = wanted_op(event.op) && fill(event);
     const bool asked =
         wanted_.statistics && (!result.error.empty() || event.slow || event.folder || !event.timed);
-    if (!kept && !event.hit && !asked) return;
+    if (!kept && !event.hit && !asked && !wanted_.every) return;
     out_.events.push_back(event);
     if (!kept && !result.failed()) out_.events.back().op = Op::none;  // nothing was read of it
   }

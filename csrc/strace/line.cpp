@@ -55,6 +55,7 @@ Shape other_shape(const char* line, const char* end, const char* body) noexcept 
   if (at("+++ ") && ends(body, end, " +++")) return Shape::exit;
   if (at("--- ") && ends(body, end, " ---")) return Shape::signal;
   if (at("[ Process PID=") || at("[ Needs ")) return Shape::notice;
+  if (at("???")) return Shape::notice;  // ???() = ?: the task died before its call could be read
   if (at("strace: ")) return Shape::diagnostic;
   if (starts(line, end, " > ") || at("> ")) return Shape::trace;
   if (starts(line, end, " | ")) return Shape::dump;

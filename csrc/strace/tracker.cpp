@@ -173,6 +173,9 @@ void Tracker::apply(const Event& event, std::uint32_t file, std::uint64_t first_
 }
 
 void Tracker::apply_call(Task& task, const Event& event, const Context& context) {
+  if (options_.observer && event.shape != Shape::entry) {
+    options_.observer->seen(*this, task, event, context.file, context.first_line);
+  }
   if (event.shape == Shape::signal) return signalled(task, event, context);
   if (event.shape == Shape::exit) return exited(task, event, context);
   if (event.shape == Shape::entry) return began(task, event, context);
@@ -214,6 +217,7 @@ void Tracker::keep_begun(const Extract& block, std::uint32_t file, std::uint64_t
 }
 
 void Tracker::finish() {
+  if (options_.observer) options_.observer->finished(*this);
   std::unordered_map<std::uint32_t, ExitCall> exits;  // of processes: exit_group() ends all threads
   for (auto& [pid, task] : tasks_) {
     if (task->live && processes_[task->process].exit_call) {

@@ -12,6 +12,7 @@
 
 #include "strace/descriptors.h"
 #include "strace/extract.h"
+#include "strace/observer.h"
 #include "strace/summary.h"
 
 namespace pm::strace {
@@ -165,6 +166,7 @@ struct TrackerOptions {
   std::uint32_t only = 0;  // a process: hits and totals are of it and its threads alone
   std::size_t most_matches = 5000;
   std::size_t most_of_one = 5000;  // one errno of one call: a flood must not hide others
+  Observer* observer = nullptr;    // is told of every event; Wanted::every makes all calls events
 };
 
 // {sa_family=AF_INET, sin_port=htons(9), sin_addr=inet_addr("127.0.0.1")} as 127.0.0.1:9; nothing
@@ -174,7 +176,8 @@ std::string address_words(std::string_view raw);
 // Seconds of the stamp of a line, which may be as long as it wants; negative without one.
 double time_of(const char* line, const char* end);
 
-class Task;
+class CallRecord;
+class Feed;
 
 class Tracker {
  public:
@@ -223,6 +226,8 @@ class Tracker {
   double last_time() const noexcept { return last_time_; }
 
  private:
+  friend class CallRecord;
+  friend class Feed;
   friend class Task;
   struct Context {
     std::uint32_t file;

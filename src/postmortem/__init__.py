@@ -9,14 +9,21 @@ from typing import TYPE_CHECKING, Any
 from postmortem._version import __version__
 
 if TYPE_CHECKING:
+    from postmortem.readers.strace_table import SyscallTable, read_strace
     from postmortem.scan import ScanResult, fastscan
 
-__all__ = ["ScanResult", "__version__", "fastscan"]
+__all__ = ["ScanResult", "SyscallTable", "__version__", "fastscan", "read_strace"]
 
-_HOMES = {"fastscan": "postmortem.scan", "ScanResult": "postmortem.scan"}
+_HOMES = {
+    "ScanResult": "postmortem.scan",
+    "SyscallTable": "postmortem.readers.strace_table",
+    "fastscan": "postmortem.scan",
+    "read_strace": "postmortem.readers.strace_table",
+}
 
 
 def __getattr__(name: str) -> Any:
+    """Return a name of the API, importing its module the first time."""
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -5,7 +5,9 @@ can be opened again; renderers make it printable.
 """
 
 from collections.abc import Callable
-from typing import TypedDict
+from typing import Any, TypedDict
+
+from numpy.typing import NDArray
 
 class RawProblem(TypedDict):
     where: str
@@ -620,6 +622,10 @@ def read_strace(
     most_of_one: int = 5000,
     queries: list[RawQuery] = ...,
     only: int = 0,
+    exports: list[object] = ...,
+    label: str = "",
+    names: list[str] = ...,
+    learn: Callable[[list[str]], object] | None = None,
 ) -> RawStrace:
     """Return what a log says.
 
@@ -627,7 +633,74 @@ def read_strace(
     the task that a file of -ff is of, else 0. `check` hides the annotations of -y from the tracker
     and compares every use of a descriptor with them. Hits are calls for which a query holds, or
     that `errors` or `calls` name. `only` is a process: hits and totals are of its tasks alone.
+    `exports` are told of every call, in the order of the log; `label` and `names` are what they
+    call the log and its files. `learn` is told of every command line that runs, before the calls
+    that come behind its execve().
     """
+
+class RawTables(TypedDict):
+    rows: NDArray[Any]
+    """One row a call (72 bytes), read-only: int64 ``start_ns``, ``duration_ns`` (-1: not told),
+    ``result``, ``bytes``, ``line``, ``began_line`` (0: not in the log); int32 ``pid``, ``fd`` (-1),
+    ``file``, ``target`` (-1); uint16 ``syscall``, ``errno`` (0: none); uint8 ``kind``, ``source``,
+    ``flags`` (1 returned, 2 on two lines, 4 unfinished, 8 injected, 16 target deleted)."""
+    files: list[str]
+    targets: list[str]
+    errnos: list[str]
+    syscalls: list[str]
+
+def export_columns() -> object:
+    """Return an export that keeps all calls; `close_export` gives its `RawTables`."""
+
+def export_batches(
+    take: Callable[[RawTables], object],
+    *,
+    batch: int,
+    mask: Callable[[str], str] | None = None,
+) -> object:
+    """Return an export that hands over `batch` calls at a time, each with tables of its own."""
+
+def export_calls(
+    descriptor: int, *, form: str, mask: Callable[[str], str] | None = None, texts: bool = False
+) -> object:
+    """Return an export that writes calls as lines; `form` is ``"csv"`` or ``"ndjson"``.
+
+    `texts` adds each call in full, which nothing masks. Writing raises OSError.
+    """
+
+def export_folded(
+    descriptor: int, *, mask: Callable[[str], str] | None = None, name: Callable[[list[str]], str]
+) -> object:
+    """Return an export that writes stacks and weights; `name` makes a name of a command line."""
+
+def export_timeline(
+    descriptor: int,
+    *,
+    mask: Callable[[str], str] | None = None,
+    name: Callable[[list[str]], str],
+    words: Callable[[list[str]], list[str]],
+    all_calls: bool = False,
+    shortest_ns: int = 1000000,
+    quiet: list[str] = ...,
+) -> object:
+    """Return an export that writes packets of Perfetto, less those of `head` in `RawClosed`."""
+
+class RawClosed(TypedDict, total=False):
+    calls: int
+    stacks: int
+    timed: bool
+    written: int
+    untimed: int
+    without_duration: int
+    clocks: list[str]
+    head: bytes
+    """Packets of a timeline that must stand before all others."""
+
+def close_export(export_: object) -> Any:
+    """Write what is left, and return `RawClosed`, or `RawTables` of `export_columns`."""
+
+def interrupt_seen() -> bool:
+    """Return whether Ctrl-C was pressed while a log is being read; for its callables."""
 
 def read_strace_line(line: bytes) -> RawLine:
     """Return what one line is, for tests of the grammar."""

@@ -117,6 +117,50 @@ def test_the_recommended_recording(tmp_path: Path, capsys: pytest.CaptureFixture
     assert [match["target"]["path"] for match in got["matches"]] == ["/dev/full"] * WRITES
 
 
+FAILS = """
+import mmap, os, signal, subprocess
+full = os.open("/dev/full", os.O_WRONLY)
+os.set_inheritable(full, True)
+copy = os.dup(full)
+os.set_inheritable(copy, True)
+os.close(full)
+decoy = os.open("decoy", os.O_WRONLY | os.O_CREAT)
+subprocess.run(["sh", "-c", f"echo x >&{copy}"], pass_fds=[copy], stderr=subprocess.DEVNULL)
+if not os.path.exists("/nonexistent/model.pt"):
+    mapped = os.open("mapped.bin", os.O_RDWR | os.O_CREAT)
+    os.ftruncate(mapped, 8192)
+    view = mmap.mmap(mapped, 8192)
+    os.ftruncate(mapped, 0)
+    if os.fork() == 0:
+        view[5000] = 1
+    os.wait()
+"""
+
+
+@pytest.mark.parametrize(
+    ("query", "path"),
+    [
+        ("errno=ENOSPC syscall=write", "/dev/full"),
+        ("ENOENT path=*/model.pt", "/nonexistent/model.pt"),
+        ("SIGBUS", "mapped.bin"),
+        ("syscall=write path=/dev/full", "/dev/full"),
+    ],
+)
+def test_what_a_question_needs_is_recorded(
+    query: str, path: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The printed command, run by a shell as it stands, and asked for the file."""
+    program = tmp_path / "fails.py"
+    program.write_text(FAILS)
+    assert main(["strace", "--record-hint", "--find", query]) == 0
+    command = capsys.readouterr().out.replace("COMMAND", f"{sys.executable} -S fails.py")
+    run = subprocess.run(["sh", "-c", command], cwd=tmp_path, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    assert main(["strace", str(tmp_path / "strace.txt"), "--find", query, "--json"]) == 1
+    matches = json.loads(capsys.readouterr().out)["finds"][0]["matches"]
+    assert {match["target"]["path"] for match in matches} == {str(tmp_path / path)}
+
+
 def test_standard_error_with_output_glued_in(tmp_path: Path) -> None:
     """strace and the program write to one pipe: halves, notices and output are mixed."""
     program = PROGRAM.replace("def fail", "def say():\n    os.write(2, b'no newline ')\ndef fail")

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from pathlib import Path
 
 from postmortem.analyses.straceask import Query, union
 from postmortem.facts.source import Problem
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import FailedCalls, Failures, Match, SystemCalls, Task
-from postmortem.readers.strace import CallQuery, Question, StraceFacts, read_strace
-from postmortem.readers.stracefind import find_logs
-from postmortem.records import record
+from postmortem.readers.strace import (
+    NOTHING,
+    Beside,
+    CallQuery,
+    Question,
+    StraceFacts,
+    read_strace,
+)
+from postmortem.readers.stracefind import LogGroup, find_logs
+from postmortem.records import record, replace
 from postmortem.report.model import Diagnosis, Report, Role
 from postmortem.report.redact import Redactor
 from postmortem.rules import rule
@@ -36,6 +43,8 @@ class StraceOptions:
     """Only this process and its threads."""
     verbose: bool = False
     redact: bool = True
+    beside: Beside = NOTHING
+    """What is exported, and who is told how far the reading is."""
 
 
 def analyse(names: Sequence[str], options: StraceOptions) -> Report:
@@ -51,7 +60,8 @@ def analyse(names: Sequence[str], options: StraceOptions) -> Report:
         infer_sigbus=True,
         process=options.process,
     )
-    read = [read_strace(group, question) for group in find_logs(names)]
+    groups = find_logs(names)
+    read = [read_strace(group, question, _labelled(group, groups, options)) for group in groups]
     logs = tuple(_only(facts.calls, options.process) for facts in read)
     matches = [match for log in logs for match in log.matches]
     finds = tuple(_found(query, matches) for query in options.queries)
@@ -94,6 +104,13 @@ def analyse(names: Sequence[str], options: StraceOptions) -> Report:
 
 def _is_shown(group: FailedCalls) -> bool:
     return group.errno in SHOWN_ERRORS or group.first.inferred
+
+
+def _labelled(group: LogGroup, groups: tuple[LogGroup, ...], options: StraceOptions) -> Beside:
+    """Name a recording in what is exported, where there are several."""
+    if len(groups) == 1 or not options.beside.exports:
+        return options.beside
+    return replace(options.beside, label=Path(group.name).name)
 
 
 def _is_failure(match: Match) -> bool:

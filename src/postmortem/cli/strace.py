@@ -8,6 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 from postmortem.cli.output import add_report_options, emit
+from postmortem.records import replace
 
 if TYPE_CHECKING:
     from postmortem.analyses.straceask import Query
@@ -50,55 +51,93 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--record-hint",
         action="store_true",
-        help="print the strace command that records enough, at the least cost, to follow files",
+        help="print the strace command that records enough, at the least cost, to follow files; "
+        "with --find, to answer that",
     )
+    _add_exports(parser)
     add_report_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Explain the logs and write the report, or say how to record one."""
     if args.record_hint:
+        from postmortem.analyses.stracehint import record_hint
         from postmortem.cli.output import write_text
 
-        write_text(_record_hint() + "\n")
+        write_text(record_hint(args.find) + "\n")
         return 0
     if not args.logs:
         print("postmortem strace: error: name a log, a folder with logs, or -", file=sys.stderr)
         return 2
-    from dataclasses import replace
+    try:
+        return _explain(args)
+    except KeyboardInterrupt:
+        print("postmortem: interrupted; nothing was written", file=sys.stderr)
+        raise
 
-    from postmortem.analyses.strace import StraceOptions, analyse
+
+def _explain(args: argparse.Namespace) -> int:
+    from postmortem.cli.straceout import reading
 
     began = time.monotonic()
-    options = StraceOptions(
-        queries=tuple(args.find),
-        process=args.pid,
-        verbose=args.verbose,
-        redact=not args.no_redact,
-    )
-    report = analyse(args.logs, options)
+    with reading(args) as (beside, exports):
+        from postmortem.analyses.strace import StraceOptions, analyse
+
+        options = StraceOptions(
+            queries=tuple(args.find),
+            process=args.pid,
+            verbose=args.verbose,
+            redact=not args.no_redact,
+            beside=beside,
+        )
+        report = analyse(args.logs, options)
+        if exports is not None:
+            exports.finish()
     took = time.monotonic() - began
-    return emit(
-        replace(report, footer=f"{took:.2f} s · {report.footer} · -v, --json for more"), args
+    report = replace(report, footer=f"{took:.2f} s · {report.footer} · -v, --json for more")
+    if exports is None:
+        return emit(report, args)
+    from postmortem.cli.straceout import emit_beside
+
+    return emit_beside(report, exports, args)
+
+
+def _add_exports(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("exports (beside the report; - is standard output)")
+    group.add_argument(
+        "--calls",
+        metavar="OUT",
+        type=_table,
+        help="write all calls as a table: OUT.parquet (needs pyarrow), OUT.csv or OUT.ndjson",
+    )
+    group.add_argument(
+        "--folded",
+        metavar="OUT",
+        type=_named,
+        help="write folded stacks for flame graphs: process;thread;call;target and its time",
+    )
+    group.add_argument(
+        "--trace",
+        metavar="OUT",
+        type=_named,
+        help="write a timeline for ui.perfetto.dev: calls over 1 ms, failures, processes",
+    )
+    group.add_argument(
+        "--trace-all", action="store_true", help="put all calls on the timeline (default: those)"
     )
 
 
-# What changes descriptors, folders and tasks, and what fails when a disk is full. The kernel's
-# filter (--seccomp-bpf) lets all other calls run at full speed: with the opens, writes and forks
-# of this list importing torch took 1.2 times as long, with all calls 3.5 times. ioctl is in it
-# for FIONCLEX, by which Python makes descriptors inheritable.
-_RECORDED = (
-    "open,openat,openat2,creat,close,close_range,dup,dup2,dup3,fcntl,ioctl,pipe,pipe2,socketpair,"
-    "socket,connect,bind,accept,accept4,memfd_create,"
-    "write,pwrite64,writev,pwritev,pwritev2,sendfile,copy_file_range,splice,fallocate,ftruncate,"
-    "fsync,fdatasync,rename,renameat,renameat2,unlink,unlinkat,mkdir,mkdirat,linkat,symlinkat,"
-    "mmap,munmap,mremap,clone,clone3,fork,vfork,unshare,execve,execveat,exit_group,chdir,fchdir,getcwd,sendmsg,recvmsg,"
-    "pidfd_open,pidfd_getfd,kill,tgkill"
-)
+def _named(text: str) -> str:
+    if not text:
+        raise argparse.ArgumentTypeError("the name of the file is empty")
+    return text
 
 
-def _record_hint() -> str:
-    return f"strace -f --seccomp-bpf -ttt -T -e trace={_RECORDED} -o strace.txt COMMAND"
+def _table(text: str) -> str:
+    if text != "-" and not text.lower().endswith((".parquet", ".csv", ".ndjson", ".jsonl")):
+        what = f"{text!r} does not end in .parquet, .csv or .ndjson, which says what to write"
+        raise argparse.ArgumentTypeError(what)
+    return text
 
 
 def _query(text: str) -> Query:

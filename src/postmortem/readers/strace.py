@@ -11,7 +11,7 @@ import stat
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, cast
+from typing import TYPE_CHECKING, BinaryIO, Protocol, cast
 
 from postmortem import _native
 from postmortem.errors import EvidenceError
@@ -83,10 +83,33 @@ class StraceFacts:
     problems: tuple[Problem, ...]
 
 
-def read_strace(group: LogGroup, question: Question) -> StraceFacts:
+class Watch(Protocol):
+    """Is told of the files of a log while they are read."""
+
+    def opened(self, descriptor: int, size: int | None) -> None:
+        """A file was opened: how far it is read is where its descriptor stands."""
+
+
+@record
+class Beside:
+    """What else is done in the same pass over a log."""
+
+    exports: tuple[object, ...] = ()
+    """Of `postmortem.readers.strace_exports`."""
+    label: str = ""
+    """What the exports call this recording, where there are several."""
+    learn: Callable[[list[str]], object] | None = None
+    """Is told of command lines, so that the exports mask what is secret in them."""
+    watch: Watch | None = None
+
+
+NOTHING = Beside()
+
+
+def read_strace(group: LogGroup, question: Question, beside: Beside = NOTHING) -> StraceFacts:
     """Return the facts of one recording; raises EvidenceError when it is no strace log."""
     with contextlib.ExitStack() as stack:
-        opened = [_Opened(name, stack) for name, _ in group.files]
+        opened = [_Opened(name, stack, beside.watch) for name, _ in group.files]
         try:
             raw = _native.read_strace(
                 [(log.source, pid) for log, (_, pid) in zip(opened, group.files, strict=True)],
@@ -98,6 +121,10 @@ def read_strace(group: LogGroup, question: Question) -> StraceFacts:
                 most_matches=MOST_MATCHES,
                 most_of_one=MOST_OF_ONE if question.statistics else MOST_MATCHES,
                 only=question.process or 0,
+                exports=list(beside.exports),
+                label=beside.label,
+                learn=beside.learn,
+                names=[name for name, _ in group.files],
             )
         except EvidenceError as error:
             raise EvidenceError(group.name, error.what, hint=error.hint) from error
@@ -114,7 +141,7 @@ def read_strace(group: LogGroup, question: Question) -> StraceFacts:
 class _Opened:
     """One file while it is read: a descriptor, or pieces of what it unpacks to."""
 
-    def __init__(self, name: str, stack: contextlib.ExitStack) -> None:
+    def __init__(self, name: str, stack: contextlib.ExitStack, watch: Watch | None = None) -> None:
         self.name = name
         self.problems: list[Problem] = []
         self.compression: str | None = None
@@ -122,6 +149,10 @@ class _Opened:
         stack.enter_context(stream)
         status = os.fstat(stream.fileno())
         self._size = status.st_size if stat.S_ISREG(status.st_mode) else None
+        if watch is not None:
+            watch.opened(stream.fileno(), self._size)
+        if self._size is None:
+            stream = cast(BinaryIO, _Patient(stream))
         self.head = stream.read(HEAD_BYTES)
         self.compression = compression_of(self.head)
         self.source: int | Callable[[], bytes]
@@ -167,6 +198,38 @@ class _Opened:
     def as_source(self, unpacked: int) -> Source:
         size = unpacked if self._size is None else self._size
         return Source(self.name, size, self.compression, truncated=bool(self.problems))
+
+
+class _Patient(io.RawIOBase):
+    """A pipe that may have nothing to read for long: Ctrl-C ends the wait in any thread."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._descriptor = stream.fileno()
+
+    def readable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return self._descriptor
+
+    def read(self, size: int = -1) -> bytes:
+        """Return as many bytes as asked for; of a large piece what is there, nothing at the end."""
+        waiting = select.poll()
+        waiting.register(self._descriptor, select.POLLIN)
+        pieces: list[bytes] = []
+        left = size if size >= 0 else 1 << 20
+        while left > 0:
+            while not waiting.poll(200):
+                if _native.interrupt_seen():
+                    raise KeyboardInterrupt
+            piece = os.read(self._descriptor, left)
+            if not piece:
+                break
+            pieces.append(piece)
+            left -= len(piece)
+            if size > HEAD_BYTES and not waiting.poll(0):
+                break
+        return b"".join(pieces)
 
 
 class _Joined(io.RawIOBase):

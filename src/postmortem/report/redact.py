@@ -33,6 +33,9 @@ in innocent words; it is masked only where its name stands beside it."""
 # beyond it is still masked where its name stands beside it.
 _MOST_FORMS = 2_000
 
+# A report has some thousands of texts, an export of a log has a path for every file.
+_MOST_TEXTS = 50_000
+
 # A text that was cut shows the beginning of a secret only.
 _CUT = re.compile(r" ?…|\"?\.\.\.")
 _SHORTEST_CUT = 8
@@ -61,12 +64,16 @@ class Redactor:
         redactor = cls()
         for name, value in [*env, *initial_env]:
             redactor._learn_variable(name, value)
+        redactor.learn_argv(argv)
+        return redactor
+
+    def learn_argv(self, argv: Sequence[str]) -> None:
+        """Learn the secrets of one more command line."""
         for index, find in find_in_argv(argv):
             if find.learn:
-                redactor._learn(find.name, argv[index][find.start : find.end])
+                self._learn(find.name, argv[index][find.start : find.end])
         for word in argv:
-            redactor._learn_inside(word, None)
-        return redactor
+            self._learn_inside(word, None)
 
     @property
     def count(self) -> int:
@@ -90,6 +97,8 @@ class Redactor:
             return text
         known = self._texts.get(text)
         if known is None:
+            if len(self._texts) >= _MOST_TEXTS:
+                self._texts.clear()
             known = self._texts[text] = self._mask_text(text)
         return known
 

@@ -89,6 +89,7 @@ SHAPES = [
         None,
     ),
     ("02:14:07.107670 [ Process PID=30221 runs in 32 bit mode. ]", "notice", None, None, None),
+    ("5759  [  28] ???()                      = ?", "notice", 5759, None, None),
     (" > /usr/lib/libc.so.6(_dl_catch_error+0x26f0) [0x1ab70]", "trace", None, None, None),
     (" | 00000  7f 45 4c 46 = -1 ENOSPC (No)  .ELF |", "dump", None, None, None),
     ("strace: Process 25948 attached", "diagnostic", None, None, None),

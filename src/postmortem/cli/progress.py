@@ -1,0 +1,120 @@
+"""A line on standard error that says how far the reading of large files is."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from typing import TextIO
+
+WORTH_BYTES = 200 << 20
+"""A smaller input is read before anybody has looked at the bar."""
+
+_EVERY_SECONDS = 0.2
+_CELLS = 24
+_ERASE = "\r\x1b[K"
+
+
+class Progress:
+    """Shows a bar while files are read, by where their descriptors stand; a context.
+
+    Nothing is shown when standard error is no terminal, or one that obeys nothing (``TERM=dumb``),
+    or while the files are small or of unknown size.
+    """
+
+    def __init__(
+        self,
+        stream: TextIO | None = None,
+        environ: Mapping[str, str] = os.environ,
+        *,
+        worth: int = WORTH_BYTES,
+    ) -> None:
+        self._stream = sys.stderr if stream is None else stream
+        self._shown = obeys(self._stream, environ)
+        self._worth = worth
+        self._files: list[tuple[int, int]] = []
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._began = time.monotonic()
+
+    def opened(self, descriptor: int, size: int | None) -> None:
+        """Watch one more file; called by the reader."""
+        if not self._shown or size is None:
+            return
+        with self._lock:
+            # A descriptor of its own shares the offset, and stays when the reader closes its one.
+            self._files.append((os.dup(descriptor), size))
+        if self._thread is None and sum(size for _, size in self._files) >= self._worth:
+            self._thread = threading.Thread(target=self._show, name="progress", daemon=True)
+            self._thread.start()
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Erase the bar."""
+        self._stop.set()
+        if self._thread is not None:
+            self._thread.join()
+            self._write(_ERASE)
+            self._thread = None
+        for descriptor, _ in self._files:
+            os.close(descriptor)
+        self._files.clear()
+
+    def _show(self) -> None:
+        while not self._stop.wait(_EVERY_SECONDS):
+            with self._lock:
+                total = sum(size for _, size in self._files)
+                done = sum(min(_offset(number), size) for number, size in self._files)
+            self._write(_ERASE + bar(done, total, time.monotonic() - self._began))
+
+    def _write(self, text: str) -> None:
+        try:
+            self._stream.write(text)
+            self._stream.flush()
+        except (OSError, ValueError):  # the terminal is gone
+            self._stop.set()
+
+
+def obeys(stream: TextIO | None, environ: Mapping[str, str]) -> bool:
+    """Return whether a stream is a terminal on which a line can be written again."""
+    try:
+        terminal = stream is not None and stream.isatty()
+    except ValueError:  # closed
+        return False
+    return terminal and environ.get("TERM", "dumb") not in ("", "dumb", "unknown")
+
+
+def bar(done: int, total: int, seconds: float) -> str:
+    """Return the line: a bar, the share, sizes, speed and the time that is left."""
+    share = min(1.0, done / total) if total else 1.0
+    full = int(share * _CELLS)
+    words = f"[{'#' * full}{'.' * (_CELLS - full)}] {share:4.0%}  {_size(done)} of {_size(total)}"
+    if seconds > 0.5 and done:
+        speed = done / seconds
+        words += f"  {_size(speed)}/s"
+        if share < 1:
+            words += f"  {(total - done) / speed:.0f} s left"
+    return words
+
+
+def _size(count: float) -> str:
+    for unit in ("B", "KB", "MB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}"
+        count /= 1000
+    return f"{count:.1f} GB"
+
+
+def _offset(descriptor: int) -> int:
+    try:
+        return os.lseek(descriptor, 0, os.SEEK_CUR)
+    except OSError:
+        return 0

@@ -1,0 +1,87 @@
+"""The bar on standard error: on terminals that obey, for large files, and gone at the end."""
+
+from __future__ import annotations
+
+import io
+import os
+import pty
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TextIO
+
+from postmortem.cli.progress import Progress, bar, obeys
+
+TERMINAL = {"TERM": "xterm"}
+
+
+@contextmanager
+def terminal() -> Iterator[tuple[TextIO, int]]:
+    ours, theirs = pty.openpty()
+    with os.fdopen(theirs, "w") as stream:
+        yield stream, ours
+    os.close(ours)
+
+
+def test_the_words() -> None:
+    assert bar(0, 2_000_000_000, 0.1) == "[........................]   0%  0 B of 2.0 GB"
+    assert bar(500_000_000, 2_000_000_000, 2.0) == (
+        "[######..................]  25%  500 MB of 2.0 GB  250 MB/s  6 s left"
+    )
+    assert bar(2_000_000_000, 2_000_000_000, 8.0).endswith("100%  2.0 GB of 2.0 GB  250 MB/s")
+    assert bar(0, 0, 0).startswith("[########################] 100%")
+
+
+def test_who_obeys() -> None:
+    with terminal() as (stream, _):
+        assert obeys(stream, TERMINAL)
+        assert not obeys(stream, {"TERM": "dumb"})
+        assert not obeys(stream, {})
+    assert not obeys(io.StringIO(), TERMINAL)
+    assert not obeys(None, TERMINAL)
+
+
+def test_a_bar_while_a_large_file_is_read_and_nothing_afterwards(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(b"x" * 1000)
+    with terminal() as (stream, ours), path.open("rb", buffering=0) as log:
+        shown = b""
+        seen = threading.Event()
+
+        def watch() -> None:
+            nonlocal shown
+            while not shown.endswith(b"\r\x1b[K") or b"50%" not in shown:
+                shown += os.read(ours, 1000)
+                if b"50%" in shown:
+                    seen.set()
+
+        watcher = threading.Thread(target=watch, daemon=True)
+        watcher.start()
+        with Progress(stream, TERMINAL, worth=1000) as progress:
+            progress.opened(log.fileno(), 1000)
+            log.read(500)
+            assert seen.wait(10)
+        watcher.join(10)
+        assert b"500 B of 1 KB" in shown
+        assert shown.endswith(b"\r\x1b[K")
+
+
+def test_small_files_and_pipes_show_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(b"x" * 1000)
+    with terminal() as (stream, ours), path.open("rb") as log:
+        os.set_blocking(ours, False)
+        with Progress(stream, TERMINAL, worth=1001) as progress:
+            progress.opened(log.fileno(), 1000)
+            progress.opened(log.fileno(), None)
+            assert progress._thread is None
+        try:
+            shown = os.read(ours, 100)
+        except BlockingIOError:
+            shown = b""
+        assert shown == b""
+    stream = io.StringIO()
+    with path.open("rb") as log, Progress(stream, TERMINAL, worth=1) as progress:
+        progress.opened(log.fileno(), 1000)
+    assert stream.getvalue() == ""
