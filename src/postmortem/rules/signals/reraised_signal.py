@@ -14,6 +14,7 @@ from postmortem.report.model import Confidence, Evidence, Role
 from postmortem.rules.citing import cite_frame, cite_python, cite_signal
 from postmortem.rules.names import bare, clip, short
 from postmortem.rules.objects import object_fault
+from postmortem.rules.owners import Owner, owner
 from postmortem.rules.python_calls import python_call
 from postmortem.rules.rule import Finding, rule
 from postmortem.rules.stacks import handler_index, place, site
@@ -60,7 +61,8 @@ def reraised_signal(
     else:
         title, cause, seen = _without_handler(signal, crashed)
         evidence.extend(seen)
-        if crashed is not None and (_is_on_purpose(crashed) or _is_hit(crashed)):
+        told = crashed is not None and (_is_on_purpose(crashed) or _is_hit(crashed))
+        if crashed is not None and told:
             yield Finding(
                 title=clip(title, 100),
                 cause=cause,
@@ -112,14 +114,15 @@ def _without_handler(signal: Signal, crashed: Thread | None) -> tuple[str, str, 
             "instruction failed"
         )
         title = f"the process sent itself {signal.name} on purpose: {who}"
-        return title, cause, [cite_frame(crashed, at)]
+        return title, cause, [cite_frame(crashed, at), *cite_python(crashed)]
     if crashed is not None and _is_hit(crashed):
         cause = (
             f"this thread was not raising anything: another thread of the same process sent it "
             f"{signal.name} (pthread_kill, tgkill or kill). No instruction failed here, and this "
             "stack shows only what the thread was doing at that moment"
         )
-        return f"another thread of the process sent {signal.name}", cause, [cite_frame(crashed, 0)]
+        seen = [cite_frame(crashed, 0), *cite_python(crashed)]
+        return f"another thread of the process sent {signal.name}", cause, seen
     cause = (
         f"the process sent {signal.name} to itself and no signal frame shows on the stack: it was "
         "raised on purpose (a test, os.kill, raise()), or by a handler whose frames cannot be read"
@@ -153,14 +156,12 @@ def _is_on_purpose(thread: Thread) -> bool:
 
 
 def _is_hit(thread: Thread) -> bool:
-    """Whether the thread was at something else when the signal came: in a system call, named."""
+    """Whether the thread was in some other call of the C library when the signal came."""
     names = [bare(frame.function) for frame in thread.frames[:3]]
-    return (
-        bool(names)
-        and names[0] != "??"
-        and not any(
-            _RAISING.search(name) or "abort" in name or "signal" in name.lower() for name in names
-        )
+    if not names or names[0] == "??" or owner(thread.frames[0]) is not Owner.GLIBC:
+        return False
+    return not any(
+        _RAISING.search(name) or "abort" in name or "signal" in name.lower() for name in names
     )
 
 
