@@ -101,6 +101,7 @@ def analyse(path: Path, options: CoreOptions, progress: Progress | None = None) 
                 executable=executable,
                 sysroot=options.sysroot,
                 python_locals=options.gdb.with_locals,
+                named=opened.source.path,
             )
         )
         rule.load()  # both take 15 ms, and the native reader leaves the interpreter to others
