@@ -34,5 +34,6 @@ def python_call(thread: Thread, index: int) -> str | None:
     at = python_index(thread)
     line = thread.frames[at] if at is not None else None
     if line is not None and line.file and line.line:
-        said += f" at {clip(file_name(line.file), 40)}:{line.line}"
+        function = line.function.rpartition(".")[2]
+        said += f" ({clip(function, 24)} at {clip(file_name(line.file), 40)}:{line.line})"
     return said

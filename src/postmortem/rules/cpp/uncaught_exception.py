@@ -82,7 +82,7 @@ def uncaught_exception(
     by = ""
     if index is not None and crashed.frames[index].function != "??":
         by = f" in {frame_name(crashed.frames[index], 40)}"
-    said = f": {own.what}" if own.what else ""
+    said = f": {(own.what or '').removeprefix(own.type + ': ')}" if own.what else ""
     # The message is the error itself: where both do not fit, the place is left to the evidence.
     title = f"uncaught C++ exception {short_type(own.type, 44)}"
     title += f"{by}{said}" if len(f"{title}{by}{said}") <= 100 or not said else said
