@@ -30,7 +30,7 @@ void last_words() {
   abort();
 }
 
-__attribute__((noinline)) void store(volatile int* at) { *at = 1; }
+__attribute__((noinline)) void store_third(volatile int* header) { header[2] = 1; }
 
 }  // namespace
 
@@ -74,7 +74,7 @@ void hit_by_another_thread() {
 void minus_one() {
   // MAP_FAILED, unchecked, as a pointer to a header whose third word is set.
   int* volatile header = static_cast<int*>(mmap(nullptr, 0, PROT_READ, MAP_PRIVATE, -1, 0));
-  store(header + 2);
+  store_third(header);
 }
 
 void lost_stack() {

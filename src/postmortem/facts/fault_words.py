@@ -160,6 +160,8 @@ def _segmentation_fault(
 
 def _number(number: int, address: int, verb: str) -> str:
     text = f"{verb} address {address:#x}: the number {number} was used as a pointer"
+    if number > 0 and (number + 1) % 4 == 0:
+        return f"{text}; it may also be -1 (MAP_FAILED, an error) and {number + 1} bytes more"
     if number == -1:
         return f"{text}, as a failed mmap (MAP_FAILED), shmat or a call with an error returns"
     return f"{text}, which looks like an error number" if number < 0 else text
@@ -337,8 +339,11 @@ def _other(
             )
         case FaultKind.ARITHMETIC:
             words = _ARITHMETIC.get(signal.code or "", "an arithmetic operation was trapped")
-            if signal.code == "FPE_INTDIV":
+            divisor = instruction.divisor if instruction is not None else None
+            if signal.code == "FPE_INTDIV" and divisor is None:
                 words += ", or the smallest integer by -1"
+            elif signal.code == "FPE_INTDIV" and divisor != 0:
+                words = f"the result of an integer division by {divisor} does not fit"
             return f"{words}{at}"
         case FaultKind.BREAKPOINT:
             return f"a breakpoint or trap instruction was executed{at} with no debugger attached"

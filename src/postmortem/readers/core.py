@@ -270,6 +270,7 @@ def _fault(raw: RawCore | RawCaught) -> Fault | None:
             target=row["target"],
             transfer=row["transfer"],
             alignment=row["alignment"],
+            divisor=row["divisor"],
         )
     return Fault(
         pc=_address(pc),
