@@ -97,7 +97,7 @@ def read_core(
 def _facts(path: str, raw: RawCore, problems: tuple[Problem, ...]) -> CoreFacts:
     origin = read_origin(path, raw["pid"])
     process, more = _process(raw, origin)
-    more = (*more, *_slim_remarks(raw))
+    more = (*more, *_slim_remarks(raw), *_unlisted(raw))
     rows = tuple(Problem(row["where"], row["what"], row["remedy"]) for row in raw["problems"])
     abort_message = raw["abort_message"]
     python = _python_threads(raw)
@@ -140,6 +140,18 @@ def _slim_source(raw: RawCore) -> SlimSource | None:
     return SlimSource(
         row["source_bytes"], row["source_expected_bytes"], row["kept_bytes"], row["lost_bytes"]
     )
+
+
+def _unlisted(raw: RawCore) -> tuple[Problem, ...]:
+    """What it means that a whole core does not say which files the process had mapped."""
+    if raw["modules"] or not raw["threads"] or raw["expected_bytes"] > raw["size_bytes"]:
+        return ()
+    what = (
+        "the core has no list of mapped files (NT_FILE), so no function can be named: qemu's user "
+        "emulation writes such cores (a container for another processor), and kernels before 3.7"
+    )
+    remedy = "gdb-multiarch EXECUTABLE CORE follows the loader's own list"
+    return (Problem("modules", what, remedy),)
 
 
 def _slim_remarks(raw: RawCore) -> tuple[Problem, ...]:
