@@ -38,7 +38,12 @@ def test_the_headers_agree(machine: str) -> None:
     text = HEADERS[machine].read_text()
     rows = re.findall(r"#define __NR_(\w+)\s+(\d+)$", text, re.MULTILINE)
     assert len(rows) > 200
-    known = {int(number): name for name, number in rows if int(number) <= 450}
+    # 403 to 423 are of 32-bit machines only
+    known = {
+        int(number): name
+        for name, number in rows
+        if int(number) <= 450 and not 403 <= int(number) < 424
+    }
     for number, name in known.items():
         if name not in ("syscalls", "arch_specific_syscall"):
             assert system_call(number, machine) in (name, name.removesuffix("64")), number
