@@ -278,7 +278,8 @@ def _state(group: Group) -> str:
     first = group.threads[0]
     parts = [group.activity.waits or group.activity.state]
     if first.waits_for is not None and first.waits_for.contended:
-        held = first.waits_for.holder
+        # whose end a join waits for is said already
+        held = None if first.waits_for.kind == "join" else first.waits_for.holder
         parts[0] += f", held by thread {held}" if held is not None else ""
     if first.holds_gil:
         parts.insert(0, "holds the GIL")

@@ -204,6 +204,13 @@ def _met_noexcept(thread: Thread) -> bool:
     )
 
 
+def _is_plain_program(thread: Thread) -> bool:
+    """Return whether a C++ program's own main() led to this end, and no Python."""
+    if any(f.kind == "python" or owner(f) is Owner.CPYTHON for f in thread.frames):
+        return False
+    return any(bare(f.function) == "main" for f in thread.frames)
+
+
 def _without_exception(thread: Thread) -> Iterator[Finding]:
     """Yield what std::terminate means when no exception is in flight."""
     names = [bare(frame.function) for frame in thread.frames[:16]]
@@ -257,5 +264,6 @@ def _without_exception(thread: Thread) -> Iterator[Finding]:
             "objects that own threads (process groups, writers, servers) before the end",
         ),
         evidence=tuple(evidence),
-        role=Role.CASCADE if at_exit else None,
+        # In a Python program the error whose traceback was printed came first.
+        role=Role.CASCADE if at_exit and not _is_plain_program(thread) else None,
     )

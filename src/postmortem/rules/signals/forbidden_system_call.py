@@ -9,7 +9,6 @@ from postmortem.facts.fault_kind import FaultKind
 from postmortem.facts.fault_words import explain
 from postmortem.facts.process import Process
 from postmortem.facts.threads import Threads
-from postmortem.knowledge.syscalls import system_call
 from postmortem.report.model import Confidence, Evidence, Role
 from postmortem.rules.citing import cite_frame
 from postmortem.rules.names import clip
@@ -39,6 +38,8 @@ def forbidden_system_call(
     if kind is not FaultKind.SECCOMP:
         return
     crashed = threads.crashed if threads is not None else None
+    from postmortem.knowledge.syscalls import system_call  # names that few reports need
+
     machine = process.machine if process is not None else "x86_64"
     called = None if signal.system_call is None else system_call(signal.system_call, machine)
     what = "a system call" if called is None else f"the system call {called}"
