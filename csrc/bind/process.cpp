@@ -46,6 +46,7 @@ py::object instruction_row(const std::optional<elfcore::Instruction>& instructio
   row["target"] = optional_int(instruction->target);
   row["transfer"] = text_or_none(instruction->transfer);
   row["alignment"] = instruction->alignment;
+  row["divisor"] = optional_int(instruction->divisor);
   return row;
 }
 

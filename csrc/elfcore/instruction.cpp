@@ -1,6 +1,9 @@
 #include "elfcore/instruction.h"
 
 #include <algorithm>
+#include <array>
+#include <cstring>
+#include <span>
 
 namespace pm::elfcore {
 namespace {
@@ -53,6 +56,25 @@ Decoded decode_instruction(Bytes code, std::uint64_t pc, const Registers& regist
                                               : decode_aarch64(code, pc, registers);
 }
 
+namespace {
+
+std::optional<std::int64_t> divisor(const Memory& memory, const Decoded& decoded) {
+  if (decoded.division == 0) return std::nullopt;
+  std::uint64_t value = decoded.divisor.value_or(0);
+  if (!decoded.divisor) {
+    const auto address = decoded.operands.empty() ? std::nullopt : decoded.operands.front().address;
+    std::array<std::uint8_t, 8> bytes{};
+    if (!address || !memory.read(*address, std::span(bytes).first(decoded.division))) {
+      return std::nullopt;
+    }
+    std::memcpy(&value, bytes.data(), bytes.size());
+  }
+  const unsigned unused = 64 - 8 * decoded.division;
+  return static_cast<std::int64_t>(value << unused) >> unused;
+}
+
+}  // namespace
+
 Instruction read_instruction(const Memory& memory, const Registers& registers,
                              const std::optional<SignalInfo>& signal) {
   Instruction result;
@@ -77,6 +99,7 @@ Instruction read_instruction(const Memory& memory, const Registers& registers,
     result.operand_address = operand->address;
     result.access = operand->access;
   }
+  result.divisor = divisor(memory, decoded);
   // int3 reports the address behind itself.
   constexpr std::uint8_t kInt3 = 0xcc;
   if (signal && signal->number == kTrapSignal && result.feature.empty() &&

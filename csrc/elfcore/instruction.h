@@ -29,6 +29,8 @@ struct Decoded {
   std::optional<std::uint64_t> target, target_at;
   std::string_view transfer;    // "call", "jump" or "return"
   std::uint32_t alignment = 0;  // bytes that the operand's address must be a multiple of; 0: any
+  std::uint32_t division = 0;   // bytes of the divisor of div and idiv; 0: no such instruction
+  std::optional<std::uint64_t> divisor;  // where it is in a register
 };
 
 // Decodes one instruction as far as a diagnosis needs it; an unknown one decodes to nothing.
@@ -46,6 +48,7 @@ struct Instruction {
   std::optional<std::uint64_t> target;  // of an indirect call, a jump or a return
   std::string_view transfer;            // which of them
   std::uint32_t alignment = 0;
+  std::optional<std::int64_t> divisor;  // of div or idiv, sign-extended from its size
 };
 
 // Of several operands (movs, push of memory, call through memory), the one that the fault address

@@ -33,6 +33,7 @@ class Decoder {
     if (is_privileged()) result_.feature = "privileged";
     find_target();
     result_.alignment = alignment();
+    find_divisor();
     return result_;
   }
 
@@ -280,6 +281,15 @@ class Decoder {
         result_.target_at = result_.operands.front().address;
       }
     }
+  }
+
+  void find_divisor() {
+    if (op_.form != Form::legacy || op_.map != Map::one_byte || op_.reg < 6) return;
+    if (op_.code != 0xf6 && op_.code != 0xf7) return;
+    result_.division = op_.code == 0xf6 ? 1 : wide_ ? 8 : has_66_ ? 2 : 4;
+    // Without REX, numbers 4 to 7 are ah, ch, dh and bh.
+    const bool is_high = result_.division == 1 && rex_ == 0 && rm_ >= 4;
+    if (!has_memory_ && !is_high) result_.divisor = reg(rm_ | ((rex_ & 1U) << 3));
   }
 
   // Of 16-byte SSE operands all but movups and its kin; of AVX ones only the movs that say so.

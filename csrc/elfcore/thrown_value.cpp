@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "elfcore/python_error.h"
+#include "elfcore/what_method.h"
 
 namespace pm::elfcore {
 namespace {
@@ -121,6 +122,19 @@ bool uses(const Memory& memory, const TypeReader& types, const Known& known, std
   return method && !known.method.empty() && types.is_function(*method, known.method);
 }
 
+// A what() of the class's own, where its code can be followed.
+std::optional<std::string> followed_message(const Memory& memory,
+                                            const std::vector<BaseClass>& classes) {
+  for (const BaseClass& part : classes) {
+    if (part.name != "St9exception") continue;
+    const auto table = memory.word(part.address);
+    const auto method = table ? memory.word(*table + 16) : std::nullopt;
+    const auto text = method ? follow_method(memory, *method, part.address) : std::nullopt;
+    return text ? text_at(memory, *text) : std::nullopt;
+  }
+  return std::nullopt;
+}
+
 std::optional<std::string> exception_message(const Memory& memory, const TypeReader& types,
                                              const std::vector<BaseClass>& classes) {
   for (const BaseClass& part : classes) {
@@ -141,14 +155,15 @@ std::optional<std::string> exception_message(const Memory& memory, const TypeRea
     return filesystem_message(memory, classes.front().address);
   }
   if (auto said = python_error_message(memory, own, classes.front().address)) return said;
-  constexpr std::array<std::string_view, 9> kPlain{
+  constexpr std::array<std::string_view, 10> kPlain{
       "St12length_error",    "St12out_of_range", "St16invalid_argument",
       "St12domain_error",    "St11range_error",  "St14overflow_error",
-      "St15underflow_error", "St12system_error", "NSt8ios_base7failureB5cxx11E"};
+      "St15underflow_error", "St12system_error", "NSt8ios_base7failureB5cxx11E",
+      "St13__ios_failure"};
   if (std::find(kPlain.begin(), kPlain.end(), own) != kPlain.end()) {
     return message_of(memory, kKnown[0], classes.front().address);
   }
-  return std::nullopt;
+  return followed_message(memory, classes);
 }
 
 }  // namespace

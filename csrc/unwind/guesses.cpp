@@ -116,8 +116,11 @@ std::optional<Context> Unwinder::step_by_link_register(const Context& context) {
   const auto saved = memory_.word(context.fp() + 8);
   if (saved && code_.stripped(*saved) == link) return std::nullopt;
   if (!code_.executable(link)) return std::nullopt;
-  const auto call = code_.call_before(link);
-  if (!call || !calls_into(*call, context.pc)) return std::nullopt;
+  // The kernel calls a signal handler without any call: x30 leads to its trampoline.
+  if (!code_.is_signal_return(link)) {
+    const auto call = code_.call_before(link);
+    if (!call || !calls_into(*call, context.pc)) return std::nullopt;
+  }
   Context caller = context;
   caller.pc = link;
   return caller;

@@ -95,6 +95,7 @@ class RawInstruction(TypedDict):
     target: int | None
     transfer: str | None
     alignment: int
+    divisor: int | None
 
 class RawCaught(TypedDict):
     """The signal that a handler of the process was called for, on the crashed thread."""

@@ -96,7 +96,7 @@ THROWN = [
     ("nested", "std::_Nested_exception<std::runtime_error>", "outer trouble"),
     ("rethrown", "std::invalid_argument", "kept in a pointer"),
     ("rethrown_in_catch", "std::runtime_error", "thrown again"),
-    ("own_words", "(anonymous namespace)::OwnWords", None),
+    ("own_words", "(anonymous namespace)::OwnWords", "these are not the base's words"),
     ("integer", "int", "-7"),
     ("words", "char const*", "only text"),
     (

@@ -42,6 +42,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
         if source not in done:
             target = folder / source.replace("/", "_").replace(".cpp", ".so")
             flags = ["-std=c++17", "-g", "-O1", "-shared", "-fPIC", "-pthread", "-w"]
+            flags += ["-D_FORTIFY_SOURCE=2"]
             command = [compiler, *flags, "-o", str(target), str(CORES / source)]
             spec = importlib.util.find_spec("torch")
             if source.startswith("real_c10") and spec is not None and spec.origin is not None:

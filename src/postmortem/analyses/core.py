@@ -87,7 +87,7 @@ def explained(
     rule.load()
     path, opened = reading.path, reading.opened
     try:
-        facts = core_reader.facts_of(reading.answer.result())
+        facts = core_reader.facts_of(reading.answer.result(), named=opened.source.path)
     except EvidenceError as error:
         raise EvidenceError(str(path), error.what, offset=error.offset, hint=error.hint) from error
     facts = replace(facts, problems=(*reading.problems, *facts.problems))

@@ -46,6 +46,8 @@ class Instruction:
     """Where an indirect call, a jump or a return at `pc` goes."""
     transfer: str | None = None
     """``"call"``, ``"jump"`` or ``"return"``: what `target` belongs to."""
+    divisor: int | None = None
+    """What an integer division divided by, read as a signed number of its size."""
     alignment: int = 0
     """Bytes that the operand's address must be a multiple of; 0 if any will do, or unknown."""
 

@@ -27,6 +27,9 @@ STACK_REACH = 16 * 1024 * 1024
 
 ADDRESS_SPACE = 1 << 64
 
+_OPERAND = Pattern(r"^(?P<base>[a-z]\w*)(?P<offset>[+-]0x[0-9a-f]+)?$|^0x[0-9a-f]+$")
+_OF_STACK = Pattern(r"^(rsp|rbp|sp)\b")
+
 
 class FaultKind(StrEnum):
     """How the process ended."""
@@ -170,6 +173,49 @@ def is_null_based(address: int) -> bool:
     return address < NULL_PAGE or address >= ADDRESS_SPACE - NULL_PAGE
 
 
+def pointer_value(fault: Fault | None) -> int | None:
+    """Return what the one register held that the faulting instruction took for a pointer.
+
+    None where the address was made of two registers, or where the instruction is not decoded.
+    """
+    if fault is None or fault.operand is None or fault.instruction is None:
+        return None
+    found = _OPERAND.match(fault.instruction.operand or "")
+    if found is None or found["base"] == "rip":
+        return None
+    if found["base"] is None:
+        return 0  # the compiler knew that the pointer was null, and left the offset
+    return (fault.operand.value - int(found["offset"] or "0", 16)) % ADDRESS_SPACE
+
+
+def number_as_pointer(signal: Signal | None, fault: Fault | None) -> int | None:
+    """Return the small number that was used as a pointer instead of one; None for NULL itself.
+
+    It shows by a register that holds -1 … -4095 (MAP_FAILED, an error number) or a number that no
+    aligned member of an object can have for an offset.
+    """
+    pointer = pointer_value(fault)
+    if pointer is None or signal is None or signal.address is None or not fault:
+        return None
+    if not fault.operand or not is_null_based(signal.address):
+        return None
+    if not 0 <= signal.address - fault.operand.value < NULL_PAGE:
+        return None
+    if pointer > ADDRESS_SPACE - 4096:
+        return pointer - ADDRESS_SPACE
+    return pointer if 0 < pointer < NULL_PAGE and pointer % 4 else None
+
+
+def lost_stack_pointer(fault: Fault | None) -> str | None:
+    """Return the register of the stack that the failed instruction used and that points nowhere."""
+    operand = fault.instruction.operand if fault and fault.instruction else None
+    found = _OF_STACK.match(operand or "")
+    pointer = pointer_value(fault)
+    if found is None or pointer is None:
+        return None
+    return found[1] if is_null_based(pointer) or not is_canonical(pointer) else None
+
+
 def _is_from(signal: Signal, process: Process | None) -> bool:
     return process is not None and signal.sender_pid in (0, process.pid)
 
@@ -214,12 +260,18 @@ def _segmentation_fault(
     if signal.address is None:
         return FaultKind.UNKNOWN
     if is_null_based(signal.address):
-        return FaultKind.NULL_DEREFERENCE
+        return FaultKind.NULL_DEREFERENCE if not _on_no_stack(fault) else FaultKind.UNMAPPED
+    if signal.code == "SEGV_MAPERR" and signal.address < 1 << 32 and pointer_value(fault) == 0:
+        return FaultKind.NULL_DEREFERENCE  # a member or an element far behind it
     if signal.code in ("SEGV_ACCERR", "SEGV_PKUERR", "SEGV_MTEAERR", "SEGV_MTESERR", "SEGV_CPERR"):
         return FaultKind.NO_PERMISSION
     if not is_canonical(signal.address, machine):
         return FaultKind.NON_CANONICAL
     return FaultKind.UNMAPPED
+
+
+def _on_no_stack(fault: Fault | None) -> bool:
+    return lost_stack_pointer(fault) is not None and bool(fault and not fault.sp.mapped)
 
 
 def _general_protection(fault: Fault | None) -> FaultKind:
@@ -315,6 +367,10 @@ def _bus_error(signal: Signal, fault: Fault | None, threads: Threads | None) -> 
     if fault is None or fault.file is None:
         if fault is not None and _is_stack_overflow(signal, fault, threads):
             return FaultKind.STACK_OVERFLOW
+        # x86 has an exception of its own (#SS) for addresses made of rsp or rbp that are not
+        # canonical, which Linux reports as SIGBUS (arch/x86/kernel/traps.c).
+        if signal.code == "SI_KERNEL" and lost_stack_pointer(fault) is not None:
+            return FaultKind.NON_CANONICAL
         return FaultKind.BUS_OTHER
     return _bus_error_in_file(fault.file)
 

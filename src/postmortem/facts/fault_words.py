@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from postmortem.facts.caught import aftermath
 from postmortem.facts.crash import Fault, Instruction, Signal
-from postmortem.facts.fault_kind import FaultKind, is_canonical, is_sp_lost
+from postmortem.facts.fault_kind import (
+    FaultKind,
+    is_canonical,
+    is_sp_lost,
+    lost_stack_pointer,
+    number_as_pointer,
+)
 from postmortem.facts.memory import Address, MappedFile
 from postmortem.facts.poison import pointer_hint
 from postmortem.facts.process import Process
@@ -94,7 +100,7 @@ def access_words(fault: Fault | None) -> str:
 def size_words(count: int) -> str:
     """Return a number of bytes as people say it."""
     if count < 10_000:
-        return f"{count} bytes"
+        return count_words(count, "byte")
     value = float(count)
     for unit in ("KiB", "MiB", "GiB", "TiB"):
         value /= 1024
@@ -138,7 +144,12 @@ def _segmentation_fault(
     address = signal.address or 0
     verb = access_words(fault)
     if kind is FaultKind.NULL_DEREFERENCE:
+        number = number_as_pointer(signal, fault)
+        if number is not None:
+            return _number(number, address, verb)
         return _null_dereference(address, verb)
+    if lost_stack_pointer(fault) is not None and fault is not None and not fault.sp.mapped:
+        return f"{verb} {address:#x}: the stack pointer itself is damaged ({fault.sp.value:#x})"
     if kind is FaultKind.NO_PERMISSION:
         where = f" {place_words(fault.address)}" if fault and fault.address else ""
         key = "; a memory protection key forbids it" if signal.code == "SEGV_PKUERR" else ""
@@ -147,17 +158,31 @@ def _segmentation_fault(
     return _with_hint(f"{verb} {address:#x}, {where}", address)
 
 
+def _number(number: int, address: int, verb: str) -> str:
+    text = f"{verb} address {address:#x}: the number {number} was used as a pointer"
+    if number > 0 and (number + 1) % 4 == 0:
+        return f"{text}; it may also be -1 (MAP_FAILED, an error) and {number + 1} bytes more"
+    if number == -1:
+        return f"{text}, as a failed mmap (MAP_FAILED), shmat or a call with an error returns"
+    return f"{text}, which looks like an error number" if number < 0 else text
+
+
+def count_words(count: int, noun: str) -> str:
+    """Return ``"1 byte"``, ``"2 bytes"``."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def _null_dereference(address: int, verb: str) -> str:
     if address == 0:
         return f"null pointer dereference: {verb} address 0x0"
     if address < 1 << 32:
         return (
             f"null pointer dereference: {verb} address {address:#x}, a member or element "
-            f"{address} bytes past a null pointer"
+            f"{count_words(address, 'byte')} past a null pointer"
         )
+    before = count_words((1 << 64) - address, "byte")
     return _with_hint(
-        f"null pointer dereference: {verb} address {address:#x}, {(1 << 64) - address} bytes "
-        "before address 0",
+        f"null pointer dereference: {verb} address {address:#x}, {before} before address 0",
         address,
     )
 
@@ -171,6 +196,9 @@ def _non_canonical(signal: Signal, fault: Fault | None) -> str:
         how = f" (from the registers: {operand})" if operand else " (from the registers)"
     if address is None:
         return "access through a pointer that is no valid address of this processor"
+    register = lost_stack_pointer(fault)
+    if register is not None:
+        how += f"; {register} belongs to the stack and was overwritten"
     text = (
         f"{access_words(fault)} {address:#x}{how}, which is no valid (canonical) address: the "
         "pointer itself is damaged"
@@ -278,6 +306,12 @@ def _other(
             address = signal.address
             if address is None and fault is not None and fault.operand is not None:
                 address = fault.operand.value
+            if address == 0 and signal.code == "BUS_ADRALN":
+                # x86 names no address for #AC; it comes only where the flag AC is set.
+                return (
+                    f"misaligned access{at}: alignment checking is switched on in this thread "
+                    "(the flag AC of the processor)"
+                )
             what = f" {address:#x}" if address is not None else " an address"
             return (
                 f"misaligned access: {access_words(fault)}{what}, which the instruction{at} refuses"
@@ -305,8 +339,11 @@ def _other(
             )
         case FaultKind.ARITHMETIC:
             words = _ARITHMETIC.get(signal.code or "", "an arithmetic operation was trapped")
-            if signal.code == "FPE_INTDIV":
+            divisor = instruction.divisor if instruction is not None else None
+            if signal.code == "FPE_INTDIV" and divisor is None:
                 words += ", or the smallest integer by -1"
+            elif signal.code == "FPE_INTDIV" and divisor != 0:
+                words = f"the result of an integer division by {divisor} does not fit"
             return f"{words}{at}"
         case FaultKind.BREAKPOINT:
             return f"a breakpoint or trap instruction was executed{at} with no debugger attached"

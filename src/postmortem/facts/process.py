@@ -24,6 +24,8 @@ class Process:
     """False: `env` is the environment at exec; changes through ``os.environ`` do not show."""
     initial_env: tuple[tuple[str, str], ...] = ()
     hostname: str | None = None
+    crashed_at: float | None = None
+    """Seconds since the epoch, where something beside the core tells."""
     python_version: str | None = None
     rank: int | None = None
     local_rank: int | None = None

@@ -30,6 +30,13 @@ class StreamError(Exception):
     """The stream ends early or is damaged; everything before that has been handed out."""
 
 
+class Readable(Protocol):
+    """What a packed stream is read from."""
+
+    def read(self, size: int, /) -> bytes:
+        """Return at most `size` bytes; none at the end."""
+
+
 class Decoder(Protocol):
     """One frame on its way out, as `bz2.BZ2Decompressor` has it."""
 
@@ -168,7 +175,7 @@ def compression_of_stream(stream: BinaryIO, head: bytes) -> str | None:
     return None
 
 
-def decoded(stream: BinaryIO, compression: str) -> Iterator[bytes]:
+def decoded(stream: Readable, compression: str) -> Iterator[bytes]:
     """Yield what a stream unpacks to, in pieces of at most `OUTPUT_BYTES`.
 
     Raises `StreamError` after the last good piece when the stream is cut or damaged, and
@@ -189,7 +196,7 @@ def decoded(stream: BinaryIO, compression: str) -> Iterator[bytes]:
         data = yield from _frame(stream, data, decoder)
 
 
-def _frame(stream: BinaryIO, data: bytes, decoder: Decoder) -> Generator[bytes, None, bytes]:
+def _frame(stream: Readable, data: bytes, decoder: Decoder) -> Generator[bytes, None, bytes]:
     """Yield what one frame unpacks to; returns the input after it."""
     while not decoder.eof:
         try:
@@ -210,7 +217,7 @@ def _frame(stream: BinaryIO, data: bytes, decoder: Decoder) -> Generator[bytes, 
     return decoder.unused_data or b""
 
 
-def _skip_padding(stream: BinaryIO, data: bytes, compression: str) -> bytes:
+def _skip_padding(stream: Readable, data: bytes, compression: str) -> bytes:
     """Return the input from the next frame's magic on, topped up so that it can be recognised.
 
     xz streams are padded with zeros to a multiple of four, and gzip files on tape with zeros.

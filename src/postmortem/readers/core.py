@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, cast
@@ -15,6 +14,7 @@ from postmortem.facts.threads import Frame, RaisedException, Thread, Threads, Tr
 from postmortem.readers.launcher import find_hostname, find_placement
 from postmortem.readers.locks import read_waits
 from postmortem.readers.native_core import NativeAnswer, ask_native
+from postmortem.readers.origin import Origin, read_origin
 from postmortem.readers.python_frames import PythonStack, python_stack
 from postmortem.readers.siginfo import code_name, signal_name
 from postmortem.records import record, replace
@@ -62,11 +62,13 @@ def read_core(
     stacks: bool = True,
     max_frames: int = 512,
     python_locals: bool = False,
+    named: str | None = None,
 ) -> CoreFacts:
     """Read a core file; raises `EvidenceError` if it is not one that can be read at all.
 
-    The options are those of `ask_native`. Threads come with their native frames; `python_stacks`
-    holds the Python ones until nothing more is added to those.
+    The options are those of `ask_native`; `named` is what the user calls the core, where `path` is
+    an unpacked copy of it. Threads come with their native frames; `python_stacks` holds the Python
+    ones until nothing more is added to those.
     """
     return facts_of(
         ask_native(
@@ -76,16 +78,17 @@ def read_core(
             stacks=stacks,
             max_frames=max_frames,
             python_locals=python_locals,
-        )
+        ),
+        named=named,
     )
 
 
-def facts_of(answer: NativeAnswer) -> CoreFacts:
-    """Return the facts behind the rows of the native reader."""
-    path, raw = answer.path, answer.core
-    attributes = _systemd_attributes(path)
-    process, more = _process(raw, attributes)
-    more = (*more, *_slim_remarks(raw))
+def facts_of(answer: NativeAnswer, *, named: str | None = None) -> CoreFacts:
+    """Return the facts behind the rows of the native reader; `named` as in `read_core`."""
+    path, raw = named or answer.path, answer.core
+    origin = read_origin(path, raw["pid"])
+    process, more = _process(raw, origin)
+    more = (*more, *_slim_remarks(raw), *_unlisted(raw))
     rows = tuple(Problem(row["where"], row["what"], row["remedy"]) for row in raw["problems"])
     abort_message = raw["abort_message"]
     python = _python_threads(raw)
@@ -94,7 +97,7 @@ def facts_of(answer: NativeAnswer) -> CoreFacts:
             path, raw["origin"], raw["size_bytes"], raw["expected_bytes"], _slim_source(raw)
         ),
         process=process,
-        threads=_threads(raw, attributes, python),
+        threads=_threads(raw, origin, python),
         modules=_modules(raw),
         memory=MemoryTotals(
             raw["mapped_bytes"],
@@ -130,6 +133,18 @@ def _slim_source(raw: RawCore) -> SlimSource | None:
     )
 
 
+def _unlisted(raw: RawCore) -> tuple[Problem, ...]:
+    """What it means that a whole core does not say which files the process had mapped."""
+    if raw["modules"] or not raw["threads"] or raw["expected_bytes"] > raw["size_bytes"]:
+        return ()
+    what = (
+        "the core has no list of mapped files (NT_FILE), so no function can be named: qemu's user "
+        "emulation writes such cores (a container for another processor), and kernels before 3.7"
+    )
+    remedy = "gdb-multiarch EXECUTABLE CORE follows the loader's own list"
+    return (Problem("modules", what, remedy),)
+
+
 def _slim_remarks(raw: RawCore) -> tuple[Problem, ...]:
     """What a slim core lacks that was not left out by design."""
     row = raw["slim"]
@@ -162,7 +177,7 @@ def _pairs(entries: list[str]) -> tuple[tuple[str, str], ...]:
     return tuple(result.items())
 
 
-def _process(raw: RawCore, attributes: Mapping[str, str]) -> tuple[Process, tuple[Problem, ...]]:
+def _process(raw: RawCore, origin: Origin) -> tuple[Process, tuple[Problem, ...]]:
     initial = _pairs(raw["initial_env"])
     current = raw["env"]
     env = initial if current is None else _pairs(current)
@@ -189,7 +204,8 @@ def _process(raw: RawCore, attributes: Mapping[str, str]) -> tuple[Process, tupl
         env=env,
         env_is_current=current is not None,
         initial_env=initial,
-        hostname=attributes.get("hostname") or find_hostname(variables),
+        hostname=origin.hostname or find_hostname(variables),
+        crashed_at=origin.crashed_at,
         python_version=_version(raw),
         rank=placement.rank,
         local_rank=placement.local_rank,
@@ -257,6 +273,7 @@ def _fault(raw: RawCore | RawCaught) -> Fault | None:
             target=row["target"],
             transfer=row["transfer"],
             alignment=row["alignment"],
+            divisor=row["divisor"],
         )
     return Fault(
         pc=_address(pc),
@@ -324,16 +341,14 @@ def _raised(row: RawPythonThread | None) -> RaisedException | None:
     return None if exception is None else RaisedException(exception["type"], exception["message"])
 
 
-def _threads(
-    raw: RawCore, attributes: Mapping[str, str], python: Mapping[int, RawPythonThread]
-) -> Threads:
+def _threads(raw: RawCore, origin: Origin, python: Mapping[int, RawPythonThread]) -> Threads:
     main = raw["pid"]
     crashed = raw["crashed_tid"]
     names = raw["slim"]["thread_names"] if raw["slim"] is not None else {}
 
     def name_of(row: RawThread) -> str | None:
-        if row["tid"] == crashed and attributes.get("thread_name"):
-            return attributes["thread_name"]
+        if row["tid"] == crashed and origin.thread_name:
+            return origin.thread_name
         if row["tid"] in names:  # /proc/PID/task/TID/comm, read when the slim core was made
             return names[row["tid"]]
         # The kernel takes it from the thread group's leader (fill_psinfo in fs/binfmt_elf.c).
@@ -359,20 +374,3 @@ def _threads(
     ]
     items.sort(key=lambda thread: not thread.crashed)
     return Threads(tuple(items), main)
-
-
-def _systemd_attributes(path: str) -> dict[str, str]:
-    """What systemd-coredump wrote beside the core, in extended attributes ``user.coredump.*``.
-
-    ``hostname`` since systemd 215; ``thread_name`` of the crashed thread since 260 (systemd#41082).
-    """
-    prefix = "user.coredump."
-    result: dict[str, str] = {}
-    try:
-        names = os.listxattr(path)
-        for name in names:
-            if name.startswith(prefix):
-                result[name.removeprefix(prefix)] = os.fsdecode(os.getxattr(path, name)).strip("\0")
-    except OSError:  # a file system without attributes, or not Linux
-        return result
-    return result

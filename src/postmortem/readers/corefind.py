@@ -16,6 +16,7 @@ from pathlib import Path
 from postmortem.errors import EvidenceError
 from postmortem.facts.machine import CoreDestination, CorePattern
 from postmortem.patterns import Pattern
+from postmortem.readers.apport import CoreOfReport, is_report
 from postmortem.readers.codecs import StreamError, compression_of_stream, decoded
 from postmortem.readers.corepattern import (
     SET_FILE_PATTERN,
@@ -126,6 +127,9 @@ def core_problem(path: Path) -> str | None:
                 elf = elf_head(stream.read(64))
                 return None if elf is not None and elf.is_core else ""
             head = stream.read(HEAD_BYTES)
+            if is_report(head):
+                report = CoreOfReport(stream)
+                return None if report.find() else "a crash report of apport without a core in it"
             compression = compression_of_stream(stream, head)
             if compression is not None:
                 stream.seek(0)

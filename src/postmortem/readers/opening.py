@@ -18,7 +18,14 @@ from typing import BinaryIO
 
 from postmortem.errors import EvidenceError
 from postmortem.facts.source import Problem, Source
-from postmortem.readers.codecs import OUTPUT_BYTES, StreamError, compression_of_stream, decoded
+from postmortem.readers.apport import CoreOfReport, is_report
+from postmortem.readers.codecs import (
+    OUTPUT_BYTES,
+    Readable,
+    StreamError,
+    compression_of_stream,
+    decoded,
+)
 from postmortem.readers.formats import HEAD_BYTES, require_core
 from postmortem.records import record
 
@@ -63,6 +70,9 @@ def open_core(
             size = os.fstat(stream.fileno()).st_size
             head = stream.read(HEAD_BYTES)
             compression = compression_of_stream(stream, head)
+            packed: Readable = stream
+            if compression is None and is_report(head):
+                packed, compression = _core_of_report(stream, path), "gzip"
             if compression is None:
                 require_core(head, str(path))
                 opened = OpenedCore(path, Source(str(path), size))
@@ -72,11 +82,24 @@ def open_core(
                 undo.enter_context(terminations_unwind())
                 folder = _private_folder(path, temp_dir, size)
                 undo.callback(shutil.rmtree, folder, ignore_errors=True)
-                stream.seek(0)
-                problem = _unpack(stream, compression, path, folder / "core", progress)
+                if packed is stream:
+                    stream.seek(0)
+                problem = _unpack(packed, compression, path, folder / "core", progress)
                 source = Source(str(path), size, compression, truncated=problem is not None)
                 opened = OpenedCore(folder / "core", source, (problem,) if problem else ())
         yield opened
+
+
+def _core_of_report(stream: BinaryIO, path: Path) -> CoreOfReport:
+    found = CoreOfReport(stream)
+    if not found.find():
+        what = "a crash report of apport without a core in it"
+        hint = (
+            "apport leaves cores out that are too big for the memory that is free; a second copy "
+            "may lie in /var/lib/apport/coredump or in the working directory of the process"
+        )
+        raise EvidenceError(str(path), f"not a core file: {what}", hint=hint)
+    return found
 
 
 @contextlib.contextmanager
@@ -186,7 +209,11 @@ def _candidates(path: Path, temp_dir: Path | None) -> Iterator[Path]:
 
 
 def _unpack(
-    stream: BinaryIO, compression: str, path: Path, target: Path, progress: Progress | None
+    stream: Readable,
+    compression: str,
+    path: Path,
+    target: Path,
+    progress: Progress | None,
 ) -> Problem | None:
     """Unpack into a file with holes; returns what was wrong with the stream, if anything was."""
     descriptor = os.open(target, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)

@@ -46,7 +46,17 @@ def short(name: str, limit: int = 48) -> str:
 
 def short_type(name: str, limit: int = 48) -> str:
     """Return a C++ type of at most `limit` characters: ``"char const*"`` stays whole."""
-    return clip(_without_templates(name.replace("(anonymous namespace)::", "")), limit)
+    name = name.replace("(anonymous namespace)::", "").replace("::__cxx11::", "::")
+    for written, spoken in _SPOKEN_TYPES:
+        name = name.replace(written, spoken)
+    return clip(_without_templates(name), limit)
+
+
+# libstdc++'s inner names of types that everybody knows by another.
+_SPOKEN_TYPES = (
+    ("std::basic_string<char, std::char_traits<char>, std::allocator<char> >", "std::string"),
+    ("std::__ios_failure", "std::ios_base::failure"),
+)
 
 
 def clip(text: str, limit: int) -> str:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from postmortem.facts.crash import Signal
-from postmortem.facts.fault_kind import FaultKind
+from postmortem.facts.crash import Fault, Signal
+from postmortem.facts.fault_kind import FaultKind, number_as_pointer
 from postmortem.facts.threads import Frame, Thread, Threads
 from postmortem.patterns import Pattern
 from postmortem.records import record
@@ -66,7 +66,10 @@ _USE = Pattern(
 
 
 def object_fault(
-    kind: FaultKind, signal: Signal | None, threads: Threads | None
+    kind: FaultKind,
+    signal: Signal | None,
+    threads: Threads | None,
+    fault: Fault | None = None,
 ) -> ObjectFault | None:
     """Return what CPython was doing with an object when it failed on it, or None.
 
@@ -89,7 +92,7 @@ def object_fault(
         caller = end
         if owner(crashed.frames[end]) is Owner.LIBFFI:
             return None  # ctypes_call
-    if kind is FaultKind.NULL_DEREFERENCE:
+    if kind is FaultKind.NULL_DEREFERENCE and number_as_pointer(signal, fault) is None:
         return _null(crashed, signal, run, caller)
     found = _touched(crashed, run, caller)
     if again and found is not None and found.touch is Touch.USE:

@@ -125,7 +125,13 @@ def in_allocator(thread: Thread | None) -> bool:
 
 def site(thread: Thread) -> int | None:
     """Return the index of the innermost frame that is not machinery: who wanted this end."""
-    for index, frame in enumerate(thread.frames):
+    return site_after(thread, 0)
+
+
+def site_after(thread: Thread, start: int) -> int | None:
+    """Return the same from a frame on."""
+    for index in range(start, len(thread.frames)):
+        frame = thread.frames[index]
         nameless = frame.function == "??"
         if is_machinery(frame):
             continue
@@ -140,9 +146,19 @@ def caller(thread: Thread, start: int = 0) -> int | None:
     skipped = (Owner.GLIBC, Owner.CXX_RUNTIME, Owner.KERNEL, Owner.ALLOCATOR)
     for index in range(start, len(thread.frames)):
         frame = thread.frames[index]
-        if not (is_machinery(frame) or is_malloc(frame) or owner(frame) in skipped):
+        if is_machinery(frame) or is_malloc(frame) or owner(frame) in skipped:
+            continue
+        if not (is_of_header(frame) and index + 1 < len(thread.frames)):
             return index
     return None
+
+
+def is_of_header(frame: Frame) -> bool:
+    """Return whether a frame is a library's code, inlined from a header into somebody's function.
+
+    FORTIFY_SOURCE makes memcpy and printf such, the C++ library nearly everything.
+    """
+    return frame.inlined and bool(frame.file) and _HEADER.search(frame.file or "") is not None
 
 
 def handler_index(thread: Thread) -> int | None:
@@ -220,9 +236,17 @@ def place(thread: Thread | None, start: int = 0) -> str:
 def _own(thread: Thread, start: int) -> Frame:
     """Return the frame to name: what is inlined from a library's header counts for its caller."""
     for frame in thread.frames[start:]:
-        if not (frame.inlined and frame.file and _HEADER.search(frame.file)):
+        if not is_of_header(frame):
             return frame
     return thread.frames[start]
+
+
+def frame_name(frame: Frame, limit: int = 36) -> str:
+    """Return a function's name for a sentence; a lambda, which has none, is named by its line."""
+    name = short(frame.function, limit)
+    if name != "operator()":
+        return name
+    return f"a lambda at {file_name(frame.file)}:{frame.line}" if frame.line else "a lambda"
 
 
 _HEADER = Pattern(r"^/usr/(local/)?include/|/include/c\+\+/|/bits/|/lib/gcc/|/lib/clang/")
@@ -233,7 +257,7 @@ def _name(frame: Frame) -> str:
         return Owner.GENERATED
     if frame.function == "??":
         return module_name(frame.module) if frame.module else "unnamed code"
-    return short(frame.function, 36)
+    return frame_name(frame)
 
 
 def thrown(exception: CppException | None, threads: Threads | None) -> CppException | None:

@@ -75,6 +75,7 @@ def _process(process: Process) -> dict[str, object]:
         "launcher": process.launcher,
         "role": process.role,
         "hostname": process.hostname,
+        "crashed_at": process.crashed_at,
         "python_version": process.python_version,
         "ppid": process.ppid,
         "uid": process.uid,

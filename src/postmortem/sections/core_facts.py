@@ -182,11 +182,20 @@ def _who(process: Process, *, verbose: bool) -> list[str]:
         parts.append(f"CPython {process.python_version}")
     if process.hostname:
         parts.append(f"host {process.hostname}")
+    if process.crashed_at is not None:
+        parts.append(f"died {_moment(process.crashed_at)}")
     if process.machine != "x86_64" or verbose:
         parts.append(process.machine)
     if verbose and process.executable:
         parts.append(process.executable)
     return parts
+
+
+def _moment(seconds: float) -> str:
+    """Return a time in UTC, which is nobody's local time and so the same for all who read it."""
+    import time
+
+    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(seconds))
 
 
 def _command(process: Process, *, verbose: bool) -> str:

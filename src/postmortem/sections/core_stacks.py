@@ -27,6 +27,8 @@ _LONGEST_NAME = 16_000
 _PLACE = Pattern(r"\bthread (\d{1,10}),? frames? (\d{1,7})(?:(?: to |-)(\d{1,7}))?\b", re.ASCII)
 _OBVIOUS_AREAS = frozenset({"C library", "C++ runtime", "system library"})
 """Areas that the name of the module says as well."""
+_OF_INTERPRETER = frozenset({"damaged_object", "gil_not_held", "py_fatal_error", "gil_at_exit"})
+"""Diagnoses that CPython's own frames matter to: the line of Python is where it happened to run."""
 _RUN_TIME_AREAS = frozenset({"C library", "C++ runtime"})
 
 
@@ -95,15 +97,26 @@ def _markers(
     innermost cited one outside of the run-time libraries.
     """
     markers: dict[int, str] = {}
+    frames = thread.frames
     for diagnosis in diagnoses:
         if diagnosis.role is Role.CONTEXT:
             continue
         cited = [index for e in diagnosis.evidence for index in _cited(e.where, thread)]
-        told = [i for i in cited if area(thread.frames[i], executable) not in _RUN_TIME_AREAS]
+        told = [i for i in cited if area(frames[i], executable) not in _RUN_TIME_AREAS]
+        if told and diagnosis.id not in _OF_INTERPRETER and _is_interpreters(frames[told[0]]):
+            told = [i for i in cited if frames[i].kind == "python"] or told
         if cited:
             word = "the message" if diagnosis.role is Role.CASCADE else "look here"
             markers.setdefault((told or cited)[0], word)
     return markers
+
+
+def _is_interpreters(frame: Frame) -> bool:
+    """Return whether a frame only does what a line of Python asked for: os_kill_impl, ffi_call."""
+    if frame.kind == "python":
+        return False
+    name = short_name(frame.module) or ""
+    return module_kind(frame.module).area == "CPython" or name.startswith(("_ctypes", "libffi"))
 
 
 def _cited(where: str, thread: Thread) -> list[int]:
@@ -266,7 +279,8 @@ def _state(group: Group) -> str:
     first = group.threads[0]
     parts = [group.activity.waits or group.activity.state]
     if first.waits_for is not None and first.waits_for.contended:
-        held = first.waits_for.holder
+        # whose end a join waits for is said already
+        held = None if first.waits_for.kind == "join" else first.waits_for.holder
         parts[0] += f", held by thread {held}" if held is not None else ""
     if first.holds_gil:
         parts.insert(0, "holds the GIL")

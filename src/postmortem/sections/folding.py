@@ -18,6 +18,8 @@ UNNAMED = "frames without a name"
 _LONGEST_PERIOD = 32
 _FEWEST_REPEATS = 4
 _FEWEST_HIDDEN = 6
+_ALWAYS = frozenset({"CPython's evaluator", "Python's import"})
+"""Boilerplate of short stacks too: five frames for each call say nothing that its line does not."""
 _NEVER_BOILERPLATE = 3
 """Innermost frames that are always shown: the report is about them."""
 
@@ -50,8 +52,8 @@ def folded(
     """Return what to show of a stack: indices of frames, and folds.
 
     `keys` say which frames are equal, `boilerplate` what they are part of. Start-up and recursion
-    are always folded, other boilerplate when the stack is long, then the middle; never a frame
-    in `keep`.
+    are always folded, and CPython's way from one call to the next; other boilerplate when the
+    stack is long, then the middle; never a frame in `keep`.
     """
     labels: list[str | None] = [None] * len(keys)
     for repeat in repeats(keys):
@@ -67,8 +69,8 @@ def folded(
     _label_start_up(labels, boilerplate)
     for index in keep:
         labels[index] = None
-    if _lines(labels) > ENOUGH:
-        _label_boilerplate(labels, boilerplate, keep)
+    short = _lines(labels) <= ENOUGH
+    _label_boilerplate(labels, boilerplate, keep, _ALWAYS if short else None)
     shown = tuple(_entries(labels))
     return shown if len(shown) <= MOST else _without_middle(shown, keep)
 
@@ -125,7 +127,10 @@ def _label_start_up(labels: list[str | None], boilerplate: Sequence[str | None])
 
 
 def _label_boilerplate(
-    labels: list[str | None], boilerplate: Sequence[str | None], keep: Collection[int]
+    labels: list[str | None],
+    boilerplate: Sequence[str | None],
+    keep: Collection[int],
+    only: Collection[str] | None,
 ) -> None:
     start = _NEVER_BOILERPLATE
     while start < len(labels):
@@ -134,6 +139,7 @@ def _label_boilerplate(
         while (
             end < len(labels)
             and name not in (None, UNNAMED)
+            and (only is None or name in only)
             and boilerplate[end] == name
             and labels[end] is None
             and end not in keep

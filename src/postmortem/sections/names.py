@@ -13,6 +13,9 @@ LONGEST_SHOWN = 100
 
 _WRAPPED = Pattern(r"CompileTimeFunctionPointer<|WrapFunctionInto(?:Runtime)?Functor_?<")
 _DISPATCHER = "c10::impl::"
+_TEMPLATE = Pattern(r"(\w+)<…>")
+_SHORT_ARGUMENTS = 20
+"""Characters of template arguments that are shown: ``<float>``, ``<long, 4>``."""
 _PATH_MARKERS = ("/site-packages/", "/dist-packages/")
 
 
@@ -31,9 +34,25 @@ def shorten(function: str) -> str:
             name = f"dispatcher call of {target}"
     if found.within_lambda:
         name = f"lambda in {name}" if name else "lambda"
+    name = _TEMPLATE.sub(lambda match: _arguments(match, function), name)
     for mark in found.marks:
         name += f" [{mark}]"
     return _without_middle(name) if name else function[:LONGEST_SHOWN]
+
+
+def _arguments(match: re.Match[str], function: str) -> str:
+    """Return a template's name with its arguments where they are short and no templates."""
+    name = match.group(1)
+    text = function[:LONGEST]
+    start = text.find(f"{name}<")
+    while start > 0 and (text[start - 1].isalnum() or text[start - 1] == "_"):
+        start = text.find(f"{name}<", start + 1)
+    begin = start + len(name) + 1
+    end = text.find(">", begin, begin + _SHORT_ARGUMENTS + 1) if start >= 0 else -1
+    inner = text[begin:end].strip() if end >= 0 else ""
+    if not inner or any(character in inner for character in "<(){}"):
+        return match.group()
+    return f"{name}<{inner}>"
 
 
 def _dispatched(function: str) -> str | None:

@@ -11,9 +11,19 @@ from postmortem.patterns import Pattern
 from postmortem.report.model import Confidence, Evidence, Role
 from postmortem.rules.citing import cite_exception, cite_frame, cite_python
 from postmortem.rules.names import bare, clip, short, short_type
+from postmortem.rules.owners import Owner, owner
 from postmortem.rules.rule import Finding, rule
 from postmortem.rules.special_exceptions import has_own_rule
-from postmortem.rules.stacks import exit_index, is_terminate, is_terminated, site, thrown
+from postmortem.rules.stacks import (
+    exit_index,
+    frame_name,
+    is_of_header,
+    is_terminate,
+    is_terminated,
+    site,
+    site_after,
+    thrown,
+)
 
 
 @rule(
@@ -56,10 +66,13 @@ def uncaught_exception(
         yield from _without_exception(crashed)
         return
     index = site(crashed)
-    if _ended_in_handler(crashed):
+    handler = _handler_of_terminate(crashed)
+    if handler is not None:  # the program's own, set by std::set_terminate
+        terminated, index = True, site_after(crashed, handler)
+    elif _ended_in_handler(crashed):
         yield _terminated_in_handler(crashed, own, index)
         return
-    if not terminated and index is not None and crashed.frames[index].function != "??":
+    elif not terminated and index is not None and crashed.frames[index].function != "??":
         yield _handled(crashed, own, index)
         return
     index = _thrower(crashed, index)
@@ -68,8 +81,8 @@ def uncaught_exception(
     evidence += cite_python(crashed)
     by = ""
     if index is not None and crashed.frames[index].function != "??":
-        by = f" in {short(crashed.frames[index].function, 40)}"
-    said = f": {own.what}" if own.what else ""
+        by = f" in {frame_name(crashed.frames[index], 40)}"
+    said = f": {(own.what or '').removeprefix(own.type + ': ')}" if own.what else ""
     # The message is the error itself: where both do not fit, the place is left to the evidence.
     title = f"uncaught C++ exception {short_type(own.type, 44)}"
     title += f"{by}{said}" if len(f"{title}{by}{said}") <= 100 or not said else said
@@ -82,7 +95,7 @@ def uncaught_exception(
         confidence=Confidence.CERTAIN if sure else Confidence.LIKELY,
         next_steps=(
             "read the exception's message: it is the error itself",
-            f"see why {short(crashed.frames[index].function)} threw"
+            f"see why {frame_name(crashed.frames[index], 48)} threw"
             if by and index is not None
             else "see in the stack who threw: the first function outside the C++ runtime",
             "catch it at the top of that thread, so that it can be reported as an error",
@@ -105,6 +118,8 @@ def _thrower(thread: Thread, start: int | None) -> int | None:
         frame = thread.frames[index]
         if frame.kind == "python" or frame.function == "??":
             break
+        if is_of_header(frame) or owner(frame) in (Owner.GLIBC, Owner.CXX_RUNTIME):
+            continue
         if _CHECKS.match(bare(frame.function)) is None:
             return index
     return start
@@ -117,6 +132,19 @@ _THROWING = (
     "__gxx_personality_v0",
     "_Unwind_RaiseException",
 )
+
+
+def _handler_of_terminate(thread: Thread) -> int | None:
+    """Return the index of std::terminate where a function of the program's own stands inside it.
+
+    A throw must stand right outside: std::terminate did not come from anywhere else then.
+    """
+    names = [bare(frame.function) for frame in thread.frames[:24]]
+    at = next((i for i, name in enumerate(names) if name == "std::terminate"), None)
+    inner = site(thread)
+    if at is None or inner is None or inner >= at:
+        return None
+    return at if any(name in _THROWING for name in names[at + 1 : at + 4]) else None
 
 
 def _ended_in_handler(thread: Thread) -> bool:
@@ -176,6 +204,13 @@ def _met_noexcept(thread: Thread) -> bool:
     )
 
 
+def _is_plain_program(thread: Thread) -> bool:
+    """Return whether a C++ program's own main() led to this end, and no Python."""
+    if any(f.kind == "python" or owner(f) is Owner.CPYTHON for f in thread.frames):
+        return False
+    return any(bare(f.function) == "main" for f in thread.frames)
+
+
 def _without_exception(thread: Thread) -> Iterator[Finding]:
     """Yield what std::terminate means when no exception is in flight."""
     names = [bare(frame.function) for frame in thread.frames[:16]]
@@ -229,5 +264,6 @@ def _without_exception(thread: Thread) -> Iterator[Finding]:
             "objects that own threads (process groups, writers, servers) before the end",
         ),
         evidence=tuple(evidence),
-        role=Role.CASCADE if at_exit else None,
+        # In a Python program the error whose traceback was printed came first.
+        role=Role.CASCADE if at_exit and not _is_plain_program(thread) else None,
     )

@@ -87,6 +87,9 @@ def heap_corruption(
     if crashed is None or not crashed.frames or not _died_in_malloc(kind, crashed):
         return
     where = short(crashed.frames[_malloc_index(crashed)].function)
+    if _GIVES_BACK.match(plain(crashed.frames[0].function)) and kind.is_memory_fault:
+        yield _foreign_pointer(kind, signal, fault, threads, crashed)
+        return
     yield Finding(
         title=clip(f"heap corruption: the program died inside {where}", 100),
         cause="the allocator itself failed while it followed its own records: something damaged "
@@ -94,6 +97,31 @@ def heap_corruption(
         "may be innocent",
         confidence=Confidence.LIKELY,
         next_steps=_first_step(crashed, False) + _STEPS,
+        evidence=(cite_signal(kind, signal, fault, threads), *_stack(crashed)),
+    )
+
+
+_GIVES_BACK = Pattern(r"^(free|cfree|realloc)$")
+"""They look at the word before the block and nothing else, before inner functions take over."""
+
+
+def _foreign_pointer(
+    kind: FaultKind,
+    signal: Signal,
+    fault: Fault | None,
+    threads: Threads | None,
+    crashed: Thread,
+) -> Finding:
+    """Return what a fault in free() itself means: the block has no readable header."""
+    name = plain(crashed.frames[0].function)
+    by = _freed_by(crashed).replace(", freed by", ", called by")
+    return Finding(
+        title=clip(f"heap corruption: {name} was given a pointer that is no block{by}", 100),
+        cause=f"{name}() failed on the very first look at the block that it was given: nothing "
+        "readable is there. The pointer was overwritten, never set, freed long ago and unmapped, "
+        "or does not come from malloc",
+        confidence=Confidence.LIKELY,
+        next_steps=_first_step(crashed, True) + _STEPS,
         evidence=(cite_signal(kind, signal, fault, threads), *_stack(crashed)),
     )
 

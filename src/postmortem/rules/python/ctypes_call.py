@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from postmortem.facts.crash import Fault, Signal
 from postmortem.facts.fault_kind import FaultKind
-from postmortem.facts.threads import Thread, Threads
+from postmortem.facts.threads import Frame, Thread, Threads
+from postmortem.patterns import Pattern
 from postmortem.report.model import Confidence, Evidence, Role
 from postmortem.rules.citing import cite_frame, cite_python, cite_signal
 from postmortem.rules.foreign_calls import cut_pointer, dead_callback, spoken
@@ -49,6 +50,9 @@ def ctypes_call(
         yield _callback(crashed, back, cite_signal(kind, signal, fault, threads))
         return
     start = fault_start(crashed, kind)
+    if start < len(crashed.frames) and _is_accessor(crashed.frames[start]):
+        yield _object(crashed, start, cite_signal(kind, signal, fault, threads))
+        return
     if kind is FaultKind.RERAISED and start == 0:
         return
     index = ctypes_index(crashed, start + NEAR + 1)
@@ -91,6 +95,33 @@ def ctypes_call(
             cite_frame(crashed, index),
             *cite_python(crashed),
         ),
+    )
+
+
+_ACCESSOR = Pattern(r"^([a-zA-Z]|bool|vBOOL|[a-z]_sw|[iu](8|16|32|64)(_sw)?)_(get|set)(_sw)?$")
+"""Getters and setters of Modules/_ctypes/cfield.c: `f_get`, `i_set_sw`."""
+
+
+def _is_accessor(frame: Frame) -> bool:
+    name = bare(frame.function)
+    is_ctypes = "_ctypes" in file_name(frame.module)
+    return is_ctypes and (_ACCESSOR.match(name) is not None or name.startswith("PyCData_"))
+
+
+def _object(thread: Thread, index: int, signal: Evidence) -> Finding:
+    """Return what a fault means when Python reads or writes a ctypes object, without any call."""
+    return Finding(
+        title="a ctypes object stands on memory that is not there",
+        cause="Python read or wrote a ctypes object (a structure, an array, a pointer's contents), "
+        "and its address is wrong, or its memory was freed or unmapped: from_address(), cast() and "
+        "POINTER() take any number, and an index of a pointer is not checked",
+        confidence=Confidence.LIKELY,
+        next_steps=(
+            "find the Python line and print ctypes.addressof() of the object, and the index",
+            "keep what owns the memory (the tensor, the array, the mmap) alive for as long as "
+            "ctypes objects stand on it",
+        ),
+        evidence=(signal, cite_frame(thread, index), *cite_python(thread)),
     )
 
 

@@ -52,7 +52,7 @@ def damaged_object(
         native modules of your own first; run gc.collect() after calls into them, to come nearer to
         the moment of the damage.
     """
-    found = object_fault(kind, signal, threads)
+    found = object_fault(kind, signal, threads, fault)
     if found is None or threads is None or threads.crashed is None:
         return
     crashed = threads.crashed

@@ -15,6 +15,7 @@ from postmortem.rules.owners import file_name
 from postmortem.rules.rule import Finding, rule
 from postmortem.rules.stacks import exit_index, fault_start, site
 
+_SANITIZERS = ("__lsan::", "__asan::", "__tsan::", "__sanitizer::")
 _ENDED = Pattern(r"\b(PyThread_exit_thread|PyThread_hang_thread)$")
 
 
@@ -51,6 +52,8 @@ def exit_crash(
         return
     if kind is FaultKind.ABORT and any(_ENDED.search(f.function) for f in crashed.frames[:16]):
         return  # gil_at_exit
+    if any(f.function.startswith(_SANITIZERS) for f in crashed.frames[:16]):
+        return  # sanitizer_report: leaks are looked for at exit
     index = exit_index(crashed)
     main = threads.main
     if index is None and (main is None or main is crashed or (exit_index(main) is None)):

@@ -11,6 +11,7 @@ from postmortem.patterns import Pattern
 from postmortem.report.model import Confidence, Evidence, Role
 from postmortem.rules.citing import cite_abort, cite_frame
 from postmortem.rules.names import bare
+from postmortem.rules.owners import Owner, owner
 from postmortem.rules.rule import Finding, rule
 
 _KILLED = Pattern(r"^(__)?(GI_)?_*pthread_exit$|^PyThread_exit_thread$|^_Unwind_ForcedUnwind")
@@ -18,6 +19,14 @@ _ASKED = Pattern(
     r"^(PyThread_exit_thread|take_gil|PyEval_RestoreThread|PyGILState_Ensure|"
     r"PyEval_AcquireThread|_PyThreadState_Attach)$|gil_scoped_(release|acquire)"
 )
+
+
+def _has_python(threads: Threads | None) -> bool:
+    return threads is not None and any(
+        frame.kind == "python" or owner(frame) is Owner.CPYTHON
+        for thread in threads
+        for frame in thread.frames
+    )
 
 
 @rule(
@@ -57,8 +66,8 @@ def gil_at_exit(
     not_rethrown = message is not None and "exception not rethrown" in message.text
     if killed is None and not not_rethrown:
         return
-    if asked is None and not not_rethrown:
-        return
+    if asked is None and not (not_rethrown and _has_python(threads)):
+        return  # forced_unwind
     evidence: list[Evidence] = [cite_abort(message)] if not_rethrown and message else []
     evidence += [cite_frame(crashed, i) for i in (killed, asked) if i is not None]
     yield Finding(

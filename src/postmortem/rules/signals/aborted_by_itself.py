@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from postmortem.facts.crash import Signal
+from postmortem.facts.crash import AbortMessage, Signal
 from postmortem.facts.fault_kind import FaultKind
 from postmortem.facts.fault_words import explain
 from postmortem.facts.threads import Thread, Threads
 from postmortem.report.model import Confidence, Evidence, Role
-from postmortem.rules.citing import cite_frame, cite_python
+from postmortem.rules.citing import cite_abort, cite_frame, cite_python
 from postmortem.rules.names import clip, short
 from postmortem.rules.owners import Owner, file_name, owner
+from postmortem.rules.python_calls import python_call, python_place
 from postmortem.rules.rule import Finding, rule
-from postmortem.rules.stacks import is_malloc, plain, python_index, site
+from postmortem.rules.stacks import is_malloc, site
 
 
 @rule(
@@ -22,7 +23,7 @@ from postmortem.rules.stacks import is_malloc, plain, python_index, site
     fallback=True,
 )
 def aborted_by_itself(
-    kind: FaultKind, signal: Signal, threads: Threads | None
+    kind: FaultKind, signal: Signal, threads: Threads | None, message: AbortMessage | None
 ) -> Iterator[Finding]:
     """The process called abort() itself.
 
@@ -48,30 +49,37 @@ def aborted_by_itself(
     if crashed is not None and index is not None:
         frame = crashed.frames[index]
         evidence.extend([cite_frame(crashed, index), *cite_python(crashed)])
-        if plain(frame.function) in ("os_abort", "os_abort_impl"):
-            title += f": Python code called os.abort(){_python_line(crashed)}"
+        said = python_call(crashed, index)
+        if said is not None:
+            title += f": {said}"
         elif frame.function != "??":
             title += f": {short(frame.function, 60)} called abort"
         elif frame.module and owner(frame) is not Owner.GLIBC:
             title += f" in {file_name(frame.module)}"
             if owner(frame) is Owner.CPYTHON:  # without names: Debian strips its interpreter
-                title += _python_line(crashed)
+                title += python_place(crashed)
+    words = " ".join(message.text.split()) if message is not None else ""
+    if message is not None and words:
+        # glibc's own last words (__libc_fatal) are the reason; who spoke them is in the evidence.
+        title = f"the C library stopped the process: {words.removeprefix('Fatal error: ')}"
+        evidence.insert(0, cite_abort(message))
     yield Finding(
         title=clip(title, 100),
-        cause=explain(kind, signal),
+        cause=explain(kind, signal) + _meaning(words),
         confidence=Confidence.CERTAIN,
         next_steps=("read the last lines that the process wrote to standard error",),
         evidence=tuple(evidence),
     )
 
 
-def _python_line(thread: Thread) -> str:
-    """Return `` (step at train.py:8)`` of the line that led here, or nothing."""
-    at = python_index(thread)
-    line = thread.frames[at] if at is not None else None
-    if line is None or not line.file or not line.line:
-        return ""
-    return f" ({clip(line.function, 40)} at {file_name(line.file)}:{line.line})"
+_STDIO = (
+    "; a FILE that stdio was given is none: closed before (fclose twice, or use after fclose), "
+    "overwritten, or made by another C library in the same process"
+)
+
+
+def _meaning(words: str) -> str:
+    return _STDIO if "invalid stdio handle" in words else ""
 
 
 def _who(thread: Thread) -> int | None:

@@ -14,6 +14,25 @@ from postmortem.rules.names import clip
 from postmortem.rules.rule import Finding, rule
 from postmortem.rules.stacks import place
 
+_TRAPPED = {
+    "FPE_FLTDIV": "trapped floating-point division by zero",
+    "FPE_FLTOVF": "trapped floating-point overflow",
+    "FPE_FLTUND": "trapped floating-point underflow",
+    "FPE_FLTRES": "trapped inexact floating-point result",
+    "FPE_FLTINV": "trapped invalid floating-point operation (its result would be NaN)",
+}
+
+
+def _integer(divisor: int | None) -> str:
+    """Return what an integer division failed by: x86 has one code for all its reasons."""
+    if divisor is None:
+        return "integer division by zero or overflow"
+    if divisor == 0:
+        return "integer division by zero"
+    if divisor == -1:
+        return "integer overflow: the smallest integer was divided by -1"
+    return f"integer overflow in a division by {divisor}"
+
 
 @rule(
     role=Role.ROOT,
@@ -45,7 +64,8 @@ def arithmetic_fault(
     if crashed is not None and crashed.frames:
         evidence.extend([cite_frame(crashed, 0), *cite_python(crashed, threads)])
     is_integer = signal.code in ("FPE_INTDIV", "FPE_INTOVF")
-    what = "integer division by zero or overflow" if is_integer else "arithmetic trap"
+    divisor = fault.instruction.divisor if fault is not None and fault.instruction else None
+    what = _integer(divisor) if is_integer else _TRAPPED.get(signal.code or "", "arithmetic trap")
     yield Finding(
         title=clip(f"{what}{place(crashed)}", 100),
         cause=explain(kind, signal, fault, threads),
@@ -53,6 +73,11 @@ def arithmetic_fault(
         next_steps=(
             "look at the sizes, strides and counts that reach the innermost function: one is 0",
             "check whether this rank had an empty batch, shard or tensor",
+        )
+        if is_integer and divisor in (0, None)
+        else (
+            "look at the numbers that reach the innermost function: the dividend does not fit, as "
+            "the smallest integer divided by -1, which has no positive counterpart",
         )
         if is_integer
         else (

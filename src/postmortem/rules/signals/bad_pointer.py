@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.facts.crash import Fault, Signal
-from postmortem.facts.fault_kind import FaultKind
+from postmortem.facts.fault_kind import FaultKind, lost_stack_pointer
 from postmortem.facts.fault_words import explain
 from postmortem.facts.poison import pointer_hint
 from postmortem.facts.threads import Threads
@@ -80,12 +80,14 @@ def bad_pointer(
     address = signal.address
     if address is None and fault is not None and fault.operand is not None:
         address = fault.operand.value
+    if kind is FaultKind.MISALIGNED and address == 0:
+        address = None  # x86 names none
     shown = "" if address is None else f" (address {address:#x})"
     hint = None if address is None else pointer_hint(address)
     unsure = kind is FaultKind.GENERAL_PROTECTION
     yield Finding(
-        title=clip(f"{_TITLES[kind]}{shown}{place(crashed)}", 100),
-        cause=f"{explain(kind, signal, fault, threads)}. {_CAUSES[kind]}",
+        title=clip(f"{_title(kind, fault)}{shown}{place(crashed)}", 100),
+        cause=f"{explain(kind, signal, fault, threads)}. {_cause(kind, signal, fault)}",
         confidence=Confidence.POSSIBLE if unsure else Confidence.LIKELY,
         next_steps=(
             "look at what the first function of your own on the crashed stack passes inwards",
@@ -99,13 +101,60 @@ def bad_pointer(
     )
 
 
+def _title(kind: FaultKind, fault: Fault | None) -> str:
+    if _has_no_stack(kind, fault):
+        return "the stack pointer is damaged"
+    if kind is FaultKind.NO_PERMISSION and fault is not None and fault.address is not None:
+        if (fault.address.permissions or "").startswith("---"):
+            return "access to a guard page or reserved memory"
+        if fault.instruction is not None and fault.instruction.access == "write":
+            return "write to read-only memory"
+    return _TITLES[kind]
+
+
+def _has_no_stack(kind: FaultKind, fault: Fault | None) -> bool:
+    if kind not in (FaultKind.UNMAPPED, FaultKind.NON_CANONICAL):
+        return False
+    return lost_stack_pointer(fault) is not None and not (fault is not None and fault.sp.mapped)
+
+
+def _cause(kind: FaultKind, signal: Signal, fault: Fault | None) -> str:
+    """Return what usually lies behind such an access, as far as the mapping narrows it down."""
+    if lost_stack_pointer(fault) is not None and kind is not FaultKind.MISALIGNED:
+        return (
+            "A stack pointer or frame pointer goes wrong by hand-written assembly, a switch of "
+            "stacks (coroutines, longjmp) that went to a dead one, or a buffer on the stack that "
+            "was written past its end"
+        )
+    if kind is FaultKind.MISALIGNED and signal.code == "BUS_ADRALN" and signal.address == 0:
+        return (
+            "Ordinary code fails then too, wherever it stands: what is wrong is that something "
+            "set the flag (popf, a debugging aid) and did not clear it"
+        )
+    place = fault.address if fault is not None else None
+    if kind is not FaultKind.NO_PERMISSION or place is None:
+        return _CAUSES[kind]
+    if (place.permissions or "").startswith("---"):
+        return (
+            "Nobody may touch that memory: a guard page behind a buffer or a stack, which an index "
+            "past the end runs into, or memory that an allocator has reserved or taken back"
+        )
+    if place.path and (fault and fault.instruction and fault.instruction.access == "write"):
+        return (
+            "What lies there came from a file and may not be written: a constant, a string "
+            "literal, code, or a file that was mapped for reading only (an array over a read-only "
+            "buffer)"
+        )
+    return _CAUSES[kind]
+
+
 def _is_explained(
     kind: FaultKind, signal: Signal, fault: Fault | None, threads: Threads | None
 ) -> bool:
     """Return whether another rule says what made the pointer bad."""
     return (
         in_allocator(threads.crashed if threads is not None else None)
-        or object_fault(kind, signal, threads) is not None
+        or object_fault(kind, signal, threads, fault) is not None
         or cut_pointer(kind, signal, fault, threads) is not None
         or dead_callback(kind, threads) is not None
     )

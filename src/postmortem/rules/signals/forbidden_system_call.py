@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from postmortem.facts.crash import Signal
 from postmortem.facts.fault_kind import FaultKind
 from postmortem.facts.fault_words import explain
+from postmortem.facts.process import Process
 from postmortem.facts.threads import Threads
 from postmortem.report.model import Confidence, Evidence, Role
 from postmortem.rules.citing import cite_frame
@@ -20,7 +21,7 @@ from postmortem.rules.stacks import place
     references=("https://man7.org/linux/man-pages/man2/seccomp.2.html",),
 )
 def forbidden_system_call(
-    kind: FaultKind, signal: Signal, threads: Threads | None
+    kind: FaultKind, signal: Signal, threads: Threads | None, process: Process | None
 ) -> Iterator[Finding]:
     """A sandbox forbade a system call.
 
@@ -37,6 +38,11 @@ def forbidden_system_call(
     if kind is not FaultKind.SECCOMP:
         return
     crashed = threads.crashed if threads is not None else None
+    from postmortem.knowledge.syscalls import system_call  # names that few reports need
+
+    machine = process.machine if process is not None else "x86_64"
+    called = None if signal.system_call is None else system_call(signal.system_call, machine)
+    what = "a system call" if called is None else f"the system call {called}"
     evidence = [Evidence("signal SIGSYS", explain(kind, signal))]
     number = crashed.register("orig_rax") if crashed is not None else None
     if crashed is not None and crashed.frames:
@@ -44,7 +50,7 @@ def forbidden_system_call(
     if number is not None and number < 1 << 16:
         evidence.append(Evidence("register orig_rax", f"system call number {number}"))
     yield Finding(
-        title=clip(f"a seccomp filter forbade a system call{place(crashed)}", 100),
+        title=clip(f"a seccomp filter forbade {what}{place(crashed)}", 100),
         cause=explain(kind, signal),
         confidence=Confidence.CERTAIN if signal.code == "SYS_SECCOMP" else Confidence.LIKELY,
         next_steps=(

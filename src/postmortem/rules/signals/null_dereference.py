@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.facts.crash import Fault, Signal
-from postmortem.facts.fault_kind import FaultKind
+from postmortem.facts.fault_kind import FaultKind, number_as_pointer
 from postmortem.facts.fault_words import explain
 from postmortem.facts.threads import Threads
 from postmortem.report.model import Confidence, Evidence, Role
@@ -56,9 +56,13 @@ def null_dereference(
         )
     # An offset of pages is a large array or object; it can also be a small integer that was taken
     # for a pointer.
-    is_small = signal.address < 4096
+    number = number_as_pointer(signal, fault)
+    is_small = signal.address < 4096 and number is None
+    what = "null pointer dereference"
+    if number is not None:
+        what = f"the number {number} was used as a pointer"
     yield Finding(
-        title=clip(f"null pointer dereference (address {signal.address:#x}){place(crashed)}", 100),
+        title=clip(f"{what} (address {signal.address:#x}){place(crashed)}", 100),
         cause=explain(kind, signal, fault, threads)
         + ". The code at the fault only received the pointer; its callers decide where it came "
         "from",
@@ -68,6 +72,6 @@ def null_dereference(
         role=Role.CONTRIBUTING
         if in_allocator(crashed)
         or api_without_gil(threads) is not None
-        or object_fault(kind, signal, threads) is not None
+        or object_fault(kind, signal, threads, fault) is not None
         else None,
     )

@@ -9,10 +9,13 @@ from postmortem.facts.fault_kind import FaultKind
 from postmortem.facts.fault_words import explain
 from postmortem.facts.recursion import DEEP, recursion
 from postmortem.facts.threads import Thread, Threads
+from postmortem.patterns import Pattern
 from postmortem.report.model import Confidence, Evidence, Role
 from postmortem.rules.citing import cite_frame, cite_python, cite_signal
-from postmortem.rules.names import clip, short
+from postmortem.rules.names import bare, clip, short
 from postmortem.rules.objects import object_fault
+from postmortem.rules.owners import Owner, owner
+from postmortem.rules.python_calls import python_call
 from postmortem.rules.rule import Finding, rule
 from postmortem.rules.stacks import handler_index, place, site
 
@@ -58,6 +61,20 @@ def reraised_signal(
     else:
         title, cause, seen = _without_handler(signal, crashed)
         evidence.extend(seen)
+        told = crashed is not None and (_is_on_purpose(crashed) or _is_hit(crashed))
+        if crashed is not None and told:
+            yield Finding(
+                title=clip(title, 100),
+                cause=cause,
+                confidence=Confidence.CERTAIN if _is_on_purpose(crashed) else Confidence.LIKELY,
+                next_steps=(
+                    f"search the program, its libraries and its tests for who sends {signal.name}",
+                    "see what the threads in this core were doing: a watchdog sends signals to "
+                    "get a core of what is stuck",
+                ),
+                evidence=tuple(evidence),
+            )
+            return
     cycle = recursion(crashed.frames) if crashed is not None else None
     overflow = cycle is not None and cycle.frames >= DEEP
     yield Finding(
@@ -86,17 +103,66 @@ def _without_handler(signal: Signal, crashed: Thread | None) -> tuple[str, str, 
         )
         title = f"a handler in the process raised {signal.name} again; the stack below is lost"
         return title, cause, [Evidence(f"thread {crashed.tid}", crashed.stopped)]
+    at = site(crashed) if crashed is not None else None
+    if crashed is not None and at is not None and _is_on_purpose(crashed):
+        who = python_call(crashed, at) or f"{short(crashed.frames[at].function, 40)} called it"
+        if not who.startswith("Python"):
+            who = f"raised by {short(crashed.frames[at].function, 40)}"
+        cause = (
+            f"the whole stack is there, and no signal handler is on it: the code itself sent "
+            f"{signal.name} to its own process (a test, a crash on purpose, a watchdog). No "
+            "instruction failed"
+        )
+        title = f"the process sent itself {signal.name} on purpose: {who}"
+        return title, cause, [cite_frame(crashed, at), *cite_python(crashed)]
+    if crashed is not None and _is_hit(crashed):
+        cause = (
+            f"this thread was not raising anything: another thread of the same process sent it "
+            f"{signal.name} (pthread_kill, tgkill or kill). No instruction failed here, and this "
+            "stack shows only what the thread was doing at that moment"
+        )
+        seen = [cite_frame(crashed, 0), *cite_python(crashed)]
+        return f"another thread of the process sent {signal.name}", cause, seen
     cause = (
         f"the process sent {signal.name} to itself and no signal frame shows on the stack: it was "
         "raised on purpose (a test, os.kill, raise()), or by a handler whose frames cannot be read"
     )
     title = f"the process sent itself {signal.name}"
-    at = site(crashed) if crashed is not None else None
     if crashed is None or at is None:
         return title, cause, []
     name = short(crashed.frames[at].function)
     by = f" (in {name})" if name != "??" else ""
     return title + by, cause, [cite_frame(crashed, at)]
+
+
+_RAISING = Pattern(
+    r"^(_*(GI_+|libc_)?(raise|gsignal|kill|killpg|tgkill|sigqueue|pthread_(kill|sigqueue))|__pthread_kill_\w+)$"
+)
+_START = Pattern(r"^(_start|__libc_start_main\w*|start_thread|clone3?)$")
+
+
+def _is_raising(thread: Thread) -> bool:
+    return any(_RAISING.search(bare(frame.function)) for frame in thread.frames[:3])
+
+
+def _is_on_purpose(thread: Thread) -> bool:
+    """Whether the thread called kill() or raise() and no handler of a signal is on its stack.
+
+    Only a stack that was unwound to its beginning, without guesses, can tell that.
+    """
+    whole = bool(thread.frames) and _START.search(bare(thread.frames[-1].function)) is not None
+    guessed = any(frame.trust in ("scan", "frame_pointer") for frame in thread.frames)
+    return _is_raising(thread) and whole and not guessed and handler_index(thread) is None
+
+
+def _is_hit(thread: Thread) -> bool:
+    """Whether the thread was in some other call of the C library when the signal came."""
+    names = [bare(frame.function) for frame in thread.frames[:3]]
+    if not names or names[0] == "??" or owner(thread.frames[0]) is not Owner.GLIBC:
+        return False
+    return not any(
+        _RAISING.search(name) or "abort" in name or "signal" in name.lower() for name in names
+    )
 
 
 def _steps(thread: Thread | None) -> tuple[str, str]:

@@ -11,8 +11,9 @@ from postmortem.facts.threads import Thread, Threads
 from postmortem.report.model import Confidence, Role
 from postmortem.rules.citing import cite_frame, cite_python, cite_signal
 from postmortem.rules.names import clip, short
+from postmortem.rules.python_calls import python_call
 from postmortem.rules.rule import Finding, rule
-from postmortem.rules.stacks import caller
+from postmortem.rules.stacks import caller, plain
 
 _SENDING = ("kill", "__kill", "pthread_kill", "tgkill", "sigqueue", "killpg", "raise", "__GI_raise")
 
@@ -50,8 +51,8 @@ def sent_by_itself(kind: FaultKind, signal: Signal, threads: Threads | None) -> 
         index = caller(crashed) if sent_here else 0
         evidence.extend([cite_frame(crashed, index or 0), *cite_python(crashed)])
         if sent_here and index is not None:
-            by = f": {short(crashed.frames[index].function, 40)} called kill"
-        elif not sent_here:
+            by = f": {_caller(crashed, index)}"
+        elif not sent_here and not _is_nameless(crashed):
             by = ", most likely from another thread"
     sender = next((t for t in threads.others() if _sends(t)), None) if threads else None
     if sender is not None and not sent_here:
@@ -75,3 +76,18 @@ def sent_by_itself(kind: FaultKind, signal: Signal, threads: Threads | None) -> 
 
 def _sends(thread: Thread) -> bool:
     return any(frame.function.partition("(")[0] in _SENDING for frame in thread.frames[:3])
+
+
+def _is_nameless(thread: Thread) -> bool:
+    """Whether the stack cannot tell what the thread did: it may have sent the signal itself."""
+    return thread.frames[0].function == "??"
+
+
+def _caller(thread: Thread, index: int) -> str:
+    """Return who called what, in the words of the language that it was called from."""
+    said = python_call(thread, index)
+    if said is not None:
+        return said
+    names = [plain(frame.function) for frame in thread.frames[:index]]
+    called = next((name for name in reversed(names) if name in _SENDING), "kill")
+    return f"{short(thread.frames[index].function, 40)} called {called}"

@@ -1,0 +1,73 @@
+"""What exceptions of a program's own say, whatever the compiler made of their what()."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from postmortem.readers.core import read_core
+
+SOURCE = Path(__file__).parents[1] / "programs" / "own_what.cpp"
+SAID = {
+    "constant": "always the same",
+    "member": "loss is NaN at step 1200",
+    "inner": "kept inside, as json libraries do",
+    "second": "behind a virtual base, which takes a thunk",
+    # It writes, or decides by data: better nothing than half.
+    "lazy": None,
+    "choosing": None,
+}
+FLAGS = {
+    "unoptimised": ["-O0"],
+    "optimised": ["-O2"],
+    "guarded": ["-O1", "-fstack-protector-all"],
+    "guarded and unoptimised": ["-O0", "-fstack-protector-all", "-fcf-protection=full"],
+    "static and stripped": ["-O2", "-static", "-s"],
+}
+
+pytestmark = [
+    pytest.mark.cores,
+    pytest.mark.cxx,
+    pytest.mark.skipif(platform.machine() != "x86_64", reason="instructions of x86-64"),
+]
+
+
+@pytest.fixture(scope="session")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Return a function that compiles the program once for each set of flags."""
+    folder = tmp_path_factory.mktemp("own_what")
+    done: dict[str, Path] = {}
+
+    def build(kind: str) -> Path:
+        compiler = os.environ.get("CXX") or shutil.which("g++") or shutil.which("c++")
+        if compiler is None:
+            pytest.skip("no C++ compiler found (g++, c++ or $CXX)")
+        if kind not in done:
+            target = folder / kind.replace(" ", "_")
+            command = [compiler, "-std=c++17", *FLAGS[kind], "-o", str(target), str(SOURCE)]
+            made = subprocess.run(command, capture_output=True, text=True)
+            if made.returncode != 0 and "-static" in command:
+                pytest.skip("no static C++ library")
+            assert made.returncode == 0, made.stderr
+            done[kind] = target
+        return done[kind]
+
+    return build
+
+
+@pytest.mark.parametrize("kind", FLAGS)
+@pytest.mark.parametrize("case", SAID)
+def test_what_is_followed(
+    case: str, kind: str, program: Callable[[str], Path], crash: Callable[..., Any]
+) -> None:
+    core = crash([str(program(kind)), case]).core
+    found = read_core(str(core)).cpp_exceptions
+    core.unlink()
+    assert [exception.what for exception in found] == [SAID[case]]
