@@ -160,6 +160,16 @@ std::optional<CaughtSignal> search(const Memory& memory, std::uint64_t from, std
   return std::nullopt;
 }
 
+// Whether the thread stands in the system call that sends a signal: raise() and abort() end there,
+// and then no handler has returned. The number of the call is kept in orig_rax.
+bool is_sending(const ThreadState& thread) {
+  if (thread.registers.machine != Machine::x86_64) return false;
+  constexpr std::size_t kOrigRax = 15;
+  constexpr std::uint64_t kCalls[] = {62, 129, 200, 234, 297, 424};  // kill, …, pidfd_send_signal
+  return std::find(std::begin(kCalls), std::end(kCalls), thread.registers.values[kOrigRax]) !=
+         std::end(kCalls);
+}
+
 bool sent_by_itself(const Core& core) {
   const SignalInfo& info = *core.signal();
   if (!info.code || *info.code > 0) return false;
@@ -184,7 +194,9 @@ std::optional<CaughtSignal> read_signal_frame(const Memory& memory, std::uint64_
 std::optional<CaughtSignal> find_left_signal_frame(const Memory& memory) {
   const Core& core = memory.core();
   const ThreadState* const thread = core.crashed_thread();
-  if (!thread || !core.signal() || !sent_by_itself(core)) return std::nullopt;
+  if (!thread || !core.signal() || !sent_by_itself(core) || is_sending(*thread)) {
+    return std::nullopt;
+  }
   const std::uint64_t sp = thread->registers.sp();
   const std::uint64_t reach = core.machine() == Machine::x86_64 ? kReachX86 : kReachArm;
   const Segment* const stack = core.segment_at(sp);

@@ -51,6 +51,7 @@ void Tracker::forked(Task& task, const Event& event) {
   const std::string_view arguments = view(event.arguments, event.arguments_end);
   const auto child = static_cast<std::uint32_t>(event.result.value);
   upcoming_.erase(child);
+  if (child == task.pid) return;  // no fork gives the caller's own number, but a log may say so
   const auto known = tasks_.find(child);
   if (task.fork_started && known != tasks_.end() && known->second->live) return;
   const auto shares = [&](const CloneFlag& flag) { return clone_shares(arguments, flag); };
