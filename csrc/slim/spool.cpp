@@ -32,20 +32,19 @@ class Stream {
   // The next bytes, at most up to the offset `limit`; none at the end.
   Bytes next(std::uint64_t limit) {
     if (at_ >= limit || ended_) return {};
-    Bytes part;
-    if (at_ < head_.size()) {
-      part = clip(head_, at_, limit - at_);
-    } else {
-      part = read_block(std::min<std::uint64_t>(limit - at_, kBlock));
-    }
+    const std::size_t size = std::min<std::uint64_t>(limit - at_, kBlock);
+    const Bytes before = clip(head_, at_, size);
+    const Bytes part = before.size() == size ? before : read_block(before, size);
     at_ += part.size();
     return part;
   }
 
  private:
-  // Whole blocks as far as the stream goes: pages of zeros are found in them.
-  Bytes read_block(std::size_t size) {
-    std::size_t have = 0;
+  // Whole blocks as far as the stream goes, however its pieces come: pages of zeros are found in
+  // them.
+  Bytes read_block(Bytes before, std::size_t size) {
+    std::copy(before.begin(), before.end(), buffer_.begin());
+    std::size_t have = before.size();
     while (have < size) {
       const ssize_t count = read(fd_, buffer_.data() + have, size - have);
       if (count < 0 && errno == EINTR) continue;

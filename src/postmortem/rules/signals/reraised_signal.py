@@ -8,13 +8,13 @@ from postmortem.facts.crash import Fault, Signal
 from postmortem.facts.fault_kind import FaultKind
 from postmortem.facts.fault_words import explain
 from postmortem.facts.recursion import DEEP, recursion
-from postmortem.facts.threads import Thread, Threads
+from postmortem.facts.threads import Frame, Thread, Threads
 from postmortem.patterns import Pattern
 from postmortem.report.model import Confidence, Evidence, Role
 from postmortem.rules.citing import cite_frame, cite_python, cite_signal
 from postmortem.rules.names import bare, clip, short
 from postmortem.rules.objects import object_fault
-from postmortem.rules.owners import Owner, owner
+from postmortem.rules.owners import Owner, file_name, owner
 from postmortem.rules.python_calls import python_call
 from postmortem.rules.rule import Finding, rule
 from postmortem.rules.stacks import handler_index, place, site
@@ -105,9 +105,7 @@ def _without_handler(signal: Signal, crashed: Thread | None) -> tuple[str, str, 
         return title, cause, [Evidence(f"thread {crashed.tid}", crashed.stopped)]
     at = site(crashed) if crashed is not None else None
     if crashed is not None and at is not None and _is_on_purpose(crashed):
-        who = python_call(crashed, at) or f"{short(crashed.frames[at].function, 40)} called it"
-        if not who.startswith("Python"):
-            who = f"raised by {short(crashed.frames[at].function, 40)}"
+        who = python_call(crashed, at) or _raiser(crashed.frames[at])
         cause = (
             f"the whole stack is there, and no signal handler is on it: the code itself sent "
             f"{signal.name} to its own process (a test, a crash on purpose, a watchdog). No "
@@ -143,6 +141,12 @@ _START = Pattern(r"^(_start|__libc_start_main\w*|start_thread|clone3?)$")
 
 def _is_raising(thread: Thread) -> bool:
     return any(_RAISING.search(bare(frame.function)) for frame in thread.frames[:3])
+
+
+def _raiser(frame: Frame) -> str:
+    if frame.function == "??" and frame.module:
+        return f"raised in {file_name(frame.module)}"
+    return f"raised by {short(frame.function, 40)}"
 
 
 def _is_on_purpose(thread: Thread) -> bool:
