@@ -8,6 +8,7 @@ import sys
 import time
 
 from postmortem.cli.output import add_report_options, emit
+from postmortem.cli.progress import obeys
 
 SUMMARY = "scan checkpoints for NaN, Inf and extremes, without loading them"
 EXAMPLES = """\
@@ -39,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
     from postmortem.records import replace
 
     began = time.monotonic()
-    bar = _Bar() if _is_terminal() else None
+    bar = _Bar() if obeys(sys.stderr, os.environ) else None
     try:
         report = analyse(args.files, verbose=args.verbose, progress=bar.show if bar else None)
     finally:
@@ -48,14 +49,6 @@ def run(args: argparse.Namespace) -> int:
     took = time.monotonic() - began
     footer = f"{took:.2f} s · {report.footer} · -v, --json for more"
     return emit(replace(report, footer=footer), args)
-
-
-def _is_terminal() -> bool:
-    usable = os.environ.get("TERM") not in ("dumb", "unknown", None)
-    try:
-        return usable and sys.stderr is not None and sys.stderr.isatty()
-    except ValueError:  # closed
-        return False
 
 
 class _Bar:

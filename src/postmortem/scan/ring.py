@@ -15,9 +15,8 @@ from typing import Any
 import torch
 
 from postmortem._scan import ScanResult, fastscan
+from postmortem.scan.torch_ops import FIELDS, row_on_device, values_of
 
-_FIELDS = 10
-"""numel, NaN, Inf, zeros, subnormals, first bad index or -1, and the four magnitudes."""
 _UNWRITTEN = -1.0
 
 _operators: Any = torch.library  # its functions have no types
@@ -27,15 +26,14 @@ _library.define("scan_slot(Tensor x, Tensor(a!) ring, int slot) -> ()")
 
 def _on_cpu(x: torch.Tensor, ring: torch.Tensor, slot: int) -> None:
     r = fastscan(x)
-    first = -1 if r.first_nonfinite is None else r.first_nonfinite
-    counts = (r.numel, r.nan_count, r.inf_count, r.zero_count, r.subnormal_count, first)
-    magnitudes = (r.abs_min, r.abs_max, r.abs_min_nonzero, r.abs_max_finite)
-    ring[slot] = torch.tensor((*counts, *magnitudes), dtype=torch.float64)
+    least = math.inf if math.isnan(r.abs_min_nonzero) else r.abs_min_nonzero
+    largest = -math.inf if math.isnan(r.abs_max_finite) else r.abs_max_finite
+    counts = (r.numel, r.nan_count, r.inf_count, r.zero_count, r.subnormal_count)
+    row = (*counts, r.first_nonfinite or 0, least, largest)
+    ring[slot] = torch.tensor(row, dtype=torch.float64)
 
 
 def _on_device(x: torch.Tensor, ring: torch.Tensor, slot: int) -> None:
-    from postmortem.scan.torch_ops import row_on_device
-
     ring[slot] = row_on_device(x)
 
 
@@ -55,7 +53,7 @@ class ScanRing:
     """
 
     def __init__(self, slots: int, device: str | torch.device = "cpu") -> None:
-        self._rows = torch.full((slots, _FIELDS), _UNWRITTEN, dtype=torch.float64, device=device)
+        self._rows = torch.full((slots, FIELDS), _UNWRITTEN, dtype=torch.float64, device=device)
 
     def __len__(self) -> int:
         return int(self._rows.shape[0])
@@ -73,7 +71,6 @@ class ScanRing:
         row: list[float] = self._rows[slot].tolist()
         if row[0] == _UNWRITTEN:
             return None
-        values: tuple[Any, ...] = (*map(int, row[:6]), *row[6:])
-        result = ScanResult._later("float64", lambda: values)
+        result = ScanResult._later("float64", lambda: values_of(row))
         assert math.isnan(result.abs_max) or result.abs_max >= 0  # the row is taken here
         return result

@@ -12,6 +12,11 @@ import torch
 
 from postmortem._scan import ScanResult
 
+FIELDS = 8
+"""Of a row: numel, NaN, Inf, zeros, subnormals, first bad index, least not zero, largest finite.
+
+The least is inf and the largest -inf where there is none.
+"""
 _INTEGERS = (
     torch.uint8,
     torch.int8,
@@ -26,43 +31,22 @@ _NARROW_BYTES = 2
 
 def scan_on_device(tensor: torch.Tensor) -> ScanResult:
     """Return a result whose numbers are fetched when they are first read."""
+    row = row_on_device(tensor)
     dtype = str(tensor.dtype).removeprefix("torch.")
-    if tensor.numel() == 0:
-        nan = math.nan
-        return ScanResult._later(dtype, lambda: (0, 0, 0, 0, 0, -1, nan, nan, nan, nan))
-    with torch.no_grad():
-        numbers = _numbers(tensor)
-    count = tensor.numel()
-    return ScanResult._later(dtype, lambda: _row(numbers, count))
+    return ScanResult._later(dtype, lambda: values_of(row.tolist()))
 
 
 def row_on_device(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the row of a result (see `postmortem.scan.ring`) as float64, without waiting."""
-    count = float(tensor.numel())
-    device = tensor.device
+    """Return what was counted as `FIELDS` numbers of float64 on the device, without waiting."""
+
+    def filled(size: int, value: float) -> torch.Tensor:  # on the device: a copy would wait for it
+        return torch.full((size,), value, dtype=torch.float64, device=tensor.device)
+
+    count = filled(1, float(tensor.numel()))
     if not tensor.numel():
-        row = [0.0, 0.0, 0.0, 0.0, 0.0, -1.0, *[math.nan] * 4]
-        return torch.tensor(row, dtype=torch.float64, device=device)
+        return torch.cat([count, filled(5, 0.0), filled(1, math.inf), filled(1, -math.inf)])
     with torch.no_grad():
-        nans, infs, zeros, subnormals, first, least, largest = _numbers(tensor).unbind()
-        bad = nans + infs > 0
-        nan = torch.full_like(nans, math.nan)
-        finite = torch.where(largest == -math.inf, nan, largest)
-        nonzero = torch.where((least == math.inf) & (infs == 0), nan, least)
-        return torch.stack(
-            [
-                torch.full_like(nans, count),
-                nans,
-                infs,
-                zeros,
-                subnormals,
-                torch.where(bad, first, -torch.ones_like(first)),
-                torch.where(zeros > 0, torch.zeros_like(nonzero), nonzero),
-                torch.where(infs > 0, torch.full_like(nans, math.inf), finite),
-                nonzero,
-                finite,
-            ]
-        )
+        return torch.cat([count, _numbers(tensor)])
 
 
 def _numbers(tensor: torch.Tensor) -> torch.Tensor:
@@ -93,18 +77,18 @@ def _numbers(tensor: torch.Tensor) -> torch.Tensor:
     return torch.stack([row.to(torch.float64) for row in rows])
 
 
-def _row(numbers: torch.Tensor, count: int) -> tuple[int | float, ...]:
-    nans, infs, zeros, subnormals, first, least, largest = numbers.tolist()
-    bad = bool(nans or infs)
+def values_of(row: list[float]) -> tuple[int | float, ...]:
+    """Return the fields of a `ScanResult` behind a row that has come from the device."""
+    count, nans, infs, zeros, subnormals, first, least, largest = row
     finite = largest if largest != -math.inf else math.nan
     nonzero = least if least != math.inf else (math.inf if infs else math.nan)
     return (
-        count,
+        int(count),
         int(nans),
         int(infs),
         int(zeros),
         int(subnormals),
-        int(first) if bad else -1,
+        int(first) if nans or infs else -1,
         0.0 if zeros else nonzero,
         math.inf if infs else finite,
         nonzero,
