@@ -134,7 +134,8 @@ py::object scan_memory(std::uintptr_t address, const std::string& dtype,
   }
   if (*count != 0 && address == 0) throw py::value_error("the array has no memory");
   held.array.data = reinterpret_cast<const void*>(address);
-  held.lay_out(shape.data(), strides && *count != 0 ? strides->data() : nullptr, shape.size());
+  held.lay_out(shape.data(), strides && *count != 0 ? strides->data() : nullptr, shape.size(),
+               *count);
   PyObject* const result = scanned(held);
   if (result == nullptr) throw py::error_already_set();
   return py::reinterpret_steal<py::object>(result);

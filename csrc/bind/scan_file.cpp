@@ -48,7 +48,8 @@ bool lay(const py::tuple& row, Bytes file, Held& held) {
   if (!name_dtype(row[1].cast<std::string>(), held)) return false;
   const auto count = scan::element_count(shape);
   if (!count || (strides && strides->size() != shape.size())) return false;
-  held.lay_out(shape.data(), strides && *count != 0 ? strides->data() : nullptr, shape.size());
+  held.lay_out(shape.data(), strides && *count != 0 ? strides->data() : nullptr, shape.size(),
+               *count);
   const auto bytes = reach(held.array);
   if (!bytes || offset > file.size() || *bytes > file.size() - offset) return false;
   held.array.data = file.data() + offset;

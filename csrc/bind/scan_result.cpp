@@ -104,23 +104,11 @@ PyGetSetDef kFields[] = {
 };
 
 void dealloc(PyObject* self) {
-  PyObject_GC_UnTrack(self);
   Py_XDECREF(self_of(self)->dtype);
   Py_XDECREF(self_of(self)->pending);
   PyTypeObject* const type = Py_TYPE(self);
   type->tp_free(self);
   Py_DECREF(type);
-}
-
-int traverse(PyObject* self, visitproc visit, void* arg) {
-  Py_VISIT(Py_TYPE(self));
-  Py_VISIT(self_of(self)->pending);
-  return 0;
-}
-
-int clear(PyObject* self) {
-  Py_CLEAR(self_of(self)->pending);
-  return 0;
 }
 
 std::string shown(double number) {
@@ -180,17 +168,16 @@ PyType_Slot kSlots[] = {
     {Py_tp_methods, kMethods},
     {Py_tp_repr, reinterpret_cast<void*>(repr)},
     {Py_tp_dealloc, reinterpret_cast<void*>(dealloc)},
-    {Py_tp_traverse, reinterpret_cast<void*>(traverse)},
-    {Py_tp_clear, reinterpret_cast<void*>(clear)},
     {0, nullptr},
 };
 
+// Without the garbage collector: what `pending` refers to knows no result, and a list of results
+// of each step of a training must not be a reason to collect.
 PyType_Spec kSpec = {
     "postmortem._scan.ScanResult",
     static_cast<int>(sizeof(ScanResult)),
     0,
-    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION |
-        Py_TPFLAGS_IMMUTABLETYPE,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE,
     kSlots,
 };
 

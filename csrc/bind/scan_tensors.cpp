@@ -24,8 +24,11 @@ struct Kind {
   const char* dtype;
 };
 
-// DLPack's codes of data types.
+// DLPack's codes of data types, those of training first.
 constexpr Kind kKinds[] = {
+    {2, 32, scan::Format::f32, false, "float32"},
+    {4, 16, scan::Format::bf16, false, "bfloat16"},
+    {2, 16, scan::Format::f16, false, "float16"},
     {0, 8, scan::Format::i8, false, "int8"},
     {0, 16, scan::Format::i16, false, "int16"},
     {0, 32, scan::Format::i32, false, "int32"},
@@ -34,10 +37,7 @@ constexpr Kind kKinds[] = {
     {1, 16, scan::Format::u16, false, "uint16"},
     {1, 32, scan::Format::u32, false, "uint32"},
     {1, 64, scan::Format::u64, false, "uint64"},
-    {2, 16, scan::Format::f16, false, "float16"},
-    {2, 32, scan::Format::f32, false, "float32"},
     {2, 64, scan::Format::f64, false, "float64"},
-    {4, 16, scan::Format::bf16, false, "bfloat16"},
     {5, 32, scan::Format::f16, true, "complex32"},
     {5, 64, scan::Format::f32, true, "complex64"},
     {5, 128, scan::Format::f64, true, "complex128"},
@@ -78,13 +78,15 @@ Taken take(const DLTensor& tensor, Held& held) {
   held.array.format = kind->format;
   held.array.complex = kind->complex;
   held.dtype = kind->dtype;
-  held.lay_out(tensor.shape, *count == 0 ? nullptr : tensor.strides, rank);
+  held.lay_out(tensor.shape, *count == 0 ? nullptr : tensor.strides, rank, *count);
   return Taken::yes;
 }
 
 }  // namespace
 
-void Held::lay_out(const std::int64_t* shape, const std::int64_t* strides, std::size_t rank) {
+void Held::lay_out(const std::int64_t* shape, const std::int64_t* strides, std::size_t rank,
+                   std::uint64_t count) {
+  array.elements = count;
   bool in_order = true;
   std::int64_t expected = 1;
   for (std::size_t i = rank; strides != nullptr && i-- > 0;) {

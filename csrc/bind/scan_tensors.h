@@ -17,8 +17,12 @@ struct Held {
   scan::Array array;
   const char* dtype = nullptr;
 
-  // Copies shape, and strides if they are not those of C order; both may be null for rank 0.
-  void lay_out(const std::int64_t* shape, const std::int64_t* strides, std::size_t rank);
+  Held() noexcept {}  // leaves few_ as it is: to zero it costs as much as to fill it
+
+  // Copies shape, whose element_count() is `count`, and strides if they are not those of C order;
+  // both may be null for rank 0.
+  void lay_out(const std::int64_t* shape, const std::int64_t* strides, std::size_t rank,
+               std::uint64_t count);
 
  private:
   std::int64_t few_[16];

@@ -122,10 +122,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (const std::string_view level : levels()) {
     use_level(level);
     const std::int64_t length[] = {count};
-    compare({.data = values, .format = format, .shape = length, .strides = {}}, flat);
-    if (inside) {
-      compare({.data = values, .format = format, .shape = shape, .strides = strides}, walked);
-    }
+    Array array{.data = values, .format = format, .shape = length, .strides = {}};
+    array.elements = static_cast<std::uint64_t>(count);
+    compare(array, flat);
+    if (!inside) continue;
+    array.shape = shape;
+    array.strides = strides;
+    array.elements = static_cast<std::uint64_t>(rows * columns);
+    compare(array, walked);
   }
   return 0;
 }

@@ -116,7 +116,7 @@ unsigned threads_wanted() { return threads_set().load(std::memory_order_relaxed)
 void set_threads(unsigned count) { threads_set().store(std::clamp(count, 1U, kMostThreads)); }
 
 Result scan(const Array& array, unsigned threads) {
-  const std::uint64_t elements = element_count(array.shape).value_or(0);
+  const std::uint64_t elements = array.elements;
   const std::uint64_t values = array.complex ? elements * 2 : elements;
   if (elements == 0) {
     const double none = std::numeric_limits<double>::quiet_NaN();
@@ -168,14 +168,19 @@ void read_memory(const void* data, std::uint64_t bytes) {
 }
 
 std::uint64_t bytes_of(const Array& array) noexcept {
-  const std::uint64_t elements = element_count(array.shape).value_or(0);
-  return elements * item_bytes(array.format) * (array.complex ? 2 : 1);
+  return array.elements * item_bytes(array.format) * (array.complex ? 2 : 1);
 }
 
 void scan_all(std::span<const Array> arrays, std::span<Result> results, unsigned threads) {
   if (threads == 0) threads = threads_wanted();
-  std::vector<std::size_t> small;
   std::uint64_t bytes = 0;
+  for (const Array& array : arrays) bytes += bytes_of(array);
+  if (bytes < kShareBytes) {
+    for (std::size_t i = 0; i < arrays.size(); ++i) results[i] = scan(arrays[i], 1);
+    return;
+  }
+  std::vector<std::size_t> small;
+  bytes = 0;
   for (std::size_t i = 0; i < arrays.size(); ++i) {
     const std::uint64_t of_this = bytes_of(arrays[i]);
     if (of_this >= 2 * kShareBytes) {

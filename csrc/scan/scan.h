@@ -20,6 +20,7 @@ struct Array {
   bool complex = false;
   std::span<const std::int64_t> shape;
   std::span<const std::int64_t> strides;
+  std::uint64_t elements = 0;  // element_count(shape)
 };
 
 // Magnitudes are exact but for 64-bit integers above 2^53. Those of complex numbers are their

@@ -5,7 +5,6 @@
 // arXiv:2206.02915; OCP Microscaling rev 1.0 for e8m0 and e2m1.
 #include <array>
 #include <bit>
-#include <cmath>
 
 #include "scan/scan.h"
 
@@ -43,6 +42,11 @@ constexpr std::array<Shape, kFormats> kShapes{{
 
 const Shape& shape_of(Format format) { return kShapes[static_cast<std::size_t>(format)]; }
 
+// 2 to a power that is a normal number: those of all formats here are.
+double power_of_two(int exponent) {
+  return std::bit_cast<double>(static_cast<std::uint64_t>(exponent + 1023) << 52);
+}
+
 }  // namespace
 
 std::size_t item_bytes(Format format) noexcept { return shape_of(format).bytes; }
@@ -59,12 +63,12 @@ double magnitude(Format format, std::uint64_t bits) noexcept {
   const Shape& shape = shape_of(format);
   if (format == Format::f64) return std::bit_cast<double>(bits);
   if (format >= Format::i8 && format <= Format::boolean) return static_cast<double>(bits);
-  if (format == Format::e8m0fnu) return std::ldexp(1.0, static_cast<int>(bits) - 1 - shape.bias);
+  if (format == Format::e8m0fnu) return power_of_two(static_cast<int>(bits) - 1 - shape.bias);
   const std::uint64_t fraction = bits & ((std::uint64_t{1} << shape.fraction) - 1);
   const int exponent = static_cast<int>(bits >> shape.fraction);
   const std::uint64_t hidden = exponent == 0 ? 0 : std::uint64_t{1} << shape.fraction;
   const int scale = (exponent == 0 ? 1 : exponent) - shape.bias - shape.fraction;
-  return std::ldexp(static_cast<double>(hidden | fraction), scale);
+  return static_cast<double>(hidden | fraction) * power_of_two(scale);
 }
 
 std::optional<std::uint64_t> element_count(std::span<const std::int64_t> shape) noexcept {
