@@ -268,7 +268,7 @@ void Tracker::waited(Task& task, const Event& event, const Context& context) {
   one.nanoseconds += event.nanoseconds;
 }
 
-void Tracker::last_failed(Task& task, const std::string& name, const Event& event,
+void Tracker::last_failed(Task& task, std::string_view name, const Event& event,
                           const Target& target, const Context& context) {
   const std::string_view error = event.result.error;
   if (error == "EAGAIN" && event.nanoseconds >= kVain && event.op == Op::read) {
@@ -278,17 +278,19 @@ void Tracker::last_failed(Task& task, const std::string& name, const Event& even
   if (event.result.injected || is_noise(error, name)) return;
   Process& process = process_of(task);
   auto& ring = process.last_failures;
-  LastFailure made{std::string(error),
-                   name,
-                   target.path.substr(0, kLongestFolder),
-                   {context.file, context.first_line + event.number},
-                   task.pid};
   if (ring.size() < kMostLastFailures) {
-    ring.push_back(std::move(made));
+    ring.emplace_back();
   } else {
-    ring[process.next_failure] = std::move(made);
     process.next_failure = (process.next_failure + 1) % kMostLastFailures;
   }
+  // The oldest gives its room to the newest.
+  const std::size_t last = (process.next_failure + ring.size() - 1) % ring.size();
+  LastFailure& made = ring[last];
+  made.error.assign(error);
+  made.syscall.assign(name);
+  made.path.assign(target.path, 0, kLongestFolder);
+  made.place = {context.file, context.first_line + event.number};
+  made.pid = task.pid;
 }
 
 // A call that a signal ended: the signal is on the next line of the task.

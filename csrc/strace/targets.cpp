@@ -47,9 +47,9 @@ std::string annotated_path(std::string_view annotation) {
   return path;
 }
 
-std::string name_of(const Event& event) {
-  return std::string(event.call != kUnknownCall ? call_at(event.call).name
-                                                : read_line(event.line, event.end).name);
+std::string_view name_of(const Event& event) {
+  return event.call != kUnknownCall ? call_at(event.call).name
+                                    : read_line(event.line, event.end).name;
 }
 
 }  // namespace
@@ -190,23 +190,29 @@ Target Tracker::target_of(Task& task, const Call& call, std::string_view argumen
 
 // The arguments of a call that may have ended on another line than it began.
 std::string Tracker::full_arguments(Task& task, const Event& event) {
+  std::string room;
+  const std::string_view whole = full_arguments(task, event, room);
+  return whole.data() == room.data() ? room : std::string(whole);
+}
+
+std::string_view Tracker::full_arguments(Task& task, const Event& event, std::string& room) {
   const std::string_view rest = view(event.arguments, event.arguments_end);
-  if (event.shape != Shape::resumed) return std::string(rest);
+  if (event.shape != Shape::resumed) return rest;
   std::string_view entry;
   if (event.half == Half::here) {
     entry = view(event.entry, event.entry_end);
   } else if (event.half == Half::elsewhere && task.begun) {
     entry = task.begun_line;
   } else {
-    return std::string(rest);
+    return rest;
   }
   std::string padded(entry);
   padded.append(kPadding, '\0');
   const Line read = read_line(padded.data(), padded.data() + entry.size());
-  if (!read.arguments) return std::string(rest);
-  std::string whole(view(read.arguments, read.end));
-  whole += rest;
-  return whole;
+  if (!read.arguments) return rest;
+  room.assign(view(read.arguments, read.end));
+  room += rest;
+  return room;
 }
 
 std::vector<std::pair<std::string, std::uint64_t>> Tracker::holders(const Task& task) const {
@@ -248,7 +254,7 @@ Match Tracker::match_of(Task& task, const Event& event, const Context& context) 
   match.time = time_of(event.line, event.end);
   match.nanoseconds = event.nanoseconds;
   const std::string arguments = full_arguments(task, event);
-  match.syscall = name_of(event);
+  match.syscall = std::string(name_of(event));
   match.text = match.syscall + "(" + arguments;
   if (match.text.size() > kLongestText) {
     match.text = match.text.substr(0, kLongestText / 2) + " … " +
@@ -296,14 +302,16 @@ void Tracker::hit(Task& task, const Event& event, const Context& context) {
 
 void Tracker::failed(Task& task, const Event& event, const Context& context) {
   if (!counted(task)) return;
-  const std::string name = name_of(event);
+  const std::string_view name = name_of(event);
   std::int64_t fd = -1;
   Target target;
   if (event.call != kUnknownCall) {
-    const std::string arguments = full_arguments(task, event);
+    std::string room;
+    const std::string_view arguments = full_arguments(task, event, room);
     target = target_of(task, call_at(event.call), arguments, event, fd);
   }
-  std::string key(event.result.error);
+  std::string& key = failure_key_;
+  key.assign(event.result.error);
   key += '\n';
   key += name;
   key += '\n';
@@ -314,7 +322,7 @@ void Tracker::failed(Task& task, const Event& event, const Context& context) {
     ++failure.count;
     failure.injected += event.result.injected;
   } else if (failures_.size() < kMostFailures) {
-    failure_index_.emplace(std::move(key), failures_.size());
+    failure_index_.emplace(key, failures_.size());
     Failure failure;
     failure.error = std::string(event.result.error);
     failure.syscall = std::string(name);

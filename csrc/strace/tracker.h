@@ -272,6 +272,8 @@ class Tracker {
   std::string full_text(Task& task, const Event& event, const Context& context,
                         std::uint64_t& entry_line);
   std::string full_arguments(Task& task, const Event& event);
+  // The same without a copy where the log has them in one piece; `room` holds them otherwise.
+  std::string_view full_arguments(Task& task, const Event& event, std::string& room);
   Blocked blocked_in(Task& task, std::string_view line, Place place);
   void release(Task& task);
   Process& process_of(const Task& task);
@@ -281,7 +283,7 @@ class Tracker {
   bool asked(const Match& match, const Event& event) const;
   void measure(Task& task, Event& event);
   void waited(Task& task, const Event& event, const Context& context);
-  void last_failed(Task& task, const std::string& name, const Event& event, const Target& target,
+  void last_failed(Task& task, std::string_view name, const Event& event, const Target& target,
                    const Context& context);
   void interrupted(Task& task, const Event& event);
   void asked_to_end(Task& task, std::string_view name, Place place);
@@ -318,6 +320,7 @@ class Tracker {
   std::uint64_t forgotten_ = 0;
   std::unordered_map<std::string, FileCount> files_;
   std::unordered_map<std::string, std::size_t> failure_index_;
+  std::string failure_key_;  // that is being looked up; kept for its room
   std::vector<Failure> failures_;
   Check check_;
   std::vector<std::string> writable_;
