@@ -30,17 +30,29 @@ _INFINITY = _ENCODE(_STANDS_FOR_INFINITY)
 # json.dumps escapes the C0 controls by itself. These it leaves: DEL and C1 (a terminal obeys
 # U+009B as it does ESC [), bidirectional controls, zero-width characters, line separators.
 _OBEYED = Pattern(
-    "[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
+    "[\ud800-\udfff\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
 )
 
 
 def render(report: Report, out: TextIO, *, version: str = __version__) -> None:
     """Write the report as one JSON document; `out` should be UTF-8."""
-    rows = [f'  "{key}": {_laid_out(value)}' for key, value in document(report, version).items()]
+    whole = _whole(report, version)
+    try:
+        rows = _rows(whole)  # nearly every report has only what JSON has
+    except (TypeError, ValueError):
+        rows = _rows(_plain_document(whole))
     text = "{\n" + ",\n".join(rows) + "\n}\n"
     if _INFINITY in text:
         text = text.replace(_INFINITY, "1e999")
-    out.write(_OBEYED.sub(lambda match: _escape(match[0]), text))
+    if not text.isascii():
+        text = _OBEYED.sub(lambda match: _escape(match[0]), text)
+    elif "\x7f" in text:
+        text = text.replace("\x7f", _escape("\x7f"))
+    out.write(text)
+
+
+def _rows(whole: dict[str, object]) -> list[str]:
+    return [f'  "{key}": {_laid_out(value)}' for key, value in whole.items()]
 
 
 def _laid_out(value: object) -> str:
@@ -49,13 +61,13 @@ def _laid_out(value: object) -> str:
     That is what line tools can work with, and each line goes through json's fast encoder, which
     `indent` switches off (five times as long for 250 threads).
     """
-    if isinstance(value, list) and any(isinstance(item, dict) for item in value):
+    if isinstance(value, list | tuple) and any(isinstance(item, dict) for item in value):
         return "[\n" + ",\n".join(f"    {_ENCODE(item)}" for item in value) + "\n  ]"
     return _ENCODE(value)
 
 
-def document(report: Report, version: str = __version__) -> dict[str, object]:
-    """Return the report as plain JSON values."""
+def _whole(report: Report, version: str) -> dict[str, object]:
+    """Return the report's fields in their order."""
     envelope: dict[str, object] = {
         "schema": SCHEMA,
         "kind": report.kind,
@@ -67,7 +79,11 @@ def document(report: Report, version: str = __version__) -> dict[str, object]:
     }
     last = {"skipped": [_skipped(item) for item in report.skipped]}
     body = {key: value for key, value in report.body.items() if key not in {*envelope, *last}}
-    whole = {**envelope, **body, **last}
+    return {**envelope, **body, **last}
+
+
+def _plain_document(whole: dict[str, object]) -> dict[str, object]:
+    """Return the document with only what JSON has; raises TypeError that names a field."""
     try:
         plain = _plain(whole)
     except _NotJson as error:
@@ -149,4 +165,6 @@ def _place(value: object, wanted: object, where: str) -> str | None:
 
 
 def _escape(character: str) -> str:
+    if "\ud800" <= character <= "\udfff":  # not a character: a byte that is no UTF-8 (PEP 383)
+        return safe.without_surrogates(character).replace("\\", "\\\\")
     return json.dumps(character)[1:-1] if ord(character) > 0x7F else "\\u007f"

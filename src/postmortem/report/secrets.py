@@ -225,8 +225,10 @@ VALUE = Pattern(
 _HINTS = _words(
     "-----BEGIN service_account ghp_ gho_ ghu_ ghs_ ghr_ github_pat_ glpat- gldt- glrt-"
     " glcbt- glptt- glsoat- hf_ api_org_ sk- sk_live_ sk_test_ rk_live_ rk_test_ AKIA ASIA ABIA"
-    " ACCA AIza ya29. xox xapp- npm_ pypi- _v1_ dckr_ nvapi- r8_ hvs. hvb. SG. eyJ ewog ://"
+    " ACCA AIza ya29. xox xapp- npm_ pypi- _v1_ dckr_ nvapi- r8_ hvs. hvb. SG. eyJ ewog"
+    " hooks.slack."
 )
+_IN_QUERY = _words("ignature= redential= Token= KeyId= sig= cret= token= key= passw code=")
 _TELLING = ("pass", "secret", "token", "key", "cred", "auth", "cookie", "psk", "jwt", "dsn", "conn")
 
 
@@ -235,8 +237,12 @@ def may_hold_value(text: str) -> bool:
     for hint in _HINTS:  # a loop, and not any(): this is called for every text of a report
         if hint in text:
             return True
-    if "=" in text and ("?" in text or "&" in text or ";" in text):
+    if "://" in text and "@" in text:
         return True
+    if "=" in text and ("?" in text or "&" in text or ";" in text):
+        for hint in _IN_QUERY:
+            if hint in text:
+                return True
     lower = text.lower()
     return "bearer" in lower or "authorization" in lower
 

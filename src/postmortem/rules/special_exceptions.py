@@ -56,6 +56,8 @@ def watchdog_frames(thread: Thread) -> WatchdogFrames | None:
     found: list[int] = []
     version, is_heartbeat = "", False
     for index, frame in enumerate(thread.frames[:64]):
+        if "NCCL" not in frame.function and "eartbeatMonitor" not in frame.function:
+            continue
         name = bare(frame.function)
         if HEARTBEAT.search(name):
             found.append(index)
