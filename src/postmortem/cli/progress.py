@@ -14,7 +14,8 @@ WORTH_BYTES = 200 << 20
 
 _EVERY_SECONDS = 0.2
 _CELLS = 24
-_ERASE = "\r\x1b[K"
+ERASE = "\r\x1b[K"
+"""Takes the line away on a terminal that obeys."""
 
 
 class Progress:
@@ -62,7 +63,7 @@ class Progress:
         self._stop.set()
         if self._thread is not None:
             self._thread.join()
-            self._write(_ERASE)
+            self._write(ERASE)
             self._thread = None
         for descriptor, _ in self._files:
             os.close(descriptor)
@@ -73,7 +74,7 @@ class Progress:
             with self._lock:
                 total = sum(size for _, size in self._files)
                 done = sum(min(_offset(number), size) for number, size in self._files)
-            self._write(_ERASE + bar(done, total, time.monotonic() - self._began))
+            self._write(ERASE + bar(done, total, time.monotonic() - self._began))
 
     def _write(self, text: str) -> None:
         try:

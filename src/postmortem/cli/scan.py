@@ -6,9 +6,10 @@ import argparse
 import os
 import sys
 import time
+from shutil import get_terminal_size
 
 from postmortem.cli.output import add_report_options, emit
-from postmortem.cli.progress import obeys
+from postmortem.cli.progress import ERASE, bar, obeys
 
 SUMMARY = "scan checkpoints for NaN, Inf and extremes, without loading them"
 EXAMPLES = """\
@@ -18,7 +19,6 @@ examples:
   postmortem scan step_*.pt --json
 """
 
-_BAR = 30
 _FIRST_WORD_SECONDS = 0.5
 
 
@@ -40,40 +40,43 @@ def run(args: argparse.Namespace) -> int:
     from postmortem.records import replace
 
     began = time.monotonic()
-    bar = _Bar() if obeys(sys.stderr, os.environ) else None
+    line = _Line() if obeys(sys.stderr, os.environ) else None
     try:
-        report = analyse(args.files, verbose=args.verbose, progress=bar.show if bar else None)
+        report = analyse(args.files, verbose=args.verbose, progress=line.show if line else None)
     finally:
-        if bar is not None:
-            bar.clear()
+        if line is not None:
+            line.clear()
     took = time.monotonic() - began
     footer = f"{took:.2f} s · {report.footer} · -v, --json for more"
     return emit(replace(report, footer=footer), args)
 
 
-class _Bar:
-    """How far the scan has come, in one line of the terminal that goes away at the end."""
+class _Line:
+    """How far the scan of a file has come: one line of the terminal that goes away at the end."""
 
     def __init__(self) -> None:
-        self._next = time.monotonic() + _FIRST_WORD_SECONDS
+        self._path = ""
+        self._began = time.monotonic()
+        self._next = self._began + _FIRST_WORD_SECONDS
         self._shown = False
 
     def show(self, path: str, done: int, whole: int) -> None:
-        """Draw the bar anew, a few times a second at most."""
+        """Draw the line anew, a few times a second at most."""
         now = time.monotonic()
+        if path != self._path:
+            self._path, self._began = path, now
         if now < self._next or not whole:
             return
         self._next = now + 0.1
         self._shown = True
-        filled = done * _BAR // whole
-        bar = "#" * filled + "." * (_BAR - filled)
-        name = "".join(c if c.isprintable() else "?" for c in path.rpartition("/")[2])[:40]
-        text = f"[{bar}] {done / 1e9:.1f} of {whole / 1e9:.1f} GB  {name}"
-        sys.stderr.write(f"\r\x1b[2K{text[:78]}")
+        name = "".join(c if c.isprintable() else "?" for c in path.rpartition("/")[2])
+        text = f"{bar(done, whole, now - self._began)}  {name}"
+        width = get_terminal_size().columns - 1
+        sys.stderr.write(ERASE + text[:width])
         sys.stderr.flush()
 
     def clear(self) -> None:
-        """Take the bar away."""
+        """Take the line away."""
         if self._shown:
-            sys.stderr.write("\r\x1b[2K")
+            sys.stderr.write(ERASE)
             sys.stderr.flush()

@@ -59,15 +59,31 @@ def nonfinite_checkpoint(tensors: Tensors) -> Iterator[Finding]:
         title=clip(_title(bad, floats, whole, state), 100),
         cause=_cause(bad, floats, whole, state),
         confidence=Confidence.CERTAIN,
-        next_steps=(
-            "postmortem scan OLDER-CHECKPOINTS: the last one without bad values is where to go on",
-            "do not resume from this one: bad optimizer state alone is enough to spoil the weights"
-            if state
-            else "do not resume from this one: a bad weight spoils all others within a step",
-            "from there, watch the first bad module: torch.autograd.set_detect_anomaly(True), or "
-            "bfloat16 in place of float16, or a lower learning rate",
-        ),
+        next_steps=_ARRAY_STEPS if all(map(_is_array, bad)) else _steps(state),
         evidence=_cited(bad),
+    )
+
+
+_ARRAY_STEPS = (
+    "look at what wrote this array: a division by zero, a log of zero, or missing values in the "
+    "data; np.seterr(all='raise') stops where NumPy makes them",
+    "if it is input of a training: numpy.isfinite() over each batch, or replace the bad values",
+)
+
+
+def _is_array(tensor: ScannedTensor) -> bool:
+    """Return whether a tensor is an array by itself, and no part of a checkpoint."""
+    return tensor.file.endswith((".npy", ".npz"))
+
+
+def _steps(state: Sequence[ScannedTensor]) -> tuple[str, ...]:
+    return (
+        "postmortem scan OLDER-CHECKPOINTS: the last one without bad values is where to go on",
+        "do not resume from this one: bad optimizer state alone is enough to spoil the weights"
+        if state
+        else "do not resume from this one: a bad weight spoils all others within a step",
+        "from there, watch the first bad module: torch.autograd.set_detect_anomaly(True), or "
+        "bfloat16 in place of float16, or a lower learning rate",
     )
 
 
