@@ -1,0 +1,5 @@
+"""Stacks that other tools wrote down: py-spy, pystack, gdb, faulthandler, and our own JSON."""
+
+from postmortem.readers.stackdumps.read import looks_like_stacks, read_stack_dumps
+
+__all__ = ["looks_like_stacks", "read_stack_dumps"]

@@ -1,0 +1,71 @@
+"""What ``gdb -batch -ex "thread apply all bt"`` prints (gdb/stack.c, print_frame)."""
+
+from __future__ import annotations
+
+from postmortem.facts.stackdumps import StackDump
+from postmortem.facts.threads import Frame, Thread
+from postmortem.patterns import Pattern
+from postmortem.readers.stackdumps.frames import MOST_FRAMES, MOST_THREADS, Interned
+
+THREAD = Pattern(
+    r"^Thread (?P<number>\d+) \((?:Thread 0x[0-9a-f]+ )?\(?LWP (?P<tid>\d+)\)?"
+    r"(?: \"(?P<name>.*?)\")?.*\):?"
+)
+FRAME = Pattern(r"^#(?P<level>\d+) +(?:(?P<pc>0x[0-9a-f]+) in )?(?P<rest>\S.*)$")
+_AT = Pattern(r" at (?P<file>[^()]+):(?P<line>\d+)$")
+_TEXT = Pattern(r"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)+'")
+_FROM = Pattern(r" from (?P<module>[^()]+)$")
+
+
+def read_text(lines: list[str], frames: Interned) -> list[StackDump]:
+    """Return the one dump of the text, if it has a thread with frames."""
+    threads: list[tuple[int, str | None, list[Frame]]] = []
+    for line in lines:
+        if line.startswith("Thread ") and (found := THREAD.match(line)):
+            if len(threads) < MOST_THREADS:
+                threads.append((int(found["tid"]), found["name"], []))
+        elif line.startswith("#") and (call := FRAME.match(line)):
+            if not threads:
+                threads.append((0, None, []))  # a plain `bt`
+            if len(threads[-1][2]) < MOST_FRAMES:
+                threads[-1][2].append(_frame(call["rest"], frames))
+    found_threads = tuple(
+        Thread(tid=tid, name=name, frames=tuple(stack)) for tid, name, stack in threads if stack
+    )
+    if not found_threads:
+        return []
+    tids = [thread.tid for thread in found_threads]
+    return [
+        StackDump(
+            tool="gdb",
+            threads=found_threads,
+            main=tids.index(min(tids)),  # the group's leader is its oldest thread
+            pid=min(tids) or None,
+        )
+    ]
+
+
+def _frame(rest: str, frames: Interned) -> Frame:
+    if rest.startswith("<"):  # <signal handler called>, <function called from gdb>
+        return frames.frame(rest, kind="native")
+    file = line = module = None
+    if found := _AT.search(rest):
+        file, line, rest = found["file"], int(found["line"][:9]), rest[: found.start()]
+    elif found := _FROM.search(rest):
+        module, rest = found["module"], rest[: found.start()]
+    return frames.frame(
+        _without_arguments(rest), kind="native", file=file, line=line, module=module
+    )
+
+
+def _without_arguments(text: str) -> str:
+    """Cut the arguments off, the last group in brackets: names have brackets of their own."""
+    if not text.endswith(")"):
+        return text
+    plain = _TEXT.sub(lambda match: "_" * len(match[0]), text)  # brackets in texts are none
+    depth = 0
+    for at in range(len(text) - 1, -1, -1):
+        depth += (plain[at] == ")") - (plain[at] == "(")
+        if depth == 0:
+            return text[:at].rstrip() or text
+    return text

@@ -1,0 +1,72 @@
+"""Which rank a dump is of, by the names of its file and folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import PurePath
+
+from postmortem.facts.stackdumps import RankStack, StackDump
+from postmortem.patterns import Pattern
+
+_RANK = Pattern(r"(?i)(?:^|[^a-z])(?:local_?)?rank[-_. ]?(?P<rank>\d{1,7})(?!\d)")
+_CHILD = Pattern(r"(?i)child|worker|subprocess")
+_NUMBER = Pattern(r"(?<!\d)(?P<rank>\d{1,7})(?=\D*$)")
+_NODE = Pattern(r"(?i)(?P<host>(?:node|host|gpu|worker)[-_]?[a-z]*\d+[\w-]*?)(?=[._ -]*rank)")
+
+
+def rank_stacks(files: Iterable[tuple[str, list[StackDump]]]) -> list[RankStack]:
+    """Return the main threads' stacks with their ranks, in the order of the files.
+
+    The dump itself may say the rank; else the file's or folder's name does (``rank3.txt``), else
+    the one number that its name differs by from those of the others (``pyspy_3.txt``). Of several
+    processes in one file the first is the rank's own, the others are its children.
+    """
+    rows = [(path, dumps[0]) for path, dumps in files if dumps]
+    rows = [(path, dump) for path, dump in rows if not _CHILD.search(PurePath(path).stem)]
+    numbers = _numbers([path for path, _ in rows])
+    found = []
+    for path, dump in rows:
+        thread = dump.main_thread
+        if thread is None or not thread.frames:
+            continue
+        rank = dump.rank if dump.rank is not None else numbers.get(path)
+        host = dump.host or _host(path)
+        words = f"rank {rank}" if rank is not None else PurePath(path).stem
+        found.append(
+            RankStack(
+                label=f"{host} {words}" if host and dump.rank is None else words,
+                rank=rank,
+                host=host,
+                where=path,
+                thread=thread,
+                is_running=thread.tid in dump.running if dump.tells_running else None,
+            )
+        )
+    return found
+
+
+def _numbers(paths: list[str]) -> dict[str, int]:
+    named = {path: found for path in paths if (found := _named(path)) is not None}
+    if named:
+        return named
+    last = {path: int(m["rank"]) for path in paths if (m := _NUMBER.search(PurePath(path).stem))}
+    # One number for each file: else they are dates, pids or samples.
+    return last if len(set(last.values())) == len(paths) else {}
+
+
+def _named(path: str) -> int | None:
+    pure = PurePath(path)
+    for part in (pure.stem, pure.parent.name):
+        found = _RANK.search(part)
+        if found is not None:
+            return int(found["rank"])
+    return None
+
+
+def _host(path: str) -> str | None:
+    pure = PurePath(path)
+    for part in (pure.stem, pure.parent.name):
+        found = _NODE.search(part)
+        if found is not None:
+            return found["host"]
+    return None

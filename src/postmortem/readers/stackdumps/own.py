@@ -1,0 +1,75 @@
+"""The JSON of ``postmortem core`` and ``postmortem hang``."""
+
+from __future__ import annotations
+
+import json
+
+from postmortem.errors import EvidenceError
+from postmortem.facts.stackdumps import StackDump
+from postmortem.facts.threads import Frame, Thread
+from postmortem.readers.stackdumps.frames import MOST_FRAMES, MOST_THREADS, Interned
+
+
+def read_json(text: str, path: str, frames: Interned) -> list[StackDump]:
+    """Return the stacks of a report; raises EvidenceError if it has none."""
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise EvidenceError(path, f"not a report of postmortem: {error}") from None
+    if not isinstance(document, dict) or not str(document.get("schema")).startswith("postmortem/"):
+        raise EvidenceError(path, "not a report of postmortem")
+    rows = document.get("threads")
+    if not isinstance(rows, list):
+        raise EvidenceError(path, "a report of postmortem without threads")
+    threads = [_thread(row, frames) for row in rows[:MOST_THREADS] if isinstance(row, dict)]
+    process = document.get("process")
+    about = process if isinstance(process, dict) else {}
+    pid = _whole(about.get("pid"))
+    main = next((i for i, thread in enumerate(threads) if thread.tid == pid), None)
+    argv = about.get("argv")
+    return [
+        StackDump(
+            tool="postmortem",
+            threads=tuple(threads),
+            main=main,
+            pid=pid,
+            command=" ".join(map(str, argv)) if isinstance(argv, list) else None,
+            rank=_whole(about.get("rank")),
+            host=_words(about.get("hostname")),
+        )
+    ]
+
+
+def _thread(row: dict[str, object], frames: Interned) -> Thread:
+    stack = row.get("frames")
+    return Thread(
+        tid=_whole(row.get("tid")) or 0,
+        crashed=row.get("crashed") is True,
+        name=_words(row.get("name")),
+        python_name=_words(row.get("python_name")),
+        holds_gil=row.get("holds_gil") is True,
+        frames=tuple(
+            _frame(one, frames)
+            for one in (stack if isinstance(stack, list) else [])[:MOST_FRAMES]
+            if isinstance(one, dict)
+        ),
+    )
+
+
+def _frame(row: dict[str, object], frames: Interned) -> Frame:
+    return frames.frame(
+        _words(row.get("function")) or "??",
+        kind="python" if row.get("kind") == "python" else "native",
+        file=_words(row.get("file")),
+        line=_whole(row.get("line")),
+        module=_words(row.get("module")),
+        inlined=row.get("inlined") is True,
+    )
+
+
+def _whole(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _words(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None

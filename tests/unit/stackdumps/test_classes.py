@@ -1,0 +1,129 @@
+"""Ranks in the same place, the tree of all, and whose dump a file is."""
+
+from __future__ import annotations
+
+import pytest
+
+from postmortem.facts.stackdumps import Doing, RankStack, StackDump
+from postmortem.facts.threads import Frame, Thread
+from postmortem.readers.stackdumps.labels import rank_stacks
+from postmortem.sections.rank_sets import intervals, rank_words
+from postmortem.sections.stack_classes import classes, tree
+
+
+def python(function: str, file: str = "train.py", line: int = 1) -> Frame:
+    return Frame(function, kind="python", file=file, line=line)
+
+
+def native(function: str, module: str = "libc.so.6") -> Frame:
+    return Frame(function, module=module)
+
+
+COLLECTIVE = python("all_reduce", "torch/distributed/distributed_c10d.py", 3252)
+IN_STEP = (COLLECTIVE, python("step", line=31), python("<module>", line=90))
+STUCK = (
+    native("__futex_abstimed_wait_common"),
+    native("lock_PyThread_acquire_lock", "libpython3.11.so.1.0"),
+    python("load", line=12),
+    python("<module>", line=90),
+)
+
+
+def stack(rank: int, frames: tuple[Frame, ...], *, running: bool | None = None) -> RankStack:
+    return RankStack(
+        label=f"rank {rank}",
+        rank=rank,
+        host=None,
+        where=f"rank{rank}.txt",
+        thread=Thread(tid=rank, frames=frames),
+        is_running=running,
+    )
+
+
+def test_the_odd_rank_comes_first() -> None:
+    found = classes([stack(rank, STUCK if rank == 5 else IN_STEP) for rank in range(8)])
+    assert [([m.rank for m in one.members], one.doing) for one in found] == [
+        ([5], Doing.LOCK),
+        ([0, 1, 2, 3, 4, 6, 7], Doing.COLLECTIVE),
+    ]
+    assert found.moved == ()
+
+
+def test_how_far_inside_a_collective_does_not_count() -> None:
+    inner = (native("read"), native("c10d::ProcessGroupGloo::AsyncWork::execute", "libtorch.so"))
+    found = classes([stack(0, IN_STEP), stack(1, (*inner, *IN_STEP))])
+    assert len(found) == 1
+
+
+def test_two_collectives_are_two_places() -> None:
+    other = (python("broadcast", COLLECTIVE.file or "", 3151), python("step", line=33), IN_STEP[2])
+    assert len(classes([stack(0, IN_STEP), stack(1, other)])) == 2
+
+
+def test_who_moves_is_not_stuck() -> None:
+    found = classes([stack(0, STUCK), stack(1, STUCK), stack(0, IN_STEP), stack(1, STUCK)])
+    assert found.moved == ("rank 0",)
+    assert found.samples == 2
+    assert [[m.rank for m in one.members] for one in found] == [[0], [1]]
+
+
+@pytest.mark.parametrize(
+    ("frames", "running", "expected"),
+    [
+        (STUCK, None, Doing.LOCK),
+        (STUCK, True, Doing.OTHER),
+        ((native("wait4"), python("join")), None, Doing.WAIT),
+        ((native("cudaStreamSynchronize", "libcudart.so"), python("step")), None, Doing.DEVICE),
+        ((python("synchronize", "torch/cuda/__init__.py"), python("step")), None, Doing.DEVICE),
+        ((python("f"), python("_load", "<frozen importlib._bootstrap>")), True, Doing.IMPORT),
+        ((python("forward"),), None, Doing.OTHER),
+        ((native("ncclAllReduce", "libnccl.so.2"),), None, Doing.COLLECTIVE),
+        ((native("PMPI_Allreduce", "libmpi.so"),), None, Doing.COLLECTIVE),
+    ],
+)
+def test_doing(frames: tuple[Frame, ...], running: bool | None, expected: Doing) -> None:
+    (one,) = classes([stack(0, frames, running=running)])
+    assert one.doing is expected
+
+
+def test_tree() -> None:
+    lines = tree(classes([stack(rank, STUCK if rank == 2 else IN_STEP) for rank in range(4)]))
+    assert [(line.depth, line.call, line.ranks) for line in lines] == [
+        (0, "<module> (train.py:90)", (0, 1, 2, 3)),
+        (1, "step (train.py:31) → all_reduce (distributed_c10d.py:3252)", (0, 1, 3)),
+        (1, "load (train.py:12)", (2,)),
+    ]
+
+
+def test_ranks_in_words() -> None:
+    assert intervals([3, 1, 2, 9, 1]) == ((1, 3), (9, 9))
+    assert rank_words([0, 1, 2, 4]) == "0-2, 4"
+    assert rank_words(range(0, 40, 2), most=2) == "0, 2 and 18 more"
+
+
+def dump(rank: int | None = None) -> StackDump:
+    return StackDump(tool="py-spy", threads=(Thread(tid=1, frames=IN_STEP),), main=0, rank=rank)
+
+
+@pytest.mark.parametrize(
+    ("paths", "ranks"),
+    [
+        (["d/rank0.txt", "d/rank1.txt", "d/rank1_child77.txt"], [0, 1]),
+        (["d/pyspy_0.txt", "d/pyspy_3.txt"], [0, 3]),
+        (["a/rank_2/stack.txt", "a/rank_10/stack.txt"], [2, 10]),
+        (["host7-rank12.json", "host8-rank4.json"], [12, 4]),
+        (["2026-11-21.txt", "2026-10-21.txt"], [None, None]),
+        (["crank5.txt"], [None]),
+    ],
+)
+def test_whose_dump_it_is(paths: list[str], ranks: list[int | None]) -> None:
+    found = rank_stacks([(path, [dump()]) for path in paths])
+    if paths == ["crank5.txt"]:
+        assert [one.rank for one in found] == [5]  # its only number
+        return
+    assert [one.rank for one in found] == ranks
+
+
+def test_the_dump_itself_knows_best() -> None:
+    (found,) = rank_stacks([("rank3.txt", [dump(rank=8)])])
+    assert (found.rank, found.label) == (8, "rank 8")

@@ -1,0 +1,164 @@
+"""Dumps of other tools and versions than are installed here, and dumps that are damaged."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from postmortem.errors import EvidenceError
+from postmortem.readers.stackdumps import looks_like_stacks, read_stack_dumps
+
+PY_SPY = """\
+Process 4763: python -u train.py
+Python v3.11.7 (/opt/python3.11/bin/python3.11)
+
+Thread 4763 (idle): "MainThread"
+    0x7f869b4a3f16 (libc.so.6)
+    PyThread_acquire_lock_timed (libpython3.11.so.1.0)
+    data_loader (train.py:85)
+        Arguments:
+            lock: <_thread.lock at 0x7f86> (locked:1)
+    c10d::ProcessGroupGloo::runLoop(int) (ProcessGroupGloo.cpp:700)
+    <module> (my (odd) dir/train.py:248)
+Thread 4771 (active+gil): "Thread-1 (run)"
+    run (threading.py:975)
+Thread 0x7F01 (idle)
+Process 4800: python -c from multiprocessing.spawn import spawn_main
+Thread 4800 (idle): "MainThread"
+    wait (selectors.py:415)
+"""
+PYSTACK = """\
+Traceback for thread 4763 (python) [] (most recent call last):
+    (C) File "???", line 0, in _start (/opt/bin/python3.11)
+    (Python) File "/job/train.py", line 248, in <module>
+        main()
+      Locals:
+        rank: 3
+    (Python) File "/job/train.py", line 12, in main
+    (C) File "./nptl/futex.c", line 57, in __futex_wait (inlined) (/usr/lib/libc.so.6)
+
+Traceback for thread 4814 (pt_gloo_runloop) [Has the GIL,GC] (most recent call last):
+    (C) File "???", line 0, in c10d::ProcessGroupGloo::runLoop(int) (/opt/libtorch_cpu.so)
+"""
+GDB = """\
+warning: something first
+Thread 2 (Thread 0x7f1234 (LWP 72) "pt_gloo"):
+#0  0x00007f12 in futex_wait (private=0) at ./nptl/futex-internal.h:146
+#1  std::function<void (int)>::operator() (this=0x1, arg="a) b (c") at /usr/std_function.h:590
+#2  0x00007f13 in start_thread (arg=<optimized out>) from /lib/libc.so.6
+
+Thread 1 (LWP 70 "python"):
+#0  0x00007f14 in __GI___select () from /lib/libc.so.6
+#1  <signal handler called>
+#2  0x00007f15 in ?? ()
+"""
+FAULTHANDLER = """\
+Timeout (0:00:05)!
+Thread 0x00007f11 [worker] (most recent call first):
+  File "/job/train.py", line 12 in work
+  <no Python frame>
+Thread 0x00007f10 (most recent call first):
+  File "/job/train.py", line 40 in <module>
+"""
+
+
+def test_py_spy() -> None:
+    first, second = read_stack_dumps(PY_SPY, "x")
+    assert (first.pid, second.pid, second.main) == (4763, 4800, 0)
+    assert first.command == "python -u train.py"
+    assert first.main_thread is not None
+    frames = first.main_thread.frames
+    assert [(f.kind, f.function, f.file, f.line, f.module) for f in frames] == [
+        ("native", "??", None, None, "libc.so.6"),
+        ("native", "PyThread_acquire_lock_timed", None, None, "libpython3.11.so.1.0"),
+        ("python", "data_loader", "train.py", 85, None),
+        ("native", "c10d::ProcessGroupGloo::runLoop(int)", "ProcessGroupGloo.cpp", 700, None),
+        ("python", "<module> (my", "odd) dir/train.py", 248, None),
+    ]
+    assert first.running == (4771,)
+    assert [t.holds_gil for t in first.threads] == [False, True, False]
+
+
+def test_pystack_is_turned_round() -> None:
+    (dump,) = read_stack_dumps(PYSTACK, "x")
+    main, other = dump.threads
+    assert dump.main == 0
+    assert [f.function for f in main.frames] == ["__futex_wait", "main", "<module>", "_start"]
+    assert main.frames[0].inlined
+    assert (main.frames[0].file, main.frames[0].line) == ("./nptl/futex.c", 57)
+    assert main.frames[3].file is None
+    assert other.holds_gil
+    assert other.frames[0].function == "c10d::ProcessGroupGloo::runLoop(int)"
+    assert other.frames[0].module == "/opt/libtorch_cpu.so"
+
+
+def test_gdb() -> None:
+    (dump,) = read_stack_dumps(GDB, "x")
+    assert [(t.tid, t.name) for t in dump.threads] == [(72, "pt_gloo"), (70, "python")]
+    assert dump.main == 1
+    frames = dump.threads[0].frames
+    assert [f.function for f in frames] == [
+        "futex_wait",
+        "std::function<void (int)>::operator()",
+        "start_thread",
+    ]
+    assert (frames[0].file, frames[0].line) == ("./nptl/futex-internal.h", 146)
+    assert frames[2].module == "/lib/libc.so.6"
+    assert [f.function for f in dump.threads[1].frames][1:] == ["<signal handler called>", "??"]
+
+
+def test_faulthandler() -> None:
+    (dump,) = read_stack_dumps(FAULTHANDLER, "x")
+    assert [(t.python_name, t.frames[0].function) for t in dump.threads] == [
+        ("worker", "work"),
+        (None, "<module>"),
+    ]
+    assert dump.main == 1
+
+
+def test_a_log_with_a_dump_in_it_is_a_log() -> None:
+    log = "".join(f"step {i}: loss 0.5\n" for i in range(50)) + FAULTHANDLER
+    assert not looks_like_stacks(log)
+    assert not looks_like_stacks("")
+    assert not looks_like_stacks('{"schema": "other/1", "threads": []}')
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '[{"thread_id": 1, "frames": 3}]',
+        '[{"thread_id": 1, "frames": [',
+        '[1, {"thread_id": 1, "frames": []}]',
+        '{"schema": "postmortem/1", "threads": 5}',
+        '{"schema": "postmortem/1"',
+    ],
+)
+def test_json_that_only_looks_like_it(text: str) -> None:
+    with pytest.raises(EvidenceError):
+        read_stack_dumps(text, "x")
+
+
+def test_json_with_wrong_types() -> None:
+    rows = [
+        {"thread_id": "x", "frames": [1, {"name": 3, "line": True}], "pid": [], "active": 1},
+        {"thread_id": 2, "frames": [], "pid": 7, "process_info": {"command_line": "python"}},
+    ]
+    first, second = read_stack_dumps(json.dumps(rows), "x")
+    assert first.threads[0].frames[0].function == "??"
+    assert second.command == "python"
+
+
+@given(
+    st.sampled_from([PY_SPY, PYSTACK, GDB, FAULTHANDLER]),
+    st.lists(st.tuples(st.integers(0, 2000), st.integers(0, 40), st.text(max_size=12)), max_size=4),
+)
+@settings(max_examples=300, deadline=None)
+def test_damage_is_never_fatal(text: str, cuts: list[tuple[int, int, str]]) -> None:
+    for at, length, new in cuts:
+        text = text[:at] + new + text[at + length :]
+    for dump in read_stack_dumps(text, "x"):
+        assert dump.threads
+        assert dump.main is None or 0 <= dump.main < len(dump.threads)
