@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import pickletools
 import re
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, BinaryIO
 
@@ -99,6 +100,13 @@ _CONTAINERS = {
 
 def load(stream: BinaryIO) -> object:
     """Follow one pickle and return what it describes; raises PickleError."""
+    with warnings.catch_warnings():
+        # pickletools decodes texts of protocol 0 with escapes of which Python would warn
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return _followed(stream)
+
+
+def _followed(stream: BinaryIO) -> object:
     machine = _Machine()
     try:
         for count, (opcode, argument, _) in enumerate(pickletools.genops(stream)):
