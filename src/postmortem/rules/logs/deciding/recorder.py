@@ -94,7 +94,8 @@ def _compare_group(group: str, recorders: Sequence[Recorder]) -> Difference | No
         calls = {rank: own[sequence] for rank, own in by_number.items() if sequence in own}
         # A call that failed is retired like one that worked: the last one may be no success.
         sizes = (Differs.SIZES,) if sequence > done or sequence in ends else ()
-        for how in (Differs.OPERATION, Differs.DTYPE, *sizes):
+        kinds = {(c.operation, c.dtypes, c.input_sizes, c.output_sizes) for c in calls.values()}
+        for how in (Differs.OPERATION, Differs.DTYPE, *sizes) if len(kinds) > 1 else ():
             difference = _disagreement(how, group, sequence, calls)
             if difference is not None:
                 return difference
