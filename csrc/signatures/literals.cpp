@@ -121,18 +121,31 @@ bool has_anchor(const Node& node) {
          std::any_of(node.parts.begin(), node.parts.end(), has_anchor);
 }
 
+// Where a shorter text stands inside of a longer one, it is enough to look for the shorter one.
+void drop_longer(std::vector<std::string>& texts) {
+  std::sort(texts.begin(), texts.end(), [](const std::string& a, const std::string& b) {
+    return a.size() != b.size() ? a.size() < b.size() : a < b;
+  });
+  std::vector<std::string> kept;
+  for (std::string& text : texts) {
+    const bool needless = std::any_of(kept.begin(), kept.end(), [&](const std::string& other) {
+      return text.find(other) != std::string::npos;
+    });
+    if (!needless) kept.push_back(std::move(text));
+  }
+  texts = std::move(kept);
+}
+
 }  // namespace
 
 Literals required_literals(const Syntax& syntax) {
   Known found = known(syntax.root);
   Literals literals;
   keep_better(literals.any_of, std::move(found.texts));
-  std::sort(literals.any_of.begin(), literals.any_of.end());
-  literals.any_of.erase(std::unique(literals.any_of.begin(), literals.any_of.end()),
-                        literals.any_of.end());
   // Of several the leftmost, first-named one is the match: only a single one needs no machine.
   literals.exact =
       found.all && literals.any_of.size() == 1 && syntax.groups.empty() && !has_anchor(syntax.root);
+  drop_longer(literals.any_of);
   return literals;
 }
 

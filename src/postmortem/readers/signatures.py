@@ -13,9 +13,16 @@ from __future__ import annotations
 import array
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property, lru_cache
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, TypeAlias
 
 from postmortem.facts.signature import Hit, Signature, Tally
+
+if TYPE_CHECKING:
+    from postmortem._native import RawHit
+
+Data: TypeAlias = bytes | bytearray | memoryview
+Places: TypeAlias = "array.array[int] | memoryview"
+"""64-bit integers."""
 
 BLOCK_BYTES = 16 << 20
 LINE_BYTES = 4 << 20
@@ -35,11 +42,13 @@ class Signatures:
 
         self.signatures = tuple(item for item in signatures if item.pattern is not None)
         self._native = _native
-        self._compiled = _native.compile_signatures([item.pattern or "" for item in self.signatures])
+        self._compiled = _native.compile_signatures(
+            [item.pattern or "" for item in self.signatures]
+        )
 
     @classmethod
     def load(cls, *where: str) -> Signatures:
-        """Return those of the knowledge base for some kinds of evidence (default: text of any kind).
+        """Return those of the knowledge base for some kinds of evidence; without any, for text.
 
         They are read and compiled once in the life of a process.
         """
@@ -50,11 +59,11 @@ class Signatures:
         """Numbers of the signatures, as `find_lines` gives them, by their ids."""
         return {item.id: number for number, item in enumerate(self.signatures)}
 
-    def find(self, data: bytes | bytearray | memoryview, *, each: int = MOST_HITS) -> tuple[Hit, ...]:
+    def find(self, data: Data, *, each: int = MOST_HITS) -> tuple[Hit, ...]:
         """Return the hits in a text, by line; of each signature the first `each`."""
         return self.tally(data, each=each).hits
 
-    def tally(self, data: bytes | bytearray | memoryview, *, each: int = MOST_HITS) -> Tally:
+    def tally(self, data: Data, *, each: int = MOST_HITS) -> Tally:
         """Return the hits as `find` does, and in how many lines each signature stands."""
         rows, counts, line_ends = self._native.scan_signatures(self._compiled, data, each)
         hits = tuple(self._hit(row, 0, 0) for row in rows)
@@ -62,7 +71,10 @@ class Signatures:
         return Tally(hits, self._counts(counts), lines)
 
     def find_lines(
-        self, buffer: bytes | bytearray | memoryview, begins: array.array[int], ends: array.array[int]
+        self,
+        buffer: Data,
+        begins: array.array[int],
+        ends: array.array[int],
     ) -> list[tuple[int, int]]:
         """Return (number of the line, number of the signature) for lines that are cut already.
 
@@ -71,7 +83,7 @@ class Signatures:
         """
         return self._native.scan_signature_lines(self._compiled, buffer, begins, ends)
 
-    def groups(self, number: int, line: bytes | bytearray | memoryview) -> dict[str, str] | None:
+    def groups(self, number: int, line: Data) -> dict[str, str] | None:
         """Return the named groups of one signature in one line, None where it does not match."""
         return self._native.signature_groups(self._compiled, number, line)
 
@@ -98,6 +110,7 @@ class Signatures:
         hits: list[Hit] = []
         totals = [0] * len(self.signatures)
         offset = lines = 0
+        last = b""
         for piece in _whole_lines(blocks):
             rows, counts, line_ends = self._native.scan_signatures(self._compiled, piece, each)
             room = [max(each - total, 0) for total in totals]
@@ -109,9 +122,11 @@ class Signatures:
                 totals[number] += count
             offset += len(piece)
             lines += line_ends
+            last = piece
+        lines += bool(last) and last[-1:] != b"\n"
         return Tally(tuple(hits), self._counts(totals), lines)
 
-    def _hit(self, row: tuple[int, int, int, int, str, dict[str, str]], offset: int, line: int) -> Hit:
+    def _hit(self, row: RawHit, offset: int, line: int) -> Hit:
         number, begin, _, at_line, text, groups = row
         item = self.signatures[number]
         return Hit(item.id, item.role, offset + begin, line + at_line + 1, text, groups, number)
