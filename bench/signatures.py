@@ -1,8 +1,8 @@
 """Measures the search for known lines: bench/signatures.py [--size MB] [--rounds N].
 
 Logs are written here: lines of a training job of 512 ranks, and the samples of the knowledge base
-between them. Every tool reads the same warm file, in rounds that take turns; medians of wall and CPU
-time, and our CPU time against that of ``LC_ALL=C grep -c -F -f LITERALS``, the texts that our own
+between them. Every tool reads the same warm file, in rounds that take turns; medians of wall and
+CPU time, and our CPU time against that of ``LC_ALL=C grep -c -F -f LITERALS``, the texts that our own
 filter looks for. Python's `re` gets all patterns as one alternative, over the first megabytes.
 """
 
@@ -22,7 +22,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-from postmortem import _native
 from postmortem.readers.signatures import Signatures
 
 HERE = Path(__file__).resolve().parent
@@ -101,7 +100,7 @@ def _ordinary(choose: random.Random, rank: int, step: int) -> str:
         f"[default{rank % 8}]:2026-11-21 13:00:{step % 60:02},{choose.randrange(1000):03} - INFO - "
         f"step {step} loss {choose.random():.4f} lr 1.0e-4 grad_norm {choose.random():.3f}",
         f"node{rank // 8}:{4000 + rank}:{5000 + rank} [{rank % 8}] NCCL INFO Channel "
-        f"{choose.randrange(16):02}/16 : {rank}[{rank % 8}] -> {rank + 1}[{rank % 8}] via P2P/CUMEM",
+        f"{choose.randrange(16):02}/16 : {rank}[{rank % 8}] -> {rank + 1}[{rank % 8}] via P2P/IPC",
         f'  File "/opt/train/model/layers.py", line {choose.randrange(900)}, in forward',
         f"[rank{rank}]: epoch 1: {step % 100}%|####      | {step}/1000 [01:23<09:12,  6.0it/s]",
     )
@@ -109,8 +108,7 @@ def _ordinary(choose: random.Random, rank: int, step: int) -> str:
 
 
 def _literals() -> list[str]:
-    compiled = _native.compile_signatures([s.pattern or "" for s in Signatures.load().signatures])
-    return sorted({text for texts in _native.signature_literals(compiled) for text in texts})
+    return sorted({text for texts in Signatures.load().literals() for text in texts})
 
 
 def _measure(

@@ -87,6 +87,10 @@ class Signatures:
         """Return the named groups of one signature in one line, None where it does not match."""
         return self._native.signature_groups(self._compiled, number, line)
 
+    def literals(self) -> list[list[str]]:
+        """Return, for each signature, the texts of which every line of it has one."""
+        return self._native.signature_literals(self._compiled)
+
     def find_file(self, path: str, *, each: int = MOST_HITS) -> tuple[Hit, ...]:
         """Return the hits in a file, which may be packed; raises EvidenceError if it is unreadable.
 
