@@ -2,7 +2,7 @@
 
 Logs are written here: lines of a training job of 512 ranks, and the samples of the knowledge base
 between them. Every tool reads the same warm file, in rounds that take turns; medians of wall and
-CPU time, and our CPU time against that of ``LC_ALL=C grep -c -F -f LITERALS``, the texts that our own
+CPU time, and ours against that of ``LC_ALL=C grep -c -F -f LITERALS``, the texts that our own
 filter looks for. Python's `re` gets all patterns as one alternative, over the first megabytes.
 """
 

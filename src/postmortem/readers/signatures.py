@@ -24,7 +24,8 @@ Data: TypeAlias = bytes | bytearray | memoryview
 Places: TypeAlias = "array.array[int] | memoryview"
 """64-bit integers."""
 
-BLOCK_BYTES = 16 << 20
+BLOCK_BYTES = 1 << 20
+"""What the second-level cache holds."""
 LINE_BYTES = 4 << 20
 """A line that goes on for longer is cut: no memory is spent on a file without line ends."""
 MOST_HITS = 10_000
@@ -114,7 +115,7 @@ class Signatures:
         hits: list[Hit] = []
         totals = [0] * len(self.signatures)
         offset = lines = 0
-        last = b""
+        last: Data = b""
         for piece in _whole_lines(blocks):
             rows, counts, line_ends = self._native.scan_signatures(self._compiled, piece, each)
             room = [max(each - total, 0) for total in totals]
@@ -162,18 +163,27 @@ def _blocks(stream: BinaryIO) -> Iterator[bytes]:
         return
 
 
-def _whole_lines(blocks: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the text in pieces that end with a line; a line of over LINE_BYTES is cut."""
+def _whole_lines(blocks: Iterable[bytes]) -> Iterator[Data]:
+    """Yield the text in pieces that end with a line; a line of over LINE_BYTES is cut.
+
+    Only what is cut by a block's border is copied.
+    """
     left: list[bytes] = []
     size = 0
     for block in blocks:
-        end = block.rfind(b"\n") + 1
-        if not end and size + len(block) <= LINE_BYTES:
+        first = block.find(b"\n") + 1
+        if not first and size + len(block) <= LINE_BYTES:
             left.append(block)
             size += len(block)
             continue
-        end = end or len(block)
-        yield b"".join([*left, block[:end]]) if left else block[:end]
+        end = block.rfind(b"\n") + 1 or len(block)
+        if left:
+            first = first or len(block)
+            yield b"".join([*left, block[:first]])
+        else:
+            first = 0
+        if first < end:
+            yield memoryview(block)[first:end]
         left = [block[end:]] if end < len(block) else []
         size = len(block) - end
     if size:
