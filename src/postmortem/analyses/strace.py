@@ -10,6 +10,7 @@ from postmortem.facts.last_words import LastWords
 from postmortem.facts.source import Problem
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import FailedCalls, Failures, Match, SystemCalls, Task
+from postmortem.readers.last_words import find_last_words
 from postmortem.readers.strace import (
     NOTHING,
     Beside,
@@ -18,7 +19,7 @@ from postmortem.readers.strace import (
     StraceFacts,
     read_strace,
 )
-from postmortem.readers.stracefind import STANDARD_INPUT, LogGroup, find_logs
+from postmortem.readers.stracefind import LogGroup, find_logs
 from postmortem.records import record, replace
 from postmortem.report.model import Diagnosis, Report, Role
 from postmortem.report.redact import Redactor
@@ -72,7 +73,7 @@ def analyse(names: Sequence[str], options: StraceOptions) -> Report:
         failed = _grouped(m for m in matches if _is_failure(m) and id(m) in asked)
     real = tuple(group for group in failed if group.real)
     known: dict[type, object] = {Failures: Failures(real), Logs: Logs(logs)}
-    known[LastWords] = _last_words(groups, logs) if summary else LastWords(())
+    known[LastWords] = find_last_words(t for log in logs for t in log.tasks if summary)
     outcome = rule.run(rule.load("strace"), known)
     missing = [row for log in logs for row in missing_libraries(log)] if summary else []
     view = StraceView(
@@ -103,17 +104,6 @@ def analyse(names: Sequence[str], options: StraceOptions) -> Report:
     words = [word for log in logs for task in log.tasks[:1000] for word in task.argv or ()]
     redactor = Redactor.from_process((), (), list(dict.fromkeys(words)))
     return redactor.report(report)
-
-
-def _last_words(groups: Sequence[LogGroup], logs: Sequence[SystemCalls]) -> LastWords:
-    """Return what processes said; nothing is looked for when none of them ended badly."""
-    if all(_ended_badly(log) is None for log in logs):
-        return LastWords(())
-    from postmortem.readers.last_words import read_last_words
-
-    return read_last_words(
-        file for group in groups if group.name != STANDARD_INPUT for file in group.files
-    )
 
 
 def _is_shown(group: FailedCalls) -> bool:

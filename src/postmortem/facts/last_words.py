@@ -1,4 +1,4 @@
-"""Known lines that a process wrote on standard error, as a log of its system calls has them."""
+"""Known lines that processes wrote on standard error before they ended badly."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from postmortem.records import record
 
 @record
 class Spoken:
-    """One call that wrote a known line to descriptor 2."""
+    """One known line; a log of system calls has the text that was written."""
 
     signature: str
     """Its id."""
-    file: str
-    line: int
+    text: str
     pid: int
     """0 where the log does not tell."""
-    text: str
-    """What was written, as strace quotes it; it may be cut (-s)."""
+    file: str
+    line: int
+    """Where the log says that the process ended."""
 
 
 @record
 class LastWords:
-    """All of them, in the order of the logs."""
+    """All of them, in the order of the logs and of the lines."""
 
-    spoken: tuple[Spoken, ...]
+    spoken: tuple[Spoken, ...] = ()

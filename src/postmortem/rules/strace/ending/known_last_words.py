@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from postmortem.facts.last_words import LastWords, Spoken
-from postmortem.facts.syscall_logs import Logs
+from postmortem.facts.last_words import LastWords
 from postmortem.knowledge.signatures import by_id
 from postmortem.report.model import Confidence, Evidence, Role
 from postmortem.rules.names import clip
@@ -20,7 +19,7 @@ _ORDER = ("root", "contributing", "cascade")
     fallback=True,
     references=("https://man7.org/linux/man-pages/man1/strace.1.html",),
 )
-def known_last_words(words: LastWords, logs: Logs) -> Iterator[Finding]:
+def known_last_words(words: LastWords) -> Iterator[Finding]:
     """A process that ended badly had written a line to standard error that is known.
 
     What it means
@@ -34,19 +33,14 @@ def known_last_words(words: LastWords, logs: Logs) -> Iterator[Finding]:
     What to do
         What the signature of the line says: postmortem rules ID.
     """
-    bad = _ended_badly(logs)
     known = by_id()
-    said = [
-        item
-        for item in words.spoken
-        if known[item.signature].role in _ORDER and (item.pid in bad or not item.pid)
-    ]
-    if not bad or not said:
+    said = [item for item in words.spoken if known[item.signature].role in _ORDER]
+    if not said:
         return
     first = min(said, key=lambda item: _ORDER.index(known[item.signature].role))
     signature = known[first.signature]
     yield Finding(
-        title=clip(f"{who(first.pid)} said before it ended: {_plain(first)}", 100),
+        title=clip(f"{who(first.pid)} said before it ended: {first.text.strip()}", 100),
         role=Role(signature.role),
         confidence=Confidence.LIKELY,
         cause=f"{signature.cause} (postmortem rules {signature.id} says more)",
@@ -54,22 +48,8 @@ def known_last_words(words: LastWords, logs: Logs) -> Iterator[Finding]:
         evidence=tuple(
             Evidence(
                 f"{item.file.rpartition('/')[2]}:{item.line}",
-                f"{who(item.pid)} wrote on standard error: {clip(_plain(item), 160)}",
+                f"{who(item.pid)} ended here, and had said: {clip(item.text.strip(), 160)}",
             )
             for item in said[:5]
         ),
     )
-
-
-def _ended_badly(logs: Logs) -> set[int]:
-    """Return the tasks, threads too, of processes that a signal or a status other than 0 ended."""
-    ended = {
-        task.pid
-        for task in logs.tasks()
-        if task.ending is not None and (task.ending.signal or task.ending.code)
-    }
-    return ended | {task.pid for task in logs.tasks() if task.thread_of in ended}
-
-
-def _plain(item: Spoken) -> str:
-    return item.text.replace("\\n", " ").replace('\\"', '"').strip()
