@@ -97,6 +97,21 @@ def logs() -> dict[str, bytes]:
     }
 
 
+def signatures() -> dict[str, bytes]:
+    """Return patterns, each with lines that it matches, and lines of the patterns that ship."""
+    patterns = {
+        "groups": (r"(?P<a>\w+)(?:x|yy)? text{2,3}$", "0 yy texttt\r\nxtextt\n"),
+        "lazy": (r"[^)\]]+?known|\bother \S*", "a)bknown\nan other z\n"),
+    }
+    shipped = (
+        "pair.cc:1] Connection closed by peer [::1]:77\n../a/Loss.cu:1: f: block: [0,0,0], "
+        "thread: [5,0,0] Assertion `x < y` failed.\nx NCCL INFO proxy.cc:679 -> 6\nfile too short\n"
+    )
+    return {
+        name: f"{pattern}\n{text}{shipped}".encode() for name, (pattern, text) in patterns.items()
+    }
+
+
 def main(folder: Path) -> None:
     """Write all seeds under `folder`."""
     kinds = {
@@ -104,6 +119,7 @@ def main(folder: Path) -> None:
         "image": {"shared": module()},
         "dwarf": with_lines(),
         "strace": logs(),
+        "signatures": signatures(),
     }
     for name, rows in kinds.items():
         (folder / name).mkdir(parents=True, exist_ok=True)

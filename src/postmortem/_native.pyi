@@ -705,3 +705,38 @@ def interrupt_seen() -> bool:
 
 def read_strace_line(line: bytes) -> RawLine:
     """Return what one line is, for tests of the grammar."""
+
+RawHit = tuple[int, int, int, int, str, dict[str, str]]
+"""Signature, begin and end of the match, line from 0, text of the line, named groups."""
+
+def compile_signatures(patterns: list[str]) -> Any:
+    """Return an opaque handle; raises ValueError, with the number of a pattern that is refused.
+
+    The syntax is in csrc/signatures/syntax.h. Each pattern needs a text of four bytes that all of
+    its matches contain.
+    """
+
+def scan_signatures(
+    compiled: Any, data: bytes | bytearray | memoryview, each: int
+) -> tuple[list[RawHit], list[int], int]:
+    """Return at most `each` hits of each signature, lines of each, line ends of the data.
+
+    Of a line of over 8 KiB pieces around what the filter found are looked at.
+    """
+
+def scan_signature_lines(
+    compiled: Any, data: bytes | bytearray | memoryview, begins: Any, ends: Any
+) -> list[tuple[int, int]]:
+    """Return (line, signature) for the lines ``data[begins[i]:ends[i]]``, in this order.
+
+    `begins` and `ends` are contiguous buffers of 64-bit integers; lines that do not lie in the
+    data have no signature.
+    """
+
+def signature_groups(
+    compiled: Any, signature: int, line: bytes | bytearray | memoryview
+) -> dict[str, str] | None:
+    """Return the named groups of a signature in a line, None where it does not match."""
+
+def signature_literals(compiled: Any) -> list[list[str]]:
+    """Return the texts that are looked for in place of each pattern."""

@@ -6,9 +6,11 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from postmortem.analyses.straceask import Query, union
+from postmortem.facts.last_words import LastWords
 from postmortem.facts.source import Problem
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import FailedCalls, Failures, Match, SystemCalls, Task
+from postmortem.readers.last_words import find_last_words
 from postmortem.readers.strace import (
     NOTHING,
     Beside,
@@ -70,7 +72,9 @@ def analyse(names: Sequence[str], options: StraceOptions) -> Report:
         asked = {id(match) for found in finds for match in found.matches}
         failed = _grouped(m for m in matches if _is_failure(m) and id(m) in asked)
     real = tuple(group for group in failed if group.real)
-    outcome = rule.run(rule.load("strace"), {Failures: Failures(real), Logs: Logs(logs)})
+    known: dict[type, object] = {Failures: Failures(real), Logs: Logs(logs)}
+    known[LastWords] = find_last_words(t for log in logs for t in log.tasks if summary)
+    outcome = rule.run(rule.load("strace"), known)
     missing = [row for log in logs for row in missing_libraries(log)] if summary else []
     view = StraceView(
         logs=logs,

@@ -1,83 +1,174 @@
-"""``postmortem rules``: lists the diagnosis rules, or explains one."""
+"""``postmortem rules``: lists what the program knows, or explains one piece of it.
+
+Rules weigh evidence together and are code; signatures are known lines and are data. Both have ids,
+and no id is that of two.
+"""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from postmortem.cli.output import page_width, write_text
 
 if TYPE_CHECKING:
+    from postmortem.facts.signature import Signature
     from postmortem.rules.rule import Rule
 
 SUMMARY = "list the diagnosis rules, or explain one of them"
 
 EXAMPLES = """\
 example:
-  postmortem rules nccl_watchdog
+  postmortem rules nccl_watchdog_abort
+  postmortem rules --find 'shared memory'
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
     parser.add_argument(
-        "id", nargs="?", metavar="ID", help="the rule to explain (default: list all)"
+        "id",
+        nargs="?",
+        metavar="ID",
+        help="the rule, or the signature of a known line, to explain (default: list all)",
+    )
+    parser.add_argument(
+        "--find", metavar="TEXT", help="only those that have this in their text (default: all)"
     )
     parser.add_argument("--json", action="store_true", help="write JSON (default: text)")
 
 
 def run(args: argparse.Namespace) -> int:
-    """List the rules or explain one; an ID that does not exist is a usage error."""
+    """List or explain; an ID that does not exist is a usage error."""
+    from postmortem.knowledge.signatures import signatures
     from postmortem.rules import rule
 
-    rules = (*rule.load(), *rule.load("scan"), *rule.load("strace"))
+    rules: Sequence[Rule] = (*rule.load(), *rule.load("scan"), *rule.load("strace"))
+    known: Sequence[Signature] = signatures()
     if args.id is not None:
-        chosen = [item for item in rules if item.id == args.id]
-        if not chosen:
-            _complain(args.id, [item.id for item in rules])
+        ids = [*(item.id for item in rules), *(item.id for item in known)]
+        rules = [item for item in rules if item.id == args.id]
+        known = [item for item in known if item.id == args.id]
+        if not rules and not known:
+            _complain(args.id, ids)
             return 2
-        rules = tuple(chosen)
+    if args.find is not None:
+        rules = [item for item in rules if _has(args.find, _words_of_rule(item))]
+        known = [item for item in known if _has(args.find, _words_of_signature(item))]
     if args.json:
-        write_text(_json(rules))
+        write_text(_json(rules, known))
     elif args.id is not None:
-        write_text(_explained(rules[0]))
+        write_text("".join((*map(_rule_text, rules), *map(_signature_text, known))))
     else:
-        write_text(_listed(rules, page_width(None, sys.stdout)))
+        write_text(_listed(rules, known, page_width(None, sys.stdout)))
     return 0
 
 
-def _listed(rules: Sequence[Rule], width: int) -> str:
+def _has(wanted: str, words: Iterable[str | None]) -> bool:
+    return wanted.casefold() in "\n".join(filter(None, words)).casefold()
+
+
+def _words_of_rule(item: Rule) -> tuple[str, ...]:
+    return (item.id, item.family, item.role.value, item.documentation, *item.references)
+
+
+def _words_of_signature(item: Signature) -> Iterator[str | None]:
+    yield from (item.id, item.family, item.role, item.cause, item.pattern, item.sign, item.rule)
+    yield from (item.reference, item.versions, *item.where)
+    yield from (*item.next_steps, *item.frames, *item.samples)
+
+
+def _listed(rules: Sequence[Rule], known: Sequence[Signature], width: int) -> str:
+    ordered = sorted(rules, key=lambda r: (r.family, r.id))
+    lines = [
+        *_table([(r.family, r.id, r.role.value, _first_line(r)) for r in ordered], width),
+        *_table(
+            [(f"known lines: {_spoken(s.family)}", s.id, s.role, _gist(s)) for s in known], width
+        ),
+    ]
+    found = f"{_count(len(rules), 'rule')}, {_count(len(known), 'signature')}"
+    return "\n".join([*lines, f"{found}; postmortem rules ID explains one", ""])
+
+
+def _table(rows: Sequence[tuple[str, str, str, str]], width: int) -> Iterator[str]:
+    """Yield the lines of (family, id, role, what it says), a title for each family."""
     from postmortem.render.wrapping import wrapped
 
-    lines: list[str] = []
+    column = max((len(row[1]) for row in rows), default=0) + 2
     family = None
-    column = max((len(item.id) for item in rules), default=0) + 2
-    for item in sorted(rules, key=lambda r: (r.family, r.id)):
-        if item.family != family:
-            family = item.family
-            lines += ([""] if lines else []) + [family]
-        start = f"  {item.id:<{column}}{item.role.value:<14}"
-        rows = wrapped(_first_line(item), max(width - len(start), 24))
-        lines.append((start + rows[0]).rstrip())
-        lines += [" " * len(start) + row for row in rows[1:]]
-    count = "1 rule" if len(rules) == 1 else f"{len(rules)} rules"
-    return "\n".join([*lines, "", f"{count}; postmortem rules ID explains one", ""])
+    for title, name, role, what in rows:
+        if title != family:
+            yield from ([] if family is None else [""])
+            yield title
+            family = title
+        start = f"  {name:<{column}}{role:<14}"
+        first, *others = wrapped(what, max(width - len(start), 24))
+        yield (start + first).rstrip()
+        yield from (" " * len(start) + row for row in others)
+    if rows:
+        yield ""
 
 
-def _explained(item: Rule) -> str:
-    lines = [f"{item.id}   {item.family}, {item.role.value}", "", item.documentation]
-    if item.references:
-        lines += ["", "References", *(f"  {reference}" for reference in item.references)]
-    return "\n".join([*lines, ""])
+def _spoken(family: str) -> str:
+    return family.replace("_", " ")
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def _gist(item: Signature) -> str:
+    """Return the first sentence of what a line means."""
+    head, stop, _ = item.cause.partition(". ")
+    return head + stop.strip()
 
 
 def _first_line(item: Rule) -> str:
     return (item.documentation.splitlines() or [""])[0]
 
 
-def _json(rules: Sequence[Rule]) -> str:
+def _rule_text(item: Rule) -> str:
+    lines = [f"{item.id}   {item.family}, {item.role.value}", "", item.documentation]
+    if item.references:
+        lines += ["", "References", *(f"  {reference}" for reference in item.references)]
+    return "\n".join([*lines, ""])
+
+
+def _signature_text(item: Signature) -> str:
+    width = page_width(None, sys.stdout)
+    lines = [f"{item.id}   {_spoken(item.family)}, {item.role}"]
+    lines += _part("What it means", [item.cause], width)
+    lines += _part("What to do", [f"- {step}" for step in item.next_steps], width)
+    if item.pattern is not None:
+        lines += _part(f"The line ({', '.join(item.where)})", item.samples, width)
+        lines += _part("It is found by", [item.pattern], width)
+    else:
+        lines += _part(f"Where it shows ({', '.join(item.where)})", [item.sign or ""], width)
+    if item.frames:
+        lines += _part("Functions in the stack", item.frames, width)
+    if item.versions is not None:
+        lines += _part("Versions", [item.versions], width)
+    if item.rule is not None:
+        more = f"{item.rule}: it weighs the rest of the evidence (postmortem rules {item.rule})"
+        lines += _part("The rule that decides", [more], width)
+    lines += _part("Reference", [item.reference], width)
+    return "\n".join([*lines, ""])
+
+
+def _part(title: str, paragraphs: Iterable[str], width: int) -> list[str]:
+    from postmortem.render.wrapping import wrapped
+
+    rows: list[str] = []
+    for paragraph in filter(None, paragraphs):
+        indent = "  " if paragraph.startswith("- ") else ""
+        first, *others = wrapped(paragraph, max(width - 6, 24))
+        rows += [f"    {first}", *(f"    {indent}{row}" for row in others)]
+    return ["", title, *rows] if rows else []
+
+
+def _json(rules: Sequence[Rule], known: Sequence[Signature]) -> str:
     import json
 
     from postmortem._version import __version__
@@ -97,6 +188,7 @@ def _json(rules: Sequence[Rule]) -> str:
             }
             for item in rules
         ],
+        "signatures": [vars(item) for item in known],
     }
     return json.dumps(document, indent=2) + "\n"
 

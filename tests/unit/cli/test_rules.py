@@ -8,6 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from postmortem.cli.main import main
+from postmortem.facts.signature import Signature
+from postmortem.knowledge import signatures
 from postmortem.report.model import Role
 from postmortem.rules import rule as engine
 from postmortem.rules.rule import Finding, Rule, rule
@@ -29,10 +31,24 @@ def peer_died() -> Iterator[Finding]:
     yield from ()
 
 
+GLOO_CLOSED = Signature(
+    id="gloo-closed",
+    family="gloo",
+    role="cascade",
+    where=("log",),
+    cause="This rank is a victim. The peer closed the connection.",
+    next_steps=("go to the peer",),
+    reference="pair.cc",
+    pattern="Connection closed by peer",
+    samples=("Connection closed by peer [::1]:1",),
+)
+
+
 @pytest.fixture(autouse=True)
 def _rules(monkeypatch: pytest.MonkeyPatch) -> None:
     rules: tuple[Rule, ...] = (nccl_watchdog, peer_died)
     monkeypatch.setattr(engine, "load", lambda evidence="core": rules if evidence == "core" else ())
+    monkeypatch.setattr(signatures, "signatures", lambda: (GLOO_CLOSED,))
 
 
 def test_list(capsys: pytest.CaptureFixture[str]) -> None:
@@ -40,7 +56,31 @@ def test_list(capsys: pytest.CaptureFixture[str]) -> None:
     out = capsys.readouterr().out
     assert "nccl_watchdog  root          NCCL's watchdog stopped the process on purpose." in out
     assert "peer_died      cascade       Another rank went away first." in out
-    assert "2 rules; postmortem rules ID explains one" in out
+    assert "known lines: gloo\n  gloo-closed  cascade       This rank is a victim.\n" in out
+    assert "2 rules, 1 signature; postmortem rules ID explains one" in out
+
+
+def test_one_signature(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["rules", "gloo-closed"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith(
+        "gloo-closed   gloo, cascade\n\nWhat it means\n    This rank is a victim. "
+    )
+    assert "\n    - go to the peer\n" in out
+    assert "\nThe line (log)\n    Connection closed by peer [::1]:1\n" in out
+    assert out.endswith("Reference\n    pair.cc\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [("VICTIM", ["gloo-closed"]), ("messenger", ["nccl_watchdog"]), ("no such words", [])],
+)
+def test_only_those_with_a_text(
+    text: str, found: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["rules", "--json", "--find", text]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert [item["id"] for item in (*document["rules"], *document["signatures"])] == found
 
 
 def test_one(capsys: pytest.CaptureFixture[str]) -> None:
@@ -57,6 +97,9 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert document["kind"] == "rules"
     assert [item["id"] for item in document["rules"]] == ["nccl_watchdog", "peer_died"]
     assert document["rules"][1]["role"] == "cascade"
+    (signature,) = document["signatures"]
+    assert signature["pattern"] == "Connection closed by peer"
+    assert signature["where"] == ["log"]
 
 
 @pytest.mark.parametrize(
@@ -64,6 +107,7 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
     [
         ("nccl_watchdig", "did you mean nccl_watchdog?"),
         ("died", "did you mean peer_died?"),
+        ("gloo-clsed", "did you mean gloo-closed?"),
         ("zzzzzz", "postmortem rules lists all"),
     ],
 )

@@ -1,0 +1,72 @@
+// Any bytes as a pattern and a log: the first line is a pattern, the rest is text. What the filter
+// and the machine find together must be what the machine finds alone in every line.
+#include <algorithm>
+#include <cstdlib>
+#include <string>
+
+#include "signatures/scanner.h"
+
+namespace {
+
+// Patterns as they ship: text that is hostile to them is more likely to come than a hostile one.
+const pm::signatures::Scanner& shipped() {
+  static const pm::signatures::Scanner scanner({
+      R"(Connection closed by peer \[?(?P<peer>[0-9a-fA-F.:]+)\]?:(?P<port>\d+))",
+      R"((?P<file>\S+\.cuh?):(\d+): .*block: \[.*thread: \[.*Assertion `(?P<check>.*)` failed)",
+      R"(NCCL INFO \S+:\d+ -> (?P<code>\d+))",
+      R"((?:file|data) too (?:short|long)$|^\w+ed too)",
+  });
+  return scanner;
+}
+
+void check(const pm::signatures::Scanner& scanner, std::string_view text) {
+  const auto found = scanner.scan(text, 1000);
+  std::uint64_t hits = 0;
+  for (const std::uint64_t count : found.counts) hits += count;
+  std::uint64_t alone = 0;
+  std::uint64_t lines = 0;
+  for (std::size_t begin = 0; begin <= text.size(); ++lines) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    std::string_view line = text.substr(begin, end - begin);
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    if (line.size() > 2000) return;  // a long line is looked at in pieces
+    for (std::uint32_t i = 0; i < scanner.size(); ++i) {
+      bool matched = false;
+      scanner.captures(i, line, matched);
+      alone += matched;
+    }
+    begin = end + 1;
+  }
+  if (alone != hits || found.line_ends + 1 < lines) std::abort();
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view input(reinterpret_cast<const char*>(data), size);
+  const std::size_t end = std::min(input.find('\n'), input.size());
+  const std::string_view text = input.substr(std::min(end + 1, input.size()));
+  check(shipped(), text);
+  try {
+    const pm::signatures::Syntax syntax = pm::signatures::parse(input.substr(0, end));
+    const pm::signatures::Program program(syntax);
+    pm::signatures::Scratch scratch;
+    pm::signatures::Span spans[4];
+    const std::string_view line = text.substr(0, std::min(text.find('\n'), std::size_t{2000}));
+    const bool matched = program.search({line}, scratch, spans);
+    if (matched && (spans[0].begin > spans[0].end || spans[0].end > line.size())) std::abort();
+    // Every match contains one of the texts that the filter would look for.
+    const auto literals = pm::signatures::required_literals(syntax);
+    const auto inside = [&](const std::string& wanted) {
+      return line.substr(spans[0].begin, spans[0].end - spans[0].begin).find(wanted) !=
+             std::string_view::npos;
+    };
+    if (matched && !literals.any_of.empty() &&
+        std::none_of(literals.any_of.begin(), literals.any_of.end(), inside)) {
+      std::abort();
+    }
+    check(pm::signatures::Scanner({std::string(input.substr(0, end))}), text);
+  } catch (const std::invalid_argument&) {
+  }
+  return 0;
+}

@@ -1,0 +1,26 @@
+"""Known lines that processes wrote on standard error before they ended badly."""
+
+from __future__ import annotations
+
+from postmortem.records import record
+
+
+@record
+class Spoken:
+    """One known line; a log of system calls has the text that was written."""
+
+    signature: str
+    """Its id."""
+    text: str
+    pid: int
+    """0 where the log does not tell."""
+    file: str
+    line: int
+    """Where the log says that the process ended."""
+
+
+@record
+class LastWords:
+    """All of them, in the order of the logs and of the lines."""
+
+    spoken: tuple[Spoken, ...] = ()

@@ -1,0 +1,80 @@
+"""Signatures: a wording, or a place in a stack, that means one thing."""
+
+from __future__ import annotations
+
+from postmortem.records import record
+
+
+@record
+class Signature:
+    """One record of the knowledge base: what a known line means, and what to do about it."""
+
+    id: str
+    family: str
+    """The file that it stands in: ``"nccl"``."""
+    role: str
+    """``"root"``, ``"contributing"``, ``"cascade"`` or ``"context"``, as of a diagnosis."""
+    where: tuple[str, ...]
+    """Kinds of evidence that show it, of `WHERE`."""
+    cause: str
+    next_steps: tuple[str, ...]
+    reference: str
+    """Where it was seen or where its text comes from."""
+    versions: str | None = None
+    """Of the program that writes it, in words; None where it is not known to depend on them."""
+    pattern: str | None = None
+    """What the engine looks for in lines; None where no line of text shows it."""
+    frames: tuple[str, ...] = ()
+    """Functions, without parameters, that stand in the stack together."""
+    sign: str | None = None
+    """In words, what shows it where neither a line nor functions do."""
+    rule: str | None = None
+    """The diagnosis rule that decides it where more than the line is known."""
+    samples: tuple[str, ...] = ()
+    """Lines that it matches."""
+    unlike: tuple[str, ...] = ()
+    """Lines that look alike and that it must not match."""
+
+
+WHERE = (
+    "log",  # what programs and launchers print
+    "kernel log",
+    "scheduler log",
+    "ncclras",
+    "strace",
+    "core frames",
+    "live stacks",
+    "files",
+    "processes",
+    "configuration",
+)
+"""Kinds of evidence, in order of how often a signature stands in them."""
+
+
+@record
+class Hit:
+    """One signature in one line."""
+
+    id: str
+    role: str
+    offset: int
+    """Of the match in the data."""
+    line_number: int
+    """From 1."""
+    text: str
+    """The line without its end; of a line of over 8 KiB the piece around the match."""
+    groups: dict[str, str]
+    """What the named groups of the pattern hold; those without a part in the match are left out."""
+    index: int = 0
+    """Of the signature among those that were looked for."""
+
+
+@record
+class Tally:
+    """What one pass over a text found."""
+
+    hits: tuple[Hit, ...]
+    """By line; of each signature only so many as were asked for."""
+    counts: dict[str, int]
+    """Lines that each signature stands in, of those that were found at all."""
+    lines: int

@@ -1,0 +1,93 @@
+"""The knowledge base of known lines: every record on its own samples and on all others'."""
+
+from __future__ import annotations
+
+import pytest
+
+from postmortem.facts.signature import WHERE, Signature
+from postmortem.knowledge.signatures import by_id, signatures
+from postmortem.readers.signatures import Signatures
+from postmortem.report.model import Role
+from postmortem.rules import rule
+
+ALL = Signatures(signatures())
+
+ALSO = {
+    # The watchdog quotes the CUDA error that it met: both records speak of the line.
+    "pgnccl-watchdog-cuda-error": {"cuda-illegal-access"},
+}
+"""Other signatures that rightly match a sample."""
+
+HEALTHY = """\
+[rank0]: 2026-11-21 13:00:00,123 - INFO - step 100 loss 0.4312 lr 1e-4 grad_norm 0.33
+epoch 3:  50%|#####     | 500/1000 [01:23<01:23,  6.02it/s, loss=0.43]
+NCCL version 2.27.5+cuda12.9
+node1:900:950 [3] NCCL INFO Channel 00/0 : 0[0] -> 1[1] via P2P/CUMEM
+node1:900:950 [3] NCCL INFO ncclCommInitRank comm 0x5 rank 0 nranks 8 - Init COMPLETE
+W1121 10:00:00.000000 900 torch/distributed/run.py:766] Setting OMP_NUM_THREADS to 1
+Saved checkpoint to /mnt/run/ckpt_0001.pt (free: 120 GB), 0 errors, timeout 1800 s
+exitcode: 0, all ranks finished
+Loaded model.safetensors in 3.2 s; watchdog timeout set to 600 seconds
+    except torch.cuda.OutOfMemoryError as error:
+    raise RendezvousTimeoutError(reason)
+    from torch.distributed.elastic.rendezvous.api import RendezvousClosedError
+# retry when the connection is closed by a remote peer; see docs on "No space left on device"
+    if "CUDA out of memory" in str(error): torch.cuda.empty_cache()
+logger.warning("DataLoader worker exited; restarting")
+handling the case that the loss is nan: skipped
+[ 1234.5] NVRM: loading NVIDIA UNIX x86_64 Kernel Module  570.86.10
+[ 1234.5] Out of memory handling is enabled for cgroup /slurm
+user asked what "exit code 13" means; pid 137 exited with code 0
+"""
+"""Lines of healthy jobs, of source in tracebacks, and lines that quote the words."""
+
+
+@pytest.mark.parametrize("record", signatures(), ids=lambda record: record.id)
+def test_a_record_is_whole(record: Signature) -> None:
+    assert record.role in set(Role)
+    assert record.cause
+    assert record.cause[-1] == "."
+    assert record.next_steps
+    assert record.reference
+    assert set(record.where) <= set(WHERE)
+    assert record.pattern or record.frames or record.sign
+    assert bool(record.pattern) == bool(record.samples)
+    assert not any(step.endswith(".") or step[0].isspace() for step in record.next_steps)
+
+
+@pytest.mark.parametrize(
+    "record", [record for record in signatures() if record.pattern], ids=lambda record: record.id
+)
+def test_its_lines(record: Signature) -> None:
+    for sample in record.samples:
+        found = {hit.id for hit in ALL.find(b"before\n" + sample.encode() + b"\nbehind\n")}
+        assert record.id in found
+        assert found <= {record.id} | ALSO.get(record.id, set()), sample
+    for line in record.unlike:
+        assert record.id not in {hit.id for hit in ALL.find(line.encode())}
+
+
+def test_ids_are_of_one_thing() -> None:
+    rules = {item.id for kind in ("core", "scan", "strace") for item in rule.load(kind)}
+    assert len(by_id()) == len(signatures())
+    assert not rules & by_id().keys()
+    assert {record.rule for record in signatures() if record.rule} <= rules
+
+
+def test_healthy_lines_are_left_alone() -> None:
+    for line in HEALTHY.splitlines():
+        assert [hit.id for hit in Signatures.load().find(line.encode())] == []
+
+
+def test_text_is_looked_for_without_what_only_strace_prints() -> None:
+    loaded = Signatures.load()
+    assert "strace-futex" not in loaded.index
+    assert "estale" in loaded.index
+    assert "strace-futex" in Signatures.load("strace").index
+    assert Signatures.load() is loaded
+
+
+def test_groups_that_others_rely_on() -> None:
+    (hit,) = ALL.find(b"RuntimeError: [pair.cc:553] Connection closed by peer [10.77.0.2]:2259. x")
+    assert (hit.id, hit.role) == ("gloo-closed", "cascade")
+    assert hit.groups == {"peer": "10.77.0.2", "port": "2259"}
