@@ -1,5 +1,6 @@
 // Any bytes as tensors: the functions of the CUDA kernels, run by this processor, against the scan
 // for processors. The first bytes say the formats, how the data are aligned, and the shape.
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -79,13 +80,13 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::size_t shift = data[1] % 64 / item * item;
   const bool complex = format <= scan::Format::f16 && (data[2] & 1) != 0;
   // The bytes again and again: tensors of many pieces from small inputs.
-  const std::size_t given = size - 12;
-  const std::size_t bytes = given * (1 + data[3]);
+  const std::size_t given = std::min<std::size_t>(size - 12, 8192);
+  const std::size_t bytes = std::min<std::size_t>(given * (1 + data[3]), 192 << 10);
   std::vector<std::byte> room(shift + bytes + 128);
   const std::size_t off = (64 - reinterpret_cast<std::uintptr_t>(room.data()) % 64) % 64;
   std::byte* const values = room.data() + off + shift;
-  for (std::size_t i = 0; i + given <= bytes && given != 0; i += given) {
-    std::memcpy(values + i, data + 12, given);
+  for (std::size_t i = 0; i < bytes; i += given) {
+    std::memcpy(values + i, data + 12, std::min(given, bytes - i));
   }
   const auto count = static_cast<std::int64_t>(bytes / item / (complex ? 2 : 1));
   const std::int64_t flat[] = {count};
