@@ -335,7 +335,8 @@ def _cuda(machine: Machine) -> Check:
     driver = machine.nvidia_driver
     here = f"NVIDIA driver {driver}" if driver else "no NVIDIA driver is loaded here"
     if cuda.state == "usable":
-        built = f"built with CUDA {_version(cuda.runtime)} for sm_{', sm_'.join(cuda.architectures.split())}"
+        code = ", ".join(f"sm_{number}" for number in cuda.architectures.split())
+        built = f"built with CUDA {_version(cuda.runtime)} for {code}"
         return Check("CUDA module", "ok", f"{built}; {here}; devices: {cuda.devices}", why)
     found = "not built" if cuda.state == "not built" else f"built, {cuda.state}"
     if cuda.state == "old driver":

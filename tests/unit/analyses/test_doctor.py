@@ -204,7 +204,11 @@ def test_cuda_module_is_told_truthfully() -> None:
     ("cuda", "status", "words"),
     [
         (CudaScan("no driver"), "warning", "built, no driver"),
-        (CudaScan("old driver", driver=12040, runtime=13000), "warning", "CUDA 12.4, built with 13.0"),
+        (
+            CudaScan("old driver", driver=12040, runtime=13000),
+            "warning",
+            "CUDA 12.4, built with 13.0",
+        ),
         (CudaScan("no device"), "warning", "built, no device"),
         (CudaScan("broken", "unknown error"), "warning", "unknown error"),
         (CudaScan("cannot be loaded", "GLIBC_2.38"), "warning", "GLIBC_2.38"),
