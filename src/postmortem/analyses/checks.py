@@ -343,9 +343,10 @@ def _cuda(machine: Machine) -> Check:
         found += f" (it knows CUDA {_version(cuda.driver)}, built with {_version(cuda.runtime)})"
     elif cuda.state in ("broken", "cannot be loaded"):
         found += f" ({cuda.text})"
-    status = "ok" if driver is None and cuda.state in ("not built", "no driver") else "warning"
-    fix = None if status == "ok" else _CUDA_FIXES.get(cuda.state)
-    return Check("CUDA module", status, f"{found}; {here}", why, fix)
+    found += f"; {here}"
+    if driver is None and cuda.state in ("not built", "no driver"):
+        return Check("CUDA module", "ok", found, why)
+    return Check("CUDA module", "warning", found, why, _CUDA_FIXES.get(cuda.state))
 
 
 def _libraries(machine: Machine) -> Check:
