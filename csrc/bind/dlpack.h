@@ -12,8 +12,10 @@ struct DLDevice {
   std::int32_t device_id;
 };
 constexpr std::int32_t kDLCPU = 1;
+constexpr std::int32_t kDLCUDA = 2;
 constexpr std::int32_t kDLCUDAHost = 3;
 constexpr std::int32_t kDLROCMHost = 11;
+constexpr std::int32_t kDLCUDAManaged = 13;
 
 struct DLDataType {
   std::uint8_t code;
@@ -63,7 +65,8 @@ struct DLPackExchangeAPI {
   void* managed_tensor_to_py_object_no_sync;
   // Fills in a view that is valid as long as the object is; may be null.
   int (*dltensor_from_py_object_no_sync)(void* object, DLTensor* out);
-  void* current_work_stream;
+  // Gives the stream that its library would launch on now; may be null.
+  int (*current_work_stream)(std::int32_t device_type, std::int32_t device_id, void** out);
 };
 
 }  // namespace pm::dlpack

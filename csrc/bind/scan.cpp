@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "bind/cuda_scanner.h"
 #include "bind/scan_result.h"
 #include "bind/scan_tensors.h"
 #include "scan/scan.h"
@@ -20,6 +21,7 @@ namespace {
 constexpr std::uint64_t kReleaseBytes = 32 << 10;  // leaving the interpreter costs 40 ns
 
 PyObject* scan_other = nullptr;  // Python: what to do with all else
+const CudaScanner* cuda_scanner = nullptr;
 
 PyObject* scanned(const Held& held) {
   scan::Result result;
@@ -40,6 +42,31 @@ PyObject* ask_python(PyObject* object) {
   return PyObject_CallOneArg(scan_other, object);
 }
 
+// Scans tensors that lie on one device and stream in one launch, and puts the results into a list;
+// those that _cuda does not take are left to Python.
+bool scan_on_cuda(const std::vector<Held>& held, const std::vector<std::size_t>& places,
+                  PyObject* items, PyObject* list) {
+  std::vector<CudaTensor> tensors;
+  for (const std::size_t i : places) {
+    tensors.push_back({held[i].array, held[i].device, held[i].stream});
+  }
+  std::vector<PyObject*> pending(places.size(), nullptr);
+  const Launched launched = cuda_scanner->scan(tensors.data(), tensors.size(), pending.data());
+  if (launched == Launched::error) return false;
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    const auto place = static_cast<Py_ssize_t>(places[i]);
+    PyObject* const result = launched == Launched::yes
+                                 ? new_pending_result(pending[i], held[places[i]].dtype)
+                                 : ask_python(PyTuple_GET_ITEM(items, place));
+    if (result == nullptr) {
+      for (std::size_t k = i + 1; k < places.size(); ++k) Py_CLEAR(pending[k]);
+      return false;
+    }
+    PyList_SET_ITEM(list, place, result);
+  }
+  return true;
+}
+
 PyObject* scan_sequence(PyObject* sequence) {
   PyObject* const items = PySequence_Tuple(sequence);  // ours: nobody changes it meanwhile
   if (items == nullptr) return nullptr;
@@ -53,10 +80,16 @@ PyObject* scan_sequence(PyObject* sequence) {
   std::vector<std::size_t> places;
   arrays.reserve(count);
   places.reserve(count);
+  std::vector<std::size_t> on_cuda;
   std::uint64_t bytes = 0;
   for (std::size_t i = 0; i < count; ++i) {
     PyObject* const item = PyTuple_GET_ITEM(items, static_cast<Py_ssize_t>(i));
-    if (take_trusted(item, held[i]) == Taken::yes) {
+    const Taken taken = take_trusted(item, held[i]);
+    if (taken == Taken::on_cuda && cuda_scanner != nullptr) {
+      on_cuda.push_back(i);
+      continue;
+    }
+    if (taken == Taken::yes) {
       arrays.push_back(held[i].array);
       places.push_back(i);
       bytes += scan::bytes_of(held[i].array);
@@ -65,6 +98,16 @@ PyObject* scan_sequence(PyObject* sequence) {
     PyObject* const result = ask_python(item);
     if (result == nullptr) return nullptr;
     PyList_SET_ITEM(list, static_cast<Py_ssize_t>(i), result);
+  }
+  while (!on_cuda.empty()) {
+    // A launch for each device.
+    const std::int32_t device = held[on_cuda[0]].device;
+    std::vector<std::size_t> here, elsewhere;
+    for (const std::size_t i : on_cuda) {
+      (held[i].device == device ? here : elsewhere).push_back(i);
+    }
+    if (!scan_on_cuda(held, here, items, list)) return nullptr;
+    on_cuda = std::move(elsewhere);
   }
   std::vector<scan::Result> results(arrays.size());
   if (bytes < kReleaseBytes) {
@@ -83,7 +126,15 @@ PyObject* scan_sequence(PyObject* sequence) {
 
 PyObject* fastscan(PyObject*, PyObject* object) {
   Held held;
-  if (take_trusted(object, held) == Taken::yes) return scanned(held);
+  const Taken taken = take_trusted(object, held);
+  if (taken == Taken::yes) return scanned(held);
+  if (taken == Taken::on_cuda && cuda_scanner != nullptr) {
+    const CudaTensor tensor{held.array, held.device, held.stream};
+    PyObject* pending = nullptr;
+    const Launched launched = cuda_scanner->scan(&tensor, 1, &pending);
+    if (launched == Launched::yes) return new_pending_result(pending, held.dtype);
+    return launched == Launched::error ? nullptr : ask_python(object);
+  }
   if (PyList_Check(object) || PyTuple_Check(object)) {
     try {
       return scan_sequence(object);
@@ -99,6 +150,7 @@ PyObject* scan_capsule(PyObject*, PyObject* capsule) {
   switch (take_capsule(capsule, held)) {
     case Taken::yes:
       return scanned(held);
+    case Taken::on_cuda:  // whoever made the capsule knows the stream, we do not
     case Taken::no:
       Py_RETURN_NONE;
     default:
@@ -111,6 +163,14 @@ PyObject* on_other(PyObject*, PyObject* function) {
   Py_RETURN_NONE;
 }
 
+PyObject* on_cuda(PyObject*, PyObject* capsule) {
+  const void* const scanner = PyCapsule_GetPointer(capsule, kCudaScanner);
+  if (scanner == nullptr) return nullptr;
+  Py_INCREF(capsule);  // for good
+  cuda_scanner = static_cast<const CudaScanner*>(scanner);
+  Py_RETURN_NONE;
+}
+
 PyMethodDef kFunctions[] = {
     {"fastscan", fastscan, METH_O,
      "fastscan(tensor, /)\n--\n\n"
@@ -120,6 +180,7 @@ PyMethodDef kFunctions[] = {
     {"scan_capsule", scan_capsule, METH_O, nullptr},
     {"trust_type", trust_type, METH_VARARGS, nullptr},
     {"on_other", on_other, METH_O, nullptr},
+    {"on_cuda", on_cuda, METH_O, nullptr},
     {nullptr, nullptr, 0, nullptr},
 };
 

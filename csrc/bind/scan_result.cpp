@@ -71,7 +71,15 @@ PyObject* get_is_finite(PyObject* self, void*) {
 }
 
 PyObject* get_ready(PyObject* self, void*) {
-  return PyBool_FromLong(self_of(self)->pending == nullptr);
+  PyObject* const pending = self_of(self)->pending;
+  if (pending == nullptr) Py_RETURN_TRUE;
+  // What _cuda gives knows; what Python gives may have to wait.
+  PyObject* const answer = PyObject_CallMethod(pending, "ready", nullptr);
+  if (answer == nullptr && PyErr_ExceptionMatches(PyExc_AttributeError)) {
+    PyErr_Clear();
+    Py_RETURN_FALSE;
+  }
+  return answer;
 }
 
 PyObject* get_dtype(PyObject* self, void*) { return Py_NewRef(self_of(self)->dtype); }
@@ -190,8 +198,10 @@ bool add_scan_result(PyObject* module) {
   return PyModule_AddObjectRef(module, "ScanResult", type) == 0;
 }
 
-PyObject* new_scan_result(const scan::Result& result, const char* dtype) {
-  // The few names are made once and shared.
+namespace {
+
+// The few names are made once and shared. A borrowed reference.
+PyObject* name_of(const char* dtype) {
   static PyObject* names[scan::kFormats + 4] = {};
   static const char* texts[scan::kFormats + 4] = {};
   std::size_t at = 0;
@@ -202,8 +212,22 @@ PyObject* new_scan_result(const scan::Result& result, const char* dtype) {
     names[at] = name;
     texts[at] = dtype;
   }
-  PyObject* const self = made(names[at], nullptr);
+  return names[at];
+}
+
+}  // namespace
+
+PyObject* new_scan_result(const scan::Result& result, const char* dtype) {
+  PyObject* const name = name_of(dtype);
+  PyObject* const self = name == nullptr ? nullptr : made(name, nullptr);
   if (self != nullptr) self_of(self)->values = result;
+  return self;
+}
+
+PyObject* new_pending_result(PyObject* pending, const char* dtype) {
+  PyObject* const name = name_of(dtype);
+  PyObject* const self = name == nullptr ? nullptr : made(name, pending);
+  Py_DECREF(pending);
   return self;
 }
 

@@ -13,4 +13,7 @@ bool add_scan_result(PyObject* module);
 // A new reference, or null with a Python error. `dtype` is a static text.
 PyObject* new_scan_result(const scan::Result& result, const char* dtype);
 
+// The same for numbers that `pending` gives when it is called; takes its reference.
+PyObject* new_pending_result(PyObject* pending, const char* dtype);
+
 }  // namespace pm::bind

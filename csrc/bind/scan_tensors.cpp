@@ -66,7 +66,10 @@ const Kind* kind_of(DLDataType type) {
 
 Taken take(const DLTensor& tensor, Held& held) {
   const std::int32_t device = tensor.device.device_type;
-  if (device != kDLCPU && device != kDLCUDAHost && device != kDLROCMHost) return Taken::no;
+  const bool on_cuda = device == kDLCUDA || device == kDLCUDAManaged;
+  if (!on_cuda && device != kDLCPU && device != kDLCUDAHost && device != kDLROCMHost) {
+    return Taken::no;
+  }
   const Kind* kind = kind_of(tensor.dtype);
   if (kind == nullptr || tensor.ndim < 0) return Taken::no;
   const auto rank = static_cast<std::size_t>(tensor.ndim);
@@ -79,7 +82,8 @@ Taken take(const DLTensor& tensor, Held& held) {
   held.array.complex = kind->complex;
   held.dtype = kind->dtype;
   held.lay_out(tensor.shape, *count == 0 ? nullptr : tensor.strides, rank, *count);
-  return Taken::yes;
+  held.device = on_cuda ? tensor.device.device_id : -1;
+  return on_cuda ? Taken::on_cuda : Taken::yes;
 }
 
 }  // namespace
@@ -131,7 +135,13 @@ Taken take_trusted(PyObject* object, Held& held) {
       PyErr_Clear();
       return Taken::no;
     }
-    return take(tensor, held);
+    const Taken taken = take(tensor, held);
+    if (taken != Taken::on_cuda) return taken;
+    const auto stream_of = trusted[i].api->current_work_stream;
+    if (stream_of == nullptr) return Taken::no;
+    if (stream_of(tensor.device.device_type, held.device, &held.stream) == 0) return taken;
+    PyErr_Clear();
+    return Taken::no;
   }
   return Taken::no;
 }

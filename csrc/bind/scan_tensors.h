@@ -16,6 +16,8 @@ namespace pm::bind {
 struct Held {
   scan::Array array;
   const char* dtype = nullptr;
+  std::int32_t device = -1;  // of CUDA, with `stream`; -1 for this machine's memory
+  void* stream = nullptr;
 
   Held() noexcept {}  // leaves few_ as it is: to zero it costs as much as to fill it
 
@@ -32,10 +34,11 @@ struct Held {
 // Sets the data type of an array by its name in PyTorch; false if there is none of this name.
 bool name_dtype(std::string_view dtype, Held& held);
 
-enum class Taken { yes, no, error };
+enum class Taken { yes, on_cuda, no, error };
 
 // Takes a tensor whose exact type trust_type() was called for, if it lies in this machine's memory
-// and has a data type that is known. `no`: someone else must look at it.
+// and has a data type that is known; if it lies in a GPU's, its stream is taken too. `no`: someone
+// else must look at it.
 Taken take_trusted(PyObject* object, Held& held);
 
 // METH_VARARGS: trust_type(type, capsule). Objects of exactly this type are read through the

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "scan/bits.h"
+
 namespace pm::scan {
 namespace {
 
@@ -36,12 +38,12 @@ void take(Tally& tally, std::uint64_t magnitude) {
 void scan_e8m0(const void* data, std::size_t count, std::size_t origin, Tally& tally) {
   const auto* bytes = static_cast<const std::uint8_t*>(data);
   const Histogram histogram(bytes, count);
-  for (std::uint64_t code = 0; code < 0xff; ++code) {
+  for (std::uint64_t code = 0; code < kE8m0Nan; ++code) {
     if (histogram.of[code] != 0) take(tally, code + 1);
   }
-  tally.nans += histogram.of[0xff];
-  if (histogram.of[0xff] != 0 && tally.first == kNowhere) {
-    const void* found = std::memchr(bytes, 0xff, count);
+  tally.nans += histogram.of[kE8m0Nan];
+  if (histogram.of[kE8m0Nan] != 0 && tally.first == kNowhere) {
+    const void* found = std::memchr(bytes, kE8m0Nan, count);
     tally.first =
         origin + static_cast<std::size_t>(static_cast<const std::uint8_t*>(found) - bytes);
   }
@@ -51,7 +53,7 @@ void scan_e2m1x2(const void* data, std::size_t count, std::size_t, Tally& tally)
   const Histogram histogram(static_cast<const std::uint8_t*>(data), count);
   for (unsigned byte = 0; byte < 256; ++byte) {
     if (histogram.of[byte] == 0) continue;
-    for (const unsigned code : {byte & 7, (byte >> 4) & 7}) {
+    for (const unsigned code : {byte & kE2m1Magnitude, (byte >> 4) & kE2m1Magnitude}) {
       take(tally, code);
       tally.zeros += code == 0 ? histogram.of[byte] : 0;
       tally.subnormals += code == 1 ? histogram.of[byte] : 0;  // 0.5

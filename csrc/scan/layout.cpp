@@ -30,6 +30,20 @@ bool is_in_order(const std::vector<Dimension>& dimensions) {
 
 }  // namespace
 
+std::vector<Dimension> dimensions_of(const Array& array) {
+  std::vector<Dimension> dimensions(array.shape.size());
+  std::int64_t dense = 1;
+  for (std::size_t i = dimensions.size(); i-- > 0;) {
+    dimensions[i] = {array.shape[i], array.strides.empty() ? dense : array.strides[i]};
+    dense *= array.shape[i];
+  }
+  if (array.complex) {
+    for (Dimension& dimension : dimensions) dimension.stride *= 2;
+    dimensions.push_back({2, 1});
+  }
+  return dimensions;
+}
+
 Layout layout_of(const void* data, std::size_t item, std::vector<Dimension> dimensions) {
   Layout layout;
   layout.data = static_cast<const std::byte*>(data);

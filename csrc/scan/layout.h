@@ -30,6 +30,9 @@ struct Layout {
   const std::byte* row(std::uint64_t number) const noexcept;
 };
 
+// Of an array, components of complex numbers among them as the last.
+std::vector<Dimension> dimensions_of(const Array& array);
+
 // `shape` must not be empty of elements; dimensions as in the array, components of complex numbers
 // among them as the last.
 Layout layout_of(const void* data, std::size_t item, std::vector<Dimension> dimensions);

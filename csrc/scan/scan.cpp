@@ -20,20 +20,6 @@ namespace {
 constexpr std::size_t kShareBytes = std::size_t{512} << 10;  // below this a thread is not worth it
 constexpr unsigned kMostThreads = 256;
 
-std::vector<Dimension> dimensions_of(const Array& array) {
-  std::vector<Dimension> dimensions(array.shape.size());
-  std::int64_t dense = 1;
-  for (std::size_t i = dimensions.size(); i-- > 0;) {
-    dimensions[i] = {array.shape[i], array.strides.empty() ? dense : array.strides[i]};
-    dense *= array.shape[i];
-  }
-  if (array.complex) {
-    for (Dimension& dimension : dimensions) dimension.stride *= 2;
-    dimensions.push_back({2, 1});
-  }
-  return dimensions;
-}
-
 // The first element in C order that is NaN or infinite; the array has one.
 std::int64_t first_in_order(const Array& array, const std::vector<Dimension>& dimensions) {
   const std::size_t item = item_bytes(array.format);
@@ -62,30 +48,6 @@ std::int64_t first_in_order(const Array& array, const std::vector<Dimension>& di
   return array.complex ? index / 2 : index;
 }
 
-Result result_of(const Tally& tally, Format format, std::uint64_t values, std::uint64_t repeats) {
-  const double none = std::numeric_limits<double>::quiet_NaN();
-  const double infinity = std::numeric_limits<double>::infinity();
-  const bool has_infinity = tally.infinities != 0;
-  const bool has_finite = values - tally.nans - tally.infinities != 0;
-  const bool has_nonzero = tally.least_less_one != kNothing.least_less_one;
-  Result result;
-  result.nans = tally.nans * repeats;
-  result.infinities = tally.infinities * repeats;
-  result.zeros = tally.zeros * repeats;
-  result.subnormals = tally.subnormals * repeats;
-  const double largest = has_finite ? magnitude(format, tally.largest) : none;
-  const double least = has_nonzero    ? magnitude(format, tally.least_less_one + 1)
-                       : has_infinity ? infinity
-                                      : none;
-  result.abs_max_finite = largest;
-  result.abs_max = has_infinity ? infinity : largest;
-  result.abs_min_nonzero = least;
-  result.abs_min = tally.zeros != 0 ? 0.0 : least;
-  return result;
-}
-
-std::uint64_t values_each(Format format) { return format == Format::e2m1x2 ? 2 : 1; }
-
 unsigned number_of(const char* text) {
   unsigned number = 0;
   if (text == nullptr) return 0;
@@ -111,6 +73,30 @@ std::atomic<unsigned>& threads_set() {
 }
 
 }  // namespace
+
+std::uint64_t values_each(Format format) noexcept { return format == Format::e2m1x2 ? 2 : 1; }
+
+Result result_of(const Tally& tally, Format format, std::uint64_t values, std::uint64_t repeats) {
+  const double none = std::numeric_limits<double>::quiet_NaN();
+  const double infinity = std::numeric_limits<double>::infinity();
+  const bool has_infinity = tally.infinities != 0;
+  const bool has_finite = values - tally.nans - tally.infinities != 0;
+  const bool has_nonzero = tally.least_less_one != kNothing.least_less_one;
+  Result result;
+  result.nans = tally.nans * repeats;
+  result.infinities = tally.infinities * repeats;
+  result.zeros = tally.zeros * repeats;
+  result.subnormals = tally.subnormals * repeats;
+  const double largest = has_finite ? magnitude(format, tally.largest) : none;
+  const double least = has_nonzero    ? magnitude(format, tally.least_less_one + 1)
+                       : has_infinity ? infinity
+                                      : none;
+  result.abs_max_finite = largest;
+  result.abs_max = has_infinity ? infinity : largest;
+  result.abs_min_nonzero = least;
+  result.abs_min = tally.zeros != 0 ? 0.0 : least;
+  return result;
+}
 
 unsigned threads_wanted() { return threads_set().load(std::memory_order_relaxed); }
 void set_threads(unsigned count) { threads_set().store(std::clamp(count, 1U, kMostThreads)); }

@@ -43,8 +43,22 @@ std::size_t item_bytes(Format format) noexcept;
 std::string_view format_name(Format format) noexcept;
 std::optional<Format> format_named(std::string_view name) noexcept;
 
+// Bits of the fraction and bias of the exponent; of no use for integers.
+struct Shape {
+  int fraction;
+  int bias;
+};
+Shape shape_of(Format format) noexcept;
+
 // The number that bits without their sign stand for; e8m0fnu's code is one less than `bits`.
 double magnitude(Format format, std::uint64_t bits) noexcept;
+
+// 2 for formats that have two elements in an item.
+std::uint64_t values_each(Format format) noexcept;
+
+// What the numbers of a pass mean. It has seen `values` items, each of which stands for `repeats`.
+// `elements` and `first_nonfinite` are the caller's.
+Result result_of(const Tally& tally, Format format, std::uint64_t values, std::uint64_t repeats);
 
 // The number of elements, or nothing if it is negative or passes 2^63.
 std::optional<std::uint64_t> element_count(std::span<const std::int64_t> shape) noexcept;

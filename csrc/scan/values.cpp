@@ -11,14 +11,14 @@
 namespace pm::scan {
 namespace {
 
-struct Shape {
+struct Row {
   std::string_view name;
   std::uint8_t bytes;
-  std::uint8_t fraction;  // bits of the fraction; of no use for integers
+  std::uint8_t fraction;
   std::int16_t bias;
 };
 
-constexpr std::array<Shape, kFormats> kShapes{{
+constexpr std::array<Row, kFormats> kRows{{
     {"float64", 8, 52, 1023},
     {"float32", 4, 23, 127},
     {"float16", 2, 10, 15},
@@ -40,7 +40,7 @@ constexpr std::array<Shape, kFormats> kShapes{{
     {"float4_e2m1fn_x2", 1, 1, 1},
 }};
 
-const Shape& shape_of(Format format) { return kShapes[static_cast<std::size_t>(format)]; }
+const Row& row_of(Format format) { return kRows[static_cast<std::size_t>(format)]; }
 
 // 2 to a power that is a normal number: those of all formats here are.
 double power_of_two(int exponent) {
@@ -49,18 +49,20 @@ double power_of_two(int exponent) {
 
 }  // namespace
 
-std::size_t item_bytes(Format format) noexcept { return shape_of(format).bytes; }
-std::string_view format_name(Format format) noexcept { return shape_of(format).name; }
+std::size_t item_bytes(Format format) noexcept { return row_of(format).bytes; }
+std::string_view format_name(Format format) noexcept { return row_of(format).name; }
+
+Shape shape_of(Format format) noexcept { return {row_of(format).fraction, row_of(format).bias}; }
 
 std::optional<Format> format_named(std::string_view name) noexcept {
-  for (std::size_t i = 0; i < kShapes.size(); ++i) {
-    if (kShapes[i].name == name) return static_cast<Format>(i);
+  for (std::size_t i = 0; i < kRows.size(); ++i) {
+    if (kRows[i].name == name) return static_cast<Format>(i);
   }
   return std::nullopt;
 }
 
 double magnitude(Format format, std::uint64_t bits) noexcept {
-  const Shape& shape = shape_of(format);
+  const Row& shape = row_of(format);
   if (format == Format::f64) return std::bit_cast<double>(bits);
   if (format >= Format::i8 && format <= Format::boolean) return static_cast<double>(bits);
   if (format == Format::e8m0fnu) return power_of_two(static_cast<int>(bits) - 1 - shape.bias);

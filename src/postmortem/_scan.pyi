@@ -56,6 +56,9 @@ def trust_type(type: type, capsule: Any, /) -> bool:
 def on_other(function: Callable[[Any], ScanResult], /) -> None:
     """Ask this function for all that the native scan does not know."""
 
+def on_cuda(scanner: Any, /) -> None:
+    """Hand tensors on GPUs to this capsule of `_cuda.scanner()` from now on."""
+
 def scan_memory(
     address: int, *, dtype: str, shape: Sequence[int], strides: Sequence[int] | None = None
 ) -> ScanResult:

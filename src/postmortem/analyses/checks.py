@@ -313,15 +313,40 @@ def _torch(machine: Machine) -> Check:
     return Check("torch", "ok", found, why)
 
 
+_CUDA_FIXES = {
+    "not built": "put CUDA 12 or later's nvcc on PATH, then: pip install --force-reinstall "
+    "--no-deps --no-binary torch-postmortem -C cmake.define.POSTMORTEM_CUDA=ON torch-postmortem",
+    "cannot be loaded": "pip install --force-reinstall --no-deps torch-postmortem",
+    "no driver": "install NVIDIA's driver; in a container: docker run --gpus all",
+    "old driver": "install a newer NVIDIA driver, or build with the nvcc of an older CUDA 12",
+    "no device": "nvidia-smi -L; check CUDA_VISIBLE_DEVICES",
+    "broken": "nvidia-smi; dmesg | grep -i -e nvrm -e xid",
+}
+
+
+def _version(number: int) -> str:
+    return f"{number // 1000}.{number % 1000 // 10}"
+
+
 def _cuda(machine: Machine) -> Check:
-    why = "would scan tensors on the GPU; reading cores never needs it"
-    if machine.cuda_module:
-        return Check("CUDA module", "ok", f"built; NVIDIA driver {machine.nvidia_driver}", why)
-    if machine.nvidia_driver is None:
-        found = "not built (this release has none); no NVIDIA driver is loaded here"
+    """Say how tensors on GPUs are scanned. Where no GPU is, nothing is amiss."""
+    why = "scans tensors on the GPU in one pass; else PyTorch's operations do it, more slowly"
+    cuda = machine.cuda_scan
+    driver = machine.nvidia_driver
+    here = f"NVIDIA driver {driver}" if driver else "no NVIDIA driver is loaded here"
+    if cuda.state == "usable":
+        code = ", ".join(f"sm_{number}" for number in cuda.architectures.split())
+        built = f"built with CUDA {_version(cuda.runtime)} for {code}"
+        return Check("CUDA module", "ok", f"{built}; {here}; devices: {cuda.devices}", why)
+    found = "not built" if cuda.state == "not built" else f"built, {cuda.state}"
+    if cuda.state == "old driver":
+        found += f" (it knows CUDA {_version(cuda.driver)}, built with {_version(cuda.runtime)})"
+    elif cuda.state in ("broken", "cannot be loaded"):
+        found += f" ({cuda.text})"
+    found += f"; {here}"
+    if driver is None and cuda.state in ("not built", "no driver"):
         return Check("CUDA module", "ok", found, why)
-    found = f"not built (this release has none); NVIDIA driver {machine.nvidia_driver}"
-    return Check("CUDA module", "warning", found, why)
+    return Check("CUDA module", "warning", found, why, _CUDA_FIXES.get(cuda.state))
 
 
 def _libraries(machine: Machine) -> Check:

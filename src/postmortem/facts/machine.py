@@ -76,6 +76,23 @@ class Cpu:
 
 
 @record
+class CudaScan:
+    """Whether our own CUDA extension can be used, and what stands in the way."""
+
+    state: str
+    """usable, not built, cannot be loaded, no driver, old driver, no device or broken."""
+    text: str = ""
+    """What the CUDA runtime or the loader says."""
+    driver: int = 0
+    """The CUDA version that the driver knows: 13000 is 13.0; 0 where there is none."""
+    runtime: int = 0
+    """The CUDA version that the extension was built with."""
+    devices: int = 0
+    architectures: str = ""
+    """The compute capabilities of its code: "75 80 90"."""
+
+
+@record
 class Machine:
     """All that `postmortem doctor` looks at."""
 
@@ -108,8 +125,7 @@ class Machine:
     lief_version: str | None = None
     torch_version: str | None = None
     nvidia_driver: str | None = None
-    cuda_module: bool = False
-    """Whether our own CUDA extension was built and is installed."""
+    cuda_scan: CudaScan = CudaScan("not built")
     native_module: str | None = None
     """Why our native reader cannot be loaded; None when it can."""
     cpu: Cpu | None = None

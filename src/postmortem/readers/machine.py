@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import importlib
-import importlib.util
 import os
 import platform
 import re
@@ -19,6 +18,7 @@ from postmortem.facts.machine import (
     CoreDestination,
     CorePattern,
     Cpu,
+    CudaScan,
     DebugSymbols,
     Machine,
     Space,
@@ -30,6 +30,7 @@ from postmortem.readers.files import answer_within
 
 _VERSION_SECONDS = 5.0
 _STAT_SECONDS = 2.0
+_CUDA_SECONDS = 20.0
 _TOOLS = (("strace", "-V"), ("py-spy", "--version"), ("eu-stack", "--version"))
 _CPU_FEATURES = ("avx", "avx2", "fma", "avx512f", "avx512_bf16", "amx_bf16", "asimd", "sve", "bf16")
 
@@ -65,7 +66,7 @@ def read_machine(*, gdb: str | None = None) -> Machine:
         lief_version=_package_version("lief"),
         torch_version=_package_version("torch"),
         nvidia_driver=nvidia_driver(),
-        cuda_module=importlib.util.find_spec("postmortem._cuda") is not None,
+        cuda_scan=_cuda_scan(),
         native_module=_native_module(),
         cpu=_cpu(),
         glibc=_glibc(),
@@ -219,6 +220,14 @@ def nvidia_driver(path: Path = Path("/proc/driver/nvidia/version")) -> str | Non
     # "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.65.06  Release Build …"
     found = re.search(r"Kernel Module.*?\s(\d+\.\d+(?:\.\d+)?)\s", text)
     return found[1] if found else "of unknown version"
+
+
+def _cuda_scan() -> CudaScan:
+    # In a thread of its own: a driver in trouble can keep whoever asks it for minutes.
+    from postmortem.scan import cuda
+
+    found = answer_within(_CUDA_SECONDS, cuda.usable)
+    return found or CudaScan("broken", f"gave no answer within {_CUDA_SECONDS:.0f} s")
 
 
 def _native_module() -> str | None:

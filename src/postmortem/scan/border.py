@@ -52,7 +52,7 @@ def _scan_torch(torch: Any, tensor: Any) -> ScanResult:
             return result
     plain = _plain(torch, tensor)
     if plain.device.type != "cpu":
-        from postmortem.scan.torch_ops import scan_on_device
+        from postmortem.scan.cuda import scan_on_device
 
         return scan_on_device(plain)
     return _scan_pointer(plain)

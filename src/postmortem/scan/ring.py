@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from postmortem._scan import ScanResult, fastscan
+from postmortem.scan.cuda import launch
 from postmortem.scan.torch_ops import FIELDS, row_on_device, values_of
 
 _UNWRITTEN = -1.0
@@ -37,12 +38,20 @@ def _on_device(x: torch.Tensor, ring: torch.Tensor, slot: int) -> None:
     ring[slot] = row_on_device(x)
 
 
+def _on_cuda(x: torch.Tensor, ring: torch.Tensor, slot: int) -> None:
+    """One kernel of ours that writes the row itself, where it can."""
+    row = ring[slot]
+    plain = row.dtype is torch.float64 and row.is_contiguous() and ring.device == x.device
+    if not (plain and x.numel() and launch(x.detach(), row.data_ptr()) is not None):
+        _on_device(x, ring, slot)
+
+
 def _nothing(x: torch.Tensor, ring: torch.Tensor, slot: int) -> None:
     """What tracing needs to know: nothing is returned."""
 
 
 _library.impl("scan_slot", _on_cpu, "CPU")
-_library.impl("scan_slot", _on_device, "CUDA")
+_library.impl("scan_slot", _on_cuda, "CUDA")
 _library.impl("scan_slot", _nothing, "Meta")
 
 

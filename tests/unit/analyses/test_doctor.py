@@ -14,6 +14,7 @@ from postmortem.facts.machine import (
     CoreDestination,
     CorePattern,
     Cpu,
+    CudaScan,
     DebugSymbols,
     Machine,
     Space,
@@ -192,9 +193,34 @@ def test_conda_is_told_first() -> None:
 
 
 def test_cuda_module_is_told_truthfully() -> None:
-    assert "not built" in check("CUDA module").found
+    row = check("CUDA module")
+    assert (row.status, row.fix, "not built" in row.found) == ("ok", None, True)
     row = check("CUDA module", nvidia_driver="580.65.06")
     assert (row.status, "580.65.06" in row.found) == ("warning", True)
+    assert "POSTMORTEM_CUDA=ON" in (row.fix or "")
+
+
+@pytest.mark.parametrize(
+    ("cuda", "status", "words"),
+    [
+        (CudaScan("no driver"), "warning", "built, no driver"),
+        (
+            CudaScan("old driver", driver=12040, runtime=13000),
+            "warning",
+            "CUDA 12.4, built with 13.0",
+        ),
+        (CudaScan("no device"), "warning", "built, no device"),
+        (CudaScan("broken", "unknown error"), "warning", "unknown error"),
+        (CudaScan("cannot be loaded", "GLIBC_2.38"), "warning", "GLIBC_2.38"),
+        (CudaScan("usable", runtime=13000, devices=2, architectures="80 90"), "ok", "sm_80, sm_90"),
+    ],
+)
+def test_each_state_of_the_cuda_module_has_its_cure(
+    cuda: CudaScan, status: str, words: str
+) -> None:
+    row = check("CUDA module", nvidia_driver="580.65.06", cuda_scan=cuda)
+    assert (row.status, words in row.found) == (status, True), row.found
+    assert (row.fix is None) == (status == "ok")
 
 
 def test_processor_texts() -> None:
