@@ -1,0 +1,1 @@
+"""Rules over the logs of jobs with many ranks."""
