@@ -32,7 +32,7 @@ def run(args: argparse.Namespace) -> int:
     """List the rules or explain one; an ID that does not exist is a usage error."""
     from postmortem.rules import rule
 
-    rules = (*rule.load(), *rule.load("scan"), *rule.load("strace"))
+    rules = (*rule.load(), *rule.load("scan"), *rule.load("strace"), *rule.load("logs"))
     if args.id is not None:
         chosen = [item for item in rules if item.id == args.id]
         if not chosen:
