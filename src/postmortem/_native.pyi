@@ -723,7 +723,7 @@ class RawRankLabel(TypedDict):
     last_words: list[str]
 
 RawRegion = tuple[int, int, bool, list[tuple[int, int, str]]]
-"""Label, kinds as bits, whether it was cut, and (line, ordinal of the writer, text) of each line."""
+"""Label, kinds as bits, whether it was cut, and (line, ordinal, text) of each line."""
 
 class RawRankLog(TypedDict):
     """A log of many ranks."""

@@ -29,10 +29,11 @@ _MOST_FRAMES = 200
 def endings(region: RawRegion, writer: int, path: str, lines: int) -> Iterator[LogFailure]:
     """Yield the ends that the lines of a region tell of."""
     rows = region[3]
-    for i, (number, ordinal, text) in enumerate(rows):
+    for i, (number, _, text) in enumerate(rows):
         fatal = _FATAL.search(text) if "Fatal Python error" in text else None
         said: Said | None = None
-        kind, frames = "fatal", ()
+        kind = "fatal"
+        frames: tuple[LogFrame, ...] = ()
         last = i
         if fatal:
             said = Said("Fatal Python error", fatal["what"])

@@ -1,4 +1,4 @@
-"""What launchers say of how processes ended: torchrun, srun, mpirun, DeepSpeed, a shell, the kernel."""
+"""What launchers say of how processes ended: torchrun, srun, mpirun, a shell, the kernel."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ _MPIRUN = Pattern(
 _MPI_CODE = Pattern(r"Process name: \[\[\d+,\d+\],(\d+)\]")
 _HYDRA = Pattern(r"=\s+RANK (\d+) PID (\d+) RUNNING AT (\S+)")
 _HYDRA_CODE = Pattern(r"=\s+(?:EXIT CODE|KILLED BY SIGNAL): (\d+)")
-_DEEPSPEED = Pattern(r"exits with return code = (-?\d+)")
 _SHELL = Pattern(
     r"line \d+: +(\d+) (Killed|Segmentation fault|Aborted|Bus error|Terminated|Illegal instruction"
     r"|Floating point exception)\b"
@@ -208,7 +207,7 @@ class Launchers:
             return
         status = int(code[1]) if code else None
         if status is not None and status > 128:  # a shell between, or Slurm's own sum
-            status, name = None, signal_name(status - 128)
+            name, status = signal_name(status - 128), None
         for task in _numbers(tasks):
             yield LogExit(
                 self._file,

@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from postmortem import _native
 from postmortem.errors import EvidenceError
-from postmortem.facts.rank_logs import LogExit, LogFailure, RankLogs, Remark, Said
+from postmortem.facts.rank_logs import LogExit, LogFailure, RankLogs, Remark, Said, Writer
 from postmortem.facts.source import Problem, Source
 from postmortem.readers.log_files import OpenedLog
 from postmortem.readers.ranklogs.endings import endings
@@ -27,12 +27,6 @@ if TYPE_CHECKING:
     from postmortem._native import RawRankLog, RawRegion
 
 _LARGEST_ERROR_JSON = 4 << 20
-_AGENT = (
-    "torch/distributed/run.py",
-    "torch/distributed/launcher/",
-    "accelerate/commands/",
-    "torch/distributed/elastic/agent",
-)
 
 
 @record
@@ -44,6 +38,8 @@ class RankFacts:
     problems: tuple[Problem, ...]
     forms: tuple[str, ...]
     """Names of the prefix forms that were voted for."""
+    labels: dict[str, tuple[int, ...]]
+    """Of each file, which writer each of its labels is."""
 
 
 @record
@@ -68,11 +64,11 @@ def read_rank_logs(found: Found, *, world: int | None = None) -> RankFacts:
         raise EvidenceError(first.where, first.what, hint=first.remedy)
     if not any(one.raw["lines"] for one in read) and not found.errors:
         raise EvidenceError(found.logs[0].path, "is empty", hint="nothing was written to it")
-    logs = _Assembly(read, found).logs(world)
-    for file in found.errors:
-        sources.append(Source(file.path, _size(file.path)))
+    assembly = _Assembly(read, found)
+    logs = assembly.logs(world)
+    sources += [Source(file.path, _size(file.path)) for file in found.errors]
     forms = sorted({name for one in read for name in one.raw["grammar"]})
-    return RankFacts(logs, tuple(sources), tuple(problems), tuple(forms))
+    return RankFacts(logs, tuple(sources), tuple(problems), tuple(forms), assembly.labels())
 
 
 def _size(path: str) -> int:
@@ -110,14 +106,11 @@ def _remarks(path: str, raw: RawRankLog) -> Iterator[Problem]:
         yield Problem(path, f"{raw['nameless']:,} lines have more prefixes than can be told apart")
 
 
-def split_rank_log(
-    file: LogFile, begin: Callable[[Sequence[Label]], None], sink: Callable[[int, bytes], None]
-) -> None:
-    """Hand out the clean text of each label of a file; `begin` gets nothing before the end."""
+def split_rank_log(file: LogFile, sink: Callable[[int, bytes], None]) -> None:
+    """Hand out the clean text of each label of a file, by the label's position in it."""
     with contextlib.ExitStack() as stack:
         opened = OpenedLog(file.path, stack)
-        raw = _native.read_ranklog(opened.source, sink=sink)
-    begin([Label(file, label) for label in raw["labels"]])
+        _native.read_ranklog(opened.source, sink=sink)
 
 
 class _Assembly:
@@ -158,7 +151,7 @@ class _Assembly:
         exits = self._exits()
         failures += self._error_files(failures)
         failures += self._quoted(failures)
-        writers = self._used()
+        writers = self._writers.writers
         size, source = world_size(world, remarks, self._read_world())
         hosts = dict.fromkeys(w.host for w in writers if w.host is not None)
         return RankLogs(
@@ -177,22 +170,26 @@ class _Assembly:
             files=tuple(one.file.path for one in self._read),
         )
 
+    def labels(self) -> dict[str, tuple[int, ...]]:
+        """Return, of each file, which writer each of its labels is."""
+        return {
+            one.file.path: tuple(
+                self._writers.index(base + i) for i in range(len(one.raw["labels"]))
+            )
+            for base, one in zip(self._first, self._read, strict=True)
+        }
+
     def _read_world(self) -> int | None:
         """The ranks of a folder of torchrun, one for each."""
         local = {one.file.local_rank for one in self._read} - {None}
         return len(local) or None
-
-    def _used(self) -> list:  # type: ignore[type-arg]
-        return self._writers.writers
 
     def _failures(self, position: int, regions: list[RawRegion]) -> Iterator[LogFailure]:
         label = self._labels[position]
         writer = self._writers.index(position)
         skip = self._launchers[position].summary_lines
         unmixer = Unmixer()
-        said_lines = 0
         for _, _, _, rows in regions:
-            said_lines += len(rows)
             unmixer.take(
                 shape_of(number, ordinal, text)
                 for number, ordinal, text in rows
@@ -238,6 +235,8 @@ class _Assembly:
         for position, launchers in self._launchers.items():
             label = self._labels[position]
             for end in launchers.exits:
+                if end.launcher == "srun" and self._writers.tasks_are_nodes:
+                    end = replace(end, rank=None)
                 if end.rank is None and end.local_rank is not None:
                     end = replace(end, rank=self._rank_at(label, end.local_rank))
                 end = replace(end, writer=self._writers.index(position))
@@ -313,9 +312,7 @@ class _Assembly:
         return len(self._writers.writers) - 1
 
 
-def _writer_for(file: LogFile):  # type: ignore[no-untyped-def]
-    from postmortem.facts.rank_logs import Writer
-
+def _writer_for(file: LogFile) -> Writer:
     rank = file.rank if file.rank is not None else file.local_rank
     return Writer(str(rank), rank, file.local_rank, file.host, source=file.path)
 
@@ -323,9 +320,7 @@ def _writer_for(file: LogFile):  # type: ignore[no-untyped-def]
 def _is_agent(traceback: Traceback) -> bool:
     """Return whether a launcher itself says that its children failed."""
     name = traceback.said.exception.rsplit(".", 1)[-1]
-    if name in ("ChildFailedError", "SignalException"):
-        return True
-    return False
+    return name in ("ChildFailedError", "SignalException")
 
 
 def read_error_file(file: LogFile) -> LogFailure | None:

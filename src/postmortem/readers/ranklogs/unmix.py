@@ -16,8 +16,6 @@ from postmortem.records import record
 _MOST_OPEN = 4096
 _LONGEST_MESSAGE = 8
 """Lines of a message that are kept."""
-_NEAR = 3
-"""A cause stands so many lines of its writer before the traceback that follows from it."""
 
 
 @record
@@ -169,10 +167,9 @@ class Unmixer:
             if (*building.places, here) in self._seen:
                 return building
         fresh = [building for building in self._open if not building.frames]
-        if fresh and (self._last is None or self._last.frames):
-            # A new traceback begins where tracebacks of this program begin.
-            if any(places and places[0] == here for places in self._seen):
-                return fresh[0]
+        begins_so = any(places and places[0] == here for places in self._seen)
+        if fresh and begins_so and (self._last is None or self._last.frames):
+            return fresh[0]  # a traceback begins where those of this program begin
         return self._last if self._last in self._open else self._open[-1]
 
     def _below(self, line: Line) -> None:

@@ -62,7 +62,7 @@ class Writers:
         self.writers: list[Writer] = []
         self._of: dict[int, int] = {}
         self._labels = labels
-        self._tasks_are_nodes = any(
+        self.tasks_are_nodes = any(
             x.raw["task"] is not None and (x.raw["local"] is not None or x.raw["rank"] is not None)
             for x in labels
         )
@@ -111,7 +111,7 @@ class Writers:
                 known = ranks[0] if ranks else label.local
             return known
         if raw["task"] is not None:
-            return None if self._tasks_are_nodes else raw["task"]
+            return None if self.tasks_are_nodes else raw["task"]
         return label.file.rank
 
     def _join(self) -> None:
@@ -172,7 +172,7 @@ class Writers:
         else:
             name = host or str(local)
         # Nodes' own lines, and launchers', may be those of all ranks there.
-        shared = key[0] in ("shared", "host") or (key[0] == "task" and self._tasks_are_nodes)
+        shared = key[0] in ("shared", "host") or (key[0] == "task" and self.tasks_are_nodes)
         words = [word for x in labels for word in x.raw["last_words"]]
         return Writer(
             label=name,

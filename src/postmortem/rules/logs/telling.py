@@ -36,8 +36,16 @@ def intervals(ranks: Sequence[int]) -> str:
 
 def cite(blame: Blame) -> tuple[Evidence, ...]:
     """Return the evidence of the decision; there is always some."""
-    rows = tuple(Evidence(where, what) for where, what in blame.evidence)
+    rows = tuple(Evidence(_short(where), what) for where, what in blame.evidence)
     return rows or (Evidence("logs", "all lines together"),)
+
+
+def _short(where: str) -> str:
+    """Return a place with the last folders of its path: the whole paths are under inputs."""
+    parts = where.rsplit("/", 4)
+    if len(parts) > 3 and parts[-3].startswith("attempt_"):
+        return "/".join(parts[-3:])
+    return parts[-1]
 
 
 def how_sure(blame: Blame) -> Confidence:
@@ -59,8 +67,9 @@ def at_frame(failure: LogFailure | None) -> str:
     if frame is None:
         return ""
     name = frame.file.rsplit("/", 1)[-1]
-    function = f" in {frame.function}" if frame.function and frame.function != "<module>" else ""
-    return f" ({clip(name, 40)}:{frame.line}{clip(function, 40)})"
+    function = clip(frame.function, 40) if frame.function else ""
+    within = f" in {function}" if function not in ("", "<module>") else ""
+    return f" ({clip(name, 40)}:{frame.line}{within})"
 
 
 def victims_words(blame: Blame) -> str:
@@ -70,7 +79,8 @@ def victims_words(blame: Blame) -> str:
     count = len(blame.victims)
     who = ranks_words(blame.victims) if count <= 64 else f"{count} other ranks"
     verb = "is a victim" if count == 1 else "are victims"
-    return f" {who[0].upper()}{who[1:]} {verb}: {clip(blame.victims[0].why, 120)}."
+    why = f": {clip(blame.victims[0].why, 120)}" if count == 1 else ""
+    return f" {who[0].upper()}{who[1:]} {verb}{why}."
 
 
 def torchrun_words(blame: Blame) -> str:

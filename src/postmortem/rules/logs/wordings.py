@@ -54,15 +54,18 @@ _PARTS: tuple[tuple[Part, Pattern], ...] = (
             r"|Unable to find (?:address|interface)|unable to find interface"
             r"|clients joined|client socket has (?:timed out|failed)|Rendezvous\w*Error"
             r"|gai error|Name or service not known|Temporary failure in name resolution"
-            r"|nodename nor servname|No address associated with hostname|Timed out after \S+ seconds waiting for clients"
-            r"|wait timeout after \d+ms, keys: \S*(?:default_pg|cpu|cuda)//|Gloo connectFullMesh failed"
+            r"|nodename nor servname|No address associated with hostname|Timed out after "
+            r"\S+ seconds waiting for clients"
+            r"|wait timeout after \d+ms, keys: \S*(?:default_pg|cpu|cuda)//|Gloo "
+            r"connectFullMesh failed"
             r"|No route to host|Bootstrap : no socket interface found"
         ),
     ),
     (
         Part.CLOSED,
         Pattern(
-            r"[Cc]onnection (?:was )?(?:closed|reset) by (?:remote )?peer|Connection was likely closed"
+            r"[Cc]onnection (?:was )?(?:closed|reset) by (?:remote )?peer|Connection was "
+            r"likely closed"
             r"|Socket closed|[Bb]roken pipe|failed to recv, got 0 bytes|ncclRemoteError"
             r"|remote process exited or there was a network error|ncclRemoteError"
             r"|received errors while waiting for send/recv|NCCL communicator was aborted"
@@ -77,7 +80,8 @@ _PARTS: tuple[tuple[Part, Pattern], ...] = (
             r"[Tt]imed out waiting \d+ ?ms for|Watchdog caught collective operation timeout"
             r"|collective operation timeout|wait timeout after \d+ ?ms|Socket Timeout"
             r"|operations have failed or timed out|[Hh]eartbeat (?:monitor )?timed out"
-            r"|waiting for other ranks|Timeout at NCCL work|work timed out|Timed out initializing process group"
+            r"|waiting for other ranks|Timeout at NCCL work|work timed out|Timed out "
+            r"initializing process group"
         ),
     ),
 )
@@ -89,7 +93,8 @@ _STARTUP: tuple[tuple[StartupFault, Pattern], ...] = (
     (
         StartupFault.INTERFACE,
         Pattern(
-            r"Unable to find (?:address|interface)|unable to find interface|no socket interface found"
+            r"Unable to find (?:address|interface)|unable to find interface|no socket "
+            r"interface found"
         ),
     ),
     (

@@ -42,12 +42,14 @@ def collective_mismatch(blame: Blame) -> Iterator[Finding]:
     who = ranks_words(blame.first)
     yield Finding(
         title=clip(f"{who} {party.why}; the others {blame.detail}", 100),
-        cause=f"{who} {party.why}{at_frame(party.failure)}, while most others called {blame.detail}."
+        cause=f"{who} {party.why}{at_frame(party.failure)}, while most others called "
+        f"{blame.detail}."
         f"{victims_words(blame)}{torchrun_words(blame)}",
         confidence=how_sure(blame),
         next_steps=(
             look_at(blame),
-            "look for a branch on the rank or on its data before that call: one call is skipped there",
+            "look for a branch on the rank or on its data before that call: one call is "
+            "skipped there",
         ),
         evidence=cite(blame),
     )

@@ -31,7 +31,8 @@ def odd_call_site(blame: Blame) -> Iterator[Finding]:
     who = ranks_words(blame.first)
     yield Finding(
         title=clip(f"{who} {blame.first[0].why}; the others in {blame.detail}", 100),
-        cause=f"{who} {blame.first[0].why}, while most others wait in {blame.detail}: they are not in "
+        cause=f"{who} {blame.first[0].why}, while most others wait in {blame.detail}: they "
+        f"are not in "
         f"the same collective.{victims_words(blame)}{torchrun_words(blame)}",
         confidence=Confidence.LIKELY,
         next_steps=(

@@ -32,7 +32,8 @@ def undecided_errors(blame: Blame) -> Iterator[Finding]:
         confidence=Confidence.POSSIBLE,
         next_steps=(
             "read each of these tracebacks; they may have one cause",
-            "wrap the program's main function with torch.distributed.elastic's @record: it notes times",
+            "wrap the program's main function with torch.distributed.elastic's @record: it "
+            "notes times",
         ),
         evidence=cite(blame),
     )

@@ -27,15 +27,19 @@ def undecided_mismatch(blame: Blame) -> Iterator[Finding]:
         Run with TORCH_DISTRIBUTED_DEBUG=DETAIL and three ranks or more, or compare flight-
         recorder dumps.
     """
-    if blame.how is not How.UNDECIDED or blame.detail not in ("collectives", "sizes"):
+    if blame.how is not How.UNDECIDED or blame.detail not in ("collectives", "sizes", "sites"):
         return
     who = ranks_words(blame.candidates)
     what = " and ".join(dict.fromkeys(clip(p.why, 60) for p in blame.candidates[:2]))
-    sizes = blame.detail == "sizes"
-    title = "a message has the wrong size" if sizes else f"different collectives: {what}"
+    title = {
+        "sizes": "a message has the wrong size",
+        "sites": "they wait elsewhere than the others",
+        "collectives": f"different collectives: {what}",
+    }[blame.detail]
     yield Finding(
         title=clip(f"{who} disagree: {title}", 100),
-        cause=f"{who} do not agree on a collective ({what}), and no third rank votes: which of them "
+        cause=f"{who} do not agree on a collective ({what}), and no third rank votes: which "
+        f"of them "
         f"is wrong cannot be decided from these logs.{victims_words(blame)}",
         confidence=Confidence.POSSIBLE,
         next_steps=(

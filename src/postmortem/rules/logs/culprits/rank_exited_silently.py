@@ -28,7 +28,8 @@ def rank_exited_silently(blame: Blame) -> Iterator[Finding]:
     who = ranks_words(blame.first)
     yield Finding(
         title=clip(f"{who} {blame.first[0].why} and said nothing", 100),
-        cause=f"{who} ended with a code of its own, and no log has an error of it; what it wrote may "
+        cause=f"{who} ended with a code of its own, and no log has an error of it; what it "
+        f"wrote may "
         f"be in a file that was not given.{victims_words(blame)}{torchrun_words(blame)}",
         confidence=Confidence.LIKELY if len(blame.first) == 1 else Confidence.POSSIBLE,
         next_steps=(

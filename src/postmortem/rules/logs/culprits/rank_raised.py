@@ -47,7 +47,8 @@ def rank_raised(blame: Blame) -> Iterator[Finding]:
         confidence=how_sure(blame),
         next_steps=(
             look_at(blame),
-            "try the failing line in one process with the same input: most such errors need no group",
+            "try the failing line in one process with the same input: most such errors need "
+            "no group",
         ),
         evidence=cite(blame),
     )

@@ -40,7 +40,8 @@ def rank_thread_died(blame: Blame) -> Iterator[Finding]:
     who = ranks_words(blame.first)
     yield Finding(
         title=clip(f"a thread of {who} died of {party.why}", 100),
-        cause=f"a thread of {who} raised {clip(party.why, 300)}{at_frame(party.failure)}; the process "
+        cause=f"a thread of {who} raised {clip(party.why, 300)}{at_frame(party.failure)}; "
+        f"the process "
         f"lived on without it.{victims_words(blame)}{torchrun_words(blame)}",
         confidence=Confidence.LIKELY if len(blame.first) == 1 else Confidence.POSSIBLE,
         next_steps=(

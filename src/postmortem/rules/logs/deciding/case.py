@@ -63,14 +63,14 @@ def peer_words(failure: LogFailure) -> str:
     message = said.message
     address = _ADDRESS.search(message)
     if part is Part.CLOSED and address:
-        return f"its connection to {address[1]} closed"
+        return f"its connection to {address[1]}:{address[2]} closed"
     waited = _WAITED.search(message)
     if part is Part.WAITED and waited:
         return f"it waited {int(waited[1]) / 1000:g} s for a peer"
     return clip(said.words, 120)
 
 
-_ADDRESS = Pattern(r"(?:closed by peer|Read error|reset by peer) \[?([0-9a-fA-F.:]+\]?:\d+)")
+_ADDRESS = Pattern(r"(?:closed by peer|Read error|reset by peer) \[?([0-9a-fA-F.:]+?)\]?:(\d+)")
 _WAITED = Pattern(r"[Tt]imed out waiting (\d+) ?ms")
 
 

@@ -74,7 +74,9 @@ def _kernel(case: Case, found: list[Standing]) -> str:
 def exited_silently(case: Case) -> Blame | None:
     """Return the ranks that exited with a code of their own and said nothing at all."""
     found = [
-        s for s in case.ranks if s.silent and not s.stopped and s.exit is not None and s.exit.code
+        s
+        for s in case.ranks
+        if s.silent and not s.stopped and not s.survived and s.exit is not None and s.exit.code
     ]
     if not found or (len(found) > 1 and case.about_peers()):
         return None

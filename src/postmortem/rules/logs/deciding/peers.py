@@ -15,7 +15,8 @@ from postmortem.rules.names import clip
 
 _BARRIER = Pattern(r"Ranks? (?P<ranks>\d+(?:, \d+)*) failed to pass monitoredBarrier")
 _DESYNC = Pattern(
-    r"\[(?P<rank>\d+)\] (?:finished collective #\d+, but didn't join|joined but didn't finish|never joined)"
+    r"\[(?P<rank>\d+)\] (?:finished collective #\d+, but didn't join|joined but didn't "
+    r"finish|never joined)"
 )
 _ENQUEUED = Pattern(r"[Rr]ank (?P<rank>\d+)\].*last enqueued(?: NCCL)? work: (?P<work>-?\d+)")
 _MOST_CANDIDATES = 8
@@ -79,14 +80,13 @@ def named_by_others(case: Case) -> Blame | None:
         for failure in standing.about_peers:
             where, message = f"{failure.file}:{failure.line}", failure.first_said.message
             for found in _BARRIER.finditer(message):
-                ranks = found["ranks"].split(", ")
-                said += [(int(rank), where, clip(message, 300)) for rank in ranks]
+                names = found["ranks"].split(", ")
+                said += [(int(name), where, clip(message, 300)) for name in names]
     for remark in case.logs.remarks:
-        found = _DESYNC.search(remark.text) if "[" in remark.text else None
-        if found:
-            said.append(
-                (int(found["rank"]), f"{remark.file}:{remark.line}", clip(remark.text, 300))
-            )
+        late = _DESYNC.search(remark.text) if "[" in remark.text else None
+        if late:
+            where = f"{remark.file}:{remark.line}"
+            said.append((int(late["rank"]), where, clip(remark.text, 300)))
     if not said:
         return _behind(case)
     ranks = list(dict.fromkeys(rank for rank, _, _ in said))
@@ -156,7 +156,7 @@ def silent_ones(case: Case) -> Blame | None:
     parties = tuple(
         _party(case, rank, "it has no error while others wait for a peer", []) for rank in silent
     )
-    if len(silent) == 1 and len(waiting) >= 2:
+    if len(silent) == 1 and len(waiting) >= 2 and _all_known(case, waiting):
         return Blame(How.SILENT, parties, evidence=_chorus(waiting))
     odd = _odd_site(case)
     if odd is not None:
@@ -167,6 +167,20 @@ def silent_ones(case: Case) -> Blame | None:
         evidence=_chorus(waiting),
         detail="silent",
     )
+
+
+def _all_known(case: Case, waiting: tuple[Standing, ...]) -> bool:
+    """Whether no rank can be missing from the count.
+
+    A rank that ended with 0 stands in no list and no log. Connections that close tell that some
+    rank ended, and it may be that one; where all wait for a time-out, the rank is alive.
+    """
+    timed_out = sum(_timed_out(standing) for standing in waiting)
+    return case.logs.world_size is not None or 2 * timed_out > len(waiting)
+
+
+def _timed_out(standing: Standing) -> bool:
+    return any(part_of(failure) is Part.WAITED for failure in standing.about_peers)
 
 
 def waits_elsewhere(case: Case) -> Blame | None:
@@ -182,13 +196,18 @@ def _odd_site(case: Case) -> Blame | None:
         if site and standing.rank is not None:
             sites[standing.rank] = site
     split = minority(sites)
-    timed_out = [s for s in waiting if any(part_of(f) is Part.WAITED for f in s.about_peers)]
     # When a peer went away, ranks are caught wherever they are; when all wait, it tells.
-    if split is None or len(sites) < 3 or 2 * len(timed_out) <= len(waiting):
-        return None
-    if len(split.others) > 1 and len({what for _, what in split.others}) > 1:
+    timed_out = sum(_timed_out(standing) for standing in waiting)
+    if split is None or len(sites) < 3 or 2 * timed_out <= len(waiting):
         return None
     parties = tuple(_party(case, rank, f"waits in {what}", []) for rank, what in split.others)
+    if len(parties) > 1:  # in a ring, the neighbours of the odd one stop with it
+        return Blame(
+            How.UNDECIDED,
+            candidates=parties[:_MOST_CANDIDATES],
+            evidence=cited(parties),
+            detail="sites",
+        )
     return Blame(How.CALL_SITE, parties, evidence=cited(parties), detail=split.majority)
 
 

@@ -31,6 +31,8 @@ class Standing:
     stopped: tuple[LogFailure, ...] = ()
     exit: LogExit | None = None
     ended_by_launcher: bool = False
+    survived: int = 0
+    """Errors that it printed and went on after."""
 
     @property
     def crashed(self) -> bool:
@@ -93,6 +95,7 @@ def _standing(
         threads=tuple(f for part, f in parts if part is Part.OWN and f.kind == "thread"),
         stopped=tuple(f for part, f in parts if part is Part.STOPPED),
         exit=end,
+        survived=len([f for f in mine if f.kind != "ignored"]) - len(counted),
         ended_by_launcher=ended and end is not None and end.code is None,
     )
 

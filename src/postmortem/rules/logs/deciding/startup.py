@@ -13,7 +13,8 @@ _JOINED = Pattern(r"(\d+)/(\d+) clients joined")
 _ORDER = list(StartupFault)
 _REMARKED = ("gai error", "EADDRINUSE", "ddress already in use", "no socket interface found")
 _STOP = Pattern(
-    r"CANCELLED(?: AT| DUE| \*)|DUE TO TIME LIMIT|DUE TO PREEMPTION|Received (?:2|15|1) death signal"
+    r"CANCELLED(?: AT| DUE| \*)|DUE TO TIME LIMIT|DUE TO PREEMPTION|Received (?:2|15|1) "
+    r"death signal"
     r"|DUE TO NODE FAILURE"
 )
 

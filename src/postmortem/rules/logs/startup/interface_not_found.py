@@ -33,7 +33,8 @@ def interface_not_found(blame: Blame) -> Iterator[Finding]:
         return
     yield Finding(
         title=clip(f"no such network interface: {interface_of(blame.detail)}", 100),
-        cause=f"the interface {interface_of(blame.detail)} that was asked for has no address on this host.",
+        cause=f"the interface {interface_of(blame.detail)} that was asked for has no "
+        f"address on this host.",
         confidence=Confidence.LIKELY,
         next_steps=(
             "ip -brief addr  on each host shows the interfaces that there are",

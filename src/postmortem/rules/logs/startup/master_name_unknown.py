@@ -28,11 +28,13 @@ def master_name_unknown(blame: Blame) -> Iterator[Finding]:
         return
     yield Finding(
         title=clip(f"the master's host name cannot be resolved{host_words(blame.detail)}", 100),
-        cause=f"a host name that the job needs cannot be resolved{host_words(blame.detail)}: {clip(blame.detail, 300)}",
+        cause=f"a host name that the job needs cannot be "
+        f"resolved{host_words(blame.detail)}: {clip(blame.detail, 300)}",
         confidence=Confidence.LIKELY,
         next_steps=(
             "getent hosts NAME  on each host shows who knows the name",
-            "give an address: torchrun --rdzv-endpoint 10.0.0.1:29500, and --local-addr on the first host",
+            "give an address: torchrun --rdzv-endpoint 10.0.0.1:29500, and --local-addr on "
+            "the first host",
         ),
         evidence=cite(blame),
     )

@@ -28,11 +28,14 @@ def store_port_in_use(blame: Blame) -> Iterator[Finding]:
         return
     yield Finding(
         title=clip(f"the job's port is in use{port_words(blame.detail)}", 100),
-        cause=f"nobody could listen on the port of the job's store{port_words(blame.detail)}: another process has it.",
+        cause=f"nobody could listen on the port of the job's "
+        f"store{port_words(blame.detail)}: another process has it.",
         confidence=Confidence.LIKELY,
         next_steps=(
-            "ss -ltnp  on that host shows who listens there; often it is an earlier run that still lives",
-            "take a free port: torchrun --master-port PORT, or --rdzv-endpoint HOST:0 with --standalone",
+            "ss -ltnp  on that host shows who listens there; often it is an earlier run "
+            "that still lives",
+            "take a free port: torchrun --master-port PORT, or --rdzv-endpoint HOST:0 with "
+            "--standalone",
         ),
         evidence=cite(blame),
     )

@@ -30,8 +30,10 @@ def store_unreachable(blame: Blame) -> Iterator[Finding]:
         cause=f"connections to the job's store were never answered: {clip(blame.detail, 300)}",
         confidence=Confidence.LIKELY,
         next_steps=(
-            "nc -zv HOST PORT  from each host: refused means nobody listens, silence means a firewall",
-            "getent hosts $(hostname)  on the first host: 127.0.1.1 there hides its store from the others",
+            "nc -zv HOST PORT  from each host: refused means nobody listens, silence means "
+            "a firewall",
+            "getent hosts $(hostname)  on the first host: 127.0.1.1 there hides its store "
+            "from the others",
         ),
         evidence=cite(blame),
     )
