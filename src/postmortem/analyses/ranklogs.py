@@ -85,7 +85,10 @@ def _verdict(view: RankLogsView, best: Diagnosis | None) -> str:
             host = f" (all ranks of {blame.whole_host})" if blame.whole_host else ""
             words = clip(failure.said.words, 200)
             return f"{doubt}{who}{host} failed first: {words}{at_frame(failure)}"
-        return f"{doubt}{who} failed first: {best.title}"
+        rest = best.title.removeprefix(who)
+        it = "it" if len(blame.first) == 1 else "they"
+        said = best.title if rest == best.title else f"{it}{rest}"
+        return f"{doubt}{who} failed first: {said}"
     if blame.how is How.UNDECIDED and not best.title.startswith("undecided"):
         return f"undecided: {best.title}"
     return best.title
