@@ -2,7 +2,7 @@
 
 Prints for each run the true rank, the answer, and what torchrun's own line says; then how many
 are right, wrong and undecided. ``--world-size`` gives the number of ranks to the command, as a user
-may. Exits with 1 where an answer is wrong, or fewer than 95 % of those that can be decided are right.
+may. Exits with 1 where an answer is wrong, or fewer than 95 % of the decidable ones are right.
 """
 
 from __future__ import annotations

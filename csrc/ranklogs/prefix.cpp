@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <map>
-#include <optional>
+
+#include "ranklogs/clean.h"
 
 namespace pm::ranklogs {
 namespace {
@@ -164,9 +165,10 @@ std::size_t ray_at(std::string_view text, Prefix& to) noexcept {
   } else if (!after.empty()) {
     return 0;
   }
+  if (!text.substr(end + 1).starts_with(' ')) return 0;
   to.worker = worker.empty() ? std::string_view("worker") : worker;
   to.pid = number.value;
-  return end + 1 + (text.substr(end + 1).starts_with(' ') ? 1 : 0);
+  return end + 2;
 }
 
 // "  3: " of srun --label, which pads to the width of the largest task; an empty line is "3: " too.
@@ -246,6 +248,27 @@ std::size_t voted_bracket(std::string_view text, bool tee, bool number, Prefix& 
     return inner.size() + 3;
   }
   return 0;
+}
+
+// A time, or the name of a node or service, counts without votes where a certain form follows:
+// "2026-… [rank0]: ", "node7: [rank0]: ".
+std::size_t before_certain(std::string_view text, Prefix& to) noexcept {
+  const auto followed = [&](std::size_t size) {
+    Prefix behind;
+    return size && text.size() > size && text[size] == '[' &&
+           certain_bracket(text.substr(size), behind).size;
+  };
+  if (text[0] == '[' || is_digit(text[0])) {
+    const std::size_t size = time_at(text);
+    if (followed(size)) return size;
+  }
+  if (!is_letter(text[0]) || !to.host.empty()) return 0;
+  std::size_t size = 0;
+  std::string_view name = node_at(text, size);
+  if (name.empty()) name = service_at(text, size);
+  if (name.empty() || is_log_word(name) || !followed(size)) return 0;
+  to.host = name;
+  return size;
 }
 
 // Counts lines that have one form, and who they say wrote them.
@@ -348,12 +371,7 @@ Prefix Grammar::parse(std::string_view line) const {
         size = length;
       }
     }
-    if (!size && (first == '[' || is_digit(first))) {
-      // A time counts where another prefix follows: "2026-… [rank0]: ".
-      const std::size_t after = time_at(text);
-      Prefix behind;
-      if (after && certain_bracket(text.substr(after), behind).size) size = after;
-    }
+    if (!size) size = before_certain(text, found);
     if (!size) break;
     text.remove_prefix(size);
   }
@@ -363,6 +381,7 @@ Prefix Grammar::parse(std::string_view line) const {
 
 Grammar vote(std::string_view sample) {
   Grammar grammar;
+  std::string clean;
   for (int round = 0; round < 5; ++round) {
     Ballot ballot;
     std::string_view rest = sample;
@@ -371,6 +390,7 @@ Grammar vote(std::string_view sample) {
       std::string_view line = rest.substr(0, end);
       rest.remove_prefix(std::min(end + 1, rest.size()));
       if (line.ends_with('\r')) line.remove_suffix(1);
+      line = without_controls(line, clean);
       if (line.empty()) continue;
       ++ballot.lines;
       ballot.count(line.substr(grammar.parse(line).size));

@@ -136,6 +136,10 @@ std::uint32_t Reader::writer_of(const Prefix& prefix) {
 
 void Reader::line(std::string_view raw) {
   ++log_.lines;
+  if (raw.size() > kLongestLine) {
+    raw = raw.substr(0, kLongestLine);
+    ++log_.cut_lines;
+  }
   if (raw.ends_with('\r')) raw.remove_suffix(1);
   if (raw.find('\0') != std::string_view::npos) ++log_.binary_lines;
   std::string_view text = without_controls(raw, clean_);

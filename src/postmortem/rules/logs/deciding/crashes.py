@@ -15,9 +15,7 @@ _SILENT_SIGNALS = frozenset(
 def crashed(case: Case) -> Blame | None:
     """Return the ranks that a signal ended, or that said why they abort."""
     found = [s for s in case.ranks if _died(s)]
-    shared = [
-        s for s in case.all if s.writer.rank is None and any(f.kind != "exception" for f in s.own)
-    ]
+    shared = [s for s in case.all if s.rank is None and any(f.kind != "exception" for f in s.own)]
     if not found and not shared:
         return None
     if not found:

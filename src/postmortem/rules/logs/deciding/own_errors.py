@@ -86,9 +86,7 @@ def _several(case: Case, groups: list[list[tuple[Standing, LogFailure]]]) -> Bla
 
 def _of_shared(case: Case) -> Blame | None:
     """Errors in lines that no prefix tells apart: how many there are tells how many ranks."""
-    found = [
-        (s, f) for s in case.all if s.writer.rank is None for f in s.own if f.kind == "exception"
-    ]
+    found = [(s, f) for s in case.all if s.rank is None for f in s.own if f.kind == "exception"]
     if not found:
         return None
     groups: dict[str, list[tuple[Standing, LogFailure]]] = {}

@@ -192,7 +192,8 @@ def _odd_site(case: Case) -> Blame | None:
     waiting = case.about_peers()
     sites: dict[int, str] = {}
     for standing in waiting:
-        site = next((s for f in standing.about_peers if (s := call_site(f))), None)
+        lost = [f for f in standing.about_peers if part_of(f) in (Part.WAITED, Part.CLOSED)]
+        site = next((s for f in lost if (s := call_site(f))), None)
         if site and standing.rank is not None:
             sites[standing.rank] = site
     split = minority(sites)

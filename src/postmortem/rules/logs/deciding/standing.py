@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from postmortem.facts.blame import Party
 from postmortem.facts.rank_logs import LogExit, LogFailure, RankLogs, Writer
-from postmortem.records import record
+from postmortem.records import record, replace
 from postmortem.rules.logs.wordings import Part, part_of
 
 _FAR = 10
@@ -24,6 +24,7 @@ class Standing:
 
     writer: Writer
     rank: int | None
+    """Where no rank is known at all, the place in the order of the writers: enough to vote."""
     own: tuple[LogFailure, ...] = ()
     about_peers: tuple[LogFailure, ...] = ()
     startup: tuple[LogFailure, ...] = ()
@@ -53,7 +54,7 @@ class Standing:
     def party(self, why: str, failure: LogFailure | None = None) -> Party:
         """Return it as the report names it."""
         label = self.writer.label
-        return Party(label, self.rank, self.writer.host, why, failure, self.exit)
+        return Party(label, self.writer.rank, self.writer.host, why, failure, self.exit)
 
 
 def standings(logs: RankLogs) -> tuple[Standing, ...]:
@@ -70,6 +71,11 @@ def standings(logs: RankLogs) -> tuple[Standing, ...]:
         if writer.rank is not None:
             seen.add(writer.rank)
         found.append(_standing(writer, mine, end, logs, failed))
+    if not seen and not exits:
+        apart = [s for s in found if not s.writer.shared]
+        if len(apart) > 1:
+            found = [s for s in found if s.writer.shared]
+            found += [replace(s, rank=place) for place, s in enumerate(apart)]
     for rank, end in exits.items():
         if rank not in seen:
             host = end.host
