@@ -329,7 +329,7 @@ class Lines {
     const bool too_long = left >= std::min(kLongestLine, buffer_.size());
     if (left && (ended_ || too_long)) {
       if (!skipping_) {
-        reader.line(all.substr(at));
+        reader.line(all.substr(at, ended_ ? std::string_view::npos : kLongestLine));
         if (!ended_) ++reader.log().cut_lines;
       }
       skipping_ = !ended_;

@@ -36,7 +36,7 @@ class LogFailure:
 
     kind: str
     """``"exception"``, ``"thread"`` (a thread's exception), ``"ignored"``, ``"fatal"`` (Fatal
-    Python error, a message of the C library), ``"terminate"`` (std::terminate)."""
+    Python error, a message of the C library), ``"terminate"`` (std::terminate), ``"watchdog"``."""
     said: Said
     writer: int
     """Index into `RankLogs.writers`."""

@@ -23,6 +23,11 @@ _LIBC = Pattern(
 _ASSERT = Pattern(r"^(?P<what>\S+: .*Assertion `.*' failed\.?.*)$")
 _DUMPED = Pattern(r"^\[?\S*:?\d*\]? ?\*\*\* (?P<what>Aborted|SIG\w+|Segmentation fault)[ (].*$")
 _FRAME = Pattern(r'^ +File "(?P<file>[^"]*)", line (?P<line>\d{1,9}) in (?P<function>.+)$')
+_WATCHDOG = Pattern(
+    r"(?P<what>Watchdog caught collective operation timeout: .*|NCCL watchdog thread terminated"
+    r" with exception: .*|[Hh]eartbeat monitor timed out.*)$"
+)
+_RANK = Pattern(r"\b[Rr]ank (?P<rank>\d+)\]")
 _MOST_FRAMES = 200
 
 
@@ -42,7 +47,12 @@ def endings(region: RawRegion, writer: int, path: str, lines: int) -> Iterator[L
             said, last = _terminate(rows, i)
             kind = "terminate"
         else:
-            found = _LIBC.match(text) or _ASSERT.match(text) or _MPI.match(text)
+            watchdog = _WATCHDOG.search(text) if "atchdog" in text or "eartbeat" in text else None
+            if watchdog:
+                said, kind = Said("watchdog", watchdog["what"]), "watchdog"
+            found = (
+                None if watchdog else _LIBC.match(text) or _ASSERT.match(text) or _MPI.match(text)
+            )
             if found:
                 said = Said("abort", found["what"])
         if said is None:
@@ -87,3 +97,9 @@ def _stack(rows: list[tuple[int, int, str]], at: int) -> tuple[tuple[LogFrame, .
             frames.append(LogFrame(frame["file"], int(frame["line"]), frame["function"]))
             last = i
     return tuple(reversed(frames)), last
+
+
+def rank_named(failure: LogFailure) -> int | None:
+    """Return the rank that PyTorch's watchdog says that it is: ``[PG ID 0 … Rank 3]``."""
+    found = _RANK.search(failure.text) if failure.kind in ("terminate", "watchdog") else None
+    return int(found["rank"][:9]) if found else None

@@ -29,6 +29,10 @@ _SHELL = Pattern(
     r"line \d+: +(\d+) (Killed|Segmentation fault|Aborted|Bus error|Terminated|Illegal instruction"
     r"|Floating point exception)\b"
 )
+_SPAWN = Pattern(
+    r"rocess (\d+) terminated with (?:the following error|signal (SIG\w+)|exit code (\d+))"
+)
+_KILLING = Pattern(r"Killing subprocess (\d+)")
 _KERNEL = Pattern(r"Killed process (\d+)[ ,]")
 _WORDS = {
     "Killed": "SIGKILL",
@@ -149,7 +153,11 @@ class Launchers:
                     writer=self._writer,
                 )
             )
-        for pattern, pids in ((_CLOSING, self.stopped), (_FORCED, self.stopped)):
+        for pattern, pids in (
+            (_CLOSING, self.stopped),
+            (_FORCED, self.stopped),
+            (_KILLING, self.stopped),
+        ):
             found = pattern.search(text)
             if found:
                 pids.add(int(found[1]))
@@ -193,6 +201,17 @@ class Launchers:
                 code=exit_code,
                 signal=name,
                 launcher="mpiexec",
+            )
+        spawn = _SPAWN.search(text) if "terminated with" in text else None
+        if spawn:
+            code_of = int(spawn[3][:9]) if spawn[3] else None
+            yield LogExit(
+                self._file,
+                number,
+                rank=int(spawn[1][:9]),
+                code=1 if spawn[2] is None and code_of is None else code_of,
+                signal=spawn[2],
+                launcher="spawn",
             )
         shell = _SHELL.search(text) if "line " in text else None
         if shell:

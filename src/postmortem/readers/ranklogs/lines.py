@@ -53,7 +53,7 @@ _CARET = Pattern(r"^\s*[~^]+[~^ ]*$")
 _EXCEPTION = Pattern(
     r"^(?P<name>(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*"
     r"(?:Error|Exception|Exit|Interrupt|Warning|Timeout|Iteration|Group|Failure|Abort|NotMet"
-    r"|Mismatch|Cancelled|Expired|NotFound|Killed|Closed|Refused)\d*)"
+    r"|Mismatch|Cancelled|Expired|NotFound|Killed|Closed|Refused)\d*(?:\(\w+\))?)"
     r"(?:: (?P<message>.*)|:)?$"
 )
 _ANY_EXCEPTION = Pattern(

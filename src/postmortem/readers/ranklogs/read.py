@@ -14,7 +14,7 @@ from postmortem.errors import EvidenceError
 from postmortem.facts.rank_logs import LogExit, LogFailure, RankLogs, Remark, Said, Writer
 from postmortem.facts.source import Problem, Source
 from postmortem.readers.log_files import OpenedLog
-from postmortem.readers.ranklogs.endings import endings
+from postmortem.readers.ranklogs.endings import endings, rank_named
 from postmortem.readers.ranklogs.launchers import Launchers
 from postmortem.readers.ranklogs.lines import shape_of
 from postmortem.readers.ranklogs.sources import Found, LogFile
@@ -27,6 +27,13 @@ if TYPE_CHECKING:
     from postmortem._native import RawRankLog, RawRegion
 
 _LARGEST_ERROR_JSON = 4 << 20
+_LAUNCHERS = ("accelerate/commands/", "deepspeed/launcher/")
+_OF_LAUNCHERS = (
+    "ChildFailedError",
+    "SignalException",
+    "ProcessRaisedException",
+    "ProcessExitedException",
+)
 
 
 @record
@@ -199,7 +206,11 @@ class _Assembly:
             if not _is_agent(traceback):
                 yield self._failure(traceback, writer, label, regions)
         for region in regions:
-            yield from endings(region, writer, label.file.path, label.raw["lines"])
+            for failure in endings(region, writer, label.file.path, label.raw["lines"]):
+                rank = rank_named(failure) if self._writers.writers[writer].shared else None
+                if rank is not None:
+                    failure = replace(failure, writer=self._rank_writer(rank, label.file.path))
+                yield failure
 
     def _failure(
         self, traceback: Traceback, writer: int, label: Label, regions: list[RawRegion]
@@ -319,8 +330,10 @@ def _writer_for(file: LogFile) -> Writer:
 
 def _is_agent(traceback: Traceback) -> bool:
     """Return whether a launcher itself says that its children failed."""
+    if any(part in frame.file for frame in traceback.frames for part in _LAUNCHERS):
+        return True
     name = traceback.said.exception.rsplit(".", 1)[-1]
-    return name in ("ChildFailedError", "SignalException")
+    return name in _OF_LAUNCHERS
 
 
 def read_error_file(file: LogFile) -> LogFailure | None:
