@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from postmortem.facts.blame import How, Party
 from postmortem.facts.rank_logs import LogFailure
@@ -16,6 +16,7 @@ _LINES_SHOWN = 24
 _GROUPS_SHOWN = 4
 _PARTIES_SHOWN = 8
 _LONGEST = 240
+_NAMES_SHOWN = 8
 
 
 def rank_logs_blocks(view: RankLogsView, *, verbose: bool) -> tuple[Block, ...]:
@@ -52,9 +53,8 @@ def _victims(victims: tuple[Party, ...], verbose: bool) -> list[tuple[str, str]]
     for parties in list(by_why.values())[: None if verbose else _PARTIES_SHOWN]:
         why = parties[0].why
         why += ", and alike" if len({party.why for party in parties}) > 1 else ""
-        ranks = [str(p.rank) if p.rank is not None else p.label for p in parties]
-        more = f" and {len(ranks) - 12} more" if len(ranks) > 12 else ""
-        rows.append(("" if rows else "victims", f"{', '.join(ranks[:12])}{more}   {_cut(why)}"))
+        names = _names((p.rank, p.label) for p in parties)
+        rows.append(("" if rows else "victims", f"{names}   {_cut(why)}"))
     left = len(by_why) - len(rows)
     if left > 0:
         rows.append(("", f"{counted(left, 'more kind')}: -v shows them"))
@@ -114,11 +114,25 @@ def _others(view: RankLogsView, verbose: bool) -> Iterator[Block]:
 
 
 def _whose(view: RankLogsView, same: SameTraceback) -> str:
-    names = []
-    for writer in same.writers:
-        who = view.logs.who(writer)
-        names.append(str(who.rank) if who.rank is not None else who.label)
-    return ", ".join(names[:6]) + (" …" if len(names) > 6 else "")
+    return _names((view.logs.who(w).rank, view.logs.who(w).label) for w in same.writers)
+
+
+def _names(parties: Iterable[tuple[int | None, str]]) -> str:
+    """Return ranks as ``0-3, 7``, and labels of those whose rank is not known."""
+    ranks, names = [], []
+    for rank, label in parties:
+        if rank is None:
+            names.append(label)
+        else:
+            ranks.append(rank)
+    runs: list[list[int]] = []
+    for rank in sorted(ranks):
+        if runs and rank == runs[-1][1] + 1:
+            runs[-1][1] = rank
+        else:
+            runs.append([rank, rank])
+    shown = [str(a) if a == b else f"{a}-{b}" for a, b in runs] + names
+    return ", ".join(shown[:_NAMES_SHOWN]) + (" …" if len(shown) > _NAMES_SHOWN else "")
 
 
 def _about(view: RankLogsView, verbose: bool) -> Iterator[Block]:
