@@ -31,6 +31,14 @@ constexpr std::size_t kSharedFactor = 40;
 constexpr std::size_t kKinds = static_cast<std::size_t>(Kind::kCount);
 constexpr Kinds kOpens = bit(Kind::kTraceback) | bit(Kind::kFatal) | bit(Kind::kLauncher);
 
+// Characters that no text has; those of terminals (backspace, escape, bells) it may have.
+bool is_binary(std::string_view line) noexcept {
+  return std::any_of(line.begin(), line.end(), [](char c) {
+    const auto byte = static_cast<unsigned char>(c);
+    return byte < 0x07 || (byte >= 0x0e && byte < 0x1b) || (byte > 0x1b && byte < 0x20);
+  });
+}
+
 std::size_t first_kind(Kinds kinds) noexcept {
   std::size_t kind = 0;
   while (kind + 1 < kKinds && !(kinds >> kind & 1)) ++kind;
@@ -141,7 +149,7 @@ void Reader::line(std::string_view raw) {
     ++log_.cut_lines;
   }
   if (raw.ends_with('\r')) raw.remove_suffix(1);
-  if (raw.find('\0') != std::string_view::npos) ++log_.binary_lines;
+  if (is_binary(raw)) ++log_.binary_lines;
   std::string_view text = without_controls(raw, clean_);
   const Prefix prefix = log_.grammar.parse(text);
   const std::uint32_t index = writer_of(prefix);

@@ -57,7 +57,7 @@ struct Log {
   std::vector<Region> regions;  // in the order of their first lines
   std::uint64_t bytes = 0;
   std::uint64_t lines = 0;
-  std::uint64_t binary_lines = 0;  // with NUL bytes
+  std::uint64_t binary_lines = 0;  // with characters that no text has
   std::uint64_t cut_lines = 0;     // longer than what is read of a line
   std::uint64_t left_out = 0;      // regions for which there was no room
   std::uint64_t nameless = 0;      // lines of writers beyond the most that are told apart

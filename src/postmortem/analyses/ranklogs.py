@@ -84,6 +84,8 @@ def _verdict(view: RankLogsView, best: Diagnosis | None) -> str:
             failure = blame.first[0].failure
             host = f" (all ranks of {blame.whole_host})" if blame.whole_host else ""
             words = clip(failure.said.words, 200)
+            if blame.first[0].rank is None and len(view.logs.writers) == 1:
+                return f"{words}{at_frame(failure)}"
             return f"{doubt}{who}{host} failed first: {words}{at_frame(failure)}"
         rest = best.title.removeprefix(who)
         it = "it" if len(blame.first) == 1 else "they"

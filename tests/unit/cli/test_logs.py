@@ -161,3 +161,38 @@ def test_split_touches_no_foreign_folder(
     assert code == 3
     assert "nothing was written" in err
     assert [p.name for p in target.iterdir()] == ["notes.log"]
+
+
+def test_a_log_that_is_cut_in_a_traceback(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "job.out"
+    log.write_text("".join(RAISED.splitlines(keepends=True)[3:5]))
+    code, out, _ = run(str(log), "--json", capsys=capsys)
+    document = json.loads(out)
+    assert code == 1
+    assert document["first_failure"] is None
+    assert [party["rank"] for party in document["candidates"]] == [1]
+    assert "cut off" in document["verdict"]
+
+
+def test_errors_that_were_caught_are_no_failure(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "job.out"
+    steps = "".join(f"[node0:{r}]:[rank{r}]: step {i}\n" for i in range(30) for r in (0, 1))
+    log.write_text(RAISED + steps)
+    code, out, _ = run(str(log), "--json", capsys=capsys)
+    document = json.loads(out)
+    assert code == 0
+    assert document["first_failure"] is None
+    assert len(document["tracebacks"]) == 2
+    assert "the program went on" in document["verdict"]
+
+
+def test_random_bytes_are_no_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = tmp_path / "noise"
+    log.write_bytes(os.urandom(100_000).replace(b"\0", b"x"))
+    code, _, err = run(str(log), capsys=capsys)
+    assert code == 3
+    assert "is no text" in err

@@ -93,7 +93,7 @@ def _read_one(file: LogFile, sources: list[Source], problems: list[Problem]) -> 
         problems += opened.shrunk(raw["bytes"])
         source = opened.as_source(raw["bytes"])
     if raw["binary_lines"] * 2 > raw["lines"]:
-        what = f"is no text: {raw['binary_lines']:,} of {raw['lines']:,} lines hold NUL bytes"
+        what = f"is no text: {raw['binary_lines']:,} of {raw['lines']:,} lines are binary"
         problems.append(Problem(file.path, what, "name the logs; cores are for postmortem core"))
         return None
     sources.append(source)
@@ -105,7 +105,7 @@ def _remarks(path: str, raw: RawRankLog) -> Iterator[Problem]:
     if raw["cut_lines"]:
         yield Problem(path, f"{raw['cut_lines']:,} lines over 1 MiB were read in part")
     if raw["binary_lines"]:
-        yield Problem(path, f"{raw['binary_lines']:,} lines hold NUL bytes")
+        yield Problem(path, f"{raw['binary_lines']:,} lines hold binary data")
     if raw["left_out"]:
         what = f"{raw['left_out']:,} remarks of the same kind were left out: there are too many"
         yield Problem(path, what)

@@ -23,12 +23,15 @@ def only_victims(blame: Blame) -> Iterator[Finding]:
     What to do
         Give the logs of all hosts and ranks, and the number of ranks (--world-size).
     """
-    if blame.how is not How.UNDECIDED or blame.detail not in ("peers", "silent", "ends"):
+    if blame.how is not How.UNDECIDED or blame.detail not in ("peers", "silent", "ends", "cut"):
         return
     who = ranks_words(blame.candidates)
     if blame.detail == "silent":
         cause = f"{who} have no error while others wait for a peer: one of them began."
         title = f"undecided among {who}, which are silent"
+    elif blame.detail == "cut":
+        cause = f"the traceback of {who} is cut off before its last line, which says what failed."
+        title = f"the log is cut off in a traceback of {who}"
     elif blame.detail == "ends":
         cause = f"launchers say that {who} ended badly, and no log says why."
         title = f"{who} ended badly, and no log says why"

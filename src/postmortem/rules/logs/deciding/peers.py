@@ -8,7 +8,7 @@ from postmortem.facts.blame import Blame, How, Party
 from postmortem.facts.rank_logs import LogFailure
 from postmortem.patterns import Pattern
 from postmortem.rules.logs.deciding.case import Case, cited
-from postmortem.rules.logs.deciding.standing import Standing
+from postmortem.rules.logs.deciding.standing import FAR, Standing
 from postmortem.rules.logs.deciding.votes import call_site, fingerprints, minority
 from postmortem.rules.logs.wordings import Part, part_of
 from postmortem.rules.names import clip
@@ -224,6 +224,15 @@ def undecided(case: Case) -> Blame | None:
     if shared:
         parties = tuple(s.party("it only reports a peer", f) for s, f in shared[:1])
         return Blame(How.UNDECIDED, candidates=parties, evidence=cited(parties), detail="peers")
+    cut = [
+        s.party("its traceback is cut off", f)
+        for s in case.all
+        for f in case.logs.failures
+        if not f.said.exception and f.lines_after <= FAR and case.logs.who(f.writer) == s.writer
+    ]
+    if cut:
+        some = tuple(cut[:_MOST_CANDIDATES])
+        return Blame(How.UNDECIDED, candidates=some, evidence=cited(some), detail="cut")
     ends = [s for s in case.ranks if s.exit is not None and (s.exit.code or s.exit.signal)]
     if ends:
         parties = tuple(s.party("it ended badly", None) for s in ends[:_MOST_CANDIDATES])

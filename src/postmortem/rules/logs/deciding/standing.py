@@ -9,7 +9,7 @@ from postmortem.facts.rank_logs import LogExit, LogFailure, RankLogs, Writer
 from postmortem.records import record, replace
 from postmortem.rules.logs.wordings import Part, part_of
 
-_FAR = 10
+FAR = 10
 """So many lines after a traceback its process was still at work: it had caught it."""
 _FAR_OF_FAILED = 200
 """The same for a process that ended badly: it may have cleaned up."""
@@ -119,7 +119,7 @@ def _counted(
         elif writer.shared:
             if failed or failure.lines_after <= _FAR_OF_SHARED:
                 yield failure
-        elif failure.lines_after <= _FAR or failure.source != "log":
+        elif failure.lines_after <= FAR or failure.source != "log":
             yield failure
             final.append(failure)
     if bad and not final and not writer.shared:
