@@ -31,6 +31,16 @@ constexpr std::size_t kSharedFactor = 40;
 constexpr std::size_t kKinds = static_cast<std::size_t>(Kind::kCount);
 constexpr Kinds kOpens = bit(Kind::kTraceback) | bit(Kind::kFatal) | bit(Kind::kLauncher);
 
+// No early exit: a compiler makes vectors of it, and most lines have none.
+bool has_controls(std::string_view line) noexcept {
+  bool seen = false;
+  for (const char c : line) {
+    const auto byte = static_cast<unsigned char>(c);
+    seen |= (byte < 0x20) | (byte == 0x7f);
+  }
+  return seen;
+}
+
 // Characters that no text has; those of terminals (backspace, escape, bells) it may have.
 bool is_binary(std::string_view line) noexcept {
   return std::any_of(line.begin(), line.end(), [](char c) {
@@ -149,8 +159,9 @@ void Reader::line(std::string_view raw) {
     ++log_.cut_lines;
   }
   if (raw.ends_with('\r')) raw.remove_suffix(1);
-  if (is_binary(raw)) ++log_.binary_lines;
-  std::string_view text = without_controls(raw, clean_);
+  const bool controls = has_controls(raw);
+  if (controls && is_binary(raw)) ++log_.binary_lines;
+  std::string_view text = controls ? without_controls(raw, clean_) : raw;
   const Prefix prefix = log_.grammar.parse(text);
   const std::uint32_t index = writer_of(prefix);
   text.remove_prefix(prefix.size);
