@@ -25,10 +25,8 @@ RANKS = 512
 LITERALS = (
     "Traceback (most recent call last)|Fatal Python error|terminate called|Segmentation fault"
     "|closing signal|exitcode|ChildFailedError|srun: error|slurmstepd: error|NCCL WARN"
-    "|Watchdog caught"
-    "|monitoredBarrier|CollectiveFingerPrint|Timed out waiting|onnection closed by peer"
-    "|clients joined"
-    "|gai error|EADDRINUSE|CUDA error|No space left"
+    "|Watchdog caught|monitoredBarrier|CollectiveFingerPrint|Timed out waiting"
+    "|onnection closed by peer|clients joined|gai error|EADDRINUSE|CUDA error|No space left"
 ).split("|")
 OURS = (
     "from postmortem import _native; import os, sys; _native.read_ranklog(os.open(sys.argv[1], 0))"

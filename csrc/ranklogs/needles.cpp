@@ -162,23 +162,39 @@ Needles::Needles() {
   static_assert(std::size(kEntries) < 255);
 }
 
+bool Needles::may_be(std::uint32_t key) const noexcept {
+  return present_[key >> 6] >> (key & 63) & 1;
+}
+
+Kinds Needles::at(std::string_view text, std::size_t at) const noexcept {
+  Kinds kinds = 0;
+  const std::uint32_t key = hash(text.data() + at);
+  if (!may_be(key)) return kinds;
+  for (std::uint8_t i = first_[key]; i; i = needles_[i].next) {
+    const Needle& needle = needles_[i];
+    if (at < needle.window) continue;
+    const std::size_t from = at - needle.window;
+    if (text.size() - from >= needle.text.size() &&
+        std::memcmp(text.data() + from, needle.text.data(), needle.text.size()) == 0) {
+      kinds |= bit(needle.kind);
+    }
+  }
+  return kinds;
+}
+
 Kinds Needles::find(std::string_view text) const noexcept {
   Kinds kinds = 0;
   if (text.size() < 4) return kinds;
   const char* const begin = text.data();
-  for (std::size_t at = 0; at + 4 <= text.size(); ++at) {
-    const std::uint32_t key = hash(begin + at);
-    if (!(present_[key >> 6] >> (key & 63) & 1)) continue;
-    for (std::uint8_t i = first_[key]; i; i = needles_[i].next) {
-      const Needle& needle = needles_[i];
-      if (at < needle.window) continue;
-      const std::size_t from = at - needle.window;
-      if (text.size() - from >= needle.text.size() &&
-          std::memcmp(begin + from, needle.text.data(), needle.text.size()) == 0) {
-        kinds |= bit(needle.kind);
-      }
-    }
+  const std::size_t last = text.size() - 3;
+  std::size_t at = 0;
+  for (; at + 4 <= last; at += 4) {  // four places with one branch: hardly any passes
+    const bool any = may_be(hash(begin + at)) | may_be(hash(begin + at + 1)) |
+                     may_be(hash(begin + at + 2)) | may_be(hash(begin + at + 3));
+    if (!any) continue;
+    for (std::size_t i = at; i < at + 4; ++i) kinds |= this->at(text, i);
   }
+  for (; at < last; ++at) kinds |= this->at(text, at);
   return kinds;
 }
 

@@ -38,6 +38,8 @@ class Needles {
     Kind kind;
     std::uint8_t next;  // of the same hash; 0 is none
   };
+  bool may_be(std::uint32_t key) const noexcept;
+  Kinds at(std::string_view text, std::size_t at) const noexcept;
   static std::uint32_t hash(const char* at) noexcept;
 
   std::vector<Needle> needles_;
