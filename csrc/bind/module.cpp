@@ -13,6 +13,7 @@ PYBIND11_MODULE(_native, module) {
   pm::bind::register_core(module);
   pm::bind::register_names(module);
   pm::bind::register_process(module);
+  pm::bind::register_ranklogs(module);
   pm::bind::register_signatures(module);
   pm::bind::register_slim(module);
   pm::bind::register_strace(module);

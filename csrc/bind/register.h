@@ -9,6 +9,7 @@ void register_errors(pybind11::module_& module);
 void register_core(pybind11::module_& module);
 void register_names(pybind11::module_& module);
 void register_process(pybind11::module_& module);
+void register_ranklogs(pybind11::module_& module);
 void register_signatures(pybind11::module_& module);
 void register_slim(pybind11::module_& module);
 void register_strace(pybind11::module_& module);

@@ -4,6 +4,7 @@
 
 #include "bind/exports.h"
 #include "bind/interrupt.h"
+#include "bind/pull.h"
 #include "bind/register.h"
 #include "bind/strace_rows.h"
 #include "bind/values.h"
@@ -32,48 +33,13 @@ std::vector<Query> queries_of(const py::list& rows) {
   return queries;
 }
 
-// Reads from a Python callable that gives the next bytes, or none at the end.
-Pull pull_from(const py::function& next) {
-  struct State {
-    py::function next;
-    std::string piece;
-    std::size_t at = 0;
-    ~State() {
-      const py::gil_scoped_acquire gil;
-      next = py::function();
-    }
-  };
-  auto state = std::make_shared<State>();
-  state->next = next;
-  return [state](char* to, std::size_t size) -> std::size_t {
-    if (state->at == state->piece.size()) {
-      const py::gil_scoped_acquire gil;
-      const py::bytes piece = state->next();
-      state->piece = piece;
-      state->at = 0;
-    }
-    const std::size_t count = std::min(size, state->piece.size() - state->at);
-    std::memcpy(to, state->piece.data() + state->at, count);
-    state->at += count;
-    return count;
-  };
-}
-
 std::vector<LogFile> log_files(const py::list& rows) {
   std::vector<LogFile> files;
   for (const py::handle row : rows) {
     const auto pair = row.cast<py::tuple>();
     LogFile file;
     file.pid = pair[1].cast<std::uint32_t>();
-    if (py::isinstance<py::int_>(pair[0])) {
-      file.pull = strace::pull_from(pair[0].cast<int>());
-    } else {
-      file.pull = bind::pull_from(pair[0].cast<py::function>());
-    }
-    file.pull = [pull = std::move(file.pull)](char* to, std::size_t size) {
-      if (InterruptWatch::seen()) throw Interrupted();
-      return pull(to, size);
-    };
+    file.pull = pull_from_python(pair[0]);
     files.push_back(std::move(file));
   }
   return files;

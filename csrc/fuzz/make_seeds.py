@@ -13,7 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from builders import elf, strace
+from builders import elf, ranklogs, strace
 
 
 def module() -> bytes:
@@ -83,6 +83,21 @@ def with_lines() -> dict[str, bytes]:
     return found
 
 
+def rank_logs() -> dict[str, bytes]:
+    """Return logs of four ranks in every launcher's form, behind the byte that says how to read."""
+    traceback = [
+        "Traceback (most recent call last):",
+        '  File "train.py", line 31, in step',
+        "ValueError: bad",
+    ]
+    texts = [[f"step {i}", *traceback] for i in range(4)]
+    return {
+        f"form{index}": bytes([index * 17])
+        + ranklogs.mixed(texts, form, per_host=2, seed=index).encode()
+        for index, form in enumerate(ranklogs.FORMS)
+    }
+
+
 def logs() -> dict[str, bytes]:
     """Return logs in several formats; the first byte chooses what the target does with the rest."""
     forms = [
@@ -119,6 +134,7 @@ def main(folder: Path) -> None:
         "image": {"shared": module()},
         "dwarf": with_lines(),
         "strace": logs(),
+        "ranklogs": rank_logs(),
         "signatures": signatures(),
     }
     for name, rows in kinds.items():

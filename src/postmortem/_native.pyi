@@ -740,3 +740,46 @@ def signature_groups(
 
 def signature_literals(compiled: Any) -> list[list[str]]:
     """Return the texts that are looked for in place of each pattern."""
+
+class RawRankLabel(TypedDict):
+    """One writer of a log, as its prefixes name it; see `read_ranklog`."""
+
+    host: str | None
+    """torchrun's role, a node, a service, of Ray an address."""
+    pod: str | None
+    worker: str | None
+    local: int | None
+    rank: int | None
+    task: int | None
+    pid: int | None
+    lines: int
+    first_line: int
+    last_line: int
+    last_words: list[str]
+
+RawRegion = tuple[int, int, bool, list[tuple[int, int, str]]]
+"""Label, kinds as bits, whether it was cut, and (line, ordinal, text) of each line."""
+
+class RawRankLog(TypedDict):
+    """A log of many ranks."""
+
+    labels: list[RawRankLabel]
+    """The first one is that of lines without a prefix."""
+    regions: list[RawRegion]
+    grammar: list[str]
+    bytes: int
+    lines: int
+    binary_lines: int
+    cut_lines: int
+    left_out: int
+    nameless: int
+
+def read_ranklog(
+    source: int | Callable[[], bytes],
+    *,
+    sink: Callable[[int, bytes], object] | None = None,
+    block_bytes: int = ...,
+    sample_bytes: int = ...,
+    kept_bytes: int = ...,
+) -> RawRankLog:
+    """Read one log in one pass, in bounded memory; `sink` gets the clean text of each label."""

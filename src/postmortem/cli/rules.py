@@ -45,7 +45,8 @@ def run(args: argparse.Namespace) -> int:
     from postmortem.knowledge.signatures import signatures
     from postmortem.rules import rule
 
-    rules: Sequence[Rule] = (*rule.load(), *rule.load("scan"), *rule.load("strace"))
+    kinds = ("scan", "strace", "logs")
+    rules: Sequence[Rule] = [*rule.load(), *(item for kind in kinds for item in rule.load(kind))]
     known: Sequence[Signature] = signatures()
     if args.id is not None:
         ids = [*(item.id for item in rules), *(item.id for item in known)]

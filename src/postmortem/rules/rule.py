@@ -82,7 +82,7 @@ def rule(
     return register
 
 
-_APART = frozenset({"scan", "strace"})
+_APART = frozenset({"logs", "scan", "strace"})
 """Families over other evidence than a core."""
 
 

@@ -218,7 +218,7 @@ def test_a_named_pipe(tmp_path: Path, log: Path, capsys: pytest.CaptureFixture[s
 def test_a_named_pipe_that_nobody_writes_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("postmortem.readers.strace._FIFO_MILLISECONDS", 50)
+    monkeypatch.setattr("postmortem.readers.log_files._FIFO_MILLISECONDS", 50)
     os.mkfifo(tmp_path / "pipe")
     assert main(["strace", str(tmp_path / "pipe")]) == 3
     assert "nobody wrote to" in capsys.readouterr().err

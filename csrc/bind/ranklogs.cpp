@@ -1,0 +1,115 @@
+// read_ranklog(): one call for a whole log of many ranks.
+#include <pybind11/pybind11.h>
+
+#include <optional>
+
+#include "bind/interrupt.h"
+#include "bind/pull.h"
+#include "bind/register.h"
+#include "bind/values.h"
+#include "ranklogs/reader.h"
+
+namespace py = pybind11;
+
+namespace pm::bind {
+namespace {
+
+using namespace pm::ranklogs;
+
+py::dict label_row(const Label& label) {
+  const auto number = [](std::int64_t value) -> py::object {
+    if (value < 0) return py::none();
+    return py::int_(value);
+  };
+  py::dict row;
+  row["host"] = text_or_none(label.host);
+  row["pod"] = text_or_none(label.pod);
+  row["worker"] = text_or_none(label.worker);
+  row["local"] = number(label.local);
+  row["rank"] = number(label.rank);
+  row["task"] = number(label.task);
+  row["pid"] = number(label.pid);
+  row["lines"] = label.lines;
+  row["first_line"] = label.first_line;
+  row["last_line"] = label.last_line;
+  row["last_words"] = texts(label.last_words);
+  return row;
+}
+
+py::tuple region_row(const Region& region) {
+  py::list rows;
+  for (const Row& row : region.rows) {
+    rows.append(py::make_tuple(row.line, row.ordinal, text(row.text)));
+  }
+  return py::make_tuple(region.label, region.kinds, region.cut, rows);
+}
+
+py::list grammar_names(const Grammar& grammar) {
+  py::list names;
+  if (grammar.time) names.append("time");
+  if (grammar.task) names.append("srun");
+  if (grammar.node) names.append("node");
+  if (grammar.tee) names.append("tee");
+  if (grammar.number) names.append("number");
+  if (grammar.service) names.append("service");
+  return names;
+}
+
+// Reads without the GIL; Ctrl-C becomes KeyboardInterrupt within a block.
+std::optional<Log> read_interruptibly(Pull& pull, const Options& options) {
+  const InterruptWatch watch;
+  const py::gil_scoped_release release;
+  try {
+    return read(pull, options);
+  } catch (...) {  // also what a callable threw when it saw the signal
+    if (!InterruptWatch::seen()) throw;
+    return std::nullopt;
+  }
+}
+
+py::dict read_ranklog(const py::object& source, const py::object& sink, std::size_t block_bytes,
+                      std::size_t sample_bytes, std::size_t kept_bytes) {
+  Options options;
+  options.block_bytes = block_bytes;
+  options.sample_bytes = sample_bytes;
+  options.kept_bytes = kept_bytes;
+  if (!sink.is_none()) {
+    options.sink = [&sink](std::uint32_t label, std::string_view piece) {
+      const py::gil_scoped_acquire gil;
+      sink(label, py::bytes(piece.data(), piece.size()));
+    };
+  }
+  Pull pull = pull_from_python(source);
+  const std::optional<Log> log = read_interruptibly(pull, options);
+  if (!log) {
+    // Python has the signal too: its handler runs here, and says what becomes of it.
+    if (PyErr_CheckSignals() == 0) PyErr_SetNone(PyExc_KeyboardInterrupt);
+    throw py::error_already_set();
+  }
+  py::dict result;
+  py::list labels, regions;
+  for (const Label& label : log->labels) labels.append(label_row(label));
+  for (const Region& region : log->regions) regions.append(region_row(region));
+  result["labels"] = labels;
+  result["regions"] = regions;
+  result["grammar"] = grammar_names(log->grammar);
+  result["bytes"] = log->bytes;
+  result["lines"] = log->lines;
+  result["binary_lines"] = log->binary_lines;
+  result["cut_lines"] = log->cut_lines;
+  result["left_out"] = log->left_out;
+  result["nameless"] = log->nameless;
+  return result;
+}
+
+}  // namespace
+
+void register_ranklogs(py::module_& module) {
+  using py::literals::operator""_a;
+  module.def("read_ranklog", &read_ranklog, "source"_a, py::kw_only(), "sink"_a = py::none(),
+             "block_bytes"_a = std::size_t{1} << 20, "sample_bytes"_a = std::size_t{4} << 20,
+             "kept_bytes"_a = std::size_t{256} << 20,
+             "Reads one log of many ranks: who wrote how much, and the lines worth keeping.");
+}
+
+}  // namespace pm::bind

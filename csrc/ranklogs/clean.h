@@ -1,0 +1,13 @@
+// Text as a terminal would have shown it last.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace pm::ranklogs {
+
+// Takes out escape sequences (ECMA-48: CSI, OSC, two characters) and other control characters but
+// tabs and carriage returns. `to` is the room for it; the result lies in it or is `line` itself.
+std::string_view without_controls(std::string_view line, std::string& to);
+
+}  // namespace pm::ranklogs

@@ -1,0 +1,403 @@
+#include "ranklogs/prefix.h"
+
+#include <algorithm>
+#include <map>
+
+#include "ranklogs/clean.h"
+
+namespace pm::ranklogs {
+namespace {
+
+constexpr std::size_t kLongestName = 80;
+constexpr int kMostStacked = 8;
+
+bool is_digit(char c) noexcept { return c >= '0' && c <= '9'; }
+bool is_letter(char c) noexcept { return (c | 0x20) >= 'a' && (c | 0x20) <= 'z'; }
+bool is_name(char c) noexcept {
+  return is_digit(c) || is_letter(c) || c == '_' || c == '-' || c == '.';
+}
+
+// Digits at the start of `text`, at most 9 of them; the size is 0 where there are none or more.
+struct Number {
+  std::int64_t value = 0;
+  std::size_t size = 0;
+};
+Number number_at(std::string_view text) noexcept {
+  Number found;
+  while (found.size < text.size() && is_digit(text[found.size])) {
+    if (found.size == 9) return {};
+    found.value = found.value * 10 + (text[found.size++] - '0');
+  }
+  return found;
+}
+
+bool is_file_name(std::string_view name) noexcept {
+  for (const std::string_view end :
+       {".py", ".cpp", ".cc", ".cu", ".h", ".hpp", ".c", ".rs", ".go", ".sh"}) {
+    if (name.ends_with(end)) return true;
+  }
+  return false;
+}
+
+bool only_digits_and_colons(std::string_view name) noexcept {
+  return name.find(':') != std::string_view::npos &&
+         std::all_of(name.begin(), name.end(), [](char c) { return is_digit(c) || c == ':'; });
+}
+
+// "2026-11-21T02:03:32.767Z ", "2026-11-21 02:03:32,767 ", "02:03:32.767 ", each also in brackets
+// or with a "stdout F " of containerd's files behind. 0 where there is none.
+std::size_t time_at(std::string_view text) noexcept {
+  std::size_t at = 0;
+  const auto digits = [&](std::size_t count) {
+    std::size_t seen = 0;
+    while (seen < count && at < text.size() && is_digit(text[at])) ++seen, ++at;
+    return seen == count;
+  };
+  const auto one = [&](char c) { return at < text.size() && text[at] == c && ++at; };
+  const bool bracket = one('[');
+  const std::size_t start = at;
+  if (digits(4) && (one('-') || one('/')) && digits(2) && (one('-') || one('/')) && digits(2)) {
+    if (!one('T') && !one(' ') && !one('_')) return 0;
+  } else {
+    at = start;
+  }
+  if (!digits(2) || !one(':') || !digits(2) || !one(':') || !digits(2)) return 0;
+  if ((one('.') || one(','))) {
+    while (at < text.size() && is_digit(text[at])) ++at;
+  }
+  if (!one('Z') && at < text.size() && (text[at] == '+' || text[at] == '-')) {
+    ++at;
+    if (!digits(2)) return 0;
+    one(':');
+    if (!digits(2)) return 0;
+  }
+  if (bracket && !one(']')) return 0;
+  if (!one(' ') && at < text.size()) return 0;
+  for (const std::string_view stream : {"stdout F ", "stderr F ", "stdout P ", "stderr P "}) {
+    if (text.substr(at).starts_with(stream)) at += stream.size();
+  }
+  return at;
+}
+
+// "[...]" at the start of `text`; empty where there is none that could be a prefix.
+std::string_view bracketed(std::string_view text, std::size_t most) noexcept {
+  if (text.size() < 3 || text[0] != '[') return {};
+  const std::size_t end = text.substr(0, most + 2).find(']');
+  if (end == std::string_view::npos || end < 2) return {};
+  return text.substr(1, end - 1);
+}
+
+// Role and local rank of "[host1:2]", "[default0]", "[5:0]".
+bool split_role(std::string_view inner, Prefix& to) noexcept {
+  std::size_t digits = inner.size();
+  while (digits > 0 && is_digit(inner[digits - 1]) && inner.size() - digits < 6) --digits;
+  if (digits == inner.size() || digits == 0) return false;
+  std::string_view role = inner.substr(0, digits);
+  for (const char c : role) {
+    if (!is_name(c) && c != ':' && c != '@' && c != '/') return false;
+  }
+  if (only_digits_and_colons(role) && std::count(role.begin(), role.end(), ':') > 1) return false;
+  if (role.back() != ':' && !is_letter(role[0])) return false;
+  const bool colon = role.back() == ':';
+  while (!role.empty() && (role.back() == ':' || role.back() == '-' || role.back() == '_')) {
+    if (role.back() != ':' && colon) break;
+    role.remove_suffix(1);
+  }
+  if (is_file_name(role) || role.empty()) return false;
+  to.local = number_at(inner.substr(digits)).value;
+  to.host = role;
+  return true;
+}
+
+struct Piece {
+  std::size_t size = 0;
+  bool ambiguous = false;
+};
+
+// "[rank2]:", "[host1:2]:", "[1,0]<stderr>:", "[pod/name/container] ".
+Piece certain_bracket(std::string_view text, Prefix& to) noexcept {
+  const std::string_view inner = bracketed(text, kLongestName * 2);
+  if (inner.empty()) return {};
+  const std::string_view rest = text.substr(inner.size() + 2);
+  const std::size_t size = inner.size() + 2;
+  if (inner.starts_with("rank") && rest.starts_with(':')) {
+    const Number number = number_at(inner.substr(4));
+    if (number.size && number.size == inner.size() - 4) {
+      to.rank = number.value;
+      return {size + 1 + (rest.starts_with(": ") ? 1 : 0)};
+    }
+  }
+  if (inner.starts_with("pod/") && rest.starts_with(' ')) {
+    to.pod = inner;
+    return {size + 1};
+  }
+  if (rest.starts_with("<std")) {
+    const std::size_t comma = inner.rfind(',');
+    const Number number =
+        comma == std::string_view::npos ? Number{} : number_at(inner.substr(comma + 1));
+    const std::size_t end = rest.substr(0, 10).find(">:");
+    if (number.size && comma + 1 + number.size == inner.size() && end != std::string_view::npos) {
+      to.rank = number.value;
+      return {size + end + 2};
+    }
+  }
+  if (inner.size() <= kLongestName && rest.starts_with(':') && split_role(inner, to)) {
+    return {size + 1};
+  }
+  return {};
+}
+
+// "(name pid=4711, ip=10.0.0.2) " and "(name pid=4711) ".
+std::size_t ray_at(std::string_view text, Prefix& to) noexcept {
+  if (!text.starts_with('(')) return 0;
+  const std::size_t end = text.substr(0, 3 * kLongestName).find(')');
+  if (end == std::string_view::npos) return 0;
+  const std::string_view inner = text.substr(1, end - 1);
+  const std::size_t pid = inner.find("pid=");
+  if (pid == std::string_view::npos || (pid > 0 && inner[pid - 1] != ' ')) return 0;
+  const Number number = number_at(inner.substr(pid + 4));
+  if (!number.size) return 0;
+  std::string_view worker = inner.substr(0, pid);
+  while (worker.ends_with(' ')) worker.remove_suffix(1);
+  const std::string_view after = inner.substr(pid + 4 + number.size);
+  if (after.starts_with(", ip=")) {
+    to.host = after.substr(5);
+  } else if (!after.empty()) {
+    return 0;
+  }
+  if (!text.substr(end + 1).starts_with(' ')) return 0;
+  to.worker = worker.empty() ? std::string_view("worker") : worker;
+  to.pid = number.value;
+  return end + 2;
+}
+
+// "  3: " of srun --label, which pads to the width of the largest task; an empty line is "3: " too.
+std::size_t task_at(std::string_view text, std::int64_t& task) noexcept {
+  std::size_t at = 0;
+  while (at < text.size() && at < 8 && text[at] == ' ') ++at;
+  const Number number = number_at(text.substr(at));
+  if (!number.size || number.size > 7) return 0;
+  at += number.size;
+  if (at >= text.size() || text[at] != ':') return 0;
+  ++at;
+  if (at < text.size() && text[at] != ' ') return 0;
+  task = number.value;
+  return std::min(at + 1, text.size());
+}
+
+std::string_view name_at(std::string_view text) noexcept {
+  std::size_t size = 0;
+  while (size < text.size() && size < kLongestName && is_name(text[size])) ++size;
+  return text.substr(0, size);
+}
+
+// "node7: "; the name, or nothing.
+std::string_view node_at(std::string_view text, std::size_t& size) noexcept {
+  const std::string_view name = name_at(text);
+  const std::string_view rest = text.substr(name.size());
+  if (name.empty() || !rest.starts_with(':') || (rest.size() > 1 && rest[1] != ' ')) return {};
+  size = name.size() + std::min<std::size_t>(2, rest.size());
+  return name;
+}
+
+// "trainer-0  | "; the name, or nothing.
+std::string_view service_at(std::string_view text, std::size_t& size) noexcept {
+  const std::string_view name = name_at(text);
+  std::size_t at = name.size();
+  while (at < text.size() && text[at] == ' ') ++at;
+  if (name.empty() || at == name.size() || at >= text.size() || text[at] != '|') return {};
+  size = at + 1 + (text.substr(at + 1).starts_with(' ') ? 1 : 0);
+  return name;
+}
+
+std::string without_digits(std::string_view name) {
+  std::string result;
+  for (const char c : name) {
+    if (!is_digit(c)) result += c;
+  }
+  return result;
+}
+
+// Words that stand before a colon in the output of any program.
+bool is_log_word(std::string_view name) noexcept {
+  if (std::all_of(name.begin(), name.end(), [](char c) { return is_digit(c); })) return true;
+  for (const std::string_view word :
+       {"INFO", "WARNING",    "WARN",      "ERROR",   "DEBUG",   "CRITICAL", "FATAL",
+        "NOTE", "TRACE",      "info",      "warning", "error",   "debug",    "note",
+        "srun", "slurmstepd", "wandb",     "Epoch",   "epoch",   "step",     "Step",
+        "loss", "File",       "Traceback", "mpirun",  "torchrun"}) {
+    if (name == word) return true;
+  }
+  return name.ends_with("Error") || name.ends_with("Warning") || name.ends_with("Exception") ||
+         is_file_name(name);
+}
+
+// "[host:0] " and "[3] " of a log whose grammar has them.
+std::size_t voted_bracket(std::string_view text, bool tee, bool number, Prefix& to) noexcept {
+  const std::string_view inner = bracketed(text, kLongestName);
+  if (inner.empty() || !text.substr(inner.size() + 2).starts_with(' ')) return 0;
+  const Number digits = number_at(inner);
+  if (number && digits.size == inner.size()) {
+    to.task = digits.value;
+    return inner.size() + 3;
+  }
+  Prefix found;
+  if (tee && inner.find(':') != std::string_view::npos && split_role(inner, found)) {
+    to.host = found.host;
+    to.local = found.local;
+    return inner.size() + 3;
+  }
+  return 0;
+}
+
+// A time, or the name of a node or service, counts without votes where a certain form follows:
+// "2026-… [rank0]: ", "node7: [rank0]: ".
+std::size_t before_certain(std::string_view text, Prefix& to) noexcept {
+  const auto followed = [&](std::size_t size) {
+    Prefix behind;
+    return size && text.size() > size && text[size] == '[' &&
+           certain_bracket(text.substr(size), behind).size;
+  };
+  if (text[0] == '[' || is_digit(text[0])) {
+    const std::size_t size = time_at(text);
+    if (followed(size)) return size;
+  }
+  if (!is_letter(text[0]) || !to.host.empty()) return 0;
+  std::size_t size = 0;
+  std::string_view name = node_at(text, size);
+  if (name.empty()) name = service_at(text, size);
+  if (name.empty() || is_log_word(name) || !followed(size)) return 0;
+  to.host = name;
+  return size;
+}
+
+// Counts lines that have one form, and who they say wrote them.
+struct Count {
+  std::size_t lines = 0;
+  std::map<std::string, std::size_t> writers;
+
+  void add(std::string writer) {
+    ++lines;
+    if (writers.size() < 100000) ++writers[std::move(writer)];
+  }
+  // A numbered list names every number once; writers come again.
+  bool repeats() const { return lines <= 8 || writers.size() * 2 <= lines; }
+};
+
+struct Ballot {
+  Count task, node, tee, number, service;
+  std::size_t time = 0;
+  std::size_t lines = 0;
+
+  void count(std::string_view text) {
+    Prefix prefix;
+    std::int64_t task_number = 0;
+    std::size_t size = 0;
+    if (time_at(text)) ++time;
+    if (task_at(text, task_number)) task.add(std::to_string(task_number));
+    if (const std::string_view name = node_at(text, size); !name.empty() && !is_log_word(name)) {
+      node.add(std::string(name));
+    }
+    if (voted_bracket(text, true, false, prefix)) {
+      tee.add(std::string(prefix.host) + ":" + std::to_string(prefix.local));
+    }
+    if (voted_bracket(text, false, true, prefix)) number.add(std::to_string(prefix.task));
+    if (const std::string_view name = service_at(text, size); !name.empty()) {
+      service.add(std::string(name));
+    }
+  }
+};
+
+// Tasks 0 to n-1, all there and none just once: no list, even where other lines are more.
+bool looks_like_tasks(const Count& count) {
+  if (count.writers.size() < 2 || count.lines < 20) return false;
+  for (std::size_t i = 0; i < count.writers.size(); ++i) {
+    const auto found = count.writers.find(std::to_string(i));
+    if (found == count.writers.end() || found->second < 3) return false;
+  }
+  return true;
+}
+
+bool accept(Grammar& grammar, const Ballot& ballot) {
+  const auto share = [&](std::size_t lines, std::size_t percent) {
+    return lines >= 2 && lines * 100 >= ballot.lines * percent;
+  };
+  if (!grammar.time && share(ballot.time, 60)) return grammar.time = true;
+  const Count& task = ballot.task;
+  if (!grammar.task && ((share(task.lines, 50) && task.repeats()) ||
+                        (share(task.lines, 10) && looks_like_tasks(task)))) {
+    return grammar.task = true;
+  }
+  if (!grammar.tee && share(ballot.tee.lines, 30)) return grammar.tee = true;
+  if (!grammar.number && share(ballot.number.lines, 50) && ballot.number.repeats() &&
+      (ballot.number.writers.size() > 1 || share(ballot.number.lines, 90))) {
+    return grammar.number = true;
+  }
+  const auto named = [&](const Count& count, std::size_t percent) {
+    if (!share(count.lines, percent) || count.writers.size() < 2 || !count.repeats()) return false;
+    for (const auto& [name, lines] : count.writers) {
+      if (lines >= 2 || count.lines <= 8) grammar.names.insert(without_digits(name));
+    }
+    return !grammar.names.empty();
+  };
+  if (!grammar.node && named(ballot.node, 80)) return grammar.node = true;
+  if (!grammar.service && named(ballot.service, 60)) return grammar.service = true;
+  return false;
+}
+
+}  // namespace
+
+Prefix Grammar::parse(std::string_view line) const {
+  Prefix found;
+  std::string_view text = line;
+  if (time) text.remove_prefix(time_at(text));
+  for (int i = 0; i < kMostStacked && !text.empty(); ++i) {
+    const char first = text[0];
+    std::size_t size = 0;
+    if (first == '[') {
+      size = certain_bracket(text, found).size;
+      if (!size && (tee || number)) size = voted_bracket(text, tee, number, found);
+    } else if (first == '(') {
+      if (found.pid < 0) size = ray_at(text, found);
+    } else if (first == ' ' || is_digit(first)) {
+      if (task && found.task < 0) size = task_at(text, found.task);
+    }
+    if (!size && (node || service) && is_name(first) && found.host.empty()) {
+      std::size_t length = 0;
+      std::string_view name = node ? node_at(text, length) : std::string_view();
+      if (name.empty() && service) name = service_at(text, length);
+      if (!name.empty() && names.contains(without_digits(name))) {
+        found.host = name;
+        size = length;
+      }
+    }
+    if (!size) size = before_certain(text, found);
+    if (!size) break;
+    text.remove_prefix(size);
+  }
+  found.size = found.any() || time ? line.size() - text.size() : 0;
+  return found;
+}
+
+Grammar vote(std::string_view sample) {
+  Grammar grammar;
+  std::string clean;
+  for (int round = 0; round < 5; ++round) {
+    Ballot ballot;
+    std::string_view rest = sample;
+    while (!rest.empty()) {
+      const std::size_t end = std::min(rest.find('\n'), rest.size());
+      std::string_view line = rest.substr(0, end);
+      rest.remove_prefix(std::min(end + 1, rest.size()));
+      if (line.ends_with('\r')) line.remove_suffix(1);
+      line = without_controls(line, clean);
+      if (line.empty()) continue;
+      ++ballot.lines;
+      ballot.count(line.substr(grammar.parse(line).size));
+    }
+    if (!accept(grammar, ballot)) break;
+  }
+  return grammar;
+}
+
+}  // namespace pm::ranklogs

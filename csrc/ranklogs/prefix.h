@@ -1,0 +1,45 @@
+// Who wrote a line of a log that many processes share: the prefixes that launchers put before it.
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <string_view>
+
+namespace pm::ranklogs {
+
+// What the prefixes of one line say. Views lie in the line. -1: they do not say.
+struct Prefix {
+  std::string_view host;    // torchrun's role, pdsh's node, docker's service
+  std::string_view pod;     // kubectl: pod/name/container
+  std::string_view worker;  // Ray: name and ip, without the pid
+  std::int64_t local = -1;  // torchrun --tee
+  std::int64_t rank = -1;   // torch's excepthook, mpirun
+  std::int64_t task = -1;   // srun --label
+  std::int64_t pid = -1;    // Ray
+  std::size_t size = 0;     // bytes before the text
+
+  bool any() const noexcept {
+    return local >= 0 || rank >= 0 || task >= 0 || pid >= 0 || !host.empty() || !pod.empty() ||
+           !worker.empty();
+  }
+};
+
+// Which forms stand before the lines of one log. Those that a program may print itself ("12: ",
+// "name: ", "[x:0] ", a time) count only where most lines have them: a log votes, never a line.
+struct Grammar {
+  bool task = false;     // "12: " srun --label
+  bool node = false;     // "node7: " pdsh, clush -L, DeepSpeed
+  bool tee = false;      // "[host:0] " torchrun before 1.13
+  bool number = false;   // "[3] " mpiexec -prepend-rank
+  bool service = false;  // "trainer-0  | " docker compose
+  bool time = false;     // a time before all else, of docker, kubectl or journald
+  std::set<std::string, std::less<>> names;  // of nodes and services, digits taken out
+
+  Prefix parse(std::string_view line) const;
+};
+
+// Reads a sample of a log, whole lines, and returns the forms that it uses.
+Grammar vote(std::string_view sample);
+
+}  // namespace pm::ranklogs

@@ -1,0 +1,376 @@
+#include "ranklogs/reader.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <deque>
+
+#include "ranklogs/clean.h"
+
+namespace pm::ranklogs {
+namespace {
+
+constexpr std::size_t kLongestLine = std::size_t{1} << 20;
+constexpr std::size_t kLongestRow = 4000;
+constexpr std::size_t kMostRows = 3000;
+constexpr std::size_t kMostRegionBytes = std::size_t{512} << 10;
+constexpr std::size_t kMostLabels = 200000;
+constexpr std::size_t kLastWords = 3;
+constexpr std::size_t kLongestWords = 200;
+// Lines that say nothing special and may still belong to what stands before them: the message of an
+// exception may have several.
+constexpr unsigned kPatience = 6;
+// Of one kind and writer, so many regions from the start and from the end are kept.
+constexpr std::size_t kKeptFirst = 24;
+constexpr std::size_t kKeptLast = 24;
+constexpr std::size_t kSpilled = std::size_t{32} << 10;
+constexpr std::size_t kMostSpilled = std::size_t{64} << 20;
+// The lines without a prefix may be those of all ranks.
+constexpr std::size_t kSharedFactor = 40;
+
+constexpr std::size_t kKinds = static_cast<std::size_t>(Kind::kCount);
+constexpr Kinds kOpens = bit(Kind::kTraceback) | bit(Kind::kFatal) | bit(Kind::kLauncher);
+
+// No early exit: a compiler makes vectors of it, and most lines have none.
+bool has_controls(std::string_view line) noexcept {
+  bool seen = false;
+  for (const char c : line) {
+    const auto byte = static_cast<unsigned char>(c);
+    seen |= (byte < 0x20) | (byte == 0x7f);
+  }
+  return seen;
+}
+
+// Characters that no text has; those of terminals (backspace, escape, bells) it may have.
+bool is_binary(std::string_view line) noexcept {
+  return std::any_of(line.begin(), line.end(), [](char c) {
+    const auto byte = static_cast<unsigned char>(c);
+    return byte < 0x07 || (byte >= 0x0e && byte < 0x1b) || (byte > 0x1b && byte < 0x20);
+  });
+}
+
+std::size_t first_kind(Kinds kinds) noexcept {
+  std::size_t kind = 0;
+  while (kind + 1 < kKinds && !(kinds >> kind & 1)) ++kind;
+  return kind;
+}
+
+// Regions of one kind and writer: the first ones, and of the rest the last ones.
+struct Shelf {
+  std::vector<Region> first;
+  std::deque<Region> last;
+};
+
+struct Writer {
+  std::uint32_t index = 0;
+  Label label;
+  std::unique_ptr<Region> open;
+  std::size_t open_bytes = 0;
+  unsigned quiet = 0;
+  std::array<std::unique_ptr<Shelf>, kKinds> shelves;
+  std::array<std::string, kLastWords> words;
+  std::size_t next_word = 0;
+  std::string pending;  // text for the sink
+};
+
+class Reader {
+ public:
+  explicit Reader(const Options& options) : options_(options) {
+    writers_.push_back(std::make_unique<Writer>());  // of lines without a prefix
+  }
+
+  void vote_on(std::string_view sample) { log_.grammar = vote(sample); }
+
+  void line(std::string_view raw);
+
+  Log finish();
+
+  Log& log() noexcept { return log_; }
+
+ private:
+  std::uint32_t writer_of(const Prefix& prefix);
+  void piece(std::uint32_t index, std::string_view text);
+  void keep(Region&& region, std::size_t bytes);
+  void close(Writer& writer);
+  void append(Writer& writer, std::string_view text, Kinds kinds);
+  void spill(std::uint32_t index);
+  void hand_out(std::uint32_t index, std::string_view text);
+
+  const Options& options_;
+  const Needles needles_;
+  Log log_;
+  std::vector<std::unique_ptr<Writer>> writers_;
+  std::unordered_map<std::string, std::uint32_t> known_;
+  std::string key_, last_key_, clean_;
+  std::uint32_t last_index_ = 0;
+  std::size_t kept_bytes_ = 0;
+  std::size_t pending_bytes_ = 0;
+};
+
+std::uint32_t Reader::writer_of(const Prefix& prefix) {
+  if (!prefix.any()) return 0;
+  key_.clear();
+  const auto number = [&](char name, std::int64_t value) {
+    if (value < 0) return;
+    key_ += name;
+    key_.append(reinterpret_cast<const char*>(&value), sizeof value);
+  };
+  const auto text = [&](char name, std::string_view value) {
+    if (value.empty()) return;
+    key_ += name;
+    key_ += value;
+    key_ += '\0';
+  };
+  number('t', prefix.task);
+  number('r', prefix.rank);
+  number('l', prefix.local);
+  number('p', prefix.pid);
+  text('h', prefix.host);
+  text('k', prefix.pod);
+  text('w', prefix.worker);
+  if (key_ == last_key_) return last_index_;
+  auto found = known_.find(key_);
+  if (found == known_.end()) {
+    if (writers_.size() >= kMostLabels) {
+      ++log_.nameless;
+      return 0;
+    }
+    found = known_.emplace(key_, static_cast<std::uint32_t>(writers_.size())).first;
+    auto writer = std::make_unique<Writer>();
+    writer->index = found->second;
+    writer->label.host = prefix.host;
+    writer->label.pod = prefix.pod;
+    writer->label.worker = prefix.worker;
+    writer->label.local = prefix.local;
+    writer->label.rank = prefix.rank;
+    writer->label.task = prefix.task;
+    writer->label.pid = prefix.pid;
+    writers_.push_back(std::move(writer));
+  }
+  last_key_ = key_;
+  last_index_ = found->second;
+  return last_index_;
+}
+
+void Reader::line(std::string_view raw) {
+  ++log_.lines;
+  if (raw.size() > kLongestLine) {
+    raw = raw.substr(0, kLongestLine);
+    ++log_.cut_lines;
+  }
+  if (raw.ends_with('\r')) raw.remove_suffix(1);
+  const bool controls = has_controls(raw);
+  if (controls && is_binary(raw)) ++log_.binary_lines;
+  std::string_view text = controls ? without_controls(raw, clean_) : raw;
+  const Prefix prefix = log_.grammar.parse(text);
+  const std::uint32_t index = writer_of(prefix);
+  text.remove_prefix(prefix.size);
+  // Progress bars write over their line; an error may stand behind one.
+  for (;;) {
+    const std::size_t end = text.find('\r');
+    piece(index, text.substr(0, end));
+    if (end == std::string_view::npos) break;
+    text.remove_prefix(end + 1);
+    if (text.starts_with('[')) {  // torch's own prefix behind the bar of the same process
+      const Prefix inner = log_.grammar.parse(text);
+      if (inner.any()) text.remove_prefix(inner.size);
+    }
+  }
+}
+
+void Reader::piece(std::uint32_t index, std::string_view text) {
+  Writer& writer = *writers_[index];
+  Label& label = writer.label;
+  ++label.lines;
+  if (label.lines == 1) label.first_line = log_.lines;
+  label.last_line = log_.lines;
+  if (options_.sink) hand_out(index, text);
+  if (!text.empty()) {
+    writer.words[writer.next_word++ % kLastWords].assign(text.substr(0, kLongestWords));
+  }
+  Kinds kinds = needles_.find(text);
+  if (kinds & bit(Kind::kTraceback)) {
+    // Behind a progress bar or the log's own head: the traceback begins in the middle of a line.
+    const std::size_t at = text.find("Traceback (most recent call last)");
+    if (at != std::string_view::npos && at > 0 && !writer.open &&
+        text.find_first_not_of(" \t|+", 0) < at) {
+      append(writer, text.substr(0, at), kinds);
+      text.remove_prefix(at);
+    }
+  }
+  if (writer.open) {
+    const bool goes_on = kinds || text.empty() || text[0] == ' ' || text[0] == '\t';
+    writer.quiet = goes_on ? 0 : writer.quiet + 1;
+    if (writer.quiet > kPatience) {
+      close(writer);
+    } else {
+      append(writer, text, kinds);
+      return;
+    }
+  }
+  if (!kinds) return;
+  append(writer, text, kinds);
+  writer.quiet = 0;
+  // Remarks are one line each; what may go on stays open.
+  if (!(kinds & kOpens)) close(writer);
+}
+
+void Reader::append(Writer& writer, std::string_view text, Kinds kinds) {
+  if (!writer.open) {
+    writer.open = std::make_unique<Region>();
+    writer.open->label = writer.index;
+    writer.open_bytes = 0;
+  }
+  Region& region = *writer.open;
+  region.kinds |= kinds;
+  const std::string_view kept = text.substr(0, kLongestRow);
+  region.rows.push_back({log_.lines, writer.label.lines, std::string(kept)});
+  region.cut = region.cut || kept.size() < text.size();
+  writer.open_bytes += kept.size() + sizeof(Row);
+  if (region.rows.size() >= kMostRows || writer.open_bytes >= kMostRegionBytes) close(writer);
+}
+
+void Reader::close(Writer& writer) {
+  if (!writer.open) return;
+  keep(std::move(*writer.open), writer.open_bytes);
+  writer.open.reset();
+  writer.quiet = 0;
+}
+
+void Reader::keep(Region&& region, std::size_t bytes) {
+  if (kept_bytes_ + bytes > options_.kept_bytes) {
+    ++log_.left_out;
+    return;
+  }
+  kept_bytes_ += bytes;
+  const std::size_t factor = region.label == 0 ? kSharedFactor : 1;
+  auto& shelf = writers_[region.label]->shelves[first_kind(region.kinds)];
+  if (!shelf) shelf = std::make_unique<Shelf>();
+  if (shelf->first.size() < kKeptFirst * factor) {
+    shelf->first.push_back(std::move(region));
+    return;
+  }
+  shelf->last.push_back(std::move(region));
+  if (shelf->last.size() > kKeptLast * factor) {
+    for (const Row& row : shelf->last.front().rows)
+      kept_bytes_ -= std::min(kept_bytes_, row.text.size() + sizeof(Row));
+    shelf->last.pop_front();
+    ++log_.left_out;
+  }
+}
+
+void Reader::hand_out(std::uint32_t index, std::string_view text) {
+  std::string& pending = writers_[index]->pending;
+  pending += text;
+  pending += '\n';
+  pending_bytes_ += text.size() + 1;
+  if (pending.size() >= kSpilled) spill(index);
+  if (pending_bytes_ >= kMostSpilled) {
+    for (std::uint32_t i = 0; i < writers_.size(); ++i) spill(i);
+  }
+}
+
+void Reader::spill(std::uint32_t index) {
+  std::string& pending = writers_[index]->pending;
+  if (pending.empty()) return;
+  options_.sink(index, pending);
+  pending_bytes_ -= pending.size();
+  pending.clear();
+}
+
+Log Reader::finish() {
+  for (std::uint32_t i = 0; i < writers_.size(); ++i) {
+    Writer& writer = *writers_[i];
+    close(writer);
+    if (options_.sink) spill(i);
+    const std::size_t count = std::min(writer.next_word, kLastWords);
+    for (std::size_t k = writer.next_word - count; k < writer.next_word; ++k) {
+      writer.label.last_words.push_back(std::move(writer.words[k % kLastWords]));
+    }
+    log_.labels.push_back(std::move(writer.label));
+    for (const auto& shelf : writer.shelves) {
+      if (!shelf) continue;
+      for (Region& region : shelf->first) log_.regions.push_back(std::move(region));
+      for (Region& region : shelf->last) log_.regions.push_back(std::move(region));
+    }
+  }
+  std::stable_sort(log_.regions.begin(), log_.regions.end(), [](const Region& a, const Region& b) {
+    return a.rows.front().line < b.rows.front().line;
+  });
+  return std::move(log_);
+}
+
+// Cuts a stream into lines in a room of fixed size.
+class Lines {
+ public:
+  Lines(const Pull& pull, const Options& options) : pull_(pull), options_(options) {
+    buffer_.resize(std::max({options.block_bytes, options.sample_bytes, std::size_t{16}}));
+  }
+
+  void read_all(Reader& reader) {
+    fill(options_.sample_bytes, reader.log());
+    reader.vote_on({buffer_.data(), std::min(size_, options_.sample_bytes)});
+    while (size_ > 0) {
+      const std::size_t used = take(reader);
+      std::memmove(buffer_.data(), buffer_.data() + used, size_ - used);
+      size_ -= used;
+      if (ended_ && size_ == 0) break;
+      fill(std::max(options_.block_bytes, size_ + 1), reader.log());
+    }
+  }
+
+ private:
+  void fill(std::size_t wanted, Log& log) {
+    wanted = std::min(std::max(wanted, size_ + 1), buffer_.size());
+    while (!ended_ && size_ < wanted) {
+      const std::size_t got = pull_(buffer_.data() + size_, wanted - size_);
+      ended_ = got == 0;
+      size_ += got;
+      log.bytes += got;
+    }
+  }
+
+  // Hands out whole lines; returns how many bytes of the buffer are done with.
+  std::size_t take(Reader& reader) {
+    std::size_t at = 0;
+    const std::string_view all(buffer_.data(), size_);
+    while (at < size_) {
+      const std::size_t end = all.find('\n', at);
+      if (end == std::string_view::npos) break;
+      if (skipping_) {
+        skipping_ = false;
+      } else {
+        reader.line(all.substr(at, end - at));
+      }
+      at = end + 1;
+    }
+    const std::size_t left = size_ - at;
+    const bool too_long = left >= std::min(kLongestLine, buffer_.size());
+    if (left && (ended_ || too_long)) {
+      if (!skipping_) {
+        reader.line(all.substr(at, ended_ ? std::string_view::npos : kLongestLine));
+        if (!ended_) ++reader.log().cut_lines;
+      }
+      skipping_ = !ended_;
+      return size_;
+    }
+    return at;
+  }
+
+  const Pull& pull_;
+  const Options& options_;
+  std::vector<char> buffer_;
+  std::size_t size_ = 0;
+  bool ended_ = false;
+  bool skipping_ = false;
+};
+
+}  // namespace
+
+Log read(const Pull& pull, const Options& options) {
+  Reader reader(options);
+  Lines(pull, options).read_all(reader);
+  return reader.finish();
+}
+
+}  // namespace pm::ranklogs

@@ -1,0 +1,102 @@
+"""``postmortem logs``: from the logs of many ranks to a report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from postmortem.facts.blame import Blame, How
+from postmortem.facts.rank_logs import RankLogs
+from postmortem.readers.ranklogs.nccl import network_facts
+from postmortem.readers.ranklogs.read import RankFacts, read_rank_logs
+from postmortem.readers.ranklogs.sources import find_rank_logs
+from postmortem.records import record
+from postmortem.report.model import Confidence, Diagnosis, Report, Role
+from postmortem.report.redact import Redactor
+from postmortem.rules import rule
+from postmortem.rules.logs.deciding.decide import decide
+from postmortem.rules.logs.telling import at_frame, ranks_words
+from postmortem.rules.names import clip
+from postmortem.sections.ranklogs_blocks import rank_logs_blocks
+from postmortem.sections.ranklogs_body import rank_logs_body
+from postmortem.sections.ranklogs_view import RankLogsView, same_tracebacks
+
+
+@record
+class RankLogOptions:
+    """What the user asked for."""
+
+    world_size: int | None = None
+    verbose: bool = False
+    redact: bool = True
+
+
+def analyse(names: Sequence[str], options: RankLogOptions) -> Report:
+    """Return the report on the logs of one job; raises EvidenceError when none can be read."""
+    read = read_rank_logs(find_rank_logs(names), world=options.world_size)
+    return report_on(read, options)
+
+
+def report_on(read: RankFacts, options: RankLogOptions) -> Report:
+    """Return the report on logs that were read."""
+    logs = read.logs
+    blame = decide(logs)
+    outcome = rule.run(rule.load("logs"), {Blame: blame, RankLogs: logs})
+    view = RankLogsView(
+        logs=logs,
+        blame=blame,
+        tracebacks=same_tracebacks(f for f in logs.failures if f.kind != "ignored"),
+        first=blame.first[0].failure if blame.first else None,
+        network=network_facts(logs.remarks),
+    )
+    best = outcome.diagnoses[0] if outcome.diagnoses else None
+    report = Report(
+        kind="logs",
+        inputs=read.sources,
+        verdict=_verdict(view, best),
+        failed=blame.how is not How.NOTHING,
+        diagnoses=outcome.diagnoses,
+        blocks=rank_logs_blocks(view, verbose=options.verbose),
+        body=rank_logs_body(view, best.confidence if best is not None else None),
+        problems=(*read.problems, *outcome.problems),
+        skipped=outcome.skipped,
+        footer=_footer(read),
+    )
+    if not options.redact:
+        return report
+    return Redactor.from_process((), (), ()).report(report)
+
+
+def _verdict(view: RankLogsView, best: Diagnosis | None) -> str:
+    blame = view.blame
+    if best is None:
+        handled = [f for f in view.logs.failures if f.kind != "ignored"]
+        if handled:
+            count = len(handled)
+            noun = "error was" if count == 1 else "errors were"
+            return f"no rank failed; {count} {noun} printed, and the program went on"
+        return "no failure in these logs"
+    if blame.first and blame.how is How.EVERY_RANK:
+        return f"{best.title}{at_frame(blame.first[0].failure)}; none of them failed first"
+    if blame.first and best.role is Role.ROOT:
+        doubt = "possibly " if best.confidence is Confidence.POSSIBLE else ""
+        who = ranks_words(blame.first)
+        if blame.how is How.OWN_EXCEPTION and blame.first[0].failure is not None:
+            failure = blame.first[0].failure
+            host = f" (all ranks of {blame.whole_host})" if blame.whole_host else ""
+            words = clip(failure.said.words, 200)
+            if blame.first[0].rank is None and len(view.logs.writers) == 1:
+                return f"{words}{at_frame(failure)}"
+            return f"{doubt}{who}{host} failed first: {words}{at_frame(failure)}"
+        rest = best.title.removeprefix(who)
+        it = "it" if len(blame.first) == 1 else "they"
+        said = best.title if rest == best.title else f"{it}{rest}"
+        return f"{doubt}{who} failed first: {said}"
+    if blame.how is How.UNDECIDED and not best.title.startswith("undecided"):
+        return f"undecided: {best.title}"
+    return best.title
+
+
+def _footer(read: RankFacts) -> str:
+    forms = f" · prefixes: {', '.join(read.forms)}" if read.forms else ""
+    files = len(read.logs.files)
+    return f"{read.logs.lines:,} lines in {files} {'file' if files == 1 else 'files'}{forms}"

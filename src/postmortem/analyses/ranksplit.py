@@ -1,0 +1,131 @@
+"""``postmortem logs --split DIR``: the clean lines of each rank in a file of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from postmortem.analyses.ranklogs import RankLogOptions, report_on
+from postmortem.errors import EvidenceError
+from postmortem.patterns import Pattern
+from postmortem.readers.log_files import STANDARD_INPUT
+from postmortem.readers.ranklogs.read import RankFacts, read_rank_logs, split_rank_log
+from postmortem.readers.ranklogs.sources import Found, LogFile, find_rank_logs
+from postmortem.records import replace
+from postmortem.report.model import Report
+
+MARK = ".postmortem-split"
+"""An empty file that says whose folder it is: only such a folder is written to again."""
+_UNSAFE = Pattern(r"[^A-Za-z0-9._=-]+")
+_LONGEST = 80
+
+
+def analyse_and_split(
+    names: Sequence[str], target: str, options: RankLogOptions
+) -> tuple[Report, str]:
+    """Return the report, and in one line what was written where.
+
+    Standard input is copied to a temporary file first: who wrote a line is known only when all
+    lines have been seen.
+    """
+    folder = _folder(Path(target))
+    with _seekable(find_rank_logs(names)) as found:
+        read = read_rank_logs(found, world=options.world_size)
+        count = _split(read, found, folder)
+    report = report_on(read, options)
+    return report, f"{count} {'file' if count == 1 else 'files'} in {folder}"
+
+
+def _folder(folder: Path) -> Path:
+    """Return the folder, made if need be; raises EvidenceError where it has foreign files."""
+    if folder.exists() and not folder.is_dir():
+        raise EvidenceError(str(folder), "is no folder", hint="name a new folder after --split")
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / MARK).exists():
+        what = "holds files that are not from --split; nothing was written"
+        raise EvidenceError(str(folder), what, hint="name a new or an empty folder after --split")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / MARK).touch()
+        for old in folder.glob("*.log"):
+            if old.is_file() and not old.is_symlink():
+                old.unlink()
+    except OSError as error:
+        raise EvidenceError(str(folder), f"cannot be written: {error.strerror}") from error
+    return folder
+
+
+@contextlib.contextmanager
+def _seekable(found: Found) -> Iterator[Found]:
+    if all(file.path != STANDARD_INPUT for file in found.logs):
+        yield found
+        return
+    import shutil
+    import sys
+
+    with tempfile.TemporaryDirectory(prefix="postmortem-") as folder:
+        copy = Path(folder) / "standard-input"
+        with copy.open("wb") as out:
+            shutil.copyfileobj(sys.stdin.buffer, out)
+        yield replace(
+            found,
+            logs=tuple(
+                replace(file, path=str(copy)) if file.path == STANDARD_INPUT else file
+                for file in found.logs
+            ),
+        )
+
+
+def _split(read: RankFacts, found: Found, folder: Path) -> int:
+    names = _names(read)
+    written: set[str] = set()
+    for file in found.logs:
+        if file.path in read.labels:
+            _one(file, [names[index] for index in read.labels[file.path]], folder, written)
+    return len(written)
+
+
+def _one(file: LogFile, names: list[str], folder: Path, written: set[str]) -> None:
+    def sink(label: int, text: bytes) -> None:
+        # A label that the first reading did not have: the file has grown meanwhile.
+        name = names[label] if label < len(names) else names[0]
+        written.add(name)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(folder / name, flags, 0o644)
+        try:
+            view = memoryview(text)
+            while view:
+                view = view[os.write(descriptor, view) :]
+        finally:
+            os.close(descriptor)
+
+    try:
+        split_rank_log(file, sink)
+    except OSError as error:
+        raise EvidenceError(str(folder), f"cannot be written: {error.strerror}") from error
+
+
+def _names(read: RankFacts) -> list[str]:
+    """Return a file name for each writer: safe, and no two alike."""
+    names: list[str] = []
+    width = len(str(max((w.rank or 0 for w in read.logs.writers), default=0)))
+    for writer in read.logs.writers:
+        host = f"-{_safe(writer.host)}" if writer.host else ""
+        if writer.rank is not None:
+            name = f"rank-{writer.rank:0{width}d}{host}"
+        elif writer.shared:
+            name = f"unlabelled-{_safe(writer.label)}"
+        else:
+            name = _safe(writer.label)
+        plain, number = name, 2
+        while f"{name}.log" in names:
+            name, number = f"{plain}-{number}", number + 1
+        names.append(f"{name}.log")
+    return names
+
+
+def _safe(text: str) -> str:
+    cleaned = _UNSAFE.sub("_", text)[:_LONGEST].lstrip(".-")
+    return cleaned or "unnamed"

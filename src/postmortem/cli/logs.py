@@ -1,0 +1,75 @@
+"""``postmortem logs``: which rank of a job failed first, and who are its victims."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+
+from postmortem.cli.output import add_report_options, emit
+from postmortem.records import replace
+
+SUMMARY = "tell which rank failed first, from the logs of all ranks"
+EXAMPLES = """\
+examples:
+  postmortem logs job-4711.out
+  postmortem logs node*.err --world-size 64
+  postmortem logs tlogs/ --split by-rank/
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this command."""
+    parser.add_argument(
+        "logs",
+        metavar="LOG",
+        nargs="+",
+        help="logs of one job, of any launcher, also packed (.gz, .zst, .xz); folders, such "
+        "as that "
+        "of torchrun --log-dir; or - for standard input",
+    )
+    parser.add_argument(
+        "--world-size",
+        type=_size,
+        metavar="N",
+        help="number of ranks: tells of ranks that wrote nothing (default: what the logs say)",
+    )
+    parser.add_argument(
+        "--split",
+        metavar="DIR",
+        help="also write the clean lines of each rank to a file of its own in DIR, which must be "
+        "new, empty, or from an earlier --split (default: none)",
+    )
+    add_report_options(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Explain the logs and write the report."""
+    from postmortem.analyses.ranklogs import RankLogOptions, analyse
+
+    began = time.monotonic()
+    options = RankLogOptions(
+        world_size=args.world_size, verbose=args.verbose, redact=not args.no_redact
+    )
+    try:
+        if args.split is not None:
+            from postmortem.analyses.ranksplit import analyse_and_split
+
+            report, said = analyse_and_split(args.logs, args.split, options)
+            print(f"postmortem: {said}", file=sys.stderr)
+        else:
+            report = analyse(args.logs, options)
+    except KeyboardInterrupt:
+        print("postmortem: interrupted; no report was written", file=sys.stderr)
+        raise
+    took = time.monotonic() - began
+    return emit(
+        replace(report, footer=f"{took:.2f} s · {report.footer} · -v, --json for more"), args
+    )
+
+
+def _size(text: str) -> int:
+    size = int(text) if text.isdecimal() and len(text) < 9 else 0
+    if size < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of ranks")
+    return size

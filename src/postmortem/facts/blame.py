@@ -1,0 +1,91 @@
+"""Who of many ranks failed first, and how that is known."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from postmortem.facts.rank_logs import LogExit, LogFailure
+from postmortem.records import record
+
+
+class How(StrEnum):
+    """What singles out who failed first, or why nobody is singled out."""
+
+    OWN_EXCEPTION = "own exception"
+    EVERY_RANK = "every rank"
+    CRASH = "crash"
+    """A signal, or a message that announces one."""
+    SILENT_EXIT = "silent exit"
+    """An exit code other than 0, and no error."""
+    THREAD = "thread"
+    """A thread of it died; the process lived on and was missed."""
+    COLLECTIVE = "collective"
+    """It called another collective than most."""
+    NAMED = "named"
+    """A monitored barrier or a watchdog names it."""
+    CALL_SITE = "call site"
+    """It waits elsewhere than most."""
+    SILENT = "silent"
+    """It has no error while all others wait for a peer."""
+    LEFT_EARLY = "left early"
+    """It ended with 0 while others still needed it."""
+    MISSING = "missing"
+    """It never joined."""
+    STARTUP = "startup"
+    """No rank: what the job needs to start was not there."""
+    STOPPED = "stopped"
+    """From outside: a signal, a scheduler, Ctrl-C."""
+    UNDECIDED = "undecided"
+    NOTHING = "nothing"
+
+
+class StartupFault(StrEnum):
+    """What a job lacked when it started."""
+
+    PORT_IN_USE = "port in use"
+    INTERFACE = "interface"
+    NAME = "name"
+    UNREACHABLE = "unreachable"
+    MISSING = "missing"
+    RENDEZVOUS = "rendezvous"
+
+
+@record
+class Party:
+    """A rank, or a process whose rank is not known."""
+
+    label: str
+    rank: int | None
+    host: str | None
+    why: str
+    failure: LogFailure | None = None
+    exit: LogExit | None = None
+
+    @property
+    def words(self) -> str:
+        """``rank 2 on node1``, or the label where the rank is not known."""
+        host = f" on {self.host}" if self.host else ""
+        return f"{self.label}" if self.rank is None else f"rank {self.rank}{host}"
+
+
+@record
+class Blame:
+    """What was decided."""
+
+    how: How
+    first: tuple[Party, ...] = ()
+    """Who failed first; several when they failed alike. The one with evidence first."""
+    sure: bool = False
+    """Nothing else in the evidence speaks against it."""
+    candidates: tuple[Party, ...] = ()
+    """Filled where it cannot be decided."""
+    victims: tuple[Party, ...] = ()
+    fault: StartupFault | None = None
+    evidence: tuple[tuple[str, str], ...] = ()
+    """(where, what)."""
+    detail: str = ""
+    """What of the fault a sentence needs: a port, a name, what most others called."""
+    whole_host: str | None = None
+    """All ranks of this host failed alike, and none of another host."""
+    blamed: tuple[int, ...] = ()
+    """Ranks that torchrun called the root cause."""

@@ -1,0 +1,138 @@
+"""What the logs of a job with many ranks say: who wrote, what failed, how processes ended."""
+
+from __future__ import annotations
+
+from postmortem.records import record
+
+
+@record
+class LogFrame:
+    """One line ``File "f", line n, in g`` of a traceback."""
+
+    file: str
+    line: int
+    function: str | None = None
+    code: str | None = None
+    """The source line below it."""
+
+
+@record
+class Said:
+    """An exception as its last line says it."""
+
+    exception: str
+    message: str
+
+    @property
+    def words(self) -> str:
+        """``ValueError: bad batch``; of several lines, the first."""
+        first = self.message.split("\n", 1)[0].strip()
+        return f"{self.exception}: {first}" if first else self.exception
+
+
+@record
+class LogFailure:
+    """A process, or a thread of it, said that it failed."""
+
+    kind: str
+    """``"exception"``, ``"thread"`` (a thread's exception), ``"ignored"``, ``"fatal"`` (Fatal
+    Python error, a message of the C library), ``"terminate"`` (std::terminate), ``"watchdog"``."""
+    said: Said
+    writer: int
+    """Index into `RankLogs.writers`."""
+    file: str
+    line: int
+    """Where what it said last stands."""
+    frames: tuple[LogFrame, ...] = ()
+    """The outermost first."""
+    causes: tuple[Said, ...] = ()
+    """Exceptions that it was raised from or while they were handled, the first one first."""
+    parts: tuple[Said, ...] = ()
+    """Of an exception group."""
+    text: str = ""
+    begin_line: int = 0
+    lines_after: int = 0
+    """Lines that the writer wrote after it, without those of other failures."""
+    time: float | None = None
+    """Seconds since 1970, where torchelastic wrote it into an error.json."""
+    source: str = "log"
+    """``"log"``, ``"error.json"`` or ``"summary"`` (torchelastic's, on standard error)."""
+
+    @property
+    def first_said(self) -> Said:
+        """What began it: the exception that all others of the chain came from."""
+        return self.causes[0] if self.causes else self.said
+
+
+@record
+class LogExit:
+    """How a process ended, as its launcher says."""
+
+    file: str
+    line: int
+    rank: int | None = None
+    local_rank: int | None = None
+    pid: int | None = None
+    code: int | None = None
+    """Of exit(); None for a signal."""
+    signal: str | None = None
+    launcher: str = "torchrun"
+    blamed: bool = False
+    """torchrun calls it the root cause: the failure that its agent saw first."""
+    host: str | None = None
+    writer: int | None = None
+
+
+@record
+class Remark:
+    """One line that says something beside tracebacks and endings."""
+
+    text: str
+    writer: int
+    file: str
+    line: int
+
+
+@record
+class Writer:
+    """One process that wrote, or the lines that no prefix tells apart (`shared`)."""
+
+    label: str
+    rank: int | None = None
+    local_rank: int | None = None
+    host: str | None = None
+    lines: int = 0
+    shared: bool = False
+    last_words: tuple[str, ...] = ()
+    source: str = ""
+    """The first file with lines of it."""
+
+
+@record
+class RankLogs:
+    """All logs of one job."""
+
+    writers: tuple[Writer, ...]
+    failures: tuple[LogFailure, ...]
+    exits: tuple[LogExit, ...]
+    remarks: tuple[Remark, ...]
+    stopped_pids: frozenset[int]
+    """Processes that the launcher ended because another one had failed."""
+    killed_by_kernel: frozenset[int]
+    """Processes that the kernel's OOM killer chose, by the pid that it knows."""
+    world_size: int | None
+    world_source: str | None
+    """What says so: ``"--world-size"``, a line of a log."""
+    hosts: tuple[str, ...]
+    lines: int
+    files: tuple[str, ...] = ()
+
+    def who(self, writer: int) -> Writer:
+        """Return the writer with an index."""
+        return self.writers[writer]
+
+    def ranks(self) -> tuple[int, ...]:
+        """Return the ranks that are known by any line, in order."""
+        seen = {w.rank for w in self.writers if w.rank is not None}
+        seen |= {e.rank for e in self.exits if e.rank is not None}
+        return tuple(sorted(seen))

@@ -1,0 +1,1 @@
+"""Logs of jobs with many ranks to facts."""

@@ -1,0 +1,247 @@
+"""What launchers say of how processes ended: torchrun, srun, mpirun, a shell, the kernel."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterable, Iterator
+
+from postmortem.facts.rank_logs import LogExit
+from postmortem.patterns import Pattern
+
+_ENTRY = Pattern(r"^\s*\[(\d+)\]:\s*$")
+_FIELD = Pattern(r"^\s+(time|host|rank|exitcode|error_file|traceback) *: ?(.*)$")
+_RANK = Pattern(r"^(\d+) \(local_rank: (\d+)\)")
+_EXITCODE = Pattern(r"^(-?\d+) \(pid: (\d+)\)")
+_ROOT = "Root Cause (first observed failure)"
+_FAILED = Pattern(r"failed \(exitcode: (-?\d+)\) local_rank: (\d+) \(pid: (\d+)\) of (?:binary|fn)")
+_CLOSING = Pattern(r"Sending process (\d+) closing signal (SIG\w+)")
+_FORCED = Pattern(r"Unable to shutdown process (\d+) via")
+_SRUN = Pattern(
+    r"(?:srun|slurmstepd): error: (?P<host>[\w.-]+): tasks? (?P<tasks>[\d,-]+): (?P<how>.+)$"
+)
+_MPIRUN = Pattern(
+    r"noticed that process rank (\d+) with PID (\d+) on node (\S+) exited on signal (\d+)"
+)
+_MPI_CODE = Pattern(r"Process name: \[\[\d+,\d+\],(\d+)\]")
+_HYDRA = Pattern(r"=\s+RANK (\d+) PID (\d+) RUNNING AT (\S+)")
+_HYDRA_CODE = Pattern(r"=\s+(?:EXIT CODE|KILLED BY SIGNAL): (\d+)")
+_SHELL = Pattern(
+    r"line \d+: +(\d+) (Killed|Segmentation fault|Aborted|Bus error|Terminated|Illegal instruction"
+    r"|Floating point exception)\b"
+)
+_SPAWN = Pattern(
+    r"rocess (\d+) terminated with (?:the following error|signal (SIG\w+)|exit code (\d+))"
+)
+_KILLING = Pattern(r"Killing subprocess (\d+)")
+_KERNEL = Pattern(r"Killed process (\d+)[ ,]")
+_WORDS = {
+    "Killed": "SIGKILL",
+    "Segmentation fault": "SIGSEGV",
+    "Aborted": "SIGABRT",
+    "Bus error": "SIGBUS",
+    "Terminated": "SIGTERM",
+    "Illegal instruction": "SIGILL",
+    "Floating point exception": "SIGFPE",
+    "Out Of Memory": "SIGKILL",
+    "Interrupt": "SIGINT",
+}
+_EXIT_WORDS = Pattern(r"Exited with exit code (\d+)")
+
+
+def signal_name(number: int) -> str:
+    """Return the name of a signal by its number."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def ended(code: int) -> tuple[int | None, str | None]:
+    """Return exit code and signal of a status as Python's subprocess has it."""
+    return (None, signal_name(-code)) if code < 0 else (code, None)
+
+
+class Launchers:
+    """Takes the lines of one writer and keeps what launchers say in them."""
+
+    def __init__(self, file: str, writer: int) -> None:
+        self._file = file
+        self._writer = writer
+        self.exits: list[LogExit] = []
+        self.stopped: set[int] = set()
+        self.killed_by_kernel: set[int] = set()
+        self.summary_lines: set[int] = set()
+        """Numbers of the lines of torchelastic's summary: its tracebacks are other processes'."""
+        self.quoted: list[tuple[int, int, list[str]]] = []
+        """(rank, first line, lines) of tracebacks in the summary."""
+        self._root = False
+        self._fields: dict[str, str] = {}
+        self._quote: list[str] | None = None
+        self._in_summary = False
+        self._hydra: tuple[int, int, str] | None = None
+
+    def take(self, rows: Iterable[tuple[int, int, str]]) -> None:
+        """Take (line, ordinal, text) of one region."""
+        for number, _, text in rows:
+            if self._in_summary or "FAILED" in text or text.startswith(("Failures:", _ROOT)):
+                self._summary(number, text)
+            else:
+                self._line(number, text)
+        self._in_summary = False
+
+    def _summary(self, number: int, text: str) -> None:
+        self._in_summary = True
+        self.summary_lines.add(number)
+        field = _FIELD.match(text)
+        if text.startswith(_ROOT):
+            self._root = True
+        elif _ENTRY.match(text):
+            self._fields, self._quote = {}, None
+        elif field:
+            name, value = field[1], field[2]
+            self._fields[name] = value
+            self._quote = None
+            if name == "exitcode":
+                self._entry(number)
+            elif name == "traceback" and value.startswith("Traceback"):
+                rank = _RANK.match(self._fields.get("rank", ""))
+                self._quote = [value]
+                if rank:
+                    self.quoted.append((int(rank[1]), number, self._quote))
+        elif text.startswith("====") and self._fields:
+            self._in_summary, self._root, self._fields, self._quote = False, False, {}, None
+        elif self._quote is not None and text.startswith("    "):
+            self._quote.append(text[4:])
+        elif self._quote is not None and text.startswith("  "):
+            self._quote.append(text[2:])
+
+    def _entry(self, number: int) -> None:
+        rank = _RANK.match(self._fields.get("rank", ""))
+        exitcode = _EXITCODE.match(self._fields["exitcode"])
+        if not rank or not exitcode:
+            return
+        code, name = ended(int(exitcode[1]))
+        host = self._fields.get("host", "").strip()
+        self.exits.append(
+            LogExit(
+                self._file,
+                number,
+                rank=int(rank[1]),
+                local_rank=int(rank[2]),
+                pid=int(exitcode[2]),
+                code=code,
+                signal=name,
+                blamed=self._root,
+                host=None if host in ("", "localhost") else host,
+                writer=self._writer,
+            )
+        )
+
+    def _line(self, number: int, text: str) -> None:
+        failed = _FAILED.search(text) if "exitcode: " in text else None
+        if failed:
+            code, name = ended(int(failed[1]))
+            self.exits.append(
+                LogExit(
+                    self._file,
+                    number,
+                    local_rank=int(failed[2]),
+                    pid=int(failed[3]),
+                    code=code,
+                    signal=name,
+                    blamed=True,
+                    writer=self._writer,
+                )
+            )
+        for pattern, pids in (
+            (_CLOSING, self.stopped),
+            (_FORCED, self.stopped),
+            (_KILLING, self.stopped),
+        ):
+            found = pattern.search(text)
+            if found:
+                pids.add(int(found[1]))
+        self.exits += self._others(number, text)
+        kernel = _KERNEL.search(text) if "Killed process" in text else None
+        if kernel:
+            self.killed_by_kernel.add(int(kernel[1]))
+
+    def _others(self, number: int, text: str) -> Iterator[LogExit]:
+        srun = _SRUN.search(text) if "error: " in text else None
+        if srun:
+            yield from self._tasks(number, srun["host"], srun["tasks"], srun["how"])
+        mpi = _MPIRUN.search(text) if "noticed" in text else None
+        if mpi:
+            yield LogExit(
+                self._file,
+                number,
+                rank=int(mpi[1]),
+                pid=int(mpi[2]) or None,
+                host=mpi[3],
+                signal=signal_name(int(mpi[4])),
+                launcher="mpirun",
+            )
+        hydra = _HYDRA.search(text)
+        if hydra:
+            self._hydra = int(hydra[1]), int(hydra[2]), hydra[3]
+        code = _HYDRA_CODE.search(text)
+        if code and self._hydra is not None:
+            rank, pid, host = self._hydra
+            value = int(code[1])
+            exit_code, name = (value, None) if value < 128 else ended(128 - value)
+            if "SIGNAL" in text or value in (6, 7, 9, 11):  # hydra prints the raw status
+                exit_code, name = None, signal_name(value)
+            self._hydra = None
+            yield LogExit(
+                self._file,
+                number,
+                rank=rank,
+                pid=pid,
+                host=host,
+                code=exit_code,
+                signal=name,
+                launcher="mpiexec",
+            )
+        spawn = _SPAWN.search(text) if "terminated with" in text else None
+        if spawn:
+            code_of = int(spawn[3][:9]) if spawn[3] else None
+            yield LogExit(
+                self._file,
+                number,
+                rank=int(spawn[1][:9]),
+                code=1 if spawn[2] is None and code_of is None else code_of,
+                signal=spawn[2],
+                launcher="spawn",
+            )
+        shell = _SHELL.search(text) if "line " in text else None
+        if shell:
+            yield LogExit(
+                self._file, number, pid=int(shell[1]), signal=_WORDS[shell[2]], launcher="shell"
+            )
+
+    def _tasks(self, number: int, host: str, tasks: str, how: str) -> Iterator[LogExit]:
+        code = _EXIT_WORDS.search(how)
+        name = next((value for word, value in _WORDS.items() if how.startswith(word)), None)
+        if code is None and name is None:
+            return
+        status = int(code[1]) if code else None
+        if status is not None and status > 128:  # a shell between, or Slurm's own sum
+            name, status = signal_name(status - 128), None
+        for task in _numbers(tasks):
+            yield LogExit(
+                self._file,
+                number,
+                rank=task,
+                host=host,
+                code=status,
+                signal=name,
+                launcher="srun",
+            )
+
+
+def _numbers(text: str) -> Iterator[int]:
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        if first.isdecimal() and len(first) < 8:
+            end = int(last) if last.isdecimal() and len(last) < 8 else int(first)
+            yield from range(int(first), min(end, int(first) + 100_000) + 1)

@@ -1,0 +1,128 @@
+"""Single lines of Python's tracebacks and of what stands around them."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from postmortem.patterns import Pattern
+from postmortem.records import record
+
+
+class Shape(Enum):
+    """What a line is in a traceback."""
+
+    HEAD = "head"
+    FRAME = "frame"
+    CODE = "code"
+    CARET = "caret"
+    REPEATED = "repeated"
+    CAUSE = "cause"
+    EXCEPTION = "exception"
+    THREAD = "thread"
+    IGNORED = "ignored"
+    GROUP = "group"
+    SEPARATOR = "separator"
+    BLANK = "blank"
+    OTHER = "other"
+
+
+@record
+class Line:
+    """One line, told apart."""
+
+    shape: Shape
+    text: str
+    number: int
+    ordinal: int
+    file: str | None = None
+    at: int = 0
+    function: str | None = None
+    exception: str | None = None
+    message: str = ""
+
+
+_FRAME = Pattern(
+    r'^(?P<indent> *)File "(?P<file>[^"]*)", line (?P<line>\d{1,9})(?:,? in (?P<function>.+))?$'
+)
+_HEAD = Pattern(r"(?P<group>Exception Group )?Traceback \(most recent call last\):?")
+_MARGIN = Pattern(r"^ *[|+] ?")
+_SEPARATOR = Pattern(r"^ *\+-[+-]*-+ ?(?:\d+|\.\.\.)? ?-*$")
+_CARET = Pattern(r"^\s*[~^]+[~^ ]*$")
+# The class of an exception ends as such classes do, or has its module before it, or its name is in
+# CamelCase and nothing else: a message of any program may begin with a word and a colon.
+_EXCEPTION = Pattern(
+    r"^(?P<name>(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*"
+    r"(?:Error|Exception|Exit|Interrupt|Warning|Timeout|Iteration|Group|Failure|Abort|NotMet"
+    r"|Mismatch|Cancelled|Expired|NotFound|Killed|Closed|Refused)\d*(?:\(\w+\))?)"
+    r"(?:: (?P<message>.*)|:)?$"
+)
+_ANY_EXCEPTION = Pattern(
+    r"^(?P<name>(?:[A-Za-z_]\w*\.)*[A-Z]\w+|(?:[A-Za-z_]\w*\.)+[a-z]\w*)(?:: (?P<message>.*)|:)?$"
+)
+_THREAD = Pattern(r"^Exception in thread (?P<name>.*):$")
+_LOG_WORDS = frozenset({"INFO", "WARNING", "ERROR", "DEBUG", "CRITICAL", "FATAL", "NOTE", "WARN"})
+
+
+def shape_of(number: int, ordinal: int, text: str) -> Line:
+    """Return what a line is; `text` has no prefix any more."""
+    if not text.strip():
+        return Line(Shape.BLANK, text, number, ordinal)
+    if _SEPARATOR.match(text):
+        return Line(Shape.SEPARATOR, text, number, ordinal)
+    margin = _MARGIN.match(text)
+    body = text[margin.end() :] if margin else text
+    head = _HEAD.search(body) if "Traceback" in body else None
+    if head:
+        shape = Shape.GROUP if head["group"] else Shape.HEAD
+        return Line(shape, body, number, ordinal)
+    frame = _FRAME.match(body) if 'File "' in body else None
+    if frame:
+        return Line(
+            Shape.FRAME,
+            body,
+            number,
+            ordinal,
+            frame["file"],
+            int(frame["line"]),
+            frame["function"],
+        )
+    if body.lstrip().startswith("[Previous line repeated"):
+        return Line(Shape.REPEATED, body, number, ordinal)
+    if "direct cause of the following exception" in body or "During handling of the above" in body:
+        return Line(Shape.CAUSE, body, number, ordinal)
+    if body.startswith("Exception ignored in"):
+        return Line(Shape.IGNORED, body, number, ordinal)
+    thread = _THREAD.match(body)
+    if thread:
+        return Line(Shape.THREAD, body, number, ordinal, function=thread["name"])
+    if body[0] in " \t":
+        shape = Shape.CARET if _CARET.match(body) else Shape.CODE
+        return Line(shape, body, number, ordinal)
+    return _plain(number, ordinal, body)
+
+
+def _plain(number: int, ordinal: int, body: str) -> Line:
+    found = _EXCEPTION.match(body) or _ANY_EXCEPTION.match(body)
+    if found and found["name"] not in _LOG_WORDS:
+        return Line(
+            Shape.EXCEPTION,
+            body,
+            number,
+            ordinal,
+            exception=found["name"],
+            message=found["message"] or "",
+        )
+    return Line(Shape.OTHER, body, number, ordinal)
+
+
+_LOG_LIKE = Pattern(
+    r"^(?:\[?\d{4}-\d\d-\d\d|\[?\d\d:\d\d:\d\d|[IWEF]\d{4} |\[[IWEF]\d{4} |INFO|WARN|ERROR|DEBUG"
+    r"|frame #\d|Exception raised from|={5,}|-{5,}|\[rank|\S+:\d+:\d+ \[\d+\] NCCL"
+    r"|(?:srun|slurmstepd|mpirun): |terminate called|Fatal Python error|Epoch\b|epoch\b|[Ss]tep\b"
+    r"|Current thread 0x|Thread 0x)"
+)
+
+
+def looks_like_log(text: str) -> bool:
+    """Return whether a line begins as the lines of loggers do: it is no part of a message."""
+    return bool(_LOG_LIKE.match(text))

@@ -1,0 +1,162 @@
+"""Which files are meant, and what their names say of who wrote them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from postmortem.errors import EvidenceError
+from postmortem.patterns import Pattern
+from postmortem.readers.codecs import StreamError, decoded
+from postmortem.readers.formats import HEAD_BYTES, compression_of
+from postmortem.readers.log_files import STANDARD_INPUT
+from postmortem.records import record
+
+_MOST_FILES = 200_000
+_PACKED = (".gz", ".zst", ".xz", ".bz2", ".lz4")
+_NO_LOGS = (
+    ".py .json .pkl .pt .pth .safetensors .bin .so .npy .npz .parquet .csv .png .svg .html .yaml "
+    ".yml .toml .strace .core .pickle .tfevents .zip .tar .sh .md"
+).split()
+# torch/distributed/elastic/multiprocessing/api.py: LOG_DIR/RUN_ID_x/attempt_N/LOCAL_RANK/stderr.log
+_ELASTIC = Pattern(r"attempt_(?P<attempt>\d+)/(?P<local>\d+)/(?:stdout|stderr)\.log$")
+_ELASTIC_ERROR = Pattern(r"attempt_(?P<attempt>\d+)/(?P<local>\d+)/error\.json$")
+_RANK = Pattern(
+    r"(?i)(?:^|[._-])(?:global_?)?(?:rank|r|proc|worker|task)[._-]?(?P<rank>\d{1,6})(?=[._-]|$)"
+)
+_NODE = Pattern(
+    r"(?i)^(?!slurm|job|log|run|train|out|err|std|test|trace|attempt|none_|part|step|epoch|exp|fr_)"
+    r"(?P<host>[a-z][a-z0-9-]*?\d+[a-z0-9-]*)(?=[._]|$)"
+)
+_STRACE = Pattern(r"(?m)^(?:\[pid +\d+\] |\d+ +)?(?:[\d:.]+ )?[a-z_0-9]+\(.*\) += ")
+
+
+@record
+class LogFile:
+    """One file, and what its name says."""
+
+    path: str
+    rank: int | None = None
+    local_rank: int | None = None
+    host: str | None = None
+    attempt: int | None = None
+
+
+@record
+class Found:
+    """The files of one job."""
+
+    logs: tuple[LogFile, ...]
+    errors: tuple[LogFile, ...]
+    """error.json of torchelastic's @record."""
+
+
+def find_rank_logs(names: Iterable[str]) -> Found:
+    """Return the logs that are meant; raises EvidenceError where there are none."""
+    logs: dict[str, LogFile] = {}
+    errors: dict[str, LogFile] = {}
+    for name in names:
+        path = Path(name)
+        if name == STANDARD_INPUT:
+            logs[name] = LogFile(name)
+        elif path.is_dir():
+            before = len(logs) + len(errors)
+            for file in _files_below(path):
+                _sort_in(file, str(path), logs, errors, chosen=False)
+            if len(logs) + len(errors) == before:
+                hint = "name the files, or the folder that torchrun --log-dir wrote"
+                raise EvidenceError(name, "holds no logs", hint=hint)
+        elif path.exists() or path.is_symlink():
+            _sort_in(name, str(path.parent), logs, errors, chosen=True)
+        else:
+            raise EvidenceError(name, "no such file or folder")
+    return Found(tuple(logs.values()), tuple(errors.values()))
+
+
+def _files_below(folder: Path) -> Iterator[str]:
+    count = 0
+    for base, folders, files in os.walk(folder):
+        folders.sort()
+        for file in sorted(files):
+            count += 1
+            if count > _MOST_FILES:
+                return
+            yield str(Path(base) / file)
+
+
+def _sort_in(
+    path: str, root: str, logs: dict[str, LogFile], errors: dict[str, LogFile], *, chosen: bool
+) -> None:
+    if chosen and _ELASTIC_ERROR.search(str(Path(path).absolute())):
+        root = ""
+    found = _ELASTIC_ERROR.search(path)
+    if found:
+        errors[path] = LogFile(
+            path,
+            local_rank=int(found["local"]),
+            host=_host_above(path, root),
+            attempt=int(found["attempt"]),
+        )
+        return
+    if not chosen and not _may_be_log(path):
+        return
+    logs[path] = _named(path, root)
+
+
+def _named(path: str, root: str) -> LogFile:
+    """Return what the name of a file says of who wrote it."""
+    elastic = _ELASTIC.search(path)
+    if elastic:
+        return LogFile(
+            path,
+            local_rank=int(elastic["local"]),
+            host=_host_above(path, root),
+            attempt=int(elastic["attempt"]),
+        )
+    stem = Path(path).name
+    for suffix in _PACKED:
+        stem = stem.removesuffix(suffix)
+    rank = _RANK.search(stem)
+    node = _NODE.match(stem)
+    host = node["host"] if node and not _RANK.search(node["host"]) else _host_above(path, root)
+    if host is not None and rank and rank[0].strip("._-") == host:
+        host = None
+    return LogFile(path, rank=int(rank["rank"]) if rank else None, host=host)
+
+
+def _host_above(path: str, root: str) -> str | None:
+    """Return the host that a folder between `root` and the file is named after, if one is."""
+    try:
+        between = Path(path).parent.relative_to(root).parts
+    except ValueError:
+        return None
+    for part in between:
+        found = _NODE.match(part)
+        if found:
+            return found["host"]
+    return None
+
+
+def _may_be_log(path: str) -> bool:
+    """Return whether a file that nobody named is text, and no evidence of another kind."""
+    name = Path(path).name
+    plain = name
+    for suffix in _PACKED:
+        plain = plain.removesuffix(suffix)
+    if name.startswith(".") or any(plain.endswith(suffix) for suffix in _NO_LOGS):
+        return False
+    try:
+        with open(path, "rb") as stream:  # noqa: PTH123
+            head = stream.read(HEAD_BYTES)
+            if not head:
+                return False
+            packed = compression_of(head)
+            if packed is not None:
+                stream.seek(0)
+                head = next(iter(decoded(stream, packed)), b"")[:HEAD_BYTES]
+    except (OSError, StreamError):
+        return False
+    if b"\0" in head:
+        return False
+    return len(_STRACE.findall(head.decode("latin-1"))) < 3

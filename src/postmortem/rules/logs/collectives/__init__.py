@@ -1,0 +1,1 @@
+"""Rules about ranks that did not call the same collective at the same time."""

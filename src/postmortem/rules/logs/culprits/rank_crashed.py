@@ -1,0 +1,71 @@
+"""A rank died of a signal, or said that it aborts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.facts.blame import Blame, How, Party
+from postmortem.report.model import Role
+from postmortem.rules.logs.telling import (
+    at_frame,
+    cite,
+    how_sure,
+    ranks_words,
+    torchrun_words,
+    victims_words,
+)
+from postmortem.rules.names import clip
+from postmortem.rules.rule import Finding, rule
+
+
+@rule(role=Role.ROOT, references=("https://man7.org/linux/man-pages/man7/signal.7.html",))
+def rank_crashed(blame: Blame) -> Iterator[Finding]:
+    """A rank died of a signal, or said that it aborts.
+
+    What it means
+        It ended without Python: a bad pointer, a failed check in C++, or somebody's kill. Its
+        peers see their connections close.
+    How to be sure
+        Its launcher gives a signal that it did not send itself, or the rank wrote Fatal Python
+        error, terminate called, or a message of the C library.
+    What to do
+        Read its core. SIGKILL with no sender is mostly the kernel's OOM killer: look into dmesg
+        for the pid.
+    """
+    if blame.how is not How.CRASH or not blame.first:
+        return
+    party = blame.first[0]
+    who = ranks_words(blame.first)
+    signal = party.exit.signal if party.exit is not None else None
+    host = f", all ranks of {blame.whole_host}" if blame.whole_host else ""
+    killed = signal == "SIGKILL" and party.failure is None
+    steps = ["postmortem core explains its core file; none? ulimit -c unlimited, and run again"]
+    if killed:
+        steps = [
+            "dmesg -T | grep -i -E 'killed process|out of memory'  on that host, for its pid",
+            "sacct -o JobID,State,MaxRSS -j JOB  tells whether Slurm's memory limit was hit",
+        ]
+    elif party.failure is None:
+        steps.append("PYTHONFAULTHANDLER=1 makes it print its Python stack next time")
+    cause = (
+        f"{who}{host} ended without Python's help: {clip(party.why, 300)}{at_frame(party.failure)}."
+    )
+    if blame.detail == "oom":
+        cause += " The kernel's OOM killer chose that process: the host ran out of memory."
+    elif killed:
+        cause += " Nothing in the logs says who sent it; mostly it is the kernel's OOM killer."
+    yield Finding(
+        title=clip(f"{who} {'was' if len(blame.first) == 1 else 'were'} {_how(party)}", 100),
+        cause=cause + victims_words(blame) + torchrun_words(blame),
+        confidence=how_sure(blame),
+        next_steps=tuple(steps),
+        evidence=cite(blame),
+    )
+
+
+def _how(party: Party) -> str:
+    end = party.exit
+    if end is not None and end.signal is not None:
+        said = f": {party.failure.said.words}" if party.failure is not None else ""
+        return f"killed by {end.signal}{said}"
+    return f"ended by {party.why}"

@@ -1,0 +1,97 @@
+"""Ranks that died without Python, exited without a word, or lost a thread."""
+
+from __future__ import annotations
+
+from postmortem.facts.blame import Blame, How
+from postmortem.rules.logs.deciding.case import Case, cited
+from postmortem.rules.logs.deciding.standing import Standing
+from postmortem.rules.logs.wordings import Part, part_of
+
+_SILENT_SIGNALS = frozenset(
+    {"SIGKILL", "SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGABRT", "SIGSYS"}
+)
+
+
+def crashed(case: Case) -> Blame | None:
+    """Return the ranks that a signal ended, or that said why they abort."""
+    found = [s for s in case.ranks if _died(s)]
+    shared = [s for s in case.all if s.rank is None and any(f.kind != "exception" for f in s.own)]
+    if not found and not shared:
+        return None
+    if not found:
+        failure = next(f for f in shared[0].own if f.kind != "exception")
+        exits = [
+            e
+            for e in case.logs.exits
+            if e.rank is not None and e.signal and e.pid not in case.logs.stopped_pids
+        ]
+        party = shared[0].party(failure.said.words, failure)
+        return Blame(How.CRASH, (party,), sure=not exits, evidence=cited((party,)))
+    found = _first_by_launcher(found)
+    parties = tuple(s.party(_why(s), next(iter(s.own), None)) for s in found)
+    sure = len(found) == 1 or len({p.why for p in parties}) == 1
+    return Blame(
+        How.CRASH, parties, sure=sure, evidence=cited(parties), detail=_kernel(case, found)
+    )
+
+
+def _died(standing: Standing) -> bool:
+    if any(f.kind in ("fatal", "terminate") for f in standing.own):
+        return True
+    end = standing.exit
+    if not standing.crashed or end is None or end.signal not in _SILENT_SIGNALS:
+        return False
+    # Python's error, then abort() in a destructor; or the watchdog that ends the process: no cause.
+    return not standing.own and (end.signal != "SIGABRT" or not standing.about_peers)
+
+
+def _first_by_launcher(found: list[Standing]) -> list[Standing]:
+    """srun kills the other tasks when one failed, and reports them the same way, but later."""
+    ends = [s.exit for s in found if s.exit is not None and s.exit.launcher == "srun"]
+    if len(ends) < 2 or len(ends) < len(found):
+        return found
+    others = [s for s in found if s.exit is not None and s.exit.signal != "SIGKILL"]
+    if others:
+        return others
+    first = min(end.line for end in ends)
+    return [s for s in found if s.exit is not None and s.exit.line == first]
+
+
+def _why(standing: Standing) -> str:
+    if standing.own:
+        return standing.own[0].said.words
+    assert standing.exit is not None
+    return f"killed by {standing.exit.signal}"
+
+
+def _kernel(case: Case, found: list[Standing]) -> str:
+    pids = {s.exit.pid for s in found if s.exit is not None}
+    return "oom" if pids & case.logs.killed_by_kernel else ""
+
+
+def exited_silently(case: Case) -> Blame | None:
+    """Return the ranks that exited with a code of their own and said nothing at all."""
+    found = [
+        s
+        for s in case.ranks
+        if s.silent and not s.stopped and not s.survived and s.exit is not None and s.exit.code
+    ]
+    if not found or (len(found) > 1 and case.about_peers()):
+        return None
+    parties = tuple(s.party(f"exited with {s.exit.code}" if s.exit else "") for s in found)
+    return Blame(How.SILENT_EXIT, parties, evidence=cited(parties))
+
+
+def thread_died(case: Case) -> Blame | None:
+    """Return the rank in which a thread died while the others wait for it."""
+    found = [s for s in case.ranks if s.threads]
+    waiting = [s for s in case.about_peers() if not s.threads]
+    if not found or (not waiting and not any(s.exit for s in found)):
+        return None
+    parties = tuple(s.party(s.threads[0].said.words, s.threads[0]) for s in found)
+    return Blame(How.THREAD, parties, sure=len(found) == 1, evidence=cited(parties))
+
+
+def is_watchdog(standing: Standing) -> bool:
+    """Return whether an abort is that of a watchdog."""
+    return any(part_of(f) is Part.WAITED for f in standing.about_peers)

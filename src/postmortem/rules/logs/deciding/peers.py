@@ -1,0 +1,244 @@
+"""When all errors are about peers: who disagrees, who is named, who is missing from the chorus."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from postmortem.facts.blame import Blame, How, Party
+from postmortem.facts.rank_logs import LogFailure
+from postmortem.patterns import Pattern
+from postmortem.rules.logs.deciding.case import Case, cited
+from postmortem.rules.logs.deciding.standing import FAR, Standing
+from postmortem.rules.logs.deciding.votes import call_site, fingerprints, minority
+from postmortem.rules.logs.wordings import Part, part_of
+from postmortem.rules.names import clip
+
+_BARRIER = Pattern(r"Ranks? (?P<ranks>\d+(?:, \d+)*) failed to pass monitoredBarrier")
+_DESYNC = Pattern(
+    r"\[(?P<rank>\d+)\] (?:finished collective #\d+, but didn't join|joined but didn't "
+    r"finish|never joined)"
+)
+_ENQUEUED = Pattern(r"[Rr]ank (?P<rank>\d+)\].*last enqueued(?: NCCL)? work: (?P<work>-?\d+)")
+_MOST_CANDIDATES = 8
+
+
+def called_differently(case: Case) -> Blame | None:
+    """Return who called another collective than most, by PyTorch's own check."""
+    failures = [f for s in case.all for f in s.about_peers if part_of(f) is Part.MISMATCH]
+    calls = fingerprints(failures)
+    if len(calls) < 2:
+        return None
+    split = minority(calls)
+    if split is None:
+        parties = tuple(
+            _party(case, rank, f"called {what}", failures) for rank, what in sorted(calls.items())
+        )
+        if len(set(calls.values())) < 2:
+            return None
+        return Blame(
+            How.UNDECIDED, candidates=parties, evidence=cited(parties), detail="collectives"
+        )
+    first = tuple(_party(case, rank, f"called {what}", failures) for rank, what in split.others)
+    return Blame(How.COLLECTIVE, first, sure=True, evidence=cited(first), detail=split.majority)
+
+
+def _party(case: Case, rank: int, why: str, failures: list[LogFailure]) -> Party:
+    standing = case.known.get(rank)
+    if standing is None:
+        said = next(
+            (f for f in failures if f"Rank {rank} is running" in f.first_said.message), None
+        )
+        return Party(str(rank), rank, None, why, said)
+    return standing.party(why, next(iter(standing.about_peers), None))
+
+
+def sent_too_much(case: Case) -> Blame | None:
+    """Return the two ranks of a message with the wrong size: either may be the one that is wrong.
+
+    gloo's ring: a rank receives from the next one (gloo/allreduce.cc).
+    """
+    found = [s for s in case.ranks if any(part_of(f) is Part.SENT_TOO_MUCH for f in s.about_peers)]
+    if not found or case.world < 2:
+        return None
+    odd = _odd_site(case)
+    if odd is not None:
+        return odd
+    receiver = found[0]
+    failure = next(f for f in receiver.about_peers if part_of(f) is Part.SENT_TOO_MUCH)
+    assert receiver.rank is not None
+    parties = [receiver.party("it got more than it asked for", failure)]
+    sender = (receiver.rank + 1) % case.world
+    if case.logs.world_size or len(case.known) == case.world:
+        parties.append(_party(case, sender, "its ring neighbour, which may have sent it", []))
+    return Blame(How.UNDECIDED, candidates=tuple(parties), evidence=cited(parties), detail="sizes")
+
+
+def named_by_others(case: Case) -> Blame | None:
+    """Return the ranks that a monitored barrier or a watchdog names as missing or behind."""
+    said: list[tuple[int, str, str]] = []
+    for standing in case.all:
+        for failure in standing.about_peers:
+            where, message = f"{failure.file}:{failure.line}", failure.first_said.message
+            for found in _BARRIER.finditer(message):
+                names = found["ranks"].split(", ")
+                said += [(int(name), where, clip(message, 300)) for name in names]
+    for remark in case.logs.remarks:
+        late = _DESYNC.search(remark.text) if "[" in remark.text else None
+        if late:
+            where = f"{remark.file}:{remark.line}"
+            said.append((int(late["rank"]), where, clip(remark.text, 300)))
+    if not said:
+        return _behind(case)
+    ranks = list(dict.fromkeys(rank for rank, _, _ in said))
+    if len(ranks) * 2 > case.world:
+        return None
+    first = tuple(_party(case, rank, "named as missing", []) for rank in ranks)
+    evidence = tuple(dict.fromkeys((where, text) for _, where, text in said))[:6]
+    return Blame(How.NAMED, first, sure=len(ranks) == 1, evidence=evidence, detail="barrier")
+
+
+def _behind(case: Case) -> Blame | None:
+    """Return the ranks whose watchdog says that they enqueued less than the others."""
+    work: dict[int, tuple[int, str, str]] = {}
+    for remark in case.logs.remarks:
+        found = _ENQUEUED.search(remark.text) if "last enqueued" in remark.text else None
+        if found:
+            place = f"{remark.file}:{remark.line}"
+            work.setdefault(int(found["rank"]), (int(found["work"]), place, clip(remark.text, 300)))
+    if len(work) < 2:
+        return None
+    most = Counter(value for value, _, _ in work.values()).most_common(1)[0]
+    late = [rank for rank, (value, _, _) in sorted(work.items()) if value < most[0]]
+    if not late or 2 * most[1] <= len(work):
+        return None
+    first = tuple(_party(case, rank, f"enqueued {work[rank][0]} of {most[0]}", []) for rank in late)
+    evidence = tuple(work[rank][1:] for rank in late[:6])
+    return Blame(How.NAMED, first, evidence=evidence, detail="enqueued")
+
+
+def left_early(case: Case) -> Blame | None:
+    """Return ranks that ended well while others still needed them."""
+    waiting = case.about_peers()
+    if not waiting or not case.summarised:
+        return None
+    ended = {e.rank for e in case.logs.exits if e.rank is not None}
+    agents = {e.host for e in case.logs.exits if e.host} if len(case.logs.hosts) > 1 else set()
+    gone = [
+        rank
+        for rank in range(case.world)
+        if rank not in ended and (rank not in case.known or case.known[rank].silent)
+    ]
+    if not gone or agents or 2 * len(gone) >= case.world:
+        return None
+    if len(case.logs.hosts) > 1 and not _all_summarised(case):
+        return None
+    parties = tuple(
+        _party(case, rank, "no launcher lists it as failed: it ended with 0", []) for rank in gone
+    )
+    return Blame(How.LEFT_EARLY, parties, evidence=_chorus(waiting))
+
+
+def _all_summarised(case: Case) -> bool:
+    """Whether every host's launcher wrote which of its ranks failed."""
+    told = {e.file for e in case.logs.exits if e.launcher == "torchrun"}
+    told_writers = {e.writer for e in case.logs.exits if e.launcher == "torchrun"}
+    return max(len(told), len(told_writers)) >= len(case.logs.hosts)
+
+
+def silent_ones(case: Case) -> Blame | None:
+    """Return the rank without an error, where all others complain of a peer."""
+    waiting = case.about_peers()
+    complaining = {s.rank for s in waiting}
+    silent = [rank for rank in range(case.world) if rank not in complaining]
+    silent = [r for r in silent if r not in case.known or case.known[r].silent]
+    if not waiting or not silent:
+        return None
+    parties = tuple(
+        _party(case, rank, "it has no error while others wait for a peer", []) for rank in silent
+    )
+    if len(silent) == 1 and len(waiting) >= 2 and _all_known(case, waiting):
+        return Blame(How.SILENT, parties, evidence=_chorus(waiting))
+    odd = _odd_site(case)
+    if odd is not None:
+        return odd
+    return Blame(
+        How.UNDECIDED,
+        candidates=parties[:_MOST_CANDIDATES],
+        evidence=_chorus(waiting),
+        detail="silent",
+    )
+
+
+def _all_known(case: Case, waiting: tuple[Standing, ...]) -> bool:
+    """Whether no rank can be missing from the count.
+
+    A rank that ended with 0 stands in no list and no log. Connections that close tell that some
+    rank ended, and it may be that one; where all wait for a time-out, the rank is alive.
+    """
+    timed_out = sum(_timed_out(standing) for standing in waiting)
+    return case.logs.world_size is not None or 2 * timed_out > len(waiting)
+
+
+def _timed_out(standing: Standing) -> bool:
+    return any(part_of(failure) is Part.WAITED for failure in standing.about_peers)
+
+
+def waits_elsewhere(case: Case) -> Blame | None:
+    """Return who waits at another place than most, where all wait."""
+    return _odd_site(case)
+
+
+def _odd_site(case: Case) -> Blame | None:
+    waiting = case.about_peers()
+    sites: dict[int, str] = {}
+    for standing in waiting:
+        lost = [f for f in standing.about_peers if part_of(f) in (Part.WAITED, Part.CLOSED)]
+        site = next((s for f in lost if (s := call_site(f))), None)
+        if site and standing.rank is not None:
+            sites[standing.rank] = site
+    split = minority(sites)
+    # When a peer went away, ranks are caught wherever they are; when all wait, it tells.
+    timed_out = sum(_timed_out(standing) for standing in waiting)
+    if split is None or len(sites) < 3 or 2 * timed_out <= len(waiting):
+        return None
+    parties = tuple(_party(case, rank, f"waits in {what}", []) for rank, what in split.others)
+    if len(parties) > 1:  # in a ring, the neighbours of the odd one stop with it
+        return Blame(
+            How.UNDECIDED,
+            candidates=parties[:_MOST_CANDIDATES],
+            evidence=cited(parties),
+            detail="sites",
+        )
+    return Blame(How.CALL_SITE, parties, evidence=cited(parties), detail=split.majority)
+
+
+def undecided(case: Case) -> Blame | None:
+    """Return that it cannot be decided, where something failed."""
+    waiting = case.about_peers()
+    if waiting:
+        parties = tuple(
+            s.party("it only reports a peer", s.about_peers[-1]) for s in waiting[:_MOST_CANDIDATES]
+        )
+        return Blame(How.UNDECIDED, candidates=parties, evidence=_chorus(waiting), detail="peers")
+    shared = [(s, f) for s in case.shared for f in s.about_peers]
+    if shared:
+        parties = tuple(s.party("it only reports a peer", f) for s, f in shared[:1])
+        return Blame(How.UNDECIDED, candidates=parties, evidence=cited(parties), detail="peers")
+    cut = [
+        s.party("its traceback is cut off", f)
+        for s in case.all
+        for f in case.logs.failures
+        if not f.said.exception and f.lines_after <= FAR and case.logs.who(f.writer) == s.writer
+    ]
+    if cut:
+        some = tuple(cut[:_MOST_CANDIDATES])
+        return Blame(How.UNDECIDED, candidates=some, evidence=cited(some), detail="cut")
+    ends = [s for s in case.ranks if s.exit is not None and (s.exit.code or s.exit.signal)]
+    if ends:
+        parties = tuple(s.party("it ended badly", None) for s in ends[:_MOST_CANDIDATES])
+        return Blame(How.UNDECIDED, candidates=parties, evidence=cited(parties), detail="ends")
+    return None
+
+
+def _chorus(waiting: tuple[Standing, ...]) -> tuple[tuple[str, str], ...]:
+    return cited(s.party("", s.about_peers[-1]) for s in waiting[:4])

@@ -1,0 +1,102 @@
+"""Jobs that never started, and jobs that somebody stopped."""
+
+from __future__ import annotations
+
+from postmortem.facts.blame import Blame, How, Party, StartupFault
+from postmortem.facts.rank_logs import LogFailure
+from postmortem.patterns import Pattern
+from postmortem.rules.logs.deciding.case import Case
+from postmortem.rules.logs.wordings import startup_fault
+from postmortem.rules.names import clip
+
+_JOINED = Pattern(r"(\d+)/(\d+) clients joined")
+_ORDER = list(StartupFault)
+_REMARKED = ("gai error", "EADDRINUSE", "ddress already in use", "no socket interface found")
+_STOP = Pattern(
+    r"CANCELLED(?: AT| DUE| \*)|DUE TO TIME LIMIT|DUE TO PREEMPTION|Received (?:2|15|1) "
+    r"death signal"
+    r"|DUE TO NODE FAILURE"
+)
+
+
+def could_not_start(case: Case) -> Blame | None:
+    """Return what the job lacked at its start, and the rank that never came if it is known."""
+    failures = [f for s in case.all for f in s.startup]
+    if not failures:
+        return None
+    faults = [(fault, f) for f in failures if (fault := startup_fault(_words(f))) is not None]
+    named = _remarked(case)
+    if not faults and named is None:
+        return None
+    if any(s.about_peers for s in case.ranks) and not faults:
+        return None
+    fault, failure = min(faults, key=lambda item: _ORDER.index(item[0])) if faults else (None, None)
+    evidence = [
+        (f"{f.file}:{f.line}", clip(f.said.words, 300)) for f in _different([f for _, f in faults])
+    ]
+    if named is not None and (fault is None or _ORDER.index(named[0]) < _ORDER.index(fault)):
+        fault = named[0]
+        evidence.insert(0, named[1])
+    assert fault is not None
+    detail = evidence[0][1] if failure is None or (named and fault is named[0]) else _words(failure)
+    if fault is StartupFault.MISSING:
+        missing = _absent(case, failures)
+        if missing:
+            return Blame(
+                How.MISSING, missing, fault=fault, evidence=tuple(evidence[:6]), detail=detail
+            )
+    return Blame(How.STARTUP, fault=fault, evidence=tuple(evidence[:6]), detail=detail)
+
+
+def _words(failure: LogFailure) -> str:
+    said = [failure.said, *failure.causes]
+    return " | ".join(f"{s.exception}: {s.message}" for s in said)
+
+
+def _different(failures: list[LogFailure]) -> list[LogFailure]:
+    seen: dict[str, LogFailure] = {}
+    for failure in failures:
+        seen.setdefault(failure.said.words, failure)
+    return list(seen.values())
+
+
+def _remarked(case: Case) -> tuple[StartupFault, tuple[str, str]] | None:
+    for remark in case.logs.remarks:
+        if any(word in remark.text for word in _REMARKED):
+            fault = startup_fault(remark.text)
+            if fault is not None:
+                return fault, (f"{remark.file}:{remark.line}", clip(remark.text, 300))
+    return None
+
+
+def _absent(case: Case, failures: list[LogFailure]) -> tuple[Party, ...]:
+    """Return the ranks that never came, where the others are all there and say how many came."""
+    joined = [found for f in failures if (found := _JOINED.search(_words(f)))]
+    if not joined:
+        return ()
+    came, world = int(joined[0][1]), int(joined[0][2])
+    here = {rank for rank in case.known if rank < world}
+    if len(here) != came or not 0 < world - came <= 64:
+        return ()
+    absent = [rank for rank in range(world) if rank not in here]
+    return tuple(Party(str(rank), rank, None, "it never joined") for rank in absent)
+
+
+def stopped_from_outside(case: Case) -> Blame | None:
+    """Return that the job was stopped, where nothing failed before."""
+    told = [r for r in case.logs.remarks if _STOP.search(r.text)]
+    stopped = [s for s in case.all if s.stopped]
+    others = [s for s in case.all if s.about_peers or s.startup]
+    if others and not told:
+        return None
+    if not told and not stopped:
+        return None
+    if told:
+        evidence = tuple((f"{r.file}:{r.line}", clip(r.text, 300)) for r in told[:3])
+    else:
+        evidence = tuple(
+            (f"{f.file}:{f.line}", clip(f.said.words, 300))
+            for s in stopped[:3]
+            for f in s.stopped[:1]
+        )
+    return Blame(How.STOPPED, evidence=evidence, detail=evidence[0][1])

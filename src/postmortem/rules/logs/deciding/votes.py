@@ -1,0 +1,70 @@
+"""Votes over ranks: what most of them called, and who called something else."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
+from typing import TypeVar
+
+from postmortem.facts.rank_logs import LogFailure
+from postmortem.patterns import Pattern
+from postmortem.records import record
+
+K = TypeVar("K", bound=Hashable)
+
+_PRINT = Pattern(
+    r"Rank (?P<rank>\d+) is running collective: CollectiveFingerPrint\(SequenceNumber=(?P<seq>\d+)"
+    r",? ?OpType=(?P<op>\w+)(?:, TensorShape=(?P<shape>\[[\d, ]*\]))?"
+    r"(?:, TensorDtypes=(?P<dtype>\w+))?"
+)
+_LIBRARY = ("site-packages/", "dist-packages/", "/lib/python3", "<frozen ")
+_DISTRIBUTED = ("torch/distributed/distributed_c10d.py",)
+
+
+@record
+class Split:
+    """What most called, and the others."""
+
+    majority: str
+    others: tuple[tuple[int, str], ...]
+
+
+def minority(calls: Mapping[int, str]) -> Split | None:
+    """Return who differs from more than half, which must be at least two ranks; else None."""
+    counts = Counter(calls.values()).most_common()
+    if len(counts) < 2 or counts[0][1] < 2 or 2 * counts[0][1] <= len(calls):
+        return None
+    most = counts[0][0]
+    return Split(most, tuple((r, what) for r, what in sorted(calls.items()) if what != most))
+
+
+def fingerprints(failures: Sequence[LogFailure]) -> dict[int, str]:
+    """Return per rank which collective it says that it runs (TORCH_DISTRIBUTED_DEBUG=DETAIL)."""
+    found: dict[int, str] = {}
+    for failure in failures:
+        print_ = _PRINT.search(failure.first_said.message)
+        if print_:
+            words = print_["op"]
+            if print_["shape"]:
+                words += f" of shape {print_['shape']}"
+            if print_["dtype"]:
+                words += f", {print_['dtype']}"
+            found.setdefault(int(print_["rank"]), words)
+    return found
+
+
+def call_site(failure: LogFailure) -> str | None:
+    """Return where the program waits: its own innermost line, and the collective that it called."""
+    own = [f for f in failure.frames if not any(part in f.file for part in _LIBRARY)]
+    called = [
+        f.function
+        for f in failure.frames
+        if any(f.file.endswith(part) for part in _DISTRIBUTED) and f.function
+    ]
+    if not own and not called:
+        return None
+    where = ""
+    if own:
+        name = own[-1].file.rsplit("/", 1)[-1]
+        where = f"{name}:{own[-1].line}"
+    return f"{called[0]}() at {where}" if called and where else where or f"{called[0]}()"

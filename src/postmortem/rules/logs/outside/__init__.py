@@ -1,0 +1,1 @@
+"""Rules about jobs that somebody stopped."""

@@ -1,0 +1,36 @@
+"""Somebody stopped the job: a scheduler, a signal, Ctrl-C."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.facts.blame import Blame, How
+from postmortem.report.model import Confidence, Role
+from postmortem.rules.logs.telling import cite
+from postmortem.rules.names import clip
+from postmortem.rules.rule import Finding, rule
+
+
+@rule(role=Role.ROOT, references=("https://slurm.schedmd.com/job_exit_code.html",))
+def stopped_from_outside(blame: Blame) -> Iterator[Finding]:
+    """Somebody stopped the job: a scheduler, a signal, Ctrl-C.
+
+    What it means
+        Nothing failed before the stop. A time limit, a preemption, or a person ended it.
+    How to be sure
+        The launcher or the scheduler says so, and no rank has an error before.
+    What to do
+        Ask the scheduler why; if nobody meant to, find who sent the signal.
+    """
+    if blame.how is not How.STOPPED:
+        return
+    yield Finding(
+        title="the job was stopped from outside, by a signal or its scheduler",
+        cause=f"nothing failed before the job was told to stop: {clip(blame.detail, 300)}",
+        confidence=Confidence.LIKELY,
+        next_steps=(
+            "sacct -o JobID,State,ExitCode,End -j JOB  tells a time limit from a cancellation",
+            "was it hung before? give the stacks of a hanging rank: py-spy dump --pid PID",
+        ),
+        evidence=cite(blame),
+    )

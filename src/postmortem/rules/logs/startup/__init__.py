@@ -1,0 +1,1 @@
+"""Rules about jobs that never got as far as training."""

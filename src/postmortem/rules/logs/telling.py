@@ -1,0 +1,106 @@
+"""What the rules over rank logs say alike: who, where, and which words of theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from postmortem.facts.blame import Blame, Party
+from postmortem.facts.rank_logs import LogFailure, LogFrame
+from postmortem.report.model import Confidence, Evidence
+from postmortem.rules.names import clip
+
+LIBRARIES = ("site-packages/", "dist-packages/", "/lib/python3", "<frozen ")
+
+
+def ranks_words(parties: Sequence[Party]) -> str:
+    """Return ``rank 2 on node1``, ``ranks 0 to 3``, or labels where ranks are not known."""
+    if len(parties) == 1:
+        return parties[0].words
+    ranks = sorted(p.rank for p in parties if p.rank is not None)
+    if len(ranks) != len(parties):
+        return ", ".join(p.label for p in parties[:4]) + (" …" if len(parties) > 4 else "")
+    return f"ranks {intervals(ranks)}"
+
+
+def intervals(ranks: Sequence[int]) -> str:
+    """Return numbers in order as ``0-3, 7``."""
+    runs: list[list[int]] = []
+    for rank in ranks:
+        if runs and rank == runs[-1][1] + 1:
+            runs[-1][1] = rank
+        else:
+            runs.append([rank, rank])
+    shown = [str(a) if a == b else f"{a}-{b}" for a, b in runs]
+    return ", ".join(shown[:8]) + (" …" if len(shown) > 8 else "")
+
+
+def cite(blame: Blame) -> tuple[Evidence, ...]:
+    """Return the evidence of the decision; there is always some."""
+    rows = tuple(Evidence(_short(where), what) for where, what in blame.evidence)
+    return rows or (Evidence("logs", "all lines together"),)
+
+
+def _short(where: str) -> str:
+    """Return a place with the last folders of its path: the whole paths are under inputs."""
+    parts = where.rsplit("/", 4)
+    if len(parts) > 3 and parts[-3].startswith("attempt_"):
+        return "/".join(parts[-3:])
+    return parts[-1]
+
+
+def how_sure(blame: Blame) -> Confidence:
+    """Return certain where nothing speaks against it."""
+    return Confidence.CERTAIN if blame.sure else Confidence.LIKELY
+
+
+def own_frame(failure: LogFailure | None) -> LogFrame | None:
+    """Return the innermost frame of the user's own code, else the innermost of all."""
+    if failure is None or not failure.frames:
+        return None
+    own = [f for f in failure.frames if not any(part in f.file for part in LIBRARIES)]
+    return own[-1] if own else failure.frames[-1]
+
+
+def at_frame(failure: LogFailure | None) -> str:
+    """Return `` (train.py:31 in step)`` or nothing."""
+    frame = own_frame(failure)
+    if frame is None:
+        return ""
+    name = frame.file.rsplit("/", 1)[-1]
+    function = clip(frame.function, 40) if frame.function else ""
+    within = f" in {function}" if function not in ("", "<module>") else ""
+    return f" ({clip(name, 40)}:{frame.line}{within})"
+
+
+def victims_words(blame: Blame) -> str:
+    """Return a sentence on the others."""
+    if not blame.victims:
+        return ""
+    count = len(blame.victims)
+    who = ranks_words(blame.victims) if count <= 64 else f"{count} other ranks"
+    verb = "is a victim" if count == 1 else "are victims"
+    why = f": {clip(blame.victims[0].why, 120)}" if count == 1 else ""
+    return f" {who[0].upper()}{who[1:]} {verb}{why}."
+
+
+def torchrun_words(blame: Blame) -> str:
+    """Return a sentence where torchrun named another rank as the root cause."""
+    guilty = {p.rank for p in blame.first}
+    wrong = [rank for rank in blame.blamed if rank not in guilty]
+    if not wrong or not guilty - {None}:
+        return ""
+    said = "rank" if len(wrong) == 1 else "ranks"
+    return (
+        f" torchrun calls {said} {intervals(wrong)} the root cause; it names the failure that its "
+        "agent on each host saw first."
+    )
+
+
+def look_at(blame: Blame) -> str:
+    """Return the next step that shows the culprit's own lines."""
+    failure = blame.first[0].failure if blame.first else None
+    if failure is None:
+        return "read the culprit's last lines: postmortem logs --split DIR writes one file per rank"
+    return (
+        f"read its traceback: {clip(failure.file, 160)} line {failure.begin_line or failure.line}"
+    )

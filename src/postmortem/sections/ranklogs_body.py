@@ -1,0 +1,111 @@
+"""The fields of ``kind logs`` in the JSON report, as docs/report-schema.md lays them down."""
+
+from __future__ import annotations
+
+from postmortem.facts.blame import Blame, Party
+from postmortem.facts.rank_logs import LogExit
+from postmortem.report.model import Confidence
+from postmortem.sections.ranklogs_view import RankLogsView, SameTraceback
+
+_MOST_TRACEBACKS = 500
+
+
+def rank_logs_body(view: RankLogsView, confidence: Confidence | None) -> dict[str, object]:
+    """Return the fields of the report; `confidence` is that of the best diagnosis."""
+    logs = view.logs
+    return {
+        "ranks": [
+            {
+                "label": writer.label,
+                "rank": writer.rank,
+                "host": writer.host,
+                "lines": writer.lines,
+                "local_rank": writer.local_rank,
+                "shared": writer.shared,
+                "last_words": list(writer.last_words),
+            }
+            for writer in logs.writers
+        ],
+        "tracebacks": [_traceback(view, same) for same in view.tracebacks[:_MOST_TRACEBACKS]],
+        "first_failure": _first(view, confidence),
+        "candidates": [_party(party) for party in view.blame.candidates],
+        "victims": [_party(party) for party in view.blame.victims],
+        "decided_by": view.blame.how.value,
+        "whole_host": view.blame.whole_host,
+        "world_size": logs.world_size,
+        "world_size_source": logs.world_source,
+        "hosts": list(logs.hosts),
+        "exits": [_exit(end) for end in logs.exits],
+        "launcher_blames": list(view.blame.blamed),
+        "network": [{"what": what, "value": value} for what, value in view.network],
+        "lines": logs.lines,
+    }
+
+
+def _traceback(view: RankLogsView, same: SameTraceback) -> dict[str, object]:
+    failure = same.failure
+    return {
+        "exception": failure.said.exception,
+        "message": failure.said.message,
+        "text": failure.text,
+        "labels": [view.logs.who(writer).label for writer in same.writers],
+        "count": same.count,
+        "kind": failure.kind,
+        "file": failure.file,
+        "line": failure.begin_line,
+        "causes": [{"exception": s.exception, "message": s.message} for s in failure.causes],
+        "parts": [{"exception": s.exception, "message": s.message} for s in failure.parts],
+        "frames": [
+            {"file": f.file, "line": f.line, "function": f.function, "code": f.code}
+            for f in failure.frames
+        ],
+    }
+
+
+def _first(view: RankLogsView, confidence: Confidence | None) -> dict[str, object] | None:
+    blame = view.blame
+    if not blame.first:
+        return None
+    party = blame.first[0]
+    file, line = _place(view, party, blame)
+    return {
+        "label": party.label,
+        "rank": party.rank,
+        "host": party.host,
+        "what": party.why,
+        "file": file,
+        "line": line,
+        "confidence": (confidence or Confidence.POSSIBLE).value,
+        "ranks": sorted(p.rank for p in blame.first if p.rank is not None),
+    }
+
+
+def _place(view: RankLogsView, party: Party, blame: Blame) -> tuple[str, int]:
+    """Return where the best evidence stands: of who says nothing, what others say."""
+    if party.failure is not None:
+        return party.failure.file, party.failure.line
+    if party.exit is not None:
+        return party.exit.file, party.exit.line
+    if blame.evidence:
+        file, _, line = blame.evidence[0][0].rpartition(":")
+        if line.isdecimal():
+            return file, int(line)
+    return (view.logs.files[0] if view.logs.files else ""), 0
+
+
+def _party(party: Party) -> dict[str, object]:
+    return {"rank": party.rank, "label": party.label, "why": party.why, "host": party.host}
+
+
+def _exit(end: LogExit) -> dict[str, object]:
+    return {
+        "rank": end.rank,
+        "local_rank": end.local_rank,
+        "pid": end.pid,
+        "host": end.host,
+        "code": end.code,
+        "signal": end.signal,
+        "launcher": end.launcher,
+        "file": end.file,
+        "line": end.line,
+    }

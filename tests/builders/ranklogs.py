@@ -1,0 +1,42 @@
+"""Writes logs of many ranks as launchers would, from texts whose writers are known.
+
+It shares no code with the reader: each form is written down here from what the launcher prints.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+
+Prefix = Callable[[int, int], str]
+"""From rank and ranks per host to what stands before a line of it."""
+
+FORMS: dict[str, Prefix] = {
+    "torchrun --tee": lambda r, per: f"[node{r // per}:{r % per}]:",
+    "torchrun --tee, long role": lambda r, per: f"[gpu-a{r // per}.cluster:{r % per}]:",
+    "torch": lambda r, _: f"[rank{r}]: ",
+    "srun --label": lambda r, _: f"{r:2d}: ",
+    "mpirun --tag-output": lambda r, _: f"[1,{r}]<stderr>:",
+    "prterun --tag-output": lambda r, _: f"[prterun-node0-41@1,{r}]<stderr>:",
+    "mpiexec -prepend-rank": lambda r, _: f"[{r}] ",
+    "kubectl --prefix": lambda r, per: f"[pod/trainer-worker-{r // per}/pytorch] [rank{r}]: ",
+    "ray": lambda r, per: f"(Worker pid={4000 + r}, ip=10.0.0.{r // per}) [rank{r}]: ",
+    "pdsh": lambda r, per: f"node{r // per}: [rank{r}]: ",
+    "srun and tee and torch": lambda r, per: f"{r // per}: [node{r // per}:{r % per}]:[rank{r}]: ",
+    "times and torch": lambda r, _: f"2026-11-21T02:03:{r:02d}.767Z [rank{r}]: ",
+    "docker compose": lambda r, per: f"trainer-{r // per}  | [rank{r}]: ",
+    "srun and tee, coloured": lambda r, per: (
+        f"\x1b[36m{r // per}: \x1b[0m[node{r // per}:{r % per}]:"
+    ),
+}
+
+
+def mixed(texts: Sequence[Sequence[str]], form: str, *, per_host: int, seed: int) -> str:
+    """Return the lines of all ranks in a random order that keeps each rank's own."""
+    chance = random.Random(seed)
+    left = [list(text) for text in texts]
+    lines = []
+    while any(left):
+        rank = chance.choice([i for i, text in enumerate(left) if text])
+        lines.append(FORMS[form](rank, per_host) + left[rank].pop(0))
+    return "\n".join(lines) + "\n"
