@@ -30,12 +30,15 @@ Call call_of(const elfcore::Registers& registers) noexcept {
   return {value[8], {value[0], value[1], value[2], value[3]}};
 }
 
-// aarch64 has no orig_rax: x8 may be left from an earlier call, so the instruction before the pc
-// has to be `svc #0`.
+// aarch64 has no orig_rax: x8 may be left from an earlier call, so there has to be `svc #0`. It
+// stands at the pc of a call that a signal interrupted: the kernel has already set that back, and
+// x0, to start the call again (arch/arm64/kernel/signal.c, do_signal). Else it stands before the
+// pc.
 bool in_system_call(const elfcore::Memory& memory, const elfcore::Registers& registers) noexcept {
   if (registers.machine == elfcore::Machine::x86_64) return true;
   constexpr std::uint32_t kSvc = 0xd4000001;
-  return memory.get<std::uint32_t>(registers.pc() - 4) == kSvc;
+  return memory.get<std::uint32_t>(registers.pc()) == kSvc ||
+         memory.get<std::uint32_t>(registers.pc() - 4) == kSvc;
 }
 
 std::optional<FutexWait> read_wait(const elfcore::Memory& memory,
