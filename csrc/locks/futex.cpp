@@ -41,6 +41,21 @@ bool in_system_call(const elfcore::Memory& memory, const elfcore::Registers& reg
          memory.get<std::uint32_t>(registers.pc() - 4) == kSvc;
 }
 
+// struct wait_entry of Python/parking_lot.c: argument, address, semaphore, node of a ring. That the
+// ring's neighbours lead back to it leaves no doubt; sem_t has 32 bytes in glibc and musl.
+std::uint64_t parked_at(const elfcore::Memory& memory, const elfcore::ThreadState& thread,
+                        std::uint64_t word) {
+  constexpr std::uint64_t kSemaphore = 16, kNode = 48, kPrevious = 8;
+  const elfcore::Segment* const stack = memory.core().segment_at(thread.registers.sp());
+  if (!stack || !stack->contains(word) || word < kSemaphore) return 0;
+  const std::uint64_t entry = word - kSemaphore, node = entry + kNode;
+  const auto ring = memory.get<std::array<std::uint64_t, 2>>(node);
+  if (!ring || memory.word((*ring)[0] + kPrevious) != node || memory.word((*ring)[1]) != node) {
+    return 0;
+  }
+  return memory.word(entry + 8).value_or(0);
+}
+
 std::optional<FutexWait> read_wait(const elfcore::Memory& memory,
                                    const elfcore::ThreadState& thread) {
   const bool x86 = thread.registers.machine == elfcore::Machine::x86_64;
@@ -73,6 +88,7 @@ std::optional<FutexWait> read_wait(const elfcore::Memory& memory,
       wait.words.emplace()[0] = *word;
     }
   }
+  wait.parked = parked_at(memory, thread, wait.address);
   // A restarted call may be poll() or nanosleep(), whose arguments only look alike.
   if (restarted && (!wait.words || (*wait.words)[0] != wait.expected)) return std::nullopt;
   return wait;
