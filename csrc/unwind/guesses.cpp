@@ -108,11 +108,10 @@ std::optional<std::uint64_t> Unwinder::function_start(std::uint64_t address) {
 
 // Without symbols, a function right above the call's target is as good as it gets.
 bool Unwinder::calls_into(const CallSite& call, std::uint64_t address) {
-  if (!call.target || *call.target > address || address - *call.target >= kMaxFunction) {
-    return false;
-  }
+  const auto target = call.target ? call.target : call.bound;
+  if (!target || *target > address || address - *target >= kMaxFunction) return false;
   const auto start = function_start(address);
-  return !start || *start == *call.target;
+  return !start || *start == *target;
 }
 
 // aarch64: a leaf function that has saved nothing still has its return address in x30.
