@@ -115,7 +115,10 @@ std::uint64_t Locks::bound_to(std::uint64_t method, bool only_exit) const {
   if (!only_exit) return self;
   const std::string& type = heap_.type_of(self).name;
   if (type != "_thread.RLock" && type != "_thread.lock") return 0;
-  return heap_.memory().text(heap_.pointer(definition, 0), 16) == "__exit__" ? self : 0;
+  // The name lies in the interpreter's file, which may not be here: what else of a lock's methods
+  // could lie in such a slot is hard to say.
+  const auto name = heap_.memory().text(heap_.pointer(definition, 0), 16);
+  return !name || *name == "__exit__" ? self : 0;
 }
 
 std::optional<Lock> Locks::read(std::uint64_t object) const {

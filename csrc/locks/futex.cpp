@@ -34,11 +34,15 @@ Call call_of(const elfcore::Registers& registers) noexcept {
 // stands at the pc of a call that a signal interrupted: the kernel has already set that back, and
 // x0, to start the call again (arch/arm64/kernel/signal.c, do_signal). Else it stands before the
 // pc.
-bool in_system_call(const elfcore::Memory& memory, const elfcore::Registers& registers) noexcept {
+// Nothing where the code is not at hand (a library whose file is not here).
+std::optional<bool> in_system_call(const elfcore::Memory& memory,
+                                   const elfcore::Registers& registers) noexcept {
   if (registers.machine == elfcore::Machine::x86_64) return true;
   constexpr std::uint32_t kSvc = 0xd4000001;
-  return memory.get<std::uint32_t>(registers.pc()) == kSvc ||
-         memory.get<std::uint32_t>(registers.pc() - 4) == kSvc;
+  const auto at = memory.get<std::uint32_t>(registers.pc());
+  const auto before = memory.get<std::uint32_t>(registers.pc() - 4);
+  if (!at && !before) return std::nullopt;
+  return at == kSvc || before == kSvc;
 }
 
 // struct wait_entry of Python/parking_lot.c: argument, address, semaphore, node of a ring. That the
@@ -60,7 +64,8 @@ std::optional<FutexWait> read_wait(const elfcore::Memory& memory,
                                    const elfcore::ThreadState& thread) {
   const bool x86 = thread.registers.machine == elfcore::Machine::x86_64;
   const Call call = call_of(thread.registers);
-  if (!in_system_call(memory, thread.registers)) return std::nullopt;
+  const auto in_call = in_system_call(memory, thread.registers);
+  if (in_call == false) return std::nullopt;
   FutexWait wait;
   wait.tid = thread.tid;
   wait.timed = call.arguments[3] != 0;
@@ -90,7 +95,8 @@ std::optional<FutexWait> read_wait(const elfcore::Memory& memory,
   }
   wait.parked = parked_at(memory, thread, wait.address);
   // A restarted call may be poll() or nanosleep(), whose arguments only look alike.
-  if (restarted && (!wait.words || (*wait.words)[0] != wait.expected)) return std::nullopt;
+  if ((restarted || !in_call) && (!wait.words || (*wait.words)[0] != wait.expected))
+    return std::nullopt;
   return wait;
 }
 

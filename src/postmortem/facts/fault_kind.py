@@ -231,7 +231,8 @@ def _sent(signal: Signal, threads: Threads | None, process: Process | None) -> F
         from_itself = True  # pid namespaces: a sender outside of ours reads as 0, tgkill is ours
     if not from_itself:
         return FaultKind.KILLED_BY_PROCESS
-    if signal.name == "SIGABRT" and not _is_elsewhere(threads):
+    # abort() sends its signal with tgkill (SI_TKILL), in glibc and in musl.
+    if signal.name == "SIGABRT" and signal.code == "SI_TKILL" and not _is_elsewhere(threads):
         return FaultKind.ABORT
     if signal.name in _SYNCHRONOUS:
         return FaultKind.RERAISED
