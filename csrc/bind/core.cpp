@@ -128,6 +128,7 @@ py::list wait_rows(const std::vector<locks::FutexWait>& waits) {
     row["operation"] = wait.operation;
     row["expected"] = wait.expected;
     row["timed"] = wait.timed;
+    row["parked"] = wait.parked;
     row["words"] = wait.words ? py::object(py::cast(*wait.words)) : py::none();
     rows.append(row);
   }

@@ -6,6 +6,9 @@
 namespace pm::cpython {
 namespace {
 
+// Minor versions whose `struct _Py_DebugOffsets` is known.
+constexpr unsigned kFirst = 13, kLast = 15;
+
 // Takes the values of one group after another. The structure does not tell its own size, and
 // fields were put into the middle of groups (3.14, 3.15b4: bloomberg/pystack#337), so the order is
 // known per minor version only.
@@ -40,16 +43,21 @@ bool fill(Layout& layout, Bytes values, unsigned minor) {
   Groups groups(values);
   GilWords gil;
   std::int32_t ascii = 0;
-  const bool since_14 = minor >= 14;
+  const bool since_14 = minor >= 14, since_15 = minor >= 15;
   groups.take({nullptr, nullptr, &layout.runtime_interpreters});
   groups.take({nullptr, nullptr, &layout.interp_next, &layout.interp_threads});
   if (since_14) groups.skip(1);  // threads_main
   groups.take({nullptr, &layout.interp_modules, &layout.interp_sysdict, nullptr, &layout.interp_gil,
                &gil.own, nullptr, &gil.locked, &gil.holder});
   if (since_14) groups.skip(2);  // code_object_generation, tlbc_generation
-  groups.take({nullptr, nullptr, &layout.thread_next, &layout.thread_interp,
-               &layout.thread_current_frame, &layout.thread_ident, &layout.thread_native_id,
-               nullptr, nullptr});
+  groups.take(
+      {nullptr, nullptr, &layout.thread_next, &layout.thread_interp, &layout.thread_current_frame});
+  if (since_15) groups.skip(3);  // base_frame, last_profiled_frame and its number
+  groups.take({&layout.thread_ident, &layout.thread_native_id, nullptr, nullptr});
+  // holds_gil, gil_requested, current_exception, exc_state; exc_value of an entry of its stack.
+  if (since_15) {
+    groups.take({nullptr, nullptr, &layout.thread_raised, nullptr, &layout.handled_value});
+  }
   groups.take({nullptr, &layout.iframe_previous, &layout.iframe_code, &layout.iframe_instr,
                &layout.iframe_locals, &layout.iframe_owner});
   if (since_14) groups.skip(2);  // stackpointer, tlbc_index
@@ -59,6 +67,12 @@ bool fill(Layout& layout, Bytes values, unsigned minor) {
   if (since_14) groups.skip(1);     // co_tlbc
   groups.take({nullptr, nullptr});  // pyobject
   groups.take({nullptr, &layout.type_name, nullptr, &layout.type_flags});
+  if (since_15) {
+    groups.take({&layout.type_basic_size, &layout.type_dict_offset});
+    groups.take({nullptr, &layout.type_cached_keys});
+    // PyHeapTypeObject: ht_qualname and ht_cached_keys are neighbours in all versions.
+    layout.type_qualname = layout.type_cached_keys - 8;
+  }
   groups.take({nullptr, &layout.tuple_items, nullptr});
   groups.take({nullptr, &layout.list_items, nullptr});
   if (since_14) groups.take({nullptr, &layout.set_used, nullptr, nullptr});
@@ -67,16 +81,17 @@ bool fill(Layout& layout, Bytes values, unsigned minor) {
   groups.take({nullptr, &layout.int_size, &layout.int_digits});
   groups.take({nullptr, nullptr, &layout.bytes_data});
   groups.take({nullptr, &layout.text_state, &layout.text_length, &ascii});
+  layout.text_compact = ascii + 16;  // utf8_length, utf8
+  if (since_15) groups.take({&layout.text_compact});
   if (!groups.ok()) return false;
   layout.text_ascii = ascii;
-  layout.text_compact = ascii + 16;  // utf8_length, utf8
   layout.text_data = layout.text_compact;
   layout.gil_locked = gil.locked - gil.own;
   layout.gil_holder = gil.holder - gil.own;
-  // Not published; these distances are the same in 3.12 and 3.13, and in the sources of 3.14.
+  // Not published; these distances are the same in 3.12 to 3.15.
   layout.code_first_traceable = layout.code_instructions - 16;
-  layout.thread_raised = layout.thread_current_frame + 40;
-  layout.thread_exc_info = layout.thread_current_frame + 48;
+  if (!since_15) layout.thread_raised = layout.thread_current_frame + 40;
+  layout.thread_exc_info = layout.thread_raised + 8;
   return layout.gil_locked >= 0 && layout.gil_holder >= 0 && layout.code_first_traceable >= 0;
 }
 
@@ -97,12 +112,12 @@ std::optional<DebugOffsets> read_debug_offsets(const elfcore::Memory& memory,
   const std::string name = "CPython " + version_text(result.version);
   if (free_threaded != 0) {
     result.refused = name + " is a free-threaded build, whose objects are laid out otherwise";
-  } else if (minor < 13 || minor > 14) {
+  } else if (minor < kFirst || minor > kLast) {
     result.refused = name + " is not known";
   } else if (result.version.level() < 0xc) {
     result.refused = name + " is a pre-release, whose structures may differ from the release's";
   } else {
-    // For what is not published; 3.14 is taken to be as 3.13 there.
+    // For what is not published; later versions are as 3.13 there (their headers; real cores).
     result.layout = nearest_table(Version{0x030d00f0})->layout;
     if (!fill(result.layout, Bytes(block).subspan(24), minor)) {
       result.refused = "the offsets that " + name + " publishes make no sense";

@@ -109,7 +109,10 @@ Chain Frames::walk_internal(std::uint64_t frame) const {
       chain.stopped = "more than " + std::to_string(kMaxChain) + " Python frames";
     }
     if (!chain.stopped.empty()) return chain;
+    const std::uint64_t previous = heap_.pointer(frame, at.iframe_previous);
     bool entry = is_shim(*owner);
+    // 3.15 puts a sentinel below the outermost frame, for profilers (PyThreadState.base_frame).
+    if (entry && previous == 0 && heap_.version().minor() >= 15) break;
     if (!entry) {
       const FramePlace place = internal_place(frame);
       if (!codes_.is_code(place.code) && !codes_.is_lost(place.code)) {
@@ -122,7 +125,7 @@ Chain Frames::walk_internal(std::uint64_t frame) const {
     if (entry) {
       ++(chain.frames.empty() ? chain.idle_evaluators : chain.frames.back().evaluators);
     }
-    frame = heap_.pointer(frame, at.iframe_previous);
+    frame = previous;
   }
   return chain;
 }

@@ -71,12 +71,14 @@ const Type& Heap::type_at(std::uint64_t address) const {
 
 void Heap::learn_type_names(std::uint64_t modules) {
   // In `types` under other names than their own (Lib/types.py).
-  static constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kNames{{
+  static constexpr std::array<std::pair<std::string_view, std::string_view>, 7> kNames{{
       {"CodeType", "code"},
       {"FrameType", "frame"},
       {"TracebackType", "traceback"},
       {"CellType", "cell"},
       {"FunctionType", "function"},
+      {"BuiltinFunctionType", "builtin_function_or_method"},
+      {"MethodDescriptorType", "method_descriptor"},
   }};
   std::unordered_map<std::uint64_t, std::string> learned;
   // A module's dict is its first field (PyModuleObject.md_dict).

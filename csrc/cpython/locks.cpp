@@ -14,11 +14,16 @@ constexpr std::size_t kMaxLocks = 64;      // of one thread
 constexpr std::uint64_t kMaxSlots = 1024;  // of one frame
 constexpr std::size_t kMaxTable = 1u << 16;
 constexpr std::int32_t kMaxBlocks = 20;  // CO_MAXBLOCKS
-// struct PyCFunctionObject, the bound method of a built-in type: the same in 3.8 to 3.13.
-constexpr std::int32_t kMethodDefinition = 16, kMethodSelf = 24;
+// struct PyCFunctionObject, the bound method of a built-in type, and PyMethodDescrObject, the one
+// that is not bound: the same in 3.8 to 3.15.
+constexpr std::int32_t kMethodDefinition = 16, kMethodSelf = 24, kDescriptorName = 24;
 constexpr std::int32_t kLockWord = 16, kOwner = 24, kCount = 32;
 // Slots of the innermost frame that are looked at, before and above its value stack.
 constexpr std::uint64_t kMostLocals = 64, kMostAbove = 24;
+// sizeof lockobject and rlockobject, where they hold a PyMutex and a _PyRecursiveMutex.
+constexpr std::int64_t kMutexLock = 24, kMutexRLock = 40;
+constexpr unsigned kSmallReferences = 1000;
+constexpr std::uint32_t kImmortal = 1u << 30;
 
 // Six bits a byte, the most significant first; InternalDocs/exception_handling.md of CPython.
 std::uint64_t read_number(Cursor& cursor) noexcept {
@@ -69,7 +74,37 @@ std::uint64_t Locks::depth_by_blocks(std::uint64_t frame) const {
 // A freed object has no references; its first word then leads through the allocator's free list.
 bool Locks::alive(std::uint64_t object) const {
   const auto references = heap_.get<std::uint64_t>(object);
-  return references && *references != 0 && *references <= 1000;
+  if (!references || *references == 0) return false;
+  if (heap_.version().minor() < 14) return *references <= kSmallReferences;
+  // 3.14: a count of 32 bits, 16 for its overflow, 16 for flags (struct _object).
+  const auto count = static_cast<std::uint32_t>(*references);
+  const bool overflows = (*references >> 32 & 0xffff) != 0;
+  return !overflows && count != 0 && (count <= kSmallReferences || count >= kImmortal);
+}
+
+// 3.14 marks references in frames with bits, and keeps small numbers without an object. 0: none.
+std::uint64_t Locks::slot_value(std::uint64_t slot) const {
+  const std::uint64_t value = heap_.get<std::uint64_t>(slot).value_or(0);
+  if (heap_.version().minor() < 14) return value % 8 == 0 ? value : 0;
+  return (value & 3) == 3 ? 0 : value & ~std::uint64_t{7};
+}
+
+// Since 3.14 `with` leaves `__exit__` itself on the stack, and the lock above it (LOAD_SPECIAL);
+// before, it left the method bound to the lock. The lock; 0: this is no such slot.
+std::uint64_t Locks::left_by_exit(std::uint64_t slot) const {
+  const std::uint64_t method = slot_value(slot);
+  if (!method || !alive(method)) return 0;
+  if (heap_.version().minor() < 14) return bound_to(method, true);
+  if (heap_.type_of(method).name != "method_descriptor") return 0;
+  if (heap_.text(heap_.pointer(method, kDescriptorName), 16) != "__exit__") return 0;
+  const std::uint64_t self = slot_value(slot + 8);
+  return self && alive(self) ? self : 0;
+}
+
+bool Locks::is_mutex(const Type& type, bool recursive) const {
+  if (heap_.version().minor() < 13) return false;
+  const auto size = heap_.field<std::int64_t>(type.address, heap_.layout().type_basic_size);
+  return size == (recursive ? kMutexRLock : kMutexLock);
 }
 
 // The object that a method of a built-in type is bound to; 0: it is no such method.
@@ -80,18 +115,25 @@ std::uint64_t Locks::bound_to(std::uint64_t method, bool only_exit) const {
   if (!only_exit) return self;
   const std::string& type = heap_.type_of(self).name;
   if (type != "_thread.RLock" && type != "_thread.lock") return 0;
-  return heap_.memory().text(heap_.pointer(definition, 0), 16) == "__exit__" ? self : 0;
+  // The name lies in the interpreter's file, which may not be here: what else of a lock's methods
+  // could lie in such a slot is hard to say.
+  const auto name = heap_.memory().text(heap_.pointer(definition, 0), 16);
+  return !name || *name == "__exit__" ? self : 0;
 }
 
 std::optional<Lock> Locks::read(std::uint64_t object) const {
-  const std::string& type = heap_.type_of(object).name;
+  const Type& type = heap_.type_of(object);
   Lock lock;
-  lock.recursive = type == "_thread.RLock";
-  if (!lock.recursive && type != "_thread.lock") return std::nullopt;
+  lock.recursive = type.name == "_thread.RLock";
+  if (!lock.recursive && type.name != "_thread.lock") return std::nullopt;
   lock.object = object;
-  lock.word = heap_.pointer(object, kLockWord);
+  const bool mutex = is_mutex(type, lock.recursive);
+  lock.word = mutex ? object + kLockWord : heap_.pointer(object, kLockWord);
   if (!lock.word) return std::nullopt;
-  if (lock.recursive && heap_.pointer(object, kCount)) lock.owner = heap_.pointer(object, kOwner);
+  // A _PyRecursiveMutex counts only what comes on top of the first acquire().
+  const bool owned = mutex ? (heap_.get<std::uint8_t>(lock.word).value_or(0) & 1) != 0
+                           : heap_.pointer(object, kCount) != 0;
+  if (lock.recursive && owned) lock.owner = heap_.pointer(object, kOwner);
   for (const ThreadState& thread : threads_) {
     if (lock.owner && thread.ident == lock.owner) lock.owner_tid = thread.tid;
   }
@@ -99,7 +141,7 @@ std::optional<Lock> Locks::read(std::uint64_t object) const {
 }
 
 std::uint64_t Locks::word_of(std::uint64_t object) const {
-  if (!known() || !object || !alive(object)) return 0;
+  if (!object || !alive(object)) return 0;
   const auto lock = read(object);
   return lock ? lock->word : 0;
 }
@@ -117,15 +159,12 @@ Locks::Slots Locks::slots_of(const FramePlace& place) const {
 
 std::vector<HeldLock> Locks::held(const Chain& chain) const {
   std::vector<HeldLock> found;
-  if (!known()) return found;  // 3.14 keeps a lock in one byte and tags the slots
   const std::size_t count = std::min(chain.frames.size(), kMaxFrames);
   for (std::size_t i = 0; i < count && !heap_.exhausted(); ++i) {
     const Slots slots = slots_of(chain.frames[i]);
     const std::uint64_t depth = std::min(slots.depth, kMaxSlots);
     for (std::uint64_t n = 0; slots.first && n < depth && found.size() < kMaxLocks; ++n) {
-      const auto value = heap_.get<std::uint64_t>(slots.first + 8 * n);
-      if (!value || !alive(*value)) continue;
-      const std::uint64_t self = bound_to(*value, true);
+      const std::uint64_t self = left_by_exit(slots.first + 8 * n);
       if (const auto lock = self ? read(self) : std::nullopt) {
         found.push_back({*lock, static_cast<std::uint32_t>(i)});
       }
@@ -136,7 +175,7 @@ std::vector<HeldLock> Locks::held(const Chain& chain) const {
 
 std::vector<Lock> Locks::at_hand(const Chain& chain) const {
   std::vector<Lock> found;
-  if (!known() || chain.frames.empty()) return found;
+  if (chain.frames.empty()) return found;
   const FramePlace& place = chain.frames.front();
   const Slots slots = slots_of(place);
   if (slots.first < place.locals) return found;
@@ -144,11 +183,11 @@ std::vector<Lock> Locks::at_hand(const Chain& chain) const {
   const std::uint64_t above = std::min(slots.depth, kMaxSlots) + kMostAbove;
   for (std::uint64_t n = 0; n < locals + above && found.size() < kMaxLocks; ++n) {
     const std::uint64_t slot = n < locals ? place.locals + 8 * n : slots.first + 8 * (n - locals);
-    const auto value = heap_.get<std::uint64_t>(slot);
-    if (!value || *value % 8 != 0 || !alive(*value)) continue;
-    auto lock = read(*value);
+    const std::uint64_t value = slot_value(slot);
+    if (!value || !alive(value)) continue;
+    auto lock = read(value);
     if (!lock) {
-      const std::uint64_t self = bound_to(*value, false);
+      const std::uint64_t self = bound_to(value, false);
       if (self && alive(self)) lock = read(self);
     }
     if (lock) found.push_back(*lock);

@@ -12,8 +12,10 @@
 
 namespace pm::cpython {
 
-// Modules/_threadmodule.c: a Lock and an RLock of 3.8 to 3.13 keep the address of a sem_t behind
-// their header, an RLock then its owner. Of other versions nothing is read.
+// Modules/_threadmodule.c: a Lock and an RLock keep the address of a sem_t behind their header, an
+// RLock then its owner. A Lock since 3.13.1 and an RLock since 3.14 have one byte there instead (a
+// PyMutex); who waits for it parks elsewhere and says so (locks/futex.h, `parked`). Which of the
+// two it is shows by the size of the type.
 class Locks {
  public:
   Locks(const Heap& heap, const std::vector<ThreadState>& threads)
@@ -33,12 +35,14 @@ class Locks {
     std::uint64_t first = 0;  // of the value stack
     std::uint64_t depth = 0;  // how many are surely in use
   };
-  bool known() const noexcept { return heap_.version().minor() < 14; }
   Slots slots_of(const FramePlace& place) const;
   std::uint64_t depth_by_table(const FramePlace& place) const;
   std::uint64_t depth_by_blocks(std::uint64_t frame) const;
   std::optional<Lock> read(std::uint64_t object) const;
   std::uint64_t bound_to(std::uint64_t method, bool only_exit) const;
+  std::uint64_t left_by_exit(std::uint64_t slot) const;
+  std::uint64_t slot_value(std::uint64_t slot) const;
+  bool is_mutex(const Type& type, bool recursive) const;
   bool alive(std::uint64_t object) const;
 
   const Heap& heap_;

@@ -51,7 +51,10 @@ PythonState read_python(const elfcore::Memory& memory, const Options& options) {
                         "the Python interpreter has no thread: it had not begun, "
                         "or was finished");
   }
-  if (!states.empty() && type_names_missing(heap, states.front())) {
+  // A slim core is watched while it is made: who reads it may not have the interpreter's file,
+  // which has the names now.
+  const bool watched = memory.core().watch() != nullptr;
+  if (!states.empty() && (watched || type_names_missing(heap, states.front()))) {
     heap.learn_type_names(heap.pointer(states.front().interpreter, heap.layout().interp_modules));
   }
   const auto objects = read_thread_objects(heap, states);

@@ -153,7 +153,7 @@ std::optional<Runtime> Search::at(std::uint64_t address, const Module& module) {
     refused_ = true;
     problems_.add(module.path,
                   "CPython 3." + std::to_string(named) +
-                      " is not one whose structures are known (3.8 to 3.14); its Python stacks "
+                      " is not one whose structures are known (3.8 to 3.15); its Python stacks "
                       "are left out");
     return std::nullopt;
   }

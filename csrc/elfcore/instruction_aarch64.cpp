@@ -37,9 +37,15 @@ class Decoder {
   }
   bool matches(std::uint32_t mask, std::uint32_t value) const { return (word_ & mask) == value; }
 
+  // brk, hlt and udf with a number that says who put it there: gcc's __builtin_trap is brk #1000,
+  // clang's brk #1. `udf #0` is what zeroed memory reads as, `brk #0` what debuggers insert, and
+  // `brk #0xf000` a breakpoint in the source (__builtin_debugtrap).
   bool is_trap() const {
-    return (word_ & 0xffff0000) == 0 || matches(0xffe0001f, 0xd4200000) ||
-           matches(0xffe0001f, 0xd4400000);
+    constexpr std::uint32_t kBreakHere = 0xf000;
+    if ((word_ & 0xffff0000) == 0) return word_ != 0;
+    const std::uint32_t number = bits(5, 16);
+    if (matches(0xffe0001f, 0xd4200000)) return number != 0 && number != kBreakHere;
+    return matches(0xffe0001f, 0xd4400000);
   }
 
   std::uint64_t base_value(unsigned number) const { return registers_.values[number]; }

@@ -92,6 +92,12 @@ bool goes_on(const FileMapping& last, const FileMapping& next) {
 }  // namespace
 
 Modules::Modules(Core& core, const ModuleOptions& options) {
+  const std::uint64_t vdso = core.auxv(AT_SYSINFO_EHDR).value_or(0);
+  const Segment* const segment = vdso && !core.file_at(vdso) ? core.segment_at(vdso) : nullptr;
+  if (segment) {
+    foreign_start_ = segment->start;
+    foreign_end_ = segment->end();
+  }
   find(core);
   open_files(core, options);
 }
@@ -213,6 +219,7 @@ const Module* Modules::at(std::uint64_t address) const noexcept {
 }
 
 std::optional<std::size_t> Modules::index_at(std::uint64_t address) const noexcept {
+  if (address >= foreign_start_ && address < foreign_end_) return std::nullopt;
   const auto above =
       std::upper_bound(modules_.begin(), modules_.end(), address,
                        [](std::uint64_t value, const Module& m) { return value < m.start; });

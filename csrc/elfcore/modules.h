@@ -71,6 +71,9 @@ class Modules {
 
   std::vector<Module> modules_;
   std::optional<std::size_t> executable_;
+  // What lies between mappings of a module and is none of its: the vdso, which an aarch64 kernel
+  // puts into the gap that ld.so's alignment to 64 KiB leaves.
+  std::uint64_t foreign_start_ = 0, foreign_end_ = 0;
 };
 
 // Memory of the dead process: what the core holds, and where it holds nothing, the text of modules

@@ -161,13 +161,19 @@ std::optional<CaughtSignal> search(const Memory& memory, std::uint64_t from, std
 }
 
 // Whether the thread stands in the system call that sends a signal: raise() and abort() end there,
-// and then no handler has returned. The number of the call is kept in orig_rax.
-bool is_sending(const ThreadState& thread) {
-  if (thread.registers.machine != Machine::x86_64) return false;
-  constexpr std::size_t kOrigRax = 15;
-  constexpr std::uint64_t kCalls[] = {62, 129, 200, 234, 297, 424};  // kill, …, pidfd_send_signal
-  return std::find(std::begin(kCalls), std::end(kCalls), thread.registers.values[kOrigRax]) !=
-         std::end(kCalls);
+// and then no handler has returned. The number of the call is kept in orig_rax; on aarch64 in x8,
+// which means something only behind `svc #0`.
+bool is_sending(const Memory& memory, const ThreadState& thread) {
+  constexpr std::size_t kOrigRax = 15, kX8 = 8;
+  constexpr std::uint32_t kSvc = 0xd4000001;
+  // kill, rt_sigqueueinfo, tkill, tgkill, rt_tgsigqueueinfo, pidfd_send_signal.
+  constexpr std::array<std::uint64_t, 6> kCallsX86{62, 129, 200, 234, 297, 424};
+  constexpr std::array<std::uint64_t, 6> kCallsArm{129, 138, 130, 131, 240, 424};
+  const bool x86 = thread.registers.machine == Machine::x86_64;
+  const auto& calls = x86 ? kCallsX86 : kCallsArm;
+  if (!x86 && memory.get<std::uint32_t>(thread.registers.pc() - 4) != kSvc) return false;
+  const std::uint64_t number = thread.registers.values[x86 ? kOrigRax : kX8];
+  return std::find(calls.begin(), calls.end(), number) != calls.end();
 }
 
 bool sent_by_itself(const Core& core) {
@@ -194,7 +200,7 @@ std::optional<CaughtSignal> read_signal_frame(const Memory& memory, std::uint64_
 std::optional<CaughtSignal> find_left_signal_frame(const Memory& memory) {
   const Core& core = memory.core();
   const ThreadState* const thread = core.crashed_thread();
-  if (!thread || !core.signal() || !sent_by_itself(core) || is_sending(*thread)) {
+  if (!thread || !core.signal() || !sent_by_itself(core) || is_sending(memory, *thread)) {
     return std::nullopt;
   }
   const std::uint64_t sp = thread->registers.sp();

@@ -30,19 +30,42 @@ Call call_of(const elfcore::Registers& registers) noexcept {
   return {value[8], {value[0], value[1], value[2], value[3]}};
 }
 
-// aarch64 has no orig_rax: x8 may be left from an earlier call, so the instruction before the pc
-// has to be `svc #0`.
-bool in_system_call(const elfcore::Memory& memory, const elfcore::Registers& registers) noexcept {
+// aarch64 has no orig_rax: x8 may be left from an earlier call, so there has to be `svc #0`. It
+// stands at the pc of a call that a signal interrupted: the kernel has already set that back, and
+// x0, to start the call again (arch/arm64/kernel/signal.c, do_signal). Else it stands before the
+// pc.
+// Nothing where the code is not at hand (a library whose file is not here).
+std::optional<bool> in_system_call(const elfcore::Memory& memory,
+                                   const elfcore::Registers& registers) noexcept {
   if (registers.machine == elfcore::Machine::x86_64) return true;
   constexpr std::uint32_t kSvc = 0xd4000001;
-  return memory.get<std::uint32_t>(registers.pc() - 4) == kSvc;
+  const auto at = memory.get<std::uint32_t>(registers.pc());
+  const auto before = memory.get<std::uint32_t>(registers.pc() - 4);
+  if (!at && !before) return std::nullopt;
+  return at == kSvc || before == kSvc;
+}
+
+// struct wait_entry of Python/parking_lot.c: argument, address, semaphore, node of a ring. That the
+// ring's neighbours lead back to it leaves no doubt; sem_t has 32 bytes in glibc and musl.
+std::uint64_t parked_at(const elfcore::Memory& memory, const elfcore::ThreadState& thread,
+                        std::uint64_t word) {
+  constexpr std::uint64_t kSemaphore = 16, kNode = 48, kPrevious = 8;
+  const elfcore::Segment* const stack = memory.core().segment_at(thread.registers.sp());
+  if (!stack || !stack->contains(word) || word < kSemaphore) return 0;
+  const std::uint64_t entry = word - kSemaphore, node = entry + kNode;
+  const auto ring = memory.get<std::array<std::uint64_t, 2>>(node);
+  if (!ring || memory.word((*ring)[0] + kPrevious) != node || memory.word((*ring)[1]) != node) {
+    return 0;
+  }
+  return memory.word(entry + 8).value_or(0);
 }
 
 std::optional<FutexWait> read_wait(const elfcore::Memory& memory,
                                    const elfcore::ThreadState& thread) {
   const bool x86 = thread.registers.machine == elfcore::Machine::x86_64;
   const Call call = call_of(thread.registers);
-  if (!in_system_call(memory, thread.registers)) return std::nullopt;
+  const auto in_call = in_system_call(memory, thread.registers);
+  if (in_call == false) return std::nullopt;
   FutexWait wait;
   wait.tid = thread.tid;
   wait.timed = call.arguments[3] != 0;
@@ -70,8 +93,10 @@ std::optional<FutexWait> read_wait(const elfcore::Memory& memory,
       wait.words.emplace()[0] = *word;
     }
   }
+  wait.parked = parked_at(memory, thread, wait.address);
   // A restarted call may be poll() or nanosleep(), whose arguments only look alike.
-  if (restarted && (!wait.words || (*wait.words)[0] != wait.expected)) return std::nullopt;
+  if ((restarted || !in_call) && (!wait.words || (*wait.words)[0] != wait.expected))
+    return std::nullopt;
   return wait;
 }
 

@@ -20,6 +20,9 @@ struct FutexWait {
   // The word itself and the four behind it, where they are in the core: of a pthread_mutex_t of
   // glibc these are lock, count, owner, number of users and kind (struct __pthread_mutex_s).
   std::optional<std::array<std::uint32_t, 5>> words;
+  // CPython 3.13 and later: the word is a semaphore of the thread's own, on its stack, in an entry
+  // of the parking lot that says what is waited for (a PyMutex); 0: it is no such entry.
+  std::uint64_t parked = 0;
 };
 
 // One row for each thread that stands in such a wait, in the order of the core's threads.

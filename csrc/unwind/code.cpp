@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "unwind/symbol_tables.h"
+
 namespace pm::unwind {
 namespace {
 
@@ -52,8 +54,8 @@ std::optional<CallSite> Code::call_x86(std::uint64_t address) const {
     const auto distance = *load<std::int32_t>(bytes, 3);
     const std::uint64_t target = address + static_cast<std::uint64_t>(std::int64_t{distance});
     if (executable(target)) {
-      if (is_stub(target)) return CallSite{};
-      return CallSite{target};
+      if (is_stub(target)) return through_stub(target);
+      return CallSite{target, std::nullopt};
     }
   }
   for (std::size_t length = 2; length <= kLongest; ++length) {
@@ -73,8 +75,8 @@ std::optional<CallSite> Code::call_aarch64(std::uint64_t address) const {
   if ((*word & 0xfc000000) == 0x94000000) {
     const auto words = static_cast<std::int32_t>(*word << 6) >> 6;
     const std::uint64_t target = address - 4 + static_cast<std::uint64_t>(std::int64_t{words}) * 4;
-    if (is_stub(target)) return CallSite{};
-    return CallSite{target};
+    if (is_stub(target)) return through_stub(target);
+    return CallSite{target, std::nullopt};
   }
   const bool blr = (*word & 0xfffffc1f) == 0xd63f0000;
   const bool authenticated = (*word & 0xfefff000) == 0xd63f0000 && (*word & 0x800) != 0;
@@ -100,6 +102,20 @@ bool Code::is_stub(std::uint64_t address) const {
   }
   if (code[0] == 0xf2) code = code.subspan(1);  // bnd
   return (code[0] == 0xff && (code[1] & 0x38) == 0x20) || code[0] == 0xe9 || code[0] == 0xeb;
+}
+
+// The global offset table lies in data, which cores hold. Before it is bound, a slot leads back
+// into the PLT.
+CallSite Code::through_stub(std::uint64_t address) const {
+  constexpr std::size_t kEntry = 16;
+  std::array<std::uint8_t, kEntry> bytes{};
+  std::optional<std::uint64_t> slot;
+  if (memory_.read(address, bytes)) slot = plt_slot(memory_.core().machine(), bytes, address);
+  const auto bound = slot ? memory_.word(*slot) : std::nullopt;
+  if (!bound || !executable(*bound) || is_stub(*bound)) return {};
+  const elfcore::Module* const here = memory_.modules().at(address);
+  if (here && here->contains(*bound)) return {};
+  return {std::nullopt, bound};
 }
 
 // mov $15,%rax or %eax; syscall (glibc, musl); mov x8,#139; svc #0 (vdso). gdb and libgcc know

@@ -12,6 +12,8 @@ namespace pm::unwind {
 struct CallSite {
   // Where a direct call goes; nothing for calls through a register, memory or the PLT.
   std::optional<std::uint64_t> target;
+  // Where a call of a PLT entry came out, once it was bound. That function may have jumped on.
+  std::optional<std::uint64_t> bound;
 };
 
 class Code {
@@ -32,6 +34,7 @@ class Code {
   std::optional<CallSite> call_x86(std::uint64_t address) const;
   std::optional<CallSite> call_aarch64(std::uint64_t address) const;
   bool is_stub(std::uint64_t address) const;
+  CallSite through_stub(std::uint64_t address) const;
 
   const elfcore::Memory& memory_;
 };

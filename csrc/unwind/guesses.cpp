@@ -23,18 +23,25 @@ bool by_trampoline(const Row* row) { return row && row->signal_frame; }
 }  // namespace
 
 // Where the rt_sigframe of an aarch64 trampoline begins: at its stack pointer, of which a chain of
-// frame pointers only knows a lower bound.
+// frame pointers only knows a lower bound. Behind the registers the kernel puts the vector ones
+// first, with a mark; the signal's number stands there only for handlers with SA_SIGINFO
+// (arch/arm64/kernel/signal.c, setup_sigframe and setup_rt_frame).
 std::uint64_t Unwinder::signal_frame(std::uint64_t sp) const {
   constexpr std::uint64_t kMaxDistance = 4096;
+  constexpr std::uint64_t kRecords = 280;  // from x0; struct sigcontext aligns them to 16 bytes
+  constexpr std::uint32_t kVectorMagic = 0x46508001;  // FPSIMD_MAGIC
+  std::uint64_t likely = sp;
   for (std::uint64_t at = sp; at - sp < kMaxDistance; at += 16) {
     const auto number = memory_.get<std::uint32_t>(at);
     const auto saved_sp = memory_.word(at + kContext + 31 * 8);
     const auto saved_pc = memory_.word(at + kContext + 32 * 8);
     if (!number || !saved_sp || !saved_pc) break;
-    const bool fits = *number >= 1 && *number <= 64 && *saved_sp % 16 == 0;
-    if (fits && *saved_sp != 0 && (at == sp || code_.executable(*saved_pc))) return at;
+    if (*saved_sp == 0 || *saved_sp % 16 != 0) continue;
+    if (memory_.get<std::uint32_t>(at + kContext + kRecords) == kVectorMagic) return at;
+    const bool fits = *number >= 1 && *number <= 64 && code_.executable(*saved_pc);
+    if (fits && likely == sp) likely = at;
   }
-  return sp;
+  return likely;
 }
 
 // x86-64: struct rt_sigframe behind its return address begins with ucontext_t, whose registers
@@ -101,11 +108,10 @@ std::optional<std::uint64_t> Unwinder::function_start(std::uint64_t address) {
 
 // Without symbols, a function right above the call's target is as good as it gets.
 bool Unwinder::calls_into(const CallSite& call, std::uint64_t address) {
-  if (!call.target || *call.target > address || address - *call.target >= kMaxFunction) {
-    return false;
-  }
+  const auto target = call.target ? call.target : call.bound;
+  if (!target || *target > address || address - *target >= kMaxFunction) return false;
   const auto start = function_start(address);
-  return !start || *start == *call.target;
+  return !start || *start == *target;
 }
 
 // aarch64: a leaf function that has saved nothing still has its return address in x30.

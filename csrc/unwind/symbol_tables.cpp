@@ -8,6 +8,10 @@ namespace {
 // Symbols times addresses that they cover: a crafted table in which all cover all must end.
 constexpr std::uint64_t kMaxUpdates = 64'000'000;
 
+// How far a symbol without a size reaches in .dynsym, which does not list what follows: of musl's
+// assembly functions (memset, longjmp) none is longer.
+constexpr std::uint64_t kMaxUnsized = 256;
+
 constexpr std::uint8_t kFunction = 4;  // least rank of a function
 
 // Functions before labels, then by binding. 0: not a name for code.
@@ -61,7 +65,7 @@ void SymbolSearch::read(const elfcore::Image& image) {
     bool found = false;
     for (const elfcore::ImageSection& row : all) {
       if (row.type != type || row.link >= all.size() || row.size <= sizeof(Elf64_Sym)) continue;
-      read_table(image, row, image.content(all[row.link]), sections);
+      read_table(image, row, image.content(all[row.link]), sections, type == SHT_DYNSYM);
       found = true;
     }
     // .symtab holds what .dynsym holds; but strip -K and the like leave a few symbols there.
@@ -70,7 +74,7 @@ void SymbolSearch::read(const elfcore::Image& image) {
 }
 
 void SymbolSearch::read_table(const elfcore::Image& image, const elfcore::ImageSection& table,
-                              Bytes strings, std::span<const Section> sections) {
+                              Bytes strings, std::span<const Section> sections, bool dynamic) {
   const Bytes content = image.content(table);
   const std::uint64_t last = addresses_.back();
   const std::size_t count = content.size() / sizeof(Elf64_Sym);
@@ -100,7 +104,9 @@ void SymbolSearch::read_table(const elfcore::Image& image, const elfcore::ImageS
     if (symbol.st_name == 0 || (rank < kFunction && !is_name(match.name()))) continue;
     if (better(match, nearest_[index])) {
       nearest_[index] = match;
-      nearest_to_[index] = symbol.st_size == 0 ? section_end : 0;
+      const std::uint64_t reach =
+          dynamic ? std::min(section_end - start, kMaxUnsized) : section_end - start;
+      nearest_to_[index] = symbol.st_size == 0 ? start + reach : 0;
     }
     const std::uint64_t room = section_end - start;
     const std::uint64_t size = std::min<std::uint64_t>(symbol.st_size, room);
@@ -178,6 +184,11 @@ std::string_view relocated_symbol(const elfcore::Image& image,
 }
 
 }  // namespace
+
+std::optional<std::uint64_t> plt_slot(elfcore::Machine machine, Bytes code, std::uint64_t address) {
+  return machine == elfcore::Machine::x86_64 ? plt_slot_x86(code, address)
+                                             : plt_slot_aarch64(code, address);
+}
 
 std::optional<std::pair<std::string, std::uint64_t>> plt_entry(const elfcore::Image& image,
                                                                std::uint64_t address) {

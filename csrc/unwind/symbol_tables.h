@@ -39,7 +39,7 @@ class SymbolSearch {
     bool executable;
   };
   void read_table(const elfcore::Image& image, const elfcore::ImageSection& table, Bytes strings,
-                  std::span<const Section> sections);
+                  std::span<const Section> sections, bool dynamic);
 
   std::span<const std::uint64_t> addresses_;
   std::vector<Match> sized_;
@@ -48,6 +48,9 @@ class SymbolSearch {
   std::vector<Match> result_;
   std::uint64_t updates_ = 0;
 };
+
+// The slot of the global offset table that the code of a PLT entry jumps through.
+std::optional<std::uint64_t> plt_slot(elfcore::Machine machine, Bytes code, std::uint64_t address);
 
 // "foo@plt" when the address lies in a procedure linkage table entry.
 std::optional<std::pair<std::string, std::uint64_t>> plt_entry(const elfcore::Image& image,

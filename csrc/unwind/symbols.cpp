@@ -4,11 +4,25 @@
 
 #include "base/demangle.h"
 #include "unwind/debug_files.h"
+#include "unwind/split_function.h"
 #include "unwind/symbol_tables.h"
 
 namespace pm::unwind {
 
 using elfcore::Module;
+
+namespace {
+
+// Without its name the Python frames could not be put where they belong on the native stack.
+constexpr std::string_view kEvaluator = "_PyEval_EvalFrameDefault";
+
+CodeRange cold_evaluator(const elfcore::Image& image) {
+  const auto hot = image.dynamic_symbol(kEvaluator);
+  if (!hot || hot->size > UINT64_MAX - hot->value) return {};
+  return cold_part(image, {hot->value, hot->value + hot->size});
+}
+
+}  // namespace
 
 Symbolizer::Symbolizer(const elfcore::Memory& memory, std::string sysroot)
     : memory_(memory), sysroot_(std::move(sysroot)), vdso_(Vdso::find(memory.core())) {}
@@ -48,9 +62,14 @@ void Symbolizer::resolve_in(const Module& module, std::span<const std::uint64_t>
     if (mini) search.read(*mini);
   }
   const std::vector<Match>& matches = search.matches();
+  const bool nameless = std::any_of(matches.begin(), matches.end(),
+                                    [](const Match& match) { return match.rank == 0; });
+  const CodeRange cold = nameless ? cold_evaluator(*module.image) : CodeRange{};
   for (std::size_t i = 0; i < matches.size(); ++i) {
     if (matches[i].rank != 0) {
       keep(addresses[i], demangle(matches[i].name()), matches[i].start + module.bias);
+    } else if (cold.contains(linked[i])) {
+      keep(addresses[i], std::string(kEvaluator) + ".cold", cold.start + module.bias);
     } else if (auto entry = plt_entry(*module.image, linked[i])) {
       keep(addresses[i], std::move(entry->first), entry->second + module.bias);
     }

@@ -219,6 +219,8 @@ class RawFutexWait(TypedDict):
     """The wait has a time-out."""
     words: list[int] | None
     """The word and the four behind it, 32 bits each; None when the core does not hold it."""
+    parked: int
+    """What is really waited for, where CPython's parking lot says so; 0: it does not."""
 
 class RawPython(TypedDict):
     version: str

@@ -285,7 +285,7 @@ def crashed_313(crash: Crash) -> CrashedProcess:
     ("index", "value", "reason"),
     [
         (2, 1, "is a free-threaded build"),
-        (1, 0x030F00A3, "CPython 3.15.0a3 is not known"),
+        (1, 0x031000A3, "CPython 3.16.0a3 is not known"),
         (1, 0x030E00B2, "CPython 3.14.0b2 is a pre-release"),
         (30, 1 << 40, "make no sense"),
     ],

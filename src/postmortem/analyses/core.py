@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -260,7 +261,8 @@ class _Analysis:
         fault = self._fault_then
         if fault is None:
             return None
-        file = _file_under(fault.address)
+        elsewhere = _is_elsewhere(self._facts, self._options)
+        file = _file_under(fault.address, elsewhere=elsewhere)
         if file is not None:
             fault = replace(fault, file=file)
         stood = self._facts.fault
@@ -321,13 +323,23 @@ def _cut_too_early(path: Path, core: CoreFile) -> EvidenceError:
     return EvidenceError(str(path), what, hint=hint)
 
 
-def _file_under(address: Address | None) -> MappedFile | None:
+def _is_elsewhere(facts: core_reader.CoreFacts, options: CoreOptions) -> bool:
+    """Whether the core is of another machine, whose data files are not the ones that lie here."""
+    return options.sysroot is not None or facts.process.machine != os.uname().machine
+
+
+def _file_under(address: Address | None, *, elsewhere: bool) -> MappedFile | None:
     """The file that is mapped at an address, as it is now."""
     if address is None or address.path is None or address.file_offset is None:
         return None
     if address.kind not in ("file", "shared memory", "module"):
         return None
     path = address.path.removesuffix(" (deleted)")
+    if elsewhere:
+        deleted = path != address.path
+        return MappedFile(
+            path, address.file_offset, exists=False, deleted_then=deleted, elsewhere=True
+        )
     return mapped_file(path, address.file_offset, deleted=path != address.path)
 
 

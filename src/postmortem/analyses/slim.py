@@ -54,6 +54,8 @@ def write_slim(
     the slim one not be written.
     """
     place = _place(out)
+    if place.packing is not None:
+        require_encoder(place.packing)
     if place.final.exists() and source.exists() and place.final.samefile(source):
         raise EvidenceError(str(out), "is the core itself", hint="name another file for --slim")
     with (
@@ -122,10 +124,7 @@ def write_slim_of_stream(descriptor: int, out: Path, options: SlimOptions) -> Sl
 
 
 def _place(out: Path) -> _Place:
-    packing = packing_of(out)
-    if packing is not None:
-        require_encoder(packing)
-    return _Place(out, check_place(out), packing)
+    return _Place(out, check_place(out), packing_of(out))
 
 
 def _room(folder: Path) -> int:

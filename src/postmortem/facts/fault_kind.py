@@ -146,6 +146,8 @@ def classify(
         "SIGXCPU": FaultKind.RESOURCE_LIMIT,
         "SIGXFSZ": FaultKind.RESOURCE_LIMIT,
     }
+    if signal.name == "SIGTRAP" and process is not None and process.machine == "aarch64":
+        return _break_of_aarch64(fault)
     if signal.name in simple:
         return simple[signal.name]
     if signal.name == "SIGILL":
@@ -229,7 +231,8 @@ def _sent(signal: Signal, threads: Threads | None, process: Process | None) -> F
         from_itself = True  # pid namespaces: a sender outside of ours reads as 0, tgkill is ours
     if not from_itself:
         return FaultKind.KILLED_BY_PROCESS
-    if signal.name == "SIGABRT" and not _is_elsewhere(threads):
+    # abort() sends its signal with tgkill (SI_TKILL), in glibc and in musl.
+    if signal.name == "SIGABRT" and signal.code == "SI_TKILL" and not _is_elsewhere(threads):
         return FaultKind.ABORT
     if signal.name in _SYNCHRONOUS:
         return FaultKind.RERAISED
@@ -391,6 +394,8 @@ def _bus_error_in_file(file: MappedFile) -> FaultKind:
         # A page inside the file that could not be given: the file system, or the memory cgroup
         # that pays for it, was full. Space is free again once the process is gone.
         return FaultKind.NO_SPACE
+    if file.elsewhere and not file.deleted_then:
+        return FaultKind.FILE_UNREADABLE
     if deleted:
         return FaultKind.FILE_GONE
     if file.filesystem_free is not None and file.filesystem_free < 64 * 1024:
@@ -405,6 +410,13 @@ def _illegal_instruction(fault: Fault | None) -> FaultKind:
     if fault is not None and _jumped_to_data(fault.pc):
         return FaultKind.BAD_CALL
     return FaultKind.ILLEGAL_INSTRUCTION
+
+
+def _break_of_aarch64(fault: Fault | None) -> FaultKind:
+    """Tell a compiler's `brk` from a breakpoint: there is no ud2, so traps come as SIGTRAP."""
+    instruction = fault.instruction if fault is not None else None
+    is_trap = instruction is not None and instruction.feature == "trap"
+    return FaultKind.COMPILER_TRAP if is_trap else FaultKind.BREAKPOINT
 
 
 def _jumped_to_data(pc: Address) -> bool:

@@ -271,6 +271,12 @@ def _bus_error_in_file(kind: FaultKind, file: MappedFile, signal: Signal) -> str
     if kind is FaultKind.FILE_GONE:
         when = "it was deleted before the crash" if file.deleted_then else "it is not there now"
         return f"{start}; the page could not be read, and {when}"
+    if kind is FaultKind.FILE_UNREADABLE and file.elsewhere:
+        return (
+            f"{start}; the page could not be read: the file ended before it, was removed on its "
+            "server, or its storage gave an error (the core is of another machine, where the file "
+            "can be looked at)"
+        )
     if kind is FaultKind.NO_SPACE:
         return f"{start}; the file system could not give the page: it was full{_free_now(file)}"
     return (

@@ -109,6 +109,8 @@ class MappedFile:
     filesystem_type: str | None = None
     deleted_then: bool = False
     """The kernel marked the file as deleted when it wrote the core."""
+    elsewhere: bool = False
+    """The core is of another machine: this one cannot tell what is at the path."""
 
 
 @record

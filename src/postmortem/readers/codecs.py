@@ -191,9 +191,14 @@ def decoded(stream: Readable, compression: str) -> Iterator[bytes]:
         try:
             decoder = _decoder_for(data, compression)
         except ImportError as error:
-            hint = f"install it: pip install {error.name}; or unpack the core by hand"
+            hint = f"install it: pip install {package_of(error)}; or unpack the core by hand"
             raise EvidenceError("python", f"no decoder for {compression}", hint=hint) from error
         data = yield from _frame(stream, data, decoder)
+
+
+def package_of(error: ImportError) -> str:
+    """Return what to install for a module that is not there; of a namespace only that is named."""
+    return "backports.zstd" if error.name == "backports" else str(error.name)
 
 
 def _frame(stream: Readable, data: bytes, decoder: Decoder) -> Generator[bytes, None, bytes]:

@@ -32,6 +32,9 @@ _STDIO = Pattern(
 )
 _BARRIER = Pattern(r"^gomp_(?:team_)?barrier_wait|pthread_barrier_wait")
 
+_OWNER_BITS = 0x3FFFFFFF
+"""FUTEX_TID_MASK: robust and priority-inheriting mutexes, and those of musl that know an owner."""
+
 _KIND_BITS = 0x1FF
 """Bits that glibc uses in a mutex's kind: type, robust, inherit, protect, elision, shared."""
 
@@ -116,6 +119,9 @@ def _mutex(row: RawFutexWait, threads: Mapping[int, RawThread], *, named: bool) 
     if words is None:
         return Wait(what, address, kind="mutex", certain=False, how="the core does not hold it")
     lock, _, owner, _, kind = words
+    if owner not in threads and lock & _OWNER_BITS in threads:
+        how = "the mutex names its owner in the word that is waited on"
+        return Wait(what, address, lock & _OWNER_BITS, kind="mutex", certain=named, how=how)
     if lock == 0 or owner == 0 or kind > _KIND_BITS:
         return Wait(what, address, kind="mutex", certain=False, how="it names no owner")
     if owner in threads:

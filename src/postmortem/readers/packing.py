@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import BinaryIO, Protocol
 
 from postmortem.errors import EvidenceError
+from postmortem.readers.codecs import package_of
 
 _PIECE = 1 << 20
 _NAMES = {".zst": "zstd", ".lz4": "lz4", ".gz": "gzip", ".xz": "xz", ".bz2": "bzip2"}
@@ -50,7 +51,7 @@ def _encoder(packing: str) -> Encoder:
     try:
         return _ENCODERS[packing]()
     except ImportError as error:
-        hint = f"install it: pip install {error.name}; or give OUT a name without its ending"
+        hint = f"install it: pip install {package_of(error)}; or give OUT a name without its ending"
         raise EvidenceError("python", f"no encoder for {packing}", hint=hint) from error
 
 

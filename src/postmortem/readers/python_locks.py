@@ -80,6 +80,8 @@ class PythonLocks:
         address, tid = row["address"], row["tid"]
         if _any(_GIL, stack) or (self._gil and 0 <= address - self._gil < _GIL_BYTES):
             return self._for_gil(address, tid)
+        parked = row["parked"] != 0
+        address = row["parked"] or address
         thread = self._threads.get(tid)
         frames = thread["frames"] if thread is not None else []
         joined = self._ends.get(address)
@@ -101,7 +103,8 @@ class PythonLocks:
         purpose = purpose_of(frames)
         if purpose is not None:
             return Wait(purpose[0], address, kind=purpose[1], certain=False)
-        if lock is None and address not in self._held and not _any(_PYTHON_LOCK, stack):
+        known = lock is not None or address in self._held
+        if not known and not parked and not _any(_PYTHON_LOCK, stack):
             return None
         return self._for_lock(address)
 

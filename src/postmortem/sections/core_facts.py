@@ -109,7 +109,9 @@ def _file(file: MappedFile) -> str:
     parts = [f"{file.path} at offset {file.offset:,}"]
     if file.deleted_then:
         parts.append("already deleted when the core was written")
-    if not file.exists:
+    if file.elsewhere:
+        parts.append("of another machine: its state is not known here")
+    elif not file.exists:
         parts.append("not on this machine now")
     elif file.size is not None:
         parts.append(f"now {file.size:,} bytes long")

@@ -16,7 +16,9 @@ from hypothesis import strategies as st
 from builders import elf
 from postmortem import _native
 from postmortem.analyses.core import CoreOptions, analyse
+from postmortem.analyses.slim import SlimOptions, write_slim, write_slim_of_stream
 from postmortem.cli.main import main
+from postmortem.errors import EvidenceError
 from postmortem.readers.codecs import decoded
 from postmortem.readers.packing import pack
 
@@ -210,3 +212,20 @@ def test_any_layout_from_a_file_and_from_a_pipe(
     finally:
         for path in names:
             path.unlink(missing_ok=True)
+
+
+def test_a_stream_is_kept_where_it_cannot_be_packed(
+    core: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A handler of core_pattern has one chance, and perhaps not our dependencies."""
+    for name in ("backports.zstd", "compression.zstd"):
+        monkeypatch.setitem(sys.modules, name, None)
+    out = tmp_path / "small.zst"
+    with core.open("rb") as stream:
+        outcome = write_slim_of_stream(stream.fileno(), out, SlimOptions())
+    kept = tmp_path / "small"
+    assert not out.exists()
+    assert _native.read_core(str(kept))["slim"] is not None
+    assert any("kept unpacked" in problem.what for problem in outcome.problems)
+    with pytest.raises(EvidenceError, match="no encoder for zstd"):
+        write_slim(kept, out, SlimOptions())

@@ -221,8 +221,12 @@ def test_x86_address_from_registers() -> None:
     ("word", "operand", "access", "feature"),
     [
         (0xF9400820, "x1+0x10", "read", None),  # ldr x0, [x1, #16]
-        (0x00000000, None, None, "trap"),  # udf
-        (0xD4200020, None, None, "trap"),  # brk #1
+        (0x00000001, None, None, "trap"),  # udf #1
+        (0x00000000, None, None, None),  # udf #0: zeroed memory
+        (0xD4200020, None, None, "trap"),  # brk #1: clang's __builtin_trap
+        (0xD4207D00, None, None, "trap"),  # brk #1000: gcc's
+        (0xD4200000, None, None, None),  # brk #0: a debugger's
+        (0xD43E0000, None, None, None),  # brk #0xf000: __builtin_debugtrap
         (0xA9BF7BFD, "sp-0x10", "write", None),  # stp x29, x30, [sp, #-16]!
         (0x04200000, None, None, "SVE"),
         (0xF8627820, "x1+x2*8", "read", None),

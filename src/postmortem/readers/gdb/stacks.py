@@ -72,7 +72,7 @@ def read_stacks(
     """
     request = Request(
         executable=None if executable is None else str(Path(executable).absolute()),
-        load=load,
+        load=None if load is None else {str(Path(p).absolute()): at for p, at in load.items()},
         sysroot=None if sysroot is None else str(Path(sysroot).absolute()),
     )
     question = {

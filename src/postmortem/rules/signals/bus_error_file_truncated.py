@@ -64,7 +64,8 @@ def bus_error_file_truncated(
         "to a new name, then rename",
     ]
     if kind is not FaultKind.FILE_TRUNCATED:
-        steps.append("dmesg -T on this host: look for errors of the file system (nfs, lustre, I/O)")
+        host = "the host that crashed" if file.elsewhere else "this host"
+        steps.append(f"dmesg -T on {host}: look for errors of the file system (nfs, lustre, I/O)")
     certain = kind is FaultKind.FILE_TRUNCATED
     yield Finding(
         title=clip(f"the mapped file {file_name(file.path)} {_KINDS[kind]}", 100),
