@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "bind/flight_records.h"
+#include "bind/scan_calls.h"
 #include "bind/scan_result.h"
 #include "bind/scan_tensors.h"
 #include "scan/scan.h"
@@ -120,6 +122,8 @@ PyMethodDef kFunctions[] = {
     {"scan_capsule", scan_capsule, METH_O, nullptr},
     {"trust_type", trust_type, METH_VARARGS, nullptr},
     {"on_other", on_other, METH_O, nullptr},
+    {"write_records", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(write_records)),
+     METH_FASTCALL, nullptr},
     {nullptr, nullptr, 0, nullptr},
 };
 
@@ -147,7 +151,7 @@ PYBIND11_MODULE(_scan, module) {
   namespace bind = pm::bind;
   module.doc() = "One pass over tensors; _scan.pyi is the manual.";
   if (PyModule_AddFunctions(module.ptr(), bind::kFunctions) != 0 ||
-      !bind::add_scan_result(module.ptr())) {
+      !bind::add_scan_result(module.ptr()) || !bind::add_scan_calls(module.ptr())) {
     throw py::error_already_set();
   }
   module.def("scan_memory", bind::scan_memory, py::arg("address"), py::kw_only(), py::arg("dtype"),

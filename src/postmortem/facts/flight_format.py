@@ -32,6 +32,8 @@ not zero, largest finite, checksum of what precedes.
 """
 RECORD_BYTES = 128
 NO_NAME = 0xFFFFFFFF
+SEPARATOR = "\x1f"
+"""Between a module and its class, and between a cell and its note."""
 
 ENDINGS = ("", "finished", "stopped", "failed")
 """Of `STATE`: still running, left in order, numbers went bad, another exception."""

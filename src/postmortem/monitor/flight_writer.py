@@ -16,8 +16,10 @@ from zlib import crc32
 
 import torch
 
+from postmortem._scan import write_records
 from postmortem.facts import flight_format as layout
-from postmortem.facts.frames import Frame
+from postmortem.facts.frames import CellKind, Frame, Phase
+from postmortem.monitor.calls import Call
 
 log = logging.getLogger("postmortem.monitor")
 
@@ -44,6 +46,7 @@ class FlightWriter:
         self._records_at = records_at
         self._view = memoryview(self._map)
         self._names: dict[str, int] = {}
+        self._count = 0
         self._name_end = self._names_at
         self._written = 0
         self._batch = 0
@@ -100,14 +103,14 @@ class FlightWriter:
         if os.getpid() != self._pid:  # a child of fork, which shares the mapping
             return
         now = time.time()
-        module = self._name(f"{frame.module}\0{frame.class_name}")
+        module = self._name(f"{frame.module}{layout.SEPARATOR}{frame.class_name}")
         flags = frame.phase << layout.PHASE_SHIFT | layout.OPENS_BATCH * frame.opens_batch
         pack, view, ring = layout.RECORD.pack_into, self._view, self._map
         for cell in frame.cells:
             at = self._records_at + self._written % _RECORDS * layout.RECORD_BYTES
             self._written += 1
             r = cell.numbers
-            label = self._name(f"{cell.name}\0{cell.note}" if cell.note else cell.name)
+            label = self._name(_label(cell.name, cell.note))
             front = (self._written, now, frame.batch, frame.number, module, label, cell.kind)
             if r is None:
                 values = (0, flags | layout.NO_NUMBERS, 0, 0, 0, 0, 0, 0, -1, 0.0, 0.0, 0.0, 0.0)
@@ -136,6 +139,31 @@ class FlightWriter:
             check = crc32(view[at : at + _CHECKED])
             ring[at + _CHECKED : at + _CHECKED + 4] = check.to_bytes(4, "little")
 
+    def write_call(self, call: Call) -> None:
+        """Write the cells of a call that has not been made a frame of: the same, at less cost."""
+        if os.getpid() != self._pid:
+            return
+        module = self._name(f"{call.module}{layout.SEPARATOR}{call.class_name}")
+        flags = Phase.FORWARD << layout.PHASE_SHIFT | layout.OPENS_BATCH * call.opens_batch
+        place = (time.time(), call.batch, call.number, module)
+        edge, end = 2 * call.inputs, len(call.pairs)
+        for kind, pairs, first, last in (
+            (CellKind.WEIGHT, call.weights, 0, len(call.weights)),
+            (CellKind.INPUT, call.pairs, 0, edge),
+            (CellKind.OUTPUT, call.pairs, edge, end),
+        ):
+            if first == last:
+                continue
+            front = (*place, kind, flags, _CODES)
+            ring = (self._map, self._records_at, _RECORDS, self._written, front, self._names)
+            written = write_records(*ring, pairs, first, last)
+            if written is None:  # a name is new
+                for name, what in zip(pairs[first:last:2], pairs[first + 1 : last : 2], strict=True):
+                    self._name(_label(name, what) if isinstance(what, str) else name)
+                written = write_records(*ring, pairs, first, last)
+            if written is not None:
+                self._written = written
+
     def close(self, ended: str) -> None:
         """Write how the run ended, and let go of the file."""
         self._state(layout.ENDINGS.index(ended))
@@ -155,12 +183,18 @@ class FlightWriter:
         text = name.encode(errors="replace")[:0xFFFF]
         end = self._name_end + layout.NAME.size + len(text)
         if end > self._names_end:
+            self._names[name] = layout.NO_NAME
             return layout.NO_NAME
         self._map[self._name_end + layout.NAME.size : end] = text
         layout.NAME.pack_into(self._map, self._name_end, len(text), crc32(text))
         self._name_end = end
-        self._names[name] = len(self._names)
+        self._names[name] = self._count
+        self._count += 1
         return self._names[name]
+
+
+def _label(name: str, note: str) -> str:
+    return f"{name}{layout.SEPARATOR}{note}" if note else name
 
 
 def _aligned(offset: int) -> int:

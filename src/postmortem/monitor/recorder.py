@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from typing import Any
 
 from postmortem.facts.first_bad import is_bad
 from postmortem.facts.frames import Cell, Frame, Phase
+from postmortem.monitor.calls import Call, frame_of
 from postmortem.monitor.flight_writer import FlightWriter
 from postmortem.monitor.masks import Masks
 from postmortem.monitor.scans import Scans
@@ -26,7 +28,7 @@ class Recorder:
         self.batch = 0
         self.made = 0
         """How many frames there were in all."""
-        self.forward: deque[Frame] = deque(maxlen=max_frames)
+        self._forward: deque[Frame | Call] = deque(maxlen=max_frames)
         self.backward: deque[Frame] = deque(maxlen=max_frames)
         self._bad = bad
         self._opening = True
@@ -37,6 +39,35 @@ class Recorder:
         self._opening = True
         self.scans.forget()
         self.masks.forget()
+
+    def call(
+        self,
+        module: str,
+        class_name: str,
+        weights: list[Any],
+        pairs: list[Any],
+        inputs: int,
+    ) -> Call:
+        """Take a call all of whose numbers are here and finite."""
+        self.made += 1
+        call = Call(
+            self.made, self.batch, module, class_name, self._opening, weights, pairs, inputs
+        )
+        self._opening = False
+        self._forward.append(call)
+        if self.flight is not None:
+            self.flight.write_call(call)
+        return call
+
+    @property
+    def forward(self) -> list[Frame]:
+        """The last frames of forward passes."""
+        return [frame_of(call) for call in self._forward]
+
+    @property
+    def behind(self) -> bool:
+        """Whether frames wait for the numbers of a device."""
+        return bool(self._deferred)
 
     def frame(
         self,
@@ -55,7 +86,7 @@ class Recorder:
         frame = Frame(self.made, at, module, class_name, cells, phase, opens)
         if forward:
             self._opening = False
-            self.forward.append(frame)
+            self._forward.append(frame)
         else:
             self.backward.append(frame)
         pending = bad = False

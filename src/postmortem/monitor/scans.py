@@ -15,7 +15,7 @@ import torch
 from postmortem.facts.dtypes import RANGES
 from postmortem.facts.frames import Cell, CellKind
 from postmortem.monitor.walk import Leaf
-from postmortem.scan import ScanResult, fastscan
+from postmortem.scan import CallScans, ScanResult, fastscan
 
 _MOST_KNOWN = 4096
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
@@ -31,15 +31,30 @@ class Scans:
     """Scans tensors and remembers what it has seen of this batch."""
 
     def __init__(self) -> None:
+        self.calls = CallScans()
         self._known: dict[int, tuple[Any, ...]] = {}
-        self.scanned = 0
+        self._scanned = self._spared = 0
+        fastscan(torch.empty(0))  # has the native side trust the types of PyTorch
+        fastscan(torch.nn.Parameter(torch.empty(0)))
+
+    @property
+    def scanned(self) -> int:
         """How many tensors were read."""
-        self.spared = 0
+        return self._scanned + self.calls.scanned
+
+    @property
+    def spared(self) -> int:
         """How many were not, because nothing had changed since they were."""
+        return self._spared + self.calls.spared
+
+    def count(self, tensors: int) -> None:
+        """Count tensors that somebody else has scanned."""
+        self._scanned += tensors
 
     def forget(self) -> None:
         """Forget what was scanned: a new batch begins."""
         self._known.clear()
+        self.calls.forget()
 
     def cells(self, kind: CellKind, leaves: list[Leaf], into: list[Cell]) -> None:
         """Add the cells of tensors, or of what stood in their places."""
@@ -62,25 +77,30 @@ class Scans:
         """Return what a scan finds, or why there are no values."""
         kind = type(tensor)
         if kind is not _PLAIN[0] and kind is not _PLAIN[1]:
-            self.scanned += 1
+            self._scanned += 1
             return scan_any(tensor)
+        found: ScanResult | None = self.calls.numbers(tensor)
+        if found is not None:
+            return found
+        return self._elsewhere(tensor)
+
+    def _elsewhere(self, tensor: torch.Tensor) -> ScanResult | str:
+        """Return the numbers of a plain tensor on a device: scanned once, like those in memory."""
         try:
             address, version = tensor.data_ptr(), tensor._version
         except RuntimeError:  # no storage, inference mode, inside of torch.func
-            self.scanned += 1
             return scan_any(tensor)
-        if not address:
+        if not address or tensor.device.type == "cpu":
             return scan_any(tensor)
         entry = self._known.get(address)
         if entry is not None and _same(entry, tensor, version, address):
-            self.spared += 1
+            self._spared += 1
             found: ScanResult = entry[2]
             return found
-        self.scanned += 1
-        try:
-            result = fastscan(tensor)
-        except TypeError:
-            return scan_any(tensor)
+        self._scanned += 1
+        result = scan_any(tensor)
+        if isinstance(result, str):
+            return result
         if len(self._known) >= _MOST_KNOWN:
             self._known.clear()
         self._known[address] = (weakref.ref(tensor), version, result)

@@ -66,6 +66,22 @@ def tensors_in(value: Any, name: str) -> list[tuple[str, torch.Tensor]]:
     return [(place, leaf) for place, leaf in leaves if isinstance(leaf, _Tensor)]
 
 
+def learn_opaque(values: tuple[Any, ...], into: set[type]) -> None:
+    """Add the types among arguments that are no containers, nor tensors."""
+    for value in values:
+        kind = type(value)
+        if kind not in into and not _is_container(value) and not isinstance(value, _Tensor):
+            into.add(kind)
+
+
+def _is_container(value: Any) -> bool:
+    return (
+        isinstance(value, (list, tuple, Mapping))
+        or dataclasses.is_dataclass(value)
+        or type(value) in torch.utils._pytree.SUPPORTED_NODES
+    )
+
+
 def _argument(value: Any, name: str, leaves: list[Leaf]) -> None:
     """Add one argument: a row at least, also where no tensor is in it."""
     if len(leaves) >= _MOST_LEAVES:

@@ -20,7 +20,7 @@ from postmortem.monitor.flight_writer import FlightWriter
 from postmortem.monitor.ranks import Ranks, place_among_ranks
 from postmortem.monitor.recorder import Recorder
 from postmortem.monitor.text import dump, frame_text
-from postmortem.monitor.walk import inputs_of, outputs_of
+from postmortem.monitor.walk import inputs_of, learn_opaque, outputs_of
 from postmortem.monitor.weights import Weights
 from postmortem.records import replace
 
@@ -29,6 +29,7 @@ log = logging.getLogger("postmortem.monitor")
 _is_compiling = torch.compiler.is_compiling
 _graph_task: Callable[[], int] = getattr(torch._C, "_current_graph_task_id", lambda: -1)
 _MOST_REPORTS = 3
+_NO_WEIGHTS: list[Any] = []
 _STOPPED = (
     "NumericsMonitor: inf/nan detected, aborting as there is no point running further. The frames "
     "above this traceback show what led to it"
@@ -82,6 +83,7 @@ class NumericsMonitor:
         self._reports = 0
         self._handles: list[Any] = []
         self._watching = True
+        self._slowly = bool(self._trace)
         self._records = Recorder(max_frames, self._bad_frame)
         self._weights = Weights(self._records.scans)
         self._batch_frames: dict[int, Frame] = {}
@@ -218,6 +220,7 @@ class NumericsMonitor:
         at = records.batch
         self._watching = at % self._every == 0 or at in self._trace
         self._backward.watching = self._watching
+        self._slowly = at in self._trace or (self.first_bad is not None and not self._reports)
         if not self._watching:
             return
         if records.flight is not None:
@@ -245,19 +248,38 @@ class NumericsMonitor:
         records = self._records
         self._compiled.ran.add(name)  # type: ignore[union-attr]
         if self._watching:
-            cells: list[Cell] = []
-            if module._parameters:
-                self._weights.cells(module, own, cells)
-            inputs, outputs = inputs_of(args, kwargs), outputs_of(output)
-            records.scans.cells(CellKind.INPUT, inputs, cells)
-            records.scans.cells(CellKind.OUTPUT, outputs, cells)
-            frame = records.frame(name, type(module).__name__, cells, inputs + outputs)
-            if frame.batch in self._trace:
-                self._print(frame_text(frame))
-            elif self.first_bad is not None and not self._reports:
-                self._stop(self.first_bad)
+            weights = self._weights.pairs(module, own) if module._parameters else _NO_WEIGHTS
+            pairs: list[Any] = []
+            told = records.scans.calls.call(args, kwargs, output, pairs)
+            if told < 0 or told & 1 or weights is None or self._slowly:
+                self._look(name, own, module, args, kwargs, output)
+            else:
+                records.call(name, type(module).__name__, weights, pairs, told >> 1)
         if is_root:
             self._batch_ends(module)
+
+    def _look(
+        self,
+        name: str,
+        own: dict[str, Any],
+        module: torch.nn.Module,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        output: Any,
+    ) -> None:
+        """Make a frame of what the native walk leaves to us, or what has to be judged or printed."""
+        records = self._records
+        cells: list[Cell] = []
+        self._weights.cells(module, own, cells)
+        inputs, outputs = inputs_of(args, kwargs), outputs_of(output)
+        learn_opaque((*args, *kwargs.values(), output), records.scans.calls.opaque)
+        records.scans.cells(CellKind.INPUT, inputs, cells)
+        records.scans.cells(CellKind.OUTPUT, outputs, cells)
+        frame = records.frame(name, type(module).__name__, cells, inputs + outputs)
+        if frame.batch in self._trace:
+            self._print(frame_text(frame))
+        elif self.first_bad is not None and not self._reports:
+            self._stop(self.first_bad)
 
     def _batch_ends(self, module: torch.nn.Module) -> None:
         records = self._records

@@ -23,8 +23,31 @@ class Weights:
     def __init__(self, scans: Scans) -> None:
         self._scans = scans
         self._known: dict[int, tuple[Any, ...]] = {}
+        self._refreshed = object()
+        self._all_plain = False
         self.epoch = 0
         """Changes when weights may have been written to."""
+
+    def pairs(self, module: torch.nn.Module, own: dict[str, Any]) -> list[Any] | None:
+        """Return names and numbers of a module's own parameters as of the last `refresh`.
+
+        None where they have to be looked at one by one: parts of tensors, and what is not clean.
+        """
+        if own.get("of") is self._refreshed:
+            known: list[Any] | None = own["pairs"]
+            return known
+        pairs: list[Any] | None = []
+        for name, weight in module._parameters.items():
+            cells = None if weight is None else self._current(weight)
+            if weight is None or pairs is None:
+                continue
+            if cells is None or len(cells) != 1 or not _is_simple(cells[0]):
+                pairs = None
+                continue
+            pairs += (name, cells[0].numbers)
+        if self._all_plain:
+            own["of"], own["pairs"] = self._refreshed, pairs
+        return pairs
 
     def cells(self, module: torch.nn.Module, own: dict[str, Any], into: list[Cell]) -> None:
         """Add the cells of a module's own parameters; `own` remembers them for its next call."""
@@ -47,16 +70,20 @@ class Weights:
     def refresh(self, model: torch.nn.Module) -> None:
         """Scan all plain parameters that were written to in one call."""
         stale = []
+        self._all_plain = True
         for weight in model.parameters():
-            if type(weight) in _PLAIN and self._current(weight) is None:
+            if type(weight) not in _PLAIN:
+                self._all_plain = False
+            elif self._current(weight) is None:
                 stale.append(weight)
         if not stale:
             return
+        self._refreshed = object()
         try:
             found = fastscan(stale)
         except (TypeError, RuntimeError):  # one of them has no values: each by itself then
             return
-        self._scans.scanned += len(stale)
+        self._scans.count(len(stale))
         for weight, numbers in zip(stale, found, strict=True):
             if weight.dtype.itemsize > 1:
                 self._remember(weight, [Cell(CellKind.WEIGHT, "", numbers)])
@@ -80,6 +107,18 @@ class Weights:
         except RuntimeError:  # made in inference mode, or without storage: read each time
             return
         self._known[id(weight)] = (weight, version, self.epoch, cells, address)
+
+
+def _is_simple(cell: Cell) -> bool:
+    """Whether a cell is nothing but numbers that are here and finite."""
+    numbers = cell.numbers
+    return (
+        numbers is not None
+        and not cell.note
+        and cell.saturated is None
+        and bool(numbers.ready)  # type: ignore[attr-defined]
+        and numbers.is_finite
+    )
 
 
 def _renamed(cell: Cell, name: str) -> Cell:
