@@ -95,8 +95,8 @@ class Scans:
         entry = self._known.get(address)
         if entry is not None and _same(entry, tensor, version, address):
             self._spared += 1
-            found: ScanResult = entry[2]
-            return found
+            known: ScanResult = entry[2]
+            return known
         self._scanned += 1
         result = scan_any(tensor)
         if isinstance(result, str):
@@ -162,7 +162,7 @@ def _inner(tensor: torch.Tensor) -> list[tuple[str, torch.Tensor]]:
             return [("", tensor.values())] if tensor.layout is torch.jagged else []
         if tensor.device.type == "meta" or not hasattr(type(tensor), "__tensor_flatten__"):
             return []
-        names, _ = tensor.__tensor_flatten__()  # type: ignore[attr-defined]
+        names, _ = tensor.__tensor_flatten__()
         parts = [(str(name), getattr(tensor, name)) for name in names]
     except (RuntimeError, AttributeError, NotImplementedError, ValueError):
         return []

@@ -50,7 +50,7 @@ class NumericsMonitor:
     optimizer_state    also looks at the optimizer's state after every so manieth step; 0: never
     on_bad             "raise", or "report": print and go on
     flight             file, or folder, in which the last frames survive the process
-    process_group      ranks that stop together: "auto" (all, if there are several), None, or a group
+    process_group      ranks that stop together: "auto" (all, if several), None, or a group
     out                where reports go; standard output
     """
 
@@ -83,6 +83,8 @@ class NumericsMonitor:
         self._reports = 0
         self._handles: list[Any] = []
         self._watching = True
+        self._model_called = False
+        self._opened_at = 0
         self._slowly = bool(self._trace)
         self._records = Recorder(max_frames, self._bad_frame)
         self._weights = Weights(self._records.scans)
@@ -169,6 +171,17 @@ class NumericsMonitor:
         """How many batches' gradients held NaN or Inf and were never applied, as by GradScaler."""
         return self._backward.discarded
 
+    def begin_batch(self) -> None:
+        """Begin the next batch, for training that calls parts of the model only.
+
+        Calls of the model itself count by themselves; after the first one this does nothing.
+        """
+        if self._model_called:
+            return
+        if self._records.made != self._opened_at:
+            self._batch_ends(self.model)
+        self._open((), {})
+
     def agree(self) -> None:
         """Raise on all ranks if numbers of any went bad; all ranks have to call it."""
         self._records.settle()
@@ -213,7 +226,12 @@ class NumericsMonitor:
         """Begin a batch, before the model itself is called."""
         if _is_compiling() or _graph_task() != -1:
             return
+        self._model_called = True
+        self._open(args, kwargs)
+
+    def _open(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         records = self._records
+        self._opened_at = records.made
         self._backward.batch_begins()
         records.open_batch()
         records.settle()
@@ -230,7 +248,7 @@ class NumericsMonitor:
         self._weights.refresh(self.model)
         cells: list[Cell] = []
         records.scans.cells(CellKind.INPUT, inputs_of(args, kwargs), cells)
-        self._batch_frames[at] = Frame(0, at, "", type(module).__name__, cells, Phase.BATCH)
+        self._batch_frames[at] = Frame(0, at, "", type(self.model).__name__, cells, Phase.BATCH)
         self._batch_frames.pop(at - 4 * self._every, None)
 
     def _forward(
@@ -267,7 +285,7 @@ class NumericsMonitor:
         kwargs: dict[str, Any],
         output: Any,
     ) -> None:
-        """Make a frame of what the native walk leaves to us, or what has to be judged or printed."""
+        """Make a frame of a call that the native walk left to us, or that is judged or printed."""
         records = self._records
         cells: list[Cell] = []
         self._weights.cells(module, own, cells)
@@ -361,7 +379,8 @@ class NumericsMonitor:
         if chosen.rank == self._ranks.rank:
             self._report(chosen)
         else:
-            self._print(f"rank {self._ranks.rank} stops with rank {chosen.rank}: {self._said(chosen)}")
+            mine = self._ranks.rank
+            self._print(f"rank {mine} stops with rank {chosen.rank}: {self._said(chosen)}")
         self._ranks.pending = None
         if self._on_bad == "raise":
             beside = f"; also bad: ranks {', '.join(map(str, others))}" if others else ""
