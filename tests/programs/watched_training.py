@@ -1,6 +1,6 @@
 """Trains a small model under the monitor, and ends as it is told: kill, segv, done.
 
-    watched_training.py FLIGHT END [BAD_AT]
+watched_training.py FLIGHT END [BAD_AT]
 """
 
 import ctypes

@@ -1,7 +1,7 @@
 """A callback for the Trainer of Hugging Face transformers.
 
-    from postmortem.integrations.hf import NumericsCallback
-    trainer = Trainer(model, args, train_dataset=..., callbacks=[NumericsCallback()])
+from postmortem.integrations.hf import NumericsCallback
+trainer = Trainer(model, args, train_dataset=..., callbacks=[NumericsCallback()])
 """
 
 from __future__ import annotations

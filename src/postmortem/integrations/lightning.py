@@ -1,7 +1,7 @@
 """A callback for Lightning's Trainer.
 
-    from postmortem.integrations.lightning import NumericsCallback
-    trainer = Trainer(callbacks=[NumericsCallback()])
+from postmortem.integrations.lightning import NumericsCallback
+trainer = Trainer(callbacks=[NumericsCallback()])
 """
 
 from __future__ import annotations

@@ -26,7 +26,9 @@ _ENDED = {
 
 def main(arguments: list[str] | None = None) -> int:
     """Print the reports of flight files; return 1 if numbers are bad in any, 3 if one is none."""
-    parser = argparse.ArgumentParser(prog="python -m postmortem.monitor.flight", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m postmortem.monitor.flight", description=__doc__
+    )
     parser.add_argument("files", nargs="+", metavar="FILE")
     parser.add_argument("--frames", type=int, default=21, help="how many frames (default: 21)")
     options = parser.parse_args(arguments)

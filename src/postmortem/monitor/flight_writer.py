@@ -158,7 +158,9 @@ class FlightWriter:
             ring = (self._map, self._records_at, _RECORDS, self._written, front, self._names)
             written = write_records(*ring, pairs, first, last)
             if written is None:  # a name is new
-                for name, what in zip(pairs[first:last:2], pairs[first + 1 : last : 2], strict=True):
+                for name, what in zip(
+                    pairs[first:last:2], pairs[first + 1 : last : 2], strict=True
+                ):
                     self._name(_label(name, what) if isinstance(what, str) else name)
                 written = write_records(*ring, pairs, first, last)
             if written is not None:

@@ -21,10 +21,12 @@ class Masks:
 
     def __init__(self) -> None:
         self._signs: dict[int, tuple[Numbers, bool | None]] = {}
+        self._masks: dict[int, Numbers] = {}
 
     def forget(self) -> None:
         """Forget the signs that were looked up: a new batch begins."""
         self._signs.clear()
+        self._masks.clear()
 
     def mark(self, cells: list[Cell], leaves: list[Leaf]) -> None:
         """Mark masks among the cells of one call, given its inputs and outputs."""
@@ -39,15 +41,21 @@ class Masks:
             negative = self._negative(cell, tensors)
             if cell.numbers is None or negative is False or cell.numbers.is_finite:
                 continue
-            told = looks_like_mask(cell.name, cell.numbers)
+            told = looks_like_mask(cell.name, cell.numbers) or id(cell.numbers) in self._masks
             if told or (negative and (clean or passed)):
-                _mark(cell)
+                self._mark(cell)
         expected = any(c.masked or "mask" in c.name.lower() or _is_bool(c) for c in inputs)
         for cell in outputs:
             if cell.numbers is None or not self._negative(cell, tensors):
                 continue
             if expected or looks_like_mask("", cell.numbers):
-                _mark(cell)
+                self._mark(cell)
+
+    def _mark(self, cell: Cell) -> None:
+        assert cell.numbers is not None
+        cell.masked = True
+        cell.note = _NOTE
+        self._masks[id(cell.numbers)] = cell.numbers  # kept, so that the id stays its own
 
     def _negative(self, cell: Cell, tensors: dict[str, torch.Tensor]) -> bool | None:
         """Whether all that is bad of a cell is -inf; None if nobody could look without waiting."""
@@ -66,11 +74,6 @@ class Masks:
             negative = not bool(torch.isposinf(wide).any())
         self._signs[id(numbers)] = (numbers, negative)
         return negative
-
-
-def _mark(cell: Cell) -> None:
-    cell.masked = True
-    cell.note = _NOTE
 
 
 def _is_bool(cell: Cell) -> bool:

@@ -156,7 +156,12 @@ def _inner(tensor: torch.Tensor) -> list[tuple[str, torch.Tensor]]:
     try:
         if tensor.layout is torch.sparse_coo:
             return [("", tensor._values())]
-        if tensor.layout in (torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc):
+        if tensor.layout in (
+            torch.sparse_csr,
+            torch.sparse_csc,
+            torch.sparse_bsr,
+            torch.sparse_bsc,
+        ):
             return [("", tensor.values())]
         if tensor.is_nested:
             return [("", tensor.values())] if tensor.layout is torch.jagged else []

@@ -84,6 +84,7 @@ class NumericsMonitor:
         self._handles: list[Any] = []
         self._watching = True
         self._model_called = False
+        self._raised = False
         self._opened_at = 0
         self._slowly = bool(self._trace)
         self._records = Recorder(max_frames, self._bad_frame)
@@ -136,7 +137,7 @@ class NumericsMonitor:
     def detach(self) -> None:
         """Take the hooks away; raises if numbers that were still on a device are bad."""
         try:
-            if self._handles:
+            if self._handles and not self._raised:
                 self._step_boundary()
                 self._records.settle(wait=True)
                 self._raise_pending()
@@ -368,8 +369,7 @@ class NumericsMonitor:
             self._watching = self._backward.watching = False  # all that follows is only passed on
             return
         self._report(found)
-        if self._on_bad == "raise":
-            raise NumericsError(self._message(found), found)
+        self._raise(found)
         self._watching = self._backward.watching = False  # until the next batch
 
     def _agree(self) -> None:
@@ -382,9 +382,7 @@ class NumericsMonitor:
             mine = self._ranks.rank
             self._print(f"rank {mine} stops with rank {chosen.rank}: {self._said(chosen)}")
         self._ranks.pending = None
-        if self._on_bad == "raise":
-            beside = f"; also bad: ranks {', '.join(map(str, others))}" if others else ""
-            raise NumericsError(self._message(chosen) + beside, chosen)
+        self._raise(chosen, f"; also bad: ranks {', '.join(map(str, others))}" if others else "")
 
     def _raise_pending(self) -> None:
         """Report what was never agreed on, because no training batch came any more."""
@@ -392,8 +390,12 @@ class NumericsMonitor:
         if pending is None:
             return
         self._report(pending)
+        self._raise(pending)
+
+    def _raise(self, found: FirstBad, beside: str = "") -> None:
         if self._on_bad == "raise":
-            raise NumericsError(self._message(pending), pending)
+            self._raised = True
+            raise NumericsError(self._message(found) + beside, found)
 
     def _report(self, found: FirstBad) -> None:
         self._reports += 1

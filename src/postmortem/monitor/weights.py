@@ -38,10 +38,14 @@ class Weights:
             return known
         pairs: list[Any] | None = []
         for name, weight in module._parameters.items():
-            cells = None if weight is None else self._current(weight)
             if weight is None or pairs is None:
                 continue
-            if cells is None or len(cells) != 1 or not _is_simple(cells[0]):
+            cells = self._current(weight)
+            if cells is None:  # now, while it is in the cache: the module has just used it
+                cells = []
+                self._scans.cells(CellKind.WEIGHT, [(name, weight)], cells)
+                self._remember(weight, cells)
+            if len(cells) != 1 or not _is_simple(cells[0]):
                 pairs = None
                 continue
             pairs += (name, cells[0].numbers)
@@ -68,17 +72,20 @@ class Weights:
             into.extend(mine[1])
 
     def refresh(self, model: torch.nn.Module) -> None:
-        """Scan all plain parameters that were written to in one call."""
+        """Begin a batch; on a device scan all parameters that were written to in one call.
+
+        Those in memory are read when their module runs, which has them in the cache then.
+        """
         stale = []
+        self._refreshed = object()
         self._all_plain = True
         for weight in model.parameters():
             if type(weight) not in _PLAIN:
                 self._all_plain = False
-            elif self._current(weight) is None:
+            elif weight.device.type != "cpu" and self._current(weight) is None:
                 stale.append(weight)
         if not stale:
             return
-        self._refreshed = object()
         try:
             found = fastscan(stale)
         except (TypeError, RuntimeError):  # one of them has no values: each by itself then

@@ -10,29 +10,27 @@ from typing import Any
 
 import pytest
 
-torch = pytest.importorskip("torch")
-pytest.importorskip("transformers", reason="the class that ours is compared with")
-pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
-
-from transformers import GPT2Config, GPT2LMHeadModel, T5Config, T5ForConditionalGeneration
-from transformers import debug_utils as theirs
-
 import postmortem
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers", reason="ours is compared with its class")
+theirs = pytest.importorskip("transformers.debug_utils")
+pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
 
 
 def gpt2(dtype: Any) -> Any:
     torch.manual_seed(0)
-    config = GPT2Config(n_layer=2, n_embd=32, n_head=2, vocab_size=64, n_positions=32)
-    return GPT2LMHeadModel(config).to(dtype)
+    config = transformers.GPT2Config(n_layer=2, n_embd=32, n_head=2, vocab_size=64, n_positions=32)
+    return transformers.GPT2LMHeadModel(config).to(dtype)
 
 
 def t5(dtype: Any) -> Any:
     torch.manual_seed(0)
-    config = T5Config(
+    config = transformers.T5Config(
         num_layers=2, d_model=32, d_ff=48, d_kv=16, num_heads=2, vocab_size=64,
         decoder_start_token_id=0, pad_token_id=0,
     )  # fmt: skip
-    return T5ForConditionalGeneration(config).to(dtype)
+    return transformers.T5ForConditionalGeneration(config).to(dtype)
 
 
 def output_of(watch: Callable[[Any], object], model: Any, batches: int) -> tuple[str, str]:
@@ -86,8 +84,10 @@ def test_traced_batches_are_the_same_cell_by_cell(make: Callable[[Any], Any], dt
     expected = rows(want)
     assert len(expected) > 100
     assert [line for line in rows(got) if not ours_only(line)] == expected
-    assert got_said == want_said == (
-        "DebugUnderflowOverflow: aborting after 2 batches due to `abort_after_batch_num=1` arg"
+    assert (
+        got_said
+        == want_said
+        == ("DebugUnderflowOverflow: aborting after 2 batches due to `abort_after_batch_num=1` arg")
     )
 
 
