@@ -1,7 +1,7 @@
 """Ranks that stop together: no rank raises alone while the others wait for it in a collective.
 
-After each forward pass of training all ranks reduce one number to its least: batch, frame and rank of
-what went bad first, or the largest there is. Only where something did, they also exchange what it was.
+After each forward pass of training all ranks reduce one number to its least: frame (of this batch)
+and rank of what went bad first, or the largest there is. Only where something did, they also exchange what it was.
 Passes without gradients take no part: often one rank alone evaluates.
 """
 
@@ -14,7 +14,7 @@ import torch
 from postmortem.facts.first_bad import FirstBad
 
 _NOTHING = (1 << 63) - 1
-_BATCH_BITS, _FRAME_BITS, _RANK_BITS = 24, 22, 17
+_ORDER_BITS, _RANK_BITS = 42, 20
 
 
 def place_among_ranks() -> tuple[int, int]:
@@ -34,10 +34,11 @@ class Ranks:
     def __init__(self, group: Any = "auto") -> None:
         self.pending: FirstBad | None = None
         """What went bad on this rank, until all have agreed."""
+        self.order = 0
+        """Which frame of the batch that was; batches need not have the same numbers on all ranks."""
         self._asked = group
         self._group: Any = None
         self._ready = False
-        self._first_frame = 0
 
     @property
     def rank(self) -> int:
@@ -83,15 +84,8 @@ class Ranks:
     def _key(self) -> int:
         if self.pending is None:
             return _NOTHING
-        parts = (
-            (self.pending.batch, _BATCH_BITS),
-            (self.pending.frame, _FRAME_BITS),
-            (self.rank, _RANK_BITS),
-        )
-        key = 0
-        for value, bits in parts:
-            key = key << bits | min(value, (1 << bits) - 1)
-        return key
+        order = min(max(self.order, 0), (1 << _ORDER_BITS) - 1)
+        return order << _RANK_BITS | min(self.rank, (1 << _RANK_BITS) - 1)
 
     def _cpu_group(self) -> Any:
         """Return a group that reduces numbers in memory; made when all ranks are here at once."""

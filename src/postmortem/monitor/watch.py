@@ -365,7 +365,9 @@ class NumericsMonitor:
         if self.first_bad is None:
             self.first_bad = found
         if self._ranks.several():
-            self._ranks.pending = self._ranks.pending or found
+            if self._ranks.pending is None:
+                self._ranks.pending = found
+                self._ranks.order = found.frame - self._opened_at
             self._watching = self._backward.watching = False  # all that follows is only passed on
             return
         self._report(found)

@@ -73,15 +73,15 @@ def test_nothing_is_raised_where_nothing_is_bad(tmp_path: Path) -> None:
 def test_the_first_of_several_ranks_is_the_one_whose_frame_was_first() -> None:
     from postmortem.monitor.ranks import Ranks
 
-    def bad(batch: int, frame: int) -> int:
+    def key(order: int) -> int:
         ranks = Ranks()
-        found = FirstBad(
-            Origin.PRODUCER, "m", "M", "output", batch, frame, 1, 0, 1, 0, "f", "likely"
+        ranks.pending = FirstBad(
+            Origin.PRODUCER, "m", "M", "output", 0, 1, 1, 0, 1, 0, "float32", "likely"
         )
-        ranks.pending = found
+        ranks.order = order
         return ranks._key()
 
-    keys = [bad(1, 900), bad(2, 3), bad(2, 7), bad(3, 1), Ranks()._key()]
+    keys = [key(-5), key(3), key(7), key(1 << 50), Ranks()._key()]
     assert keys == sorted(keys)
     assert len(set(keys)) == 5
     assert keys[-1] == 2**63 - 1
