@@ -1,10 +1,10 @@
 """Measures whole training steps under the monitor: bench/monitor.py [--rounds N] [--out FILE].
 
-Small models like GPT-2 and T5 from their configurations (forward, backward, AdamW), bare and watched, taking
-turns; CPU time of the process, one thread, medians of the ratios to the bare step of the same
-round. Ways: our monitor looking at what Hugging Face's DebugUnderflowOverflow looks at (weights,
-inputs, outputs), the same with gradients and a flight file, every tenth batch only, and theirs.
-Then a compiled model: time, and graph breaks.
+Small models like GPT-2 and T5 from their configurations (forward, backward, AdamW), bare and
+watched, taking turns; CPU time of the process, one thread, medians of the ratios to the bare step
+of the same round. Ways: our monitor looking at what Hugging Face's DebugUnderflowOverflow looks at
+(weights, inputs, outputs), the same with gradients and a flight file, every tenth batch only, and
+theirs. Then a compiled model: time, and graph breaks.
 """
 
 from __future__ import annotations

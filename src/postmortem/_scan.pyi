@@ -62,8 +62,8 @@ class CallScans:
     ) -> int:
         """Add name and numbers, or a note in their place, of all inputs and outputs of a call.
 
-        Returns twice the number of inputs, plus one if something is not finite; -1 if the call has to be
-        looked at in Python (other types of tensors, of devices, of containers).
+        Returns twice the number of inputs, plus one if something is not finite; -1 if the call has
+        to be looked at in Python (other types of tensors, of devices, of containers).
         """
 
     def numbers(self, tensor: Any, /) -> ScanResult | None:
@@ -85,8 +85,8 @@ def write_records(
 ) -> int | None:
     """Write records of a flight file for names and numbers that stand in turns in a list.
 
-    `front`: time, batch, frame, module, kind, flags, codes of data types. Returns how many records were
-    written in all, or None if a name is not among `names`.
+    `front`: time, batch, frame, module, kind, flags, codes of data types. Returns how many records
+    were written in all, or None if a name is not among `names`.
     """
 
 @overload

@@ -15,7 +15,8 @@ class FloatRange:
     """Whether casts give the largest value where others give Inf."""
 
 
-# OCP 8-bit Floating Point Specification 1.0, table 2; IEEE 754-2019; bfloat16 has float32's exponent.
+# OCP 8-bit Floating Point Specification 1.0, table 2; IEEE 754-2019. The exponent of bfloat16 is
+# that of float32.
 RANGES = {
     "float16": FloatRange(65504.0, 2.0**-14),
     "bfloat16": FloatRange(3.3895313892515355e38, 2.0**-126),

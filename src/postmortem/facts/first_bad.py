@@ -48,7 +48,7 @@ class FirstBad:
     first_index: int | None
     dtype: str
     confidence: str
-    """``certain``, ``likely`` or ``possible``, of the origin; that the numbers are bad is certain."""
+    """``certain``, ``likely`` or ``possible``, of the origin: the numbers are bad for certain."""
     hints: tuple[str, ...] = ()
     rank: int = 0
     names: tuple[str, ...] = ()
@@ -63,7 +63,8 @@ class FirstBad:
         bad = f"{_counted(self.nan_count, self.inf_count)} of {self.numel:,} {self.dtype} values"
         module = f"{self.module or 'the model'} ({self.class_name})"
         said = {
-            Origin.PRODUCER: f"{module} made {self.cell} bad out of clean inputs and weights: {bad}",
+            Origin.PRODUCER: f"{module} made {self.cell} bad out of clean inputs and weights: "
+            f"{bad}",
             Origin.WEIGHT: f"{self.cell} of {module} was bad before it ran: {bad}",
             Origin.BATCH: f"{self.cell} came into {module} bad from outside: {bad}",
             Origin.BETWEEN: f"{self.cell} of {module} was made bad by code between modules: {bad}",

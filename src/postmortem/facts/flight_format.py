@@ -14,7 +14,7 @@ VERSION = 1
 HEADER = Struct("<8sIIIIQQQiiId64sI")
 """Magic, version, header bytes, record bytes, records that fit, offset of names, bytes of names,
 
-offset of records, rank, world size, pid, start (seconds since 1970), host, checksum of what precedes.
+offset of records, rank, world size, pid, start (seconds since 1970), host, checksum of all that.
 """
 HEADER_BYTES = 256
 STATE_OFFSET = 192
@@ -22,10 +22,10 @@ STATE = Struct("<IIdI")
 """How it ended, batch, time of the last change, checksum of what precedes."""
 
 NAME = Struct("<HI")
-"""Bytes of the name, and its checksum; then the name. The table ends at the first that is not right."""
+"""Bytes of the name, and its checksum; then the name. The first that is not right ends the table."""
 
 RECORD = Struct("<QdIIIIBBHIQQQQQqddddI")
-"""Number (from 1), time, batch, frame, name of the module, name of the cell, kind, data type, flags,
+"""Number (from 1), time, batch, frame, names of module and cell, kind, data type, flags,
 
 saturated, numel, NaN, Inf, zeros, subnormals, first bad index or -1, least |x|, largest |x|, least
 not zero, largest finite, checksum of what precedes.
@@ -40,8 +40,8 @@ ENDINGS = ("", "finished", "stopped", "failed")
 
 DTYPES = (
     "", "float16", "bfloat16", "float32", "float64", "float8_e4m3fn", "float8_e4m3fnuz",
-    "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu", "float4_e2m1fn_x2", "complex32", "complex64",
-    "complex128", "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
+    "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu", "float4_e2m1fn_x2", "complex32",
+    "complex64", "complex128", "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
     "float",
 )  # fmt: skip
 

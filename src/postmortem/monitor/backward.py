@@ -175,15 +175,15 @@ class Backward:
         after = [
             frame
             for frame in self._records.backward
-            if frame.number < found.frame and frame.batch == found.batch and not frame.cells == []
+            if frame.number < found.frame and frame.batch == found.batch and frame.cells
         ]
         said = [f"it was about to be applied, with {len(applied) - 1} other bad gradients"]
         if after:
             last = after[-1]
             name = f"{last.module}.{last.cells[0].name}".lstrip(".")
             said.append(
-                f"the gradient that came before it, of {name}, was clean: what lies between the two "
-                "made it"
+                f"the gradient that came before it, of {name}, was clean: what lies between the "
+                "two made it"
             )
         return (*said, *found.hints)
 

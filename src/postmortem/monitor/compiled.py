@@ -1,8 +1,8 @@
 """Modules under `torch.compile`: their outputs are scanned inside of the graph.
 
-Hooks that Dynamo traces may touch nothing of Python's but one operator, which writes into a row of a
-tensor; a row also holds the order in which it was written, since slots go by the modules' names. The
-rows are read between steps.
+Hooks that Dynamo traces may touch nothing of Python's but one operator, which writes into a row of
+a tensor; a row also holds the order in which it was written, since slots go by the modules' names.
+The rows are read between steps.
 
 Dynamo does not guard on hooks: what is registered after the first call of a compiled model, or on
 another model of the same class, is left out and nobody is told. Gradients come all the same, and so

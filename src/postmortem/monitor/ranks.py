@@ -1,8 +1,8 @@
 """Ranks that stop together: no rank raises alone while the others wait for it in a collective.
 
 After each forward pass of training all ranks reduce one number to its least: frame (of this batch)
-and rank of what went bad first, or the largest there is. Only where something did, they also exchange what it was.
-Passes without gradients take no part: often one rank alone evaluates.
+and rank of what went bad first, or the largest there is. Only where something did, they also
+exchange what it was. Passes without gradients take no part: often one rank alone evaluates.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Ranks:
         self.pending: FirstBad | None = None
         """What went bad on this rank, until all have agreed."""
         self.order = 0
-        """Which frame of the batch that was; batches need not have the same numbers on all ranks."""
+        """Which frame of the batch that was; ranks need not number their batches alike."""
         self._asked = group
         self._group: Any = None
         self._ready = False

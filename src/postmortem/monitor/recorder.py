@@ -1,4 +1,4 @@
-"""Frames as they are made: kept, written to the flight file, and judged when their numbers are here."""
+"""Frames as they are made: kept, written to the flight file, judged when their numbers are here."""
 
 from __future__ import annotations
 

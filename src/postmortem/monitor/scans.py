@@ -2,7 +2,7 @@
 
 The output of one module is the input of the next, and often of the one around it. What was scanned
 is known by address, layout and version, for as long as the tensor that was scanned is alive: a weak
-reference tells, so that nothing is kept in memory and no reused address is taken for the old tensor.
+reference tells, so that nothing is kept in memory and no reused address is taken for the old one.
 """
 
 from __future__ import annotations
@@ -145,7 +145,8 @@ def _same(entry: tuple[Any, ...], tensor: torch.Tensor, version: int, address: i
 def scan_any(tensor: torch.Tensor) -> ScanResult | str:
     """Return the scan of a tensor of any kind, or ``no values`` and why; never raises."""
     try:
-        return fastscan(tensor)
+        result: ScanResult = fastscan(tensor)
+        return result
     except (TypeError, RuntimeError, NotImplementedError) as error:
         said = str(error).removeprefix("fastscan cannot read ")
         return f"no values: {said.split(':')[0]}"
