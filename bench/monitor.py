@@ -174,6 +174,7 @@ def compiled(rounds: int) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--only", default="", help="cases whose name holds this")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -190,11 +191,14 @@ def main() -> None:
         "t5 fp32 1x16": (t5(), 1, 16),
     }
     for name, (model, batch, length) in cases.items():
+        if options.only not in name:
+            continue
         with contextlib.redirect_stdout(silent):
             results[name] = compare(model, batch, length, options.rounds)
         print(name, json.dumps(results[name]), flush=True)
-    results["compiled"] = compiled(10 * options.rounds)
-    print("compiled", json.dumps(results["compiled"]))
+    if options.only in "compiled":
+        results["compiled"] = compiled(10 * options.rounds)
+        print("compiled", json.dumps(results["compiled"]))
     if options.out:
         options.out.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
 

@@ -22,7 +22,7 @@ STATE = Struct("<IIdI")
 """How it ended, batch, time of the last change, checksum of what precedes."""
 
 NAME = Struct("<HI")
-"""Bytes of the name, and its checksum; then the name. The first that is not right ends the table."""
+"""Bytes and checksum of a name; then the name. The first that is not right ends the table."""
 
 RECORD = Struct("<QdIIIIBBHIQQQQQqddddI")
 """Number (from 1), time, batch, frame, names of module and cell, kind, data type, flags,
@@ -41,8 +41,8 @@ ENDINGS = ("", "finished", "stopped", "failed")
 DTYPES = (
     "", "float16", "bfloat16", "float32", "float64", "float8_e4m3fn", "float8_e4m3fnuz",
     "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu", "float4_e2m1fn_x2", "complex32",
-    "complex64", "complex128", "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
-    "float",
+    "complex64", "complex128", "bool", "int8", "int16", "int32", "int64", "uint8", "uint16",
+    "uint32", "uint64", "float",
 )  # fmt: skip
 
 MASKED, NO_NUMBERS, OPENS_BATCH, HAS_SATURATED = 1, 2, 4, 8

@@ -1,8 +1,8 @@
 """Infinities that are meant: attention masks, and the scores that they were added to.
 
 Such a mask holds -inf (or finfo.min, which is finite and needs no rule), never +inf or NaN. It is
-told by its name, by its values (nothing but 0 and -inf), or by what becomes of it: a module that gives clean
-numbers for it was made for it.
+told by its name, by its values (nothing but 0 and -inf), or by what becomes of it: a module that
+gives clean numbers for it was made for it.
 """
 
 from __future__ import annotations
