@@ -138,7 +138,6 @@ class Block(torch.nn.Module):
 def compiled(rounds: int) -> dict[str, Any]:
     """The compiled training step of four blocks, bare and watched; graph breaks of the latter."""
     times: dict[str, list[float]] = {"bare": [], "watched": []}
-    steps: dict[str, Step] = {}
     breaks = 0
     with contextlib.ExitStack() as stack:
         for way in times:
@@ -146,7 +145,7 @@ def compiled(rounds: int) -> dict[str, Any]:
             torch._dynamo.utils.counters.clear()
             model = torch.nn.Sequential(*(Block(256) for _ in range(4)))
             if way == "watched":
-                stack.enter_context(NumericsMonitor(model, gradients=False))
+                monitor = stack.enter_context(NumericsMonitor(model, gradients=False))
             optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
             run = torch.compile(model)
             x = torch.randn(256, 256)
@@ -157,15 +156,18 @@ def compiled(rounds: int) -> dict[str, Any]:
                 optimizer.zero_grad()
 
             step()
-            steps[way] = step
             breaks = sum(torch._dynamo.utils.counters["graph_break"].values())
-        for _ in range(rounds):
-            for way, step in steps.items():
-                times[way].append(cpu_seconds(step))
-    ratio = [a / b for a, b in zip(times["watched"], times["bare"], strict=True)]
+            # Not in turns: Dynamo would run the bare model's code for the watched one.
+            times[way] += [cpu_seconds(step) for _ in range(rounds)]
+    made = (
+        monitor._records.made
+    )  # Dynamo may have left out the hooks, and then nothing was measured
+    if made != 17 * (rounds + 1):
+        raise SystemExit(f"{made} frames of {17 * (rounds + 1)}: the hooks were left out")
+    medians = {way: statistics.median(rows) for way, rows in times.items()}
     return {
-        "bare_ms": round(statistics.median(times["bare"]) * 1e3, 2),
-        "ratio": round(statistics.median(ratio), 3),
+        "bare_ms": round(medians["bare"] * 1e3, 2),
+        "ratio": round(medians["watched"] / medians["bare"], 3),
         "of_best": round(min(times["watched"]) / min(times["bare"]), 3),
         "graph_breaks": breaks,
     }
