@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "bind/cuda_scanner.h"
+#include "bind/flight_records.h"
+#include "bind/scan_calls.h"
 #include "bind/scan_result.h"
 #include "bind/scan_tensors.h"
 #include "scan/scan.h"
@@ -181,6 +183,8 @@ PyMethodDef kFunctions[] = {
     {"trust_type", trust_type, METH_VARARGS, nullptr},
     {"on_other", on_other, METH_O, nullptr},
     {"on_cuda", on_cuda, METH_O, nullptr},
+    {"write_records", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(write_records)),
+     METH_FASTCALL, nullptr},
     {nullptr, nullptr, 0, nullptr},
 };
 
@@ -209,7 +213,7 @@ PYBIND11_MODULE(_scan, module) {
   namespace bind = pm::bind;
   module.doc() = "One pass over tensors; _scan.pyi is the manual.";
   if (PyModule_AddFunctions(module.ptr(), bind::kFunctions) != 0 ||
-      !bind::add_scan_result(module.ptr())) {
+      !bind::add_scan_result(module.ptr()) || !bind::add_scan_calls(module.ptr())) {
     throw py::error_already_set();
   }
   module.def("scan_memory", bind::scan_memory, py::arg("address"), py::kw_only(), py::arg("dtype"),

@@ -1,6 +1,7 @@
 #include "bind/scan_result.h"
 
 #include <cstddef>
+#include <cstring>
 #include <limits>
 #include <string>
 
@@ -196,6 +197,19 @@ bool add_scan_result(PyObject* module) {
   if (type == nullptr) return false;
   result_type = reinterpret_cast<PyTypeObject*>(type);
   return PyModule_AddObjectRef(module, "ScanResult", type) == 0;
+}
+
+const scan::Result* values_in(PyObject* object) {
+  if (Py_TYPE(object) != result_type || self_of(object)->pending != nullptr) return nullptr;
+  return &self_of(object)->values;
+}
+
+PyObject* dtype_in(PyObject* result) { return self_of(result)->dtype; }
+
+bool is_narrow_float(PyObject* result) {
+  const char* const name = PyUnicode_AsUTF8(dtype_in(result));
+  return name != nullptr &&
+         (std::strncmp(name, "float8", 6) == 0 || std::strncmp(name, "float4", 6) == 0);
 }
 
 namespace {

@@ -16,4 +16,13 @@ PyObject* new_scan_result(const scan::Result& result, const char* dtype);
 // The same for numbers that `pending` gives when it is called; takes its reference.
 PyObject* new_pending_result(PyObject* pending, const char* dtype);
 
+// The numbers of a ScanResult; null if it is none, or if they are still on a device.
+const scan::Result* values_in(PyObject* object);
+
+// The name of the data type of a ScanResult, borrowed.
+PyObject* dtype_in(PyObject* result);
+
+// Whether a ScanResult is of a type of eight bits or less with an exponent.
+bool is_narrow_float(PyObject* result);
+
 }  // namespace pm::bind

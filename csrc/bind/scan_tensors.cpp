@@ -146,6 +146,13 @@ Taken take_trusted(PyObject* object, Held& held) {
   return Taken::no;
 }
 
+bool is_trusted(PyObject* object) {
+  for (std::size_t i = 0; i < trusted_count; ++i) {
+    if (trusted[i].type == Py_TYPE(object)) return true;
+  }
+  return false;
+}
+
 PyObject* trust_type(PyObject*, PyObject* args) {
   PyObject* type = nullptr;
   PyObject* capsule = nullptr;

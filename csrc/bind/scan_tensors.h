@@ -41,6 +41,9 @@ enum class Taken { yes, on_cuda, no, error };
 // else must look at it.
 Taken take_trusted(PyObject* object, Held& held);
 
+// Whether trust_type() was called for exactly this object's type.
+bool is_trusted(PyObject* object);
+
 // METH_VARARGS: trust_type(type, capsule). Objects of exactly this type are read through the
 // exchange API of DLPack in the capsule.
 PyObject* trust_type(PyObject*, PyObject* args);

@@ -9,14 +9,27 @@ from typing import TYPE_CHECKING, Any
 from postmortem._version import __version__
 
 if TYPE_CHECKING:
+    from postmortem.monitor import DebugUnderflowOverflow, NumericsMonitor, detect_overflow
     from postmortem.readers.strace_table import SyscallTable, read_strace
     from postmortem.scan import ScanResult, fastscan
 
-__all__ = ["ScanResult", "SyscallTable", "__version__", "fastscan", "read_strace"]
+__all__ = [
+    "DebugUnderflowOverflow",
+    "NumericsMonitor",
+    "ScanResult",
+    "SyscallTable",
+    "__version__",
+    "detect_overflow",
+    "fastscan",
+    "read_strace",
+]
 
 _HOMES = {
+    "DebugUnderflowOverflow": "postmortem.monitor",
+    "NumericsMonitor": "postmortem.monitor",
     "ScanResult": "postmortem.scan",
     "SyscallTable": "postmortem.readers.strace_table",
+    "detect_overflow": "postmortem.monitor",
     "fastscan": "postmortem.scan",
     "read_strace": "postmortem.readers.strace_table",
 }

@@ -40,6 +40,55 @@ class ScanResult:
     @staticmethod
     def _later(dtype: str, pending: Callable[[], tuple[int | float, ...]], /) -> ScanResult: ...
 
+@final
+class CallScans:
+    """Scans tensors in memory, each once for as long as it does not change.
+
+    What was scanned is known by address, layout and version while the tensor that was scanned is
+    alive; a weak reference tells.
+    """
+
+    def __new__(cls, *args: object, **kwargs: object) -> CallScans: ...
+    @property
+    def scanned(self) -> int: ...
+    @property
+    def spared(self) -> int: ...
+    @property
+    def opaque(self) -> set[type]:
+        """Types that hold no tensors: to be filled as they are found out."""
+
+    def call(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any, into: list[Any], /
+    ) -> int:
+        """Add name and numbers, or a note in their place, of all inputs and outputs of a call.
+
+        Returns twice the number of inputs, plus one if something is not finite; -1 if the call has
+        to be looked at in Python (other types of tensors, of devices, of containers).
+        """
+
+    def numbers(self, tensor: Any, /) -> ScanResult | None:
+        """Return a tensor's scan; None if it is no plain tensor in memory."""
+
+    def forget(self) -> None: ...
+
+def write_records(
+    ring: Any,
+    first: int,
+    capacity: int,
+    written: int,
+    front: tuple[float, int, int, int, int, int, dict[str, int]],
+    names: dict[str, int],
+    pairs: list[Any],
+    begin: int,
+    end: int,
+    /,
+) -> int | None:
+    """Write records of a flight file for names and numbers that stand in turns in a list.
+
+    `front`: time, batch, frame, module, kind, flags, codes of data types. Returns how many records
+    were written in all, or None if a name is not among `names`.
+    """
+
 @overload
 def fastscan(
     tensor: list[Any] | tuple[Any, ...],

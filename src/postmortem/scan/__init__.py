@@ -4,9 +4,27 @@
 has a tensor of theirs has imported them already.
 """
 
-from postmortem._scan import ScanResult, fastscan, level, levels, set_threads, threads, use_level
+from postmortem._scan import (
+    CallScans,
+    ScanResult,
+    fastscan,
+    level,
+    levels,
+    set_threads,
+    threads,
+    use_level,
+)
 from postmortem.scan.border import install
 
-__all__ = ["ScanResult", "fastscan", "level", "levels", "set_threads", "threads", "use_level"]
+__all__ = [
+    "CallScans",
+    "ScanResult",
+    "fastscan",
+    "level",
+    "levels",
+    "set_threads",
+    "threads",
+    "use_level",
+]
 
 install()

@@ -1,0 +1,422 @@
+// Scans: the tensors of one call of a module, each scanned once for as long as it does not change.
+//
+// This is what a hook of the monitor runs for every module of every step. In Python it costs 40 us
+// a call once the training step has emptied the caches.
+#include "bind/scan_calls.h"
+
+#include <array>
+#include <cstring>
+
+#include "bind/scan_result.h"
+#include "bind/scan_tensors.h"
+
+namespace py = pybind11;
+
+namespace pm::bind {
+namespace {
+
+constexpr std::size_t kSlots = 1024;
+constexpr std::size_t kMostRank = 6;
+constexpr int kDeepest = 4;
+constexpr Py_ssize_t kMostNames = 16;
+constexpr std::size_t kMostLeaves = 512;
+constexpr std::uint64_t kReleaseBytes = 32 << 10;
+
+struct Known {
+  const void* address = nullptr;
+  PyObject* tensor = nullptr;  // a weak reference
+  PyObject* result = nullptr;
+  long long version = 0;
+  std::uint64_t elements = 0;
+  scan::Format format{};
+  bool complex = false;
+  bool in_order = true;
+  std::size_t rank = 0;
+  std::array<std::int64_t, 2 * kMostRank> layout{};
+};
+
+struct Scans {
+  PyObject head;
+  PyObject* opaque;  // a set of types that hold no tensors
+  Known* known;
+  unsigned long long scanned;
+  unsigned long long spared;
+};
+
+PyObject* version_name = nullptr;
+PyObject* none_note = nullptr;
+PyObject* other_note = nullptr;
+PyObject* output_name = nullptr;
+PyObject* input_names[kMostNames] = {};
+
+Scans* self_of(PyObject* self) { return reinterpret_cast<Scans*>(self); }
+
+void drop(Known& known) {
+  known.address = nullptr;
+  Py_CLEAR(known.tensor);
+  Py_CLEAR(known.result);
+}
+
+std::size_t slot_of(const void* address) {
+  const auto bits = reinterpret_cast<std::uintptr_t>(address);
+  return static_cast<std::size_t>((bits >> 4) * 0x9E3779B97F4A7C15ULL >> 54);
+}
+
+std::uint64_t elements_of(const scan::Array& array) {
+  std::uint64_t count = 1;
+  for (const std::int64_t size : array.shape) count *= static_cast<std::uint64_t>(size);
+  return count;
+}
+
+bool same_layout(const Known& known, const scan::Array& array) {
+  if (known.format != array.format || known.complex != array.complex) return false;
+  const bool in_order = array.strides.empty();
+  if (known.in_order != in_order) return false;
+  if (in_order) return known.elements == elements_of(array);
+  const std::size_t rank = array.shape.size();
+  return known.rank == rank &&
+         std::memcmp(known.layout.data(), array.shape.data(), rank * sizeof(std::int64_t)) == 0 &&
+         std::memcmp(known.layout.data() + rank, array.strides.data(),
+                     rank * sizeof(std::int64_t)) == 0;
+}
+
+// The tensor's version, or -1 where it counts none (inference mode).
+long long version_of(PyObject* tensor) {
+  PyObject* const value = PyObject_GetAttr(tensor, version_name);
+  if (value == nullptr) {
+    PyErr_Clear();
+    return -1;
+  }
+  const long long version = PyLong_AsLongLong(value);
+  Py_DECREF(value);
+  if (version == -1) PyErr_Clear();
+  return version;
+}
+
+// Whether what is known at this address is this tensor's memory, unchanged.
+bool still_holds(const Known& known, PyObject* tensor, const scan::Array& array,
+                 long long version) {
+  if (known.address != array.data || known.version != version || !same_layout(known, array)) {
+    return false;
+  }
+  PyObject* const seen = PyWeakref_GetObject(known.tensor);  // borrowed
+  if (seen == tensor) return true;
+  if (seen == nullptr || seen == Py_None) return false;
+  // Another view: alive, the one that was scanned keeps the storage from being used anew, unless it
+  // was given other memory itself.
+  Held held;
+  return take_trusted(seen, held) == Taken::yes && held.array.data == array.data &&
+         version_of(seen) == version;
+}
+
+void remember(Known& known, PyObject* tensor, const scan::Array& array, long long version,
+              PyObject* result) {
+  drop(known);
+  const std::size_t rank = array.shape.size();
+  if (!array.strides.empty() && rank > kMostRank) return;
+  PyObject* const reference = PyWeakref_NewRef(tensor, nullptr);
+  if (reference == nullptr) {
+    PyErr_Clear();
+    return;
+  }
+  known = {.address = array.data,
+           .tensor = reference,
+           .result = Py_NewRef(result),
+           .version = version,
+           .elements = elements_of(array),
+           .format = array.format,
+           .complex = array.complex,
+           .in_order = array.strides.empty(),
+           .rank = rank};
+  if (known.in_order) return;
+  std::memcpy(known.layout.data(), array.shape.data(), rank * sizeof(std::int64_t));
+  std::memcpy(known.layout.data() + rank, array.strides.data(), rank * sizeof(std::int64_t));
+}
+
+// A new reference to the tensor's numbers; null without a Python error if it is not plain memory.
+PyObject* look(Scans* self, PyObject* tensor) {
+  Held held;
+  if (take_trusted(tensor, held) != Taken::yes) return nullptr;
+  const scan::Array& array = held.array;
+  Known& known = self->known[slot_of(array.data)];
+  const long long version = array.data == nullptr ? -1 : version_of(tensor);
+  if (version >= 0 && known.address != nullptr && still_holds(known, tensor, array, version)) {
+    ++self->spared;
+    return Py_NewRef(known.result);
+  }
+  ++self->scanned;
+  scan::Result found;
+  if (scan::bytes_of(array) < kReleaseBytes) {
+    found = scan::scan(array);
+  } else {
+    Py_BEGIN_ALLOW_THREADS found = scan::scan(array);
+    Py_END_ALLOW_THREADS
+  }
+  PyObject* const result = new_scan_result(found, held.dtype);
+  if (result != nullptr && version >= 0) remember(known, tensor, array, version, result);
+  return result;
+}
+
+// Walks through the arguments or the output of one call, and adds names and numbers to a list.
+class Walk {
+ public:
+  Walk(Scans* self, PyObject* into) : self_(self), into_(into) {}
+
+  bool bad = false;
+  bool stopped = false;  // something is here that Python has to look at, or an error is set
+
+  void argument(PyObject* value, PyObject* name) {
+    if (leaf(value, name) || stopped) return;
+    if (value == Py_None) {
+      add(name, none_note);
+    } else if (!is_plain_value(value) && holds_something(value)) {
+      const Py_ssize_t before = PyList_GET_SIZE(into_);
+      inside(value, name, 0);
+      if (!stopped && PyList_GET_SIZE(into_) == before) add(name, other_note);
+    } else if (!stopped) {
+      add(name, other_note);
+    }
+  }
+
+  // Tensors only, as of keyword arguments.
+  void tensors(PyObject* value, PyObject* name, int depth) {
+    if (leaf(value, name) || stopped || value == Py_None || is_plain_value(value)) return;
+    if (holds_something(value)) inside(value, name, depth);
+  }
+
+  void output(PyObject* value) {
+    if (!PyTuple_CheckExact(value)) return argument(value, output_name);
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value) && !stopped; ++i) {
+      PyObject* const part = PyTuple_GET_ITEM(value, i);
+      if (PyTuple_CheckExact(part)) {
+        for (Py_ssize_t j = 0; j < PyTuple_GET_SIZE(part) && !stopped; ++j) {
+          named(PyUnicode_FromFormat("output[%zd][%zd]", i, j),
+                [&](PyObject* name) { argument(PyTuple_GET_ITEM(part, j), name); });
+        }
+      } else {
+        named(PyUnicode_FromFormat("output[%zd]", i),
+              [&](PyObject* name) { argument(part, name); });
+      }
+    }
+  }
+
+  template <typename Then>
+  void named(PyObject* name, Then then) {
+    if (name == nullptr) {
+      stopped = true;
+      return;
+    }
+    then(name);
+    Py_DECREF(name);
+  }
+
+ private:
+  void add(PyObject* name, PyObject* what) {
+    if (static_cast<std::size_t>(PyList_GET_SIZE(into_)) >= 2 * kMostLeaves ||
+        PyList_Append(into_, name) != 0 || PyList_Append(into_, what) != 0) {
+      stopped = true;
+    }
+  }
+
+  bool leaf(PyObject* value, PyObject* name) {
+    if (!is_trusted(value)) return false;
+    const py::object held = py::reinterpret_borrow<py::object>(value);
+    PyObject* const result = look(self_, value);
+    if (result == nullptr) {
+      stopped = true;
+      return false;
+    }
+    const scan::Result* const found = values_in(result);
+    if (found == nullptr || is_narrow_float(result)) {
+      stopped = true;
+    } else {
+      bad = bad || found->nans != 0 || found->infinities != 0;
+      add(name, result);
+    }
+    Py_DECREF(result);
+    return true;
+  }
+
+  static bool is_plain_value(PyObject* value) {
+    return PyBool_Check(value) || PyLong_CheckExact(value) || PyFloat_CheckExact(value) ||
+           PyUnicode_CheckExact(value);
+  }
+
+  // False for types that Python found to hold no tensors; stops at those that it has to look at.
+  bool holds_something(PyObject* value) {
+    if (PyTuple_CheckExact(value) || PyList_CheckExact(value) || PyDict_CheckExact(value)) {
+      return true;
+    }
+    const int known = PySet_Contains(self_->opaque, reinterpret_cast<PyObject*>(Py_TYPE(value)));
+    if (known != 1) stopped = true;
+    return false;
+  }
+
+  void inside(PyObject* value, PyObject* name, int depth) {
+    if (depth > kDeepest) {
+      stopped = true;
+      return;
+    }
+    if (PyDict_CheckExact(value)) {
+      PyObject* key = nullptr;
+      PyObject* part = nullptr;
+      Py_ssize_t at = 0;
+      while (!stopped && PyDict_Next(value, &at, &key, &part)) {
+        if (!PyUnicode_CheckExact(key)) {
+          stopped = true;
+          return;
+        }
+        named(PyUnicode_FromFormat("%U[%U]", name, key),
+              [&](PyObject* full) { tensors(part, full, depth + 1); });
+      }
+      return;
+    }
+    const bool is_tuple = PyTuple_CheckExact(value);
+    for (Py_ssize_t i = 0; !stopped; ++i) {
+      if (i >= (is_tuple ? PyTuple_GET_SIZE(value) : PyList_GET_SIZE(value))) return;
+      if (i >= static_cast<Py_ssize_t>(kMostLeaves)) {
+        stopped = true;
+        return;
+      }
+      PyObject* const part = is_tuple ? PyTuple_GET_ITEM(value, i) : PyList_GET_ITEM(value, i);
+      const py::object held = py::reinterpret_borrow<py::object>(part);
+      named(PyUnicode_FromFormat("%U[%zd]", name, i),
+            [&](PyObject* full) { tensors(part, full, depth + 1); });
+    }
+  }
+
+  Scans* self_;
+  PyObject* into_;
+};
+
+// scans.call(args, kwargs, output, into) -> int. Adds name and numbers (or a note) of every input
+// and output. Returns -1 if Python has to look at the call, else twice the number of inputs, plus
+// one if something is not finite.
+PyObject* call(PyObject* self, PyObject* const* given, Py_ssize_t count) {
+  if (count != 4 || !PyTuple_Check(given[0]) || !PyDict_Check(given[1]) ||
+      !PyList_Check(given[3])) {
+    PyErr_SetString(PyExc_TypeError, "call(args, kwargs, output, into)");
+    return nullptr;
+  }
+  PyObject* const args = given[0];
+  Walk walk(self_of(self), given[3]);
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(args) && !walk.stopped; ++i) {
+    if (i >= kMostNames) {
+      walk.stopped = true;
+      break;
+    }
+    walk.argument(PyTuple_GET_ITEM(args, i), input_names[i]);
+  }
+  PyObject* key = nullptr;
+  PyObject* value = nullptr;
+  Py_ssize_t at = 0;
+  while (!walk.stopped && PyDict_Next(given[1], &at, &key, &value)) {
+    if (value == Py_None || PyBool_Check(value)) continue;
+    walk.named(PyUnicode_FromFormat("input[%S]", key),
+               [&](PyObject* name) { walk.tensors(value, name, 0); });
+  }
+  const Py_ssize_t inputs = PyList_GET_SIZE(given[3]) / 2;
+  if (!walk.stopped) walk.output(given[2]);
+  if (PyErr_Occurred()) return nullptr;
+  return PyLong_FromSsize_t(walk.stopped ? -1 : 2 * inputs + (walk.bad ? 1 : 0));
+}
+
+PyObject* numbers(PyObject* self, PyObject* tensor) {
+  PyObject* const result = is_trusted(tensor) ? look(self_of(self), tensor) : nullptr;
+  if (result != nullptr || PyErr_Occurred()) return result;
+  Py_RETURN_NONE;
+}
+
+PyObject* forget(PyObject* self, PyObject*) {
+  for (std::size_t i = 0; i < kSlots; ++i) drop(self_of(self)->known[i]);
+  Py_RETURN_NONE;
+}
+
+PyObject* get_scanned(PyObject* self, void*) {
+  return PyLong_FromUnsignedLongLong(self_of(self)->scanned);
+}
+
+PyObject* get_spared(PyObject* self, void*) {
+  return PyLong_FromUnsignedLongLong(self_of(self)->spared);
+}
+
+PyObject* get_opaque(PyObject* self, void*) { return Py_NewRef(self_of(self)->opaque); }
+
+PyObject* make(PyTypeObject* type, PyObject*, PyObject*) {
+  PyObject* const self = type->tp_alloc(type, 0);
+  if (self == nullptr) return nullptr;
+  self_of(self)->opaque = PySet_New(nullptr);
+  self_of(self)->known = new (std::nothrow) Known[kSlots];
+  if (self_of(self)->opaque == nullptr || self_of(self)->known == nullptr) {
+    Py_DECREF(self);
+    return PyErr_NoMemory();
+  }
+  return self;
+}
+
+int traverse(PyObject* self, visitproc visit, void* arg) {
+  Py_VISIT(Py_TYPE(self));
+  Py_VISIT(self_of(self)->opaque);
+  return 0;
+}
+
+void dealloc(PyObject* self) {
+  PyObject_GC_UnTrack(self);
+  if (self_of(self)->known != nullptr) {
+    for (std::size_t i = 0; i < kSlots; ++i) drop(self_of(self)->known[i]);
+    delete[] self_of(self)->known;
+  }
+  Py_XDECREF(self_of(self)->opaque);
+  PyTypeObject* const type = Py_TYPE(self);
+  type->tp_free(self);
+  Py_DECREF(type);
+}
+
+PyMethodDef kMethods[] = {
+    {"call", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(call)), METH_FASTCALL, nullptr},
+    {"numbers", numbers, METH_O, nullptr},
+    {"forget", forget, METH_NOARGS, nullptr},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+PyGetSetDef kFields[] = {
+    {"scanned", get_scanned, nullptr, "How many tensors were read.", nullptr},
+    {"spared", get_spared, nullptr, "How many were not, for nothing had changed.", nullptr},
+    {"opaque", get_opaque, nullptr, "Types that hold no tensors.", nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr},
+};
+
+PyType_Slot kTypeSlots[] = {
+    {Py_tp_doc, const_cast<char*>("Scans tensors once for as long as they do not change.")},
+    {Py_tp_new, reinterpret_cast<void*>(make)},
+    {Py_tp_methods, kMethods},
+    {Py_tp_getset, kFields},
+    {Py_tp_dealloc, reinterpret_cast<void*>(dealloc)},
+    {Py_tp_traverse, reinterpret_cast<void*>(traverse)},
+    {0, nullptr},
+};
+
+PyType_Spec kSpec = {"postmortem._scan.CallScans", static_cast<int>(sizeof(Scans)), 0,
+                     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_IMMUTABLETYPE,
+                     kTypeSlots};
+
+}  // namespace
+
+bool add_scan_calls(PyObject* module) {
+  version_name = PyUnicode_InternFromString("_version");
+  none_note = PyUnicode_InternFromString("None");
+  other_note = PyUnicode_InternFromString("not a tensor");
+  output_name = PyUnicode_InternFromString("output");
+  for (Py_ssize_t i = 0; i < kMostNames; ++i) {
+    input_names[i] = PyUnicode_FromFormat("input[%zd]", i);
+    if (input_names[i] == nullptr) return false;
+  }
+  PyObject* const type = PyType_FromModuleAndSpec(module, &kSpec, nullptr);
+  if (type == nullptr) return false;
+  const bool added = PyModule_AddObjectRef(module, "CallScans", type) == 0;
+  Py_DECREF(type);
+  return added && version_name != nullptr && none_note != nullptr && other_note != nullptr &&
+         output_name != nullptr;
+}
+
+}  // namespace pm::bind

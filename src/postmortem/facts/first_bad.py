@@ -1,0 +1,209 @@
+"""Who did it: what the frames of a batch say of the first NaN or Inf among them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from enum import Enum
+
+from postmortem.facts.dtypes import RANGES
+from postmortem.facts.frames import Cell, CellKind, Frame, Numbers, Phase
+from postmortem.records import record
+
+_NEAR = 0.5
+"""From this share of a type's largest value on, the next doubling is an overflow."""
+_LOST = 0.5
+"""From this share of values that are zero or subnormal on, a gradient is told to underflow."""
+_WIDE = ("float32", "float64", "bfloat16")
+_MASK_WORDS = ("mask", "bias")
+
+
+class Origin(Enum):
+    """Where bad numbers come from."""
+
+    PRODUCER = "producer"
+    """A module made them out of clean inputs and weights."""
+    WEIGHT = "weight"
+    """A weight was bad before the module ran."""
+    BATCH = "batch"
+    """They came into the model from outside."""
+    BETWEEN = "between"
+    """Code outside of all modules that are watched made them; the frame only received them."""
+    GRADIENT = "gradient"
+    STATE = "state"
+
+
+@record
+class FirstBad:
+    """The first frame with NaN or Inf that no mask explains, and what it says of their origin."""
+
+    origin: Origin
+    module: str
+    class_name: str
+    cell: str
+    batch: int
+    frame: int
+    nan_count: int
+    inf_count: int
+    numel: int
+    first_index: int | None
+    dtype: str
+    confidence: str
+    """``certain``, ``likely`` or ``possible``, of the origin: the numbers are bad for certain."""
+    hints: tuple[str, ...] = ()
+    rank: int = 0
+    names: tuple[str, ...] = ()
+    """Other names of the same module or weight."""
+
+    def sentence(self, ranks: int = 1) -> str:
+        """Return what happened in one sentence."""
+        where = f" of rank {self.rank}" if ranks > 1 else ""
+        return f"{self._what()} in batch {self.batch}{where}"
+
+    def _what(self) -> str:
+        bad = f"{_counted(self.nan_count, self.inf_count)} of {self.numel:,} {self.dtype} values"
+        module = f"{self.module or 'the model'} ({self.class_name})"
+        said = {
+            Origin.PRODUCER: f"{module} made {self.cell} bad out of clean inputs and weights: "
+            f"{bad}",
+            Origin.WEIGHT: f"{self.cell} of {module} was bad before it ran: {bad}",
+            Origin.BATCH: f"{self.cell} came into {module} bad from outside: {bad}",
+            Origin.BETWEEN: f"{self.cell} of {module} was made bad by code between modules: {bad}",
+            Origin.GRADIENT: f"the gradient of {self.cell} of {module} went bad: {bad}",
+            Origin.STATE: f"{self.cell} of {module} in the optimizer's state is bad: {bad}",
+        }
+        return said[self.origin]
+
+
+def _counted(nans: int, infs: int) -> str:
+    return " and ".join(
+        f"{count:,} {name}" for count, name in ((nans, "NaN"), (infs, "Inf")) if count
+    )
+
+
+def is_bad(cell: Cell) -> bool:
+    """Return whether a cell holds NaN or Inf that no mask explains."""
+    return cell.numbers is not None and not cell.masked and not cell.numbers.is_finite
+
+
+def looks_like_mask(name: str, numbers: Numbers) -> bool:
+    """Return whether infinities are those of a mask as far as name and counts tell.
+
+    Nothing but zeros and Inf, or a name with ``mask`` or ``bias`` in it. The signs are not known
+    here: whoever has the values looks at them first.
+    """
+    if numbers.nan_count or not numbers.inf_count:
+        return False
+    named = any(word in name.lower() for word in _MASK_WORDS)
+    only = numbers.zero_count > 0 and numbers.inf_count + numbers.zero_count == numbers.numel
+    return named or only
+
+
+def first_bad(frames: Sequence[Frame], *, rank: int = 0) -> FirstBad | None:
+    """Return what went bad first in these frames, the oldest first; None if nothing did."""
+    for at, frame in enumerate(frames):
+        bad = [cell for cell in frame.cells if is_bad(cell)]
+        if bad:
+            return _judge(frame, bad, frames[:at], rank)
+    return None
+
+
+def _judge(frame: Frame, bad: list[Cell], before: Sequence[Frame], rank: int) -> FirstBad:
+    origin, cell, confidence = _origin(frame, bad)
+    numbers = cell.numbers
+    assert numbers is not None
+    return FirstBad(
+        origin,
+        frame.module,
+        frame.class_name,
+        cell.name,
+        frame.batch,
+        frame.number,
+        numbers.nan_count,
+        numbers.inf_count,
+        numbers.numel,
+        numbers.first_nonfinite,
+        numbers.dtype,
+        confidence,
+        tuple(_hints(origin, frame, cell, before)),
+        rank,
+    )
+
+
+def _origin(frame: Frame, bad: list[Cell]) -> tuple[Origin, Cell, str]:
+    kinds = {cell.kind: cell for cell in reversed(bad)}  # the first of each kind
+    if frame.phase is Phase.BATCH:
+        return Origin.BATCH, bad[0], "certain"
+    if CellKind.STATE in kinds:
+        return Origin.STATE, kinds[CellKind.STATE], "certain"
+    if CellKind.GRADIENT in kinds:
+        return Origin.GRADIENT, kinds[CellKind.GRADIENT], "certain"
+    if CellKind.WEIGHT in kinds:
+        return Origin.WEIGHT, kinds[CellKind.WEIGHT], "certain"
+    if CellKind.INPUT in kinds:
+        return Origin.BETWEEN, kinds[CellKind.INPUT], "likely"
+    unread = [cell for cell in frame.cells if cell.numbers is None and cell.note.startswith("no ")]
+    masked = any(cell.masked for cell in frame.cells if cell.kind is not CellKind.OUTPUT)
+    return Origin.PRODUCER, bad[0], "likely" if unread or masked else "certain"
+
+
+def _hints(origin: Origin, frame: Frame, cell: Cell, before: Sequence[Frame]) -> Iterable[str]:
+    assert cell.numbers is not None
+    if origin is Origin.PRODUCER:
+        if cell.numbers.nan_count and any(c.masked for c in frame.cells):
+            yield (
+                "an input holds the -inf of a mask: a row that is masked altogether gives NaN in "
+                "softmax"
+            )
+        yield from near_the_edge([*before, frame])
+    elif origin is Origin.BETWEEN:
+        last = next((f for f in reversed(before) if f.phase is Phase.FORWARD), None)
+        after = f", after {last.module or 'the model'} ({last.class_name})" if last else ""
+        yield f"look at the code that calls {frame.module or 'the model'}{after}"
+        yield from near_the_edge(before)
+    elif origin is Origin.WEIGHT:
+        yield (
+            "the step of the optimizer before this batch wrote it"
+            if frame.batch
+            else "it was bad when training began: scan the checkpoint that was loaded"
+        )
+    elif origin is Origin.GRADIENT:
+        yield from near_the_edge(before)
+
+
+def near_the_edge(frames: Sequence[Frame]) -> list[str]:
+    """Return what stands near the limits of its type in the last frames, the latest first.
+
+    Of float16: magnitudes from half of 65504 on. Of fp8: how many values are saturated. Of
+    gradients: how many became zero or subnormal.
+    """
+    found: dict[str, None] = {}
+    for frame in reversed(frames):
+        for cell in frame.cells:
+            said = _edge(cell)
+            if said:
+                found.setdefault(f"{frame.module or 'the model'} {cell.name} {said}")
+    return list(found)[:3]
+
+
+def _edge(cell: Cell) -> str | None:
+    numbers = cell.numbers
+    if numbers is None or not numbers.numel or cell.masked:
+        return None
+    limit = RANGES.get(numbers.dtype)
+    if limit is None:
+        return None
+    if cell.saturated:
+        share = cell.saturated / numbers.numel
+        return f"is saturated: {share:.1%} of its values are {limit.largest:g}"
+    largest = numbers.abs_max_finite
+    filled = largest == limit.largest and numbers.abs_min_nonzero == largest  # a mask of finfo.min
+    if not limit.saturates and largest >= _NEAR * limit.largest and not filled:
+        share = largest / limit.largest
+        return f"reached {largest:.3g}, {share:.0%} of what {numbers.dtype} holds"
+    lost = numbers.subnormal_count + numbers.zero_count
+    is_gradient = cell.kind is CellKind.GRADIENT
+    if is_gradient and numbers.dtype not in _WIDE and numbers.subnormal_count:
+        share = lost / numbers.numel
+        if share >= _LOST:
+            return f"underflows: {share:.0%} of its values are zero or subnormal"
+    return None

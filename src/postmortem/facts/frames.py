@@ -1,0 +1,146 @@
+"""What a model's modules read and wrote: one frame for each call of a module.
+
+Frames are made live by the monitor and out of a flight file by its reader; whoever judges or prints
+them need not know which. They are plain slotted classes: a training step makes hundreds of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Protocol
+
+from postmortem.records import record
+
+
+class CellKind(IntEnum):
+    """What a cell holds the numbers of; the numbers are those of a flight file."""
+
+    WEIGHT = 1
+    INPUT = 2
+    OUTPUT = 3
+    GRADIENT = 4
+    STATE = 5
+
+
+class Phase(IntEnum):
+    """What ran when a frame was made; the numbers are those of a flight file."""
+
+    FORWARD = 1
+    BACKWARD = 2
+    OPTIMIZER = 3
+    BATCH = 4
+    """What came into the model from outside."""
+
+
+class Numbers(Protocol):
+    """What one pass over a tensor found: a `ScanResult`, or a `Reading` out of a file."""
+
+    @property
+    def abs_min(self) -> float: ...
+    @property
+    def abs_max(self) -> float: ...
+    @property
+    def abs_min_nonzero(self) -> float: ...
+    @property
+    def abs_max_finite(self) -> float: ...
+    @property
+    def nan_count(self) -> int: ...
+    @property
+    def inf_count(self) -> int: ...
+    @property
+    def zero_count(self) -> int: ...
+    @property
+    def subnormal_count(self) -> int: ...
+    @property
+    def numel(self) -> int: ...
+    @property
+    def first_nonfinite(self) -> int | None: ...
+    @property
+    def is_finite(self) -> bool: ...
+    @property
+    def dtype(self) -> str: ...
+
+
+@record
+class Reading:
+    """The numbers of one tensor as a flight file holds them."""
+
+    dtype: str
+    numel: int
+    nan_count: int
+    inf_count: int
+    zero_count: int
+    subnormal_count: int
+    first_nonfinite: int | None
+    abs_min: float
+    abs_max: float
+    abs_min_nonzero: float
+    abs_max_finite: float
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether there is neither NaN nor Inf."""
+        return not (self.nan_count or self.inf_count)
+
+
+@dataclass(slots=True, eq=False)
+class Cell:
+    """One tensor of a frame, or what stood in its place."""
+
+    kind: CellKind
+    name: str
+    """``weight``, ``input[0]``, ``input[attention_mask]``, ``output[1][0]``."""
+    numbers: Numbers | None
+    note: str = ""
+    """Why there are no numbers (``None``, ``not a tensor``), or what is known beside them."""
+    masked: bool = False
+    """Whether its infinities are those of a mask, and no fault."""
+    saturated: int | None = None
+    """Of fp8: how many values are the largest that there is."""
+
+
+@dataclass(slots=True, eq=False)
+class Frame:
+    """One call of a module, or what a step of the optimizer found of it."""
+
+    number: int
+    """Counts the frames of a process, from 1."""
+    batch: int
+    module: str
+    """Fully qualified; empty for the model itself."""
+    class_name: str
+    cells: list[Cell]
+    phase: Phase = Phase.FORWARD
+    opens_batch: bool = False
+    """Whether it is the first frame of its batch."""
+
+
+@record
+class FlightRecorder:
+    """Which process wrote a flight file, and how it ended as far as the file knows."""
+
+    rank: int
+    world_size: int
+    pid: int
+    host: str
+    started: float
+    """Seconds since 1970, as all times here."""
+    last_written: float | None
+    batch: int | None
+    """The last one that began."""
+    ended: str | None
+    """``finished``, ``stopped`` (numbers went bad), or None: it was still running."""
+
+
+@record
+class Flight:
+    """A flight file: the last frames of a training process."""
+
+    path: str
+    recorder: FlightRecorder
+    frames: tuple[Frame, ...]
+    """In the order in which they were made."""
+    records: int
+    """How many cells the process wrote in all; the file keeps the last of them."""
+    unreadable_records: int

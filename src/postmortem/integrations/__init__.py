@@ -1,0 +1,1 @@
+"""Callbacks for trainers: each a few lines over the monitor."""

@@ -1,0 +1,214 @@
+"""Gradients when they are accumulated, and the steps of optimizers that use them.
+
+A bad gradient is no failure by itself: GradScaler looks for a scale that fits and drops such a
+step, and others do likewise. It becomes one when an optimizer is about to apply it. So hooks look
+at gradients, and the hook before `Optimizer.step` judges those that are still bad.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import torch
+from torch.optim import optimizer as optimizers
+
+from postmortem.facts.first_bad import FirstBad, first_bad, is_bad
+from postmortem.facts.frames import Cell, CellKind, Frame, Phase
+from postmortem.monitor.recorder import Recorder
+from postmortem.monitor.walk import Leaf, tensors_in
+from postmortem.monitor.weights import Weights
+from postmortem.records import replace
+
+log = logging.getLogger("postmortem.monitor")
+_STREAK = 10
+"""So many discarded batches in a row are no search for a scale any more."""
+
+
+class Backward:
+    """Watches gradients and steps; `stop` is called with what is about to be applied."""
+
+    def __init__(
+        self,
+        records: Recorder,
+        weights: Weights,
+        *,
+        stop: Callable[[FirstBad], None],
+        gradients: bool,
+        state_every: int,
+        alone: Callable[[], bool],
+    ) -> None:
+        self.with_gradients = gradients
+        self.watching = True
+        self.batch = 0
+        """The batch whose backward pass runs, as far as forward passes tell."""
+        self.steps = 0
+        self.discarded = 0
+        self.heard: set[int] = set()
+        """Parameters (by id) whose gradients came."""
+        self._records = records
+        self._weights = weights
+        self._stop = stop
+        self._state_every = state_every
+        self._alone = alone
+        self._names: dict[int, tuple[str, str, str]] = {}
+        self._bad: dict[int, tuple[torch.Tensor, Frame]] = {}
+        self._streak = 0
+        self._ours: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
+        self._before: Callable[[], None] = lambda: None
+        self._last_bad: tuple[str, int] | None = None
+
+    def attach(self, model: torch.nn.Module, before_step: Callable[[], None]) -> list[Any]:
+        """Return the handles of hooks on all parameters, and on all optimizers of the process."""
+        self._before = before_step
+        handles: list[Any] = [
+            optimizers.register_optimizer_step_pre_hook(self._step_begins),
+            optimizers.register_optimizer_step_post_hook(self._step_ended),
+        ]
+        for name, module in model.named_modules():
+            for own, weight in module._parameters.items():
+                if weight is None or id(weight) in self._names:
+                    continue
+                self._names[id(weight)] = (name, own, type(module).__name__)
+                if self.with_gradients and weight.requires_grad and weight.is_leaf:
+                    handles.append(weight.register_post_accumulate_grad_hook(self._accumulated))
+        return handles
+
+    # -- gradients ------------------------------------------------------------------------------
+
+    def _accumulated(self, weight: torch.Tensor) -> None:
+        if not self.watching or weight.grad is None or torch.compiler.is_compiling():
+            return
+        name, own, class_name = self._names[id(weight)]
+        self.heard.add(id(weight))
+        cells: list[Cell] = []
+        leaves: list[Leaf] = [(own, weight.grad)]
+        self._records.scans.cells(CellKind.GRADIENT, leaves, cells)
+        frame = self._records.frame(name, class_name, cells, leaves, Phase.BACKWARD, self.batch)
+        if any(cell.numbers is not None and is_bad_now(cell) for cell in frame.cells):
+            self._bad.setdefault(id(weight), (weight, frame))
+
+    def bad(self, frame: Frame) -> None:
+        """Take a frame of gradients or of the optimizer that turned out to be bad."""
+        if frame.phase is Phase.BACKWARD:
+            self._last_bad = (f"{frame.module}.{frame.cells[0].name}".lstrip("."), frame.batch)
+        elif frame.phase is Phase.OPTIMIZER:
+            found = first_bad([frame])
+            if found is not None:
+                self._stop(found)
+
+    def hints(self) -> tuple[str, ...]:
+        """Return what gradients have to do with a weight that went bad."""
+        if self._last_bad is None:
+            return ()
+        name, batch = self._last_bad
+        return (f"the gradient of {name} had gone bad in batch {batch}",)
+
+    def batch_begins(self) -> None:
+        """Tell bad gradients that were dropped from those that still accumulate."""
+        if not self._bad:
+            return
+        first = next(iter(self._bad.values()))[1]
+        for key, (weight, _) in list(self._bad.items()):
+            if not self._is_still_bad(weight):
+                del self._bad[key]
+        if self._bad:
+            return
+        self.discarded += 1
+        self._streak += 1
+        if self._streak == 1:
+            cell = first.cells[0]
+            log.info(
+                "batch %d: the gradient of %s.%s held NaN or Inf and was discarded, nothing was "
+                "updated with it",
+                first.batch,
+                first.module,
+                cell.name,
+            )
+        elif self._streak % _STREAK == 0:
+            log.warning(
+                "the gradients of %d batches in a row held NaN or Inf and were discarded: "
+                "nothing is learned; if a GradScaler is in use, its scale finds no fit",
+                self._streak,
+            )
+
+    def _is_still_bad(self, weight: torch.Tensor) -> bool:
+        if weight.grad is None:
+            return False
+        cells: list[Cell] = []
+        self._records.scans.cells(CellKind.GRADIENT, [("", weight.grad)], cells)
+        return any(map(is_bad, cells))
+
+    # -- steps ----------------------------------------------------------------------------------
+
+    def _is_ours(self, optimizer: Any) -> bool:
+        known = self._ours.get(optimizer)
+        if known is None:
+            every = (p for group in optimizer.param_groups for p in group["params"])
+            known = any(id(p) in self._names for p in every)
+            self._ours[optimizer] = known
+        return known
+
+    def _step_begins(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        if not self._is_ours(optimizer):
+            return
+        self._before()
+        if not self._bad or getattr(optimizer, "found_inf", None) is not None:
+            return  # a fused optimizer under GradScaler skips by itself
+        steps = {id(p) for group in optimizer.param_groups for p in group["params"]}
+        applied = [
+            frame
+            for key, (weight, frame) in self._bad.items()
+            if key in steps and self._is_still_bad(weight)
+        ]
+        for key in steps:
+            self._bad.pop(key, None)
+        if not applied:
+            return
+        found = first_bad([min(applied, key=lambda frame: frame.number)])
+        assert found is not None
+        self._stop(replace(found, hints=self._gradient_hints(found, applied)))
+
+    def _gradient_hints(self, found: FirstBad, applied: list[Frame]) -> tuple[str, ...]:
+        after = [
+            frame
+            for frame in self._records.backward
+            if frame.number < found.frame and frame.batch == found.batch and frame.cells
+        ]
+        said = [f"it was about to be applied, with {len(applied) - 1} other bad gradients"]
+        if after:
+            last = after[-1]
+            name = f"{last.module}.{last.cells[0].name}".lstrip(".")
+            said.append(
+                f"the gradient that came before it, of {name}, was clean: what lies between the "
+                "two made it"
+            )
+        return (*said, *found.hints)
+
+    def _step_ended(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        if not self._is_ours(optimizer):
+            return
+        self.steps += 1
+        self._streak = 0
+        self._weights.epoch = self.steps
+        if self._state_every and self.steps % self._state_every == 0:
+            self._look_at_state(optimizer)
+
+    def _look_at_state(self, optimizer: Any) -> None:
+        for weight, state in list(optimizer.state.items()):
+            place = self._names.get(id(weight))
+            if place is None:
+                continue
+            name, own, class_name = place
+            cells: list[Cell] = []
+            leaves: list[Leaf] = list(tensors_in(state, own))
+            self._records.scans.cells(CellKind.STATE, leaves, cells)
+            if cells:
+                self._records.frame(name, class_name, cells, leaves, Phase.OPTIMIZER, self.batch)
+
+
+def is_bad_now(cell: Cell) -> bool:
+    """Return whether a cell is bad, or may be once a device has answered."""
+    return not cell.numbers.ready or is_bad(cell)  # type: ignore[union-attr]

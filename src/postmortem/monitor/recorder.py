@@ -1,0 +1,135 @@
+"""Frames as they are made: kept, written to the flight file, judged when their numbers are here."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from postmortem.facts.first_bad import is_bad
+from postmortem.facts.frames import Cell, Frame, Phase
+from postmortem.monitor.calls import Call, frame_of
+from postmortem.monitor.flight_writer import FlightWriter
+from postmortem.monitor.masks import Masks
+from postmortem.monitor.scans import Scans
+from postmortem.monitor.walk import Leaf
+
+_LATEST = 2
+"""So many batches later numbers are waited for that a device has not given by itself."""
+
+
+class Recorder:
+    """Takes the frames of one process in the order in which they are made."""
+
+    def __init__(self, max_frames: int, bad: Callable[[Frame], None]) -> None:
+        self.scans = Scans()
+        self.masks = Masks()
+        self.flight: FlightWriter | None = None
+        self.batch = 0
+        self.made = 0
+        """How many frames there were in all."""
+        self._forward: deque[Frame | Call] = deque(maxlen=max_frames)
+        self.backward: deque[Frame] = deque(maxlen=max_frames)
+        self._bad = bad
+        self._opening = True
+        self._deferred: deque[Frame] = deque()
+
+    def open_batch(self) -> None:
+        """Mark the next frame as the first one of a batch."""
+        self._opening = True
+        self.scans.forget()
+        self.masks.forget()
+
+    def call(
+        self,
+        module: str,
+        class_name: str,
+        weights: list[Any],
+        pairs: list[Any],
+        inputs: int,
+    ) -> Call:
+        """Take a call all of whose numbers are here and finite."""
+        self.made += 1
+        call = Call(
+            self.made, self.batch, module, class_name, self._opening, weights, pairs, inputs
+        )
+        self._opening = False
+        self._forward.append(call)
+        if self.flight is not None:
+            self.flight.write_call(call)
+        return call
+
+    @property
+    def forward(self) -> list[Frame]:
+        """The last frames of forward passes."""
+        return [frame_of(call) for call in self._forward]
+
+    @property
+    def behind(self) -> bool:
+        """Whether frames wait for the numbers of a device."""
+        return bool(self._deferred)
+
+    def frame(
+        self,
+        module: str,
+        class_name: str,
+        cells: list[Cell],
+        leaves: list[Leaf],
+        phase: Phase = Phase.FORWARD,
+        batch: int | None = None,
+    ) -> Frame:
+        """Take the cells of a frame, and judge it at once if its numbers are here."""
+        self.made += 1
+        forward = phase is Phase.FORWARD
+        at = self.batch if batch is None else batch
+        opens = forward and self._opening
+        frame = Frame(self.made, at, module, class_name, cells, phase, opens)
+        if forward:
+            self._opening = False
+            self._forward.append(frame)
+        else:
+            self.backward.append(frame)
+        pending = bad = False
+        for cell in cells:
+            numbers = cell.numbers
+            if numbers is None:
+                continue
+            if not numbers.ready:  # type: ignore[attr-defined]
+                pending = True
+            elif not numbers.is_finite:
+                bad = True
+        if pending:
+            self._deferred.append(frame)
+        else:
+            self._arrived(frame, bad, leaves)
+        return frame
+
+    def _arrived(self, frame: Frame, bad: bool, leaves: list[Leaf]) -> None:
+        if bad and frame.phase is Phase.FORWARD:
+            self.masks.mark(frame.cells, leaves)
+        if self.flight is not None:
+            self.flight.write(frame)
+        if bad and any(map(is_bad, frame.cells)):
+            self._bad(frame)
+
+    def settle(self, *, wait: bool = False) -> None:
+        """Judge the frames whose numbers have come from a device; `wait`: all that there are.
+
+        Frames are judged in their order. Numbers of a batch that is long over are waited for.
+        """
+        while self._deferred:
+            frame = self._deferred[0]
+            late = wait or frame.batch <= self.batch - _LATEST
+            if not late and not all(_ready(cell) for cell in frame.cells):
+                return
+            self._deferred.popleft()
+            bad = any(c.numbers is not None and not c.numbers.is_finite for c in frame.cells)
+            self._arrived(frame, bad, [])
+
+    def recent(self) -> list[Frame]:
+        """Return the last frames of both directions in the order in which they were made."""
+        return sorted([*self.forward, *self.backward], key=lambda frame: frame.number)
+
+
+def _ready(cell: Cell) -> bool:
+    return cell.numbers is None or bool(cell.numbers.ready)  # type: ignore[attr-defined]

@@ -1,0 +1,206 @@
+"""Flight files: of processes that were killed, and hostile ones."""
+
+from __future__ import annotations
+
+import io
+import os
+import random
+import signal
+import struct
+import subprocess
+import sys
+import zlib
+from pathlib import Path
+
+import pytest
+
+import postmortem
+from postmortem.errors import EvidenceError
+from postmortem.facts import flight_format as layout
+from postmortem.facts.first_bad import Origin
+from postmortem.monitor.flight import find_first_bad, main
+from postmortem.monitor.text import frame_text
+from postmortem.readers.flight import read_flight
+
+torch = pytest.importorskip("torch")
+pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
+PROGRAM = Path(__file__).parents[2] / "programs" / "watched_training.py"
+
+
+def run(flight: Path, *how: str) -> int:
+    """Exit status of the program, whose training ends as it is told."""
+    source = Path(postmortem.__file__).parents[1]
+    environment = os.environ | {"PYTHONPATH": str(source), "PYTHONFAULTHANDLER": ""}
+    command = [sys.executable, "-W", "ignore", str(PROGRAM), f"{flight}/", *how]
+    done = subprocess.run(command, env=environment, capture_output=True, check=False, cwd=flight)
+    return done.returncode
+
+
+@pytest.mark.parametrize(
+    ("end", "status"), [("kill", -signal.SIGKILL), ("segv", -signal.SIGSEGV), ("done", 0)]
+)
+def test_the_last_frames_outlive_the_process(
+    tmp_path: Path, end: str, status: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(tmp_path, end) == status
+    path = tmp_path / "rank0.flight"
+    flight, problems = read_flight(path)
+    assert problems == ()
+    who = flight.recorder
+    assert (who.rank, who.world_size, who.batch) == (0, 1, 3)
+    assert who.ended == ("finished" if end == "done" else None)
+    # Four batches: three modules and the model; four gradients each, the last ones too.
+    assert len(flight.frames) == 4 * (4 + 4)
+    assert [frame.number for frame in flight.frames] == list(range(1, 33))
+    assert main([str(path), "--frames", "3"]) == 0
+    text = capsys.readouterr().out
+    assert "no NaN or Inf among the frames that are left" in text
+    assert ("killed, crashed" in text) == (end != "done")
+
+
+def test_the_first_bad_frame_of_a_killed_process(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(tmp_path, "kill", "2") == -signal.SIGKILL
+    path = str(tmp_path / "rank0.flight")
+    assert main([path]) == 1
+    text = capsys.readouterr().out
+    assert "Detected inf/nan during batch_number=" in text
+    assert "abs min  abs max  metadata" in text
+    assert "\nfirst bad: " in text
+    assert "had gone bad in batch 2" in text
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> tuple[Path, list[str]]:
+    """A flight file, and the frames of the monitor that wrote it as text."""
+    model = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.Softmax(-1))
+    path = tmp_path / "a.flight"
+    with postmortem.NumericsMonitor(
+        model, flight=path, max_frames=100, out=io.StringIO(), on_bad="report"
+    ) as monitor:
+        model(torch.ones(2, 3))
+        model(torch.empty(0, 3))
+        monitor.model(torch.full((2, 3), float("nan")))
+        frames = monitor.frames
+    return path, frames
+
+
+def test_a_file_says_what_the_monitor_says(written: tuple[Path, list[str]]) -> None:
+    path, frames = written
+    flight, problems = read_flight(path)
+    assert problems == ()
+    assert [frame_text(frame) for frame in flight.frames] == frames
+    assert len(frames) == 7  # nothing is looked at after the first bad frame
+    found = find_first_bad(flight)
+    assert found is not None
+    assert (found.origin, found.module, found.batch) == (Origin.BETWEEN, "0", 2)
+
+
+def test_files_of_earlier_runs_are_kept(tmp_path: Path) -> None:
+    model = torch.nn.Linear(2, 2)
+    for batches in range(1, 6):
+        with postmortem.NumericsMonitor(model, flight=tmp_path):
+            for _ in range(batches):
+                model(torch.ones(1, 2))
+    kept = {p.name: len(read_flight(p)[0].frames) for p in tmp_path.iterdir()}
+    assert kept == {
+        "rank0.flight": 5,
+        "rank0.flight.1": 4,
+        "rank0.flight.2": 3,
+        "rank0.flight.3": 2,
+    }
+
+
+def test_the_ring_keeps_the_last_records(tmp_path: Path) -> None:
+    path = tmp_path / "a.flight"
+    model = torch.nn.Linear(2, 2)
+    with postmortem.NumericsMonitor(model, flight=path):
+        for _ in range(5000):
+            model(torch.ones(1, 2))
+    flight, problems = read_flight(path)
+    assert problems == ()
+    assert flight.records == 4 * 5000
+    assert flight.frames[-1].batch == 4999
+    assert sum(len(frame.cells) for frame in flight.frames) == 16384
+
+
+def test_a_folder_that_cannot_be_written_is_no_failure(caplog: pytest.LogCaptureFixture) -> None:
+    model = torch.nn.Linear(2, 2)
+    with postmortem.NumericsMonitor(model, flight="/proc/nothing/here.flight") as monitor:
+        model(torch.ones(1, 2))
+    assert monitor.batch == 1
+    assert "the run goes on without" in caplog.text
+
+
+def test_records_are_little_endian_and_checked_by_zlib(written: tuple[Path, list[str]]) -> None:
+    """By the documentation alone: docs/flight-file.md."""
+    raw = written[0].read_bytes()
+    assert raw[:8] == b"PMFLIGHT"
+    version, header, record, capacity = struct.unpack_from("<4I", raw, 8)
+    assert (version, header, record, capacity) == (1, 256, 128, 16384)
+    names_at, names_bytes, records_at = struct.unpack_from("<QQQ", raw, 24)
+    assert records_at == names_at + names_bytes
+    first = raw[records_at : records_at + 124]
+    assert struct.unpack_from("<Q", first)[0] == 1
+    assert struct.unpack_from("<I", first, 120)[0] == zlib.crc32(first[:120])
+
+
+@pytest.mark.parametrize("size", [0, 7, 100, 255])
+def test_what_is_too_short_is_no_flight_file(tmp_path: Path, size: int) -> None:
+    path = tmp_path / "a.flight"
+    path.write_bytes((b"PMFLIGHT" + bytes(300))[:size])
+    with pytest.raises(EvidenceError, match="flight file"):
+        read_flight(path)
+    assert main([str(path)]) == 3
+
+
+def test_cut_torn_and_damaged_files(written: tuple[Path, list[str]], tmp_path: Path) -> None:
+    path, frames = written
+    raw = path.read_bytes()
+    records_at = struct.unpack_from("<Q", raw, 40)[0]
+    torn = bytearray(raw)
+    torn[records_at + 128 * 3 + 50] ^= 1
+    other = tmp_path / "b.flight"
+    other.write_bytes(torn)
+    flight, problems = read_flight(other)
+    assert flight.unreadable_records == 1
+    assert len(flight.frames) == len(frames)
+    assert ["1 records are not whole" in problem.what for problem in problems] == [True]
+    other.write_bytes(raw[: records_at + 128 * 2 + 60])
+    flight, problems = read_flight(other)
+    assert len(flight.frames) == 1
+    assert "the file is cut: 2 of 16,384 records are there" in problems[0].what
+
+
+def test_lying_counts_are_bounded(written: tuple[Path, list[str]], tmp_path: Path) -> None:
+    raw = bytearray(written[0].read_bytes())
+    other = tmp_path / "b.flight"
+    for offset, value in ((20, 0xFFFFFFFF), (24, 2**64 - 1), (32, 2**64 - 1), (40, 2**64 - 1)):
+        lying = bytearray(raw)
+        struct.pack_into("<I" if offset == 20 else "<Q", lying, offset, value)
+        other.write_bytes(lying)
+        flight, problems = read_flight(other)
+        assert any("checksum is wrong" in problem.what for problem in problems)
+        assert len(flight.frames) <= 7
+
+
+def test_any_damage_is_survived(written: tuple[Path, list[str]], tmp_path: Path) -> None:
+    raw = written[0].read_bytes()
+    records_at = struct.unpack_from("<Q", raw, 40)[0]
+    other = tmp_path / "b.flight"
+    dice = random.Random(1)
+    for _ in range(200):
+        damaged = bytearray(raw[: records_at + 128 * 40])
+        for _ in range(dice.randrange(1, 30)):
+            damaged[dice.choice((dice.randrange(300), dice.randrange(len(damaged))))] = (
+                dice.randrange(256)
+            )
+        other.write_bytes(damaged)
+        try:
+            flight, _ = read_flight(other)
+        except EvidenceError:
+            continue
+        assert main([str(other)]) in (0, 1)
+        assert flight.records < 2**64
+    assert layout.RECORD.size == 124
