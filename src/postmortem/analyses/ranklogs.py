@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 from postmortem.facts.blame import Blame, How
 from postmortem.facts.rank_logs import RankLogs
+from postmortem.readers.ranklogs.hung import read_recorders, read_stacks
 from postmortem.readers.ranklogs.nccl import network_facts
 from postmortem.readers.ranklogs.read import RankFacts, read_rank_logs
-from postmortem.readers.ranklogs.sources import find_rank_logs
-from postmortem.records import record
+from postmortem.readers.ranklogs.sources import Found, find_rank_logs
+from postmortem.records import record, replace
 from postmortem.report.model import Confidence, Diagnosis, Report, Role
 from postmortem.report.redact import Redactor
 from postmortem.rules import rule
@@ -19,6 +20,7 @@ from postmortem.rules.names import clip
 from postmortem.sections.ranklogs_blocks import rank_logs_blocks
 from postmortem.sections.ranklogs_body import rank_logs_body
 from postmortem.sections.ranklogs_view import RankLogsView, same_tracebacks
+from postmortem.sections.stack_classes import classes
 
 
 @record
@@ -32,8 +34,21 @@ class RankLogOptions:
 
 def analyse(names: Sequence[str], options: RankLogOptions) -> Report:
     """Return the report on the logs of one job; raises EvidenceError when none can be read."""
-    read = read_rank_logs(find_rank_logs(names), world=options.world_size)
-    return report_on(read, options)
+    found = find_rank_logs(names)
+    return report_on(with_hung(found, read_rank_logs(found, world=options.world_size)), options)
+
+
+def with_hung(found: Found, read: RankFacts) -> RankFacts:
+    """Return the facts with what was taken from the job while it hung."""
+    if not found.dumps and not found.recorders:
+        return read
+    sources, problems = list(read.sources), list(read.problems)
+    stacks = read_stacks(found.dumps, sources, problems)
+    recorders = read_recorders(found.recorders, sources, problems)
+    logs = replace(
+        read.logs, stacks=classes(stacks) if stacks else None, recorders=tuple(recorders)
+    )
+    return replace(read, logs=logs, sources=tuple(sources), problems=tuple(problems))
 
 
 def report_on(read: RankFacts, options: RankLogOptions) -> Report:
@@ -90,6 +105,8 @@ def _verdict(view: RankLogsView, best: Diagnosis | None) -> str:
         rest = best.title.removeprefix(who)
         it = "it" if len(blame.first) == 1 else "they"
         said = best.title if rest == best.title else f"{it}{rest}"
+        if blame.how is How.STACK:
+            return f"{doubt}{who} {'holds' if it == 'it' else 'hold'} up all others: {said}"
         return f"{doubt}{who} failed first: {said}"
     if blame.how is How.UNDECIDED and not best.title.startswith("undecided"):
         return f"undecided: {best.title}"

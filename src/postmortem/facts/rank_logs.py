@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from postmortem.facts.flight_recorder import Recorder
+from postmortem.facts.stackdumps import StackClasses
 from postmortem.records import record
 
 
@@ -126,6 +128,10 @@ class RankLogs:
     hosts: tuple[str, ...]
     lines: int
     files: tuple[str, ...] = ()
+    stacks: StackClasses | None = None
+    """Where the ranks stand, if there are dumps of their stacks."""
+    recorders: tuple[Recorder, ...] = ()
+    """Dumps of PyTorch's flight recorder, one for each rank."""
 
     def who(self, writer: int) -> Writer:
         """Return the writer with an index."""

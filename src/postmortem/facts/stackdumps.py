@@ -48,6 +48,7 @@ class RankStack:
     where: str
     """The file that the dump is in."""
     thread: Thread
+    tool: str = ""
     is_running: bool | None = None
     """None where the tool does not tell."""
 
@@ -94,7 +95,7 @@ class StackClasses:
     moved: tuple[str, ...] = ()
     """Ranks that several dumps show in different places: they go on, however slowly."""
     samples: int = 1
-    """Dumps of one rank, at most."""
+    """Dumps by one tool that there are of every rank."""
 
     def __iter__(self) -> Iterator[StackClass]:
         return iter(self.items)

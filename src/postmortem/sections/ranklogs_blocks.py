@@ -7,9 +7,11 @@ from collections.abc import Iterable, Iterator
 
 from postmortem.facts.blame import How, Party
 from postmortem.facts.rank_logs import LogFailure
+from postmortem.facts.rank_sets import rank_words
 from postmortem.patterns import Pattern
 from postmortem.report.blocks import Block, Excerpt, KeyValues, Note, Table, Tone
 from postmortem.sections.quantities import counted
+from postmortem.sections.ranklogs_stacks import stack_blocks
 from postmortem.sections.ranklogs_view import RankLogsView, SameTraceback
 
 _LINES_SHOWN = 24
@@ -22,6 +24,7 @@ _NAMES_SHOWN = 8
 def rank_logs_blocks(view: RankLogsView, *, verbose: bool) -> tuple[Block, ...]:
     """Return the blocks in the order in which they are read."""
     blocks: list[Block] = [*_parties(view, verbose), *_first(view, verbose)]
+    blocks += stack_blocks(view.logs, verbose=verbose)
     blocks += _others(view, verbose)
     blocks += _about(view, verbose)
     return tuple(blocks)
@@ -125,13 +128,7 @@ def _names(parties: Iterable[tuple[int | None, str]]) -> str:
             names.append(label)
         else:
             ranks.append(rank)
-    runs: list[list[int]] = []
-    for rank in sorted(ranks):
-        if runs and rank == runs[-1][1] + 1:
-            runs[-1][1] = rank
-        else:
-            runs.append([rank, rank])
-    shown = [str(a) if a == b else f"{a}-{b}" for a, b in runs] + names
+    shown = ([rank_words(ranks)] if ranks else []) + names
     return ", ".join(shown[:_NAMES_SHOWN]) + (" …" if len(shown) > _NAMES_SHOWN else "")
 
 

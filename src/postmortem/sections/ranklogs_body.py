@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from postmortem.facts.blame import Blame, Party
+from postmortem.facts.blame import Blame, How, Party
 from postmortem.facts.rank_logs import LogExit
 from postmortem.report.model import Confidence
+from postmortem.sections.ranklogs_stacks import stack_body
 from postmortem.sections.ranklogs_view import RankLogsView, SameTraceback
 
 _MOST_TRACEBACKS = 500
@@ -39,6 +40,7 @@ def rank_logs_body(view: RankLogsView, confidence: Confidence | None) -> dict[st
         "launcher_blames": list(view.blame.blamed),
         "network": [{"what": what, "value": value} for what, value in view.network],
         "lines": logs.lines,
+        **stack_body(logs),
     }
 
 
@@ -90,6 +92,8 @@ def _place(view: RankLogsView, party: Party, blame: Blame) -> tuple[str, int]:
         file, _, line = blame.evidence[0][0].rpartition(":")
         if line.isdecimal():
             return file, int(line)
+        if blame.how in (How.STACK, How.RECORDED):
+            return blame.evidence[0][0], 1
     return (view.logs.files[0] if view.logs.files else ""), 0
 
 

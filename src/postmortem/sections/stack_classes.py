@@ -67,10 +67,10 @@ def doing(frames: Sequence[Frame], *, is_running: bool = False) -> Doing:
 def classes(stacks: Iterable[RankStack]) -> StackClasses:
     """Return the classes of ranks; of several stacks of one rank the last counts.
 
-    A rank that its dumps show in different places has moved: it is not stuck.
+    A rank that dumps of one tool show in different places has moved: it is not stuck.
     """
-    last: dict[str, RankStack] = {}
-    seen: dict[str, list[int]] = {}
+    last: dict[str, tuple[RankStack, int]] = {}
+    seen: dict[tuple[str, str, bool], list[int]] = {}
     numbers: dict[Hashable, int] = {}
     known: dict[tuple[object, ...], int] = {}
     for stack in stacks:
@@ -81,11 +81,13 @@ def classes(stacks: Iterable[RankStack]) -> StackClasses:
             what = doing(stack.thread.frames, is_running=stack.is_running is True)
             key = (what, _key(stack.thread.frames, what))
             number = known[same] = numbers.setdefault(key, len(numbers))
-        last[stack.label] = stack
-        seen.setdefault(stack.label, []).append(number)
+        last[stack.label] = (stack, number)
+        # What one tool leaves out another shows: only like is compared with like.
+        has_native = any(frame.kind == "native" for frame in stack.thread.frames)
+        seen.setdefault((stack.label, stack.tool, has_native), []).append(number)
     members: dict[int, list[RankStack]] = {}
-    for label, stack in last.items():
-        members.setdefault(seen[label][-1], []).append(stack)
+    for stack, number in last.values():
+        members.setdefault(number, []).append(stack)
     found = [
         StackClass(
             tuple(sorted(rows, key=_order)),
@@ -96,9 +98,18 @@ def classes(stacks: Iterable[RankStack]) -> StackClasses:
     found.sort(key=lambda one: (len(one.members), _order(one.members[0])))
     return StackClasses(
         items=tuple(found),
-        moved=tuple(label for label, places in seen.items() if len(set(places)) > 1),
-        samples=max(map(len, seen.values()), default=0),
+        moved=tuple(
+            dict.fromkeys(label for (label, *_), places in seen.items() if len(set(places)) > 1)
+        ),
+        samples=_samples(seen),
     )
+
+
+def _samples(seen: dict[tuple[str, str, bool], list[int]]) -> int:
+    most: dict[str, int] = {}
+    for (label, *_), places in seen.items():
+        most[label] = max(most.get(label, 0), len(places))
+    return min(most.values(), default=0)
 
 
 @record

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from postmortem.facts.rank_sets import intervals, rank_words
 from postmortem.facts.stackdumps import Doing, RankStack, StackDump
 from postmortem.facts.threads import Frame, Thread
 from postmortem.readers.stackdumps.labels import rank_stacks
-from postmortem.sections.rank_sets import intervals, rank_words
 from postmortem.sections.stack_classes import classes, tree
 
 
@@ -61,7 +61,8 @@ def test_two_collectives_are_two_places() -> None:
 
 
 def test_who_moves_is_not_stuck() -> None:
-    found = classes([stack(0, STUCK), stack(1, STUCK), stack(0, IN_STEP), stack(1, STUCK)])
+    moved = (native("read"), *IN_STEP)
+    found = classes([stack(0, STUCK), stack(1, STUCK), stack(0, moved), stack(1, STUCK)])
     assert found.moved == ("rank 0",)
     assert found.samples == 2
     assert [[m.rank for m in one.members] for one in found] == [[0], [1]]

@@ -66,10 +66,11 @@ def read_rank_logs(found: Found, *, world: int | None = None) -> RankFacts:
         one = _read_one(file, sources, problems)
         if one is not None:
             read.append(one)
-    if not read and not found.errors:
+    others = found.errors or found.dumps or found.recorders
+    if not read and not others:
         first = problems[0] if problems else Problem("logs", "nothing could be read")
         raise EvidenceError(first.where, first.what, hint=first.remedy)
-    if not any(one.raw["lines"] for one in read) and not found.errors:
+    if not any(one.raw["lines"] for one in read) and not others:
         raise EvidenceError(found.logs[0].path, "is empty", hint="nothing was written to it")
     assembly = _Assembly(read, found)
     logs = assembly.logs(world)

@@ -11,13 +11,14 @@ from postmortem.patterns import Pattern
 from postmortem.readers.codecs import StreamError, decoded
 from postmortem.readers.formats import HEAD_BYTES, compression_of
 from postmortem.readers.log_files import STANDARD_INPUT
+from postmortem.readers.ranklogs.hung import RECORDER, STACKS, kind_of_file
 from postmortem.records import record
 
 _MOST_FILES = 200_000
 _PACKED = (".gz", ".zst", ".xz", ".bz2", ".lz4")
 _NO_LOGS = (
     ".py .json .pkl .pt .pth .safetensors .bin .so .npy .npz .parquet .csv .png .svg .html .yaml "
-    ".yml .toml .strace .core .pickle .tfevents .zip .tar .sh .md"
+    ".yml .toml .time .pids .strace .core .pickle .tfevents .zip .tar .sh .md"
 ).split()
 # torch/distributed/elastic/multiprocessing/api.py: LOG_DIR/RUN_ID_x/attempt_N/LOCAL_RANK/stderr.log
 _ELASTIC = Pattern(r"attempt_(?P<attempt>\d+)/(?P<local>\d+)/(?:stdout|stderr)\.log$")
@@ -50,28 +51,44 @@ class Found:
     logs: tuple[LogFile, ...]
     errors: tuple[LogFile, ...]
     """error.json of torchelastic's @record."""
+    dumps: tuple[str, ...] = ()
+    """Stacks of live processes, as py-spy, pystack, gdb and faulthandler write them."""
+    recorders: tuple[str, ...] = ()
+    """Dumps of PyTorch's flight recorder."""
 
 
 def find_rank_logs(names: Iterable[str]) -> Found:
     """Return the logs that are meant; raises EvidenceError where there are none."""
     logs: dict[str, LogFile] = {}
     errors: dict[str, LogFile] = {}
+    hung: dict[str, str] = {}
     for name in names:
         path = Path(name)
         if name == STANDARD_INPUT:
             logs[name] = LogFile(name)
         elif path.is_dir():
-            before = len(logs) + len(errors)
+            before = len(logs) + len(errors) + len(hung)
             for file in _files_below(path):
-                _sort_in(file, str(path), logs, errors, chosen=False)
-            if len(logs) + len(errors) == before:
+                kind = kind_of_file(file)
+                if kind is not None:
+                    hung[file] = kind
+                else:
+                    _sort_in(file, str(path), logs, errors, chosen=False)
+            if len(logs) + len(errors) + len(hung) == before:
                 hint = "name the files, or the folder that torchrun --log-dir wrote"
                 raise EvidenceError(name, "holds no logs", hint=hint)
+        elif (kind := kind_of_file(name)) is not None:
+            hung[name] = kind
         elif path.exists() or path.is_symlink():
             _sort_in(name, str(path.parent), logs, errors, chosen=True)
         else:
             raise EvidenceError(name, "no such file or folder")
-    return Found(tuple(logs.values()), tuple(errors.values()))
+    return Found(
+        tuple(logs.values()),
+        tuple(errors.values()),
+        dumps=tuple(path for path, kind in hung.items() if kind == STACKS),
+        recorders=tuple(path for path, kind in hung.items() if kind == RECORDER),
+    )
 
 
 def _files_below(folder: Path) -> Iterator[str]:

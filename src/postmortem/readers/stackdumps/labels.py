@@ -39,6 +39,7 @@ def rank_stacks(files: Iterable[tuple[str, list[StackDump]]]) -> list[RankStack]
                 host=host,
                 where=path,
                 thread=thread,
+                tool=dump.tool,
                 is_running=thread.tid in dump.running if dump.tells_running else None,
             )
         )

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from postmortem.facts.blame import Blame, Party
 from postmortem.facts.rank_logs import LogFailure, LogFrame
+from postmortem.facts.rank_sets import rank_words
 from postmortem.report.model import Confidence, Evidence
 from postmortem.rules.names import clip
 
@@ -19,19 +20,7 @@ def ranks_words(parties: Sequence[Party]) -> str:
     ranks = sorted(p.rank for p in parties if p.rank is not None)
     if len(ranks) != len(parties):
         return ", ".join(p.label for p in parties[:4]) + (" …" if len(parties) > 4 else "")
-    return f"ranks {intervals(ranks)}"
-
-
-def intervals(ranks: Sequence[int]) -> str:
-    """Return numbers in order as ``0-3, 7``."""
-    runs: list[list[int]] = []
-    for rank in ranks:
-        if runs and rank == runs[-1][1] + 1:
-            runs[-1][1] = rank
-        else:
-            runs.append([rank, rank])
-    shown = [str(a) if a == b else f"{a}-{b}" for a, b in runs]
-    return ", ".join(shown[:8]) + (" …" if len(shown) > 8 else "")
+    return f"ranks {rank_words(ranks)}"
 
 
 def cite(blame: Blame) -> tuple[Evidence, ...]:
@@ -91,7 +80,7 @@ def torchrun_words(blame: Blame) -> str:
         return ""
     said = "rank" if len(wrong) == 1 else "ranks"
     return (
-        f" torchrun calls {said} {intervals(wrong)} the root cause; it names the failure that its "
+        f" torchrun calls {said} {rank_words(wrong)} the root cause; it names the failure that its "
         "agent on each host saw first."
     )
 

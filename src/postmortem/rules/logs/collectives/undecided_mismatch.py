@@ -27,12 +27,18 @@ def undecided_mismatch(blame: Blame) -> Iterator[Finding]:
         Run with TORCH_DISTRIBUTED_DEBUG=DETAIL and three ranks or more, or compare flight-
         recorder dumps.
     """
-    if blame.how is not How.UNDECIDED or blame.detail not in ("collectives", "sizes", "sites"):
+    if blame.how is not How.UNDECIDED or blame.detail not in (
+        "collectives",
+        "sizes",
+        "sites",
+        "stacks",
+    ):
         return
     who = ranks_words(blame.candidates)
     what = " and ".join(dict.fromkeys(clip(p.why, 60) for p in blame.candidates[:2]))
     title = {
         "sizes": "a message has the wrong size",
+        "stacks": "they stand in different places, and neither side is the larger one",
         "sites": "they wait elsewhere than the others",
         "collectives": f"different collectives: {what}",
     }[blame.detail]

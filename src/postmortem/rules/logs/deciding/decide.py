@@ -9,6 +9,7 @@ from postmortem.facts.rank_logs import RankLogs
 from postmortem.records import replace
 from postmortem.rules.logs.deciding.case import Case
 from postmortem.rules.logs.deciding.crashes import crashed, exited_silently, thread_died
+from postmortem.rules.logs.deciding.hung import parted, stands_elsewhere
 from postmortem.rules.logs.deciding.own_errors import raised
 from postmortem.rules.logs.deciding.peers import (
     called_differently,
@@ -26,6 +27,8 @@ from postmortem.rules.logs.deciding.startup import could_not_start, stopped_from
 _STEPS: Sequence[Callable[[Case], Blame | None]] = (
     raised,
     crashed,
+    parted,
+    stands_elsewhere,
     called_differently,
     sent_too_much,
     named_by_others,

@@ -1,0 +1,98 @@
+"""What is left of a job that hung, beside its logs: stacks of its processes, flight recorders."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from postmortem.errors import EvidenceError
+from postmortem.facts.flight_recorder import Recorder
+from postmortem.facts.source import Problem, Source
+from postmortem.facts.stackdumps import RankStack, StackDump
+from postmortem.patterns import Pattern
+from postmortem.readers.flight_recorder import looks_like_recorder, read_recorder
+from postmortem.readers.stackdumps import looks_like_stacks, read_stack_dumps
+from postmortem.readers.stackdumps.frames import Interned
+from postmortem.readers.stackdumps.labels import rank_stacks
+
+_HEAD = 64 << 10
+_LARGEST = 256 << 20
+_RECORDER_NAME = Pattern(r"(?i)(?:trace_rank_|(?:^|[_-])fr_?)\d+(?:\.(?:pkl|pickle|json))?$")
+
+STACKS, RECORDER = "stacks", "recorder"
+
+
+def kind_of_file(path: str) -> str | None:
+    """Return `STACKS`, `RECORDER`, or None for all other files.
+
+    An empty file with the name of a recorder's dump is one: its process died before it was written.
+    """
+    try:
+        with open(path, "rb") as stream:  # noqa: PTH123
+            head = stream.read(_HEAD)
+    except OSError:
+        return None
+    if looks_like_recorder(head) or (not head and _RECORDER_NAME.search(Path(path).name)):
+        return RECORDER
+    if b"\0" in head:
+        return None
+    return STACKS if looks_like_stacks(head.decode("utf-8", "replace")) else None
+
+
+def read_stacks(
+    paths: Iterable[str], sources: list[Source], problems: list[Problem]
+) -> list[RankStack]:
+    """Return where the main threads of the ranks stand."""
+    frames = Interned()
+    files: list[tuple[str, list[StackDump]]] = []
+    for path in paths:
+        data = _bytes(path, sources, problems)
+        if data is None:
+            continue
+        try:
+            dumps = read_stack_dumps(data.decode("utf-8", "replace"), path, frames)
+        except EvidenceError as error:
+            problems.append(Problem(path, error.what, error.hint))
+            continue
+        files.append((path, dumps))
+    return rank_stacks(files)
+
+
+def read_recorders(
+    paths: Iterable[str], sources: list[Source], problems: list[Problem]
+) -> list[Recorder]:
+    """Return the dumps, of each rank the one with the most calls."""
+    frames = Interned()
+    found: dict[int, Recorder] = {}
+    for path in paths:
+        data = _bytes(path, sources, problems)
+        if data is None:
+            continue
+        try:
+            one = read_recorder(data, path, frames)
+        except EvidenceError as error:
+            problems.append(Problem(path, error.what, error.hint))
+            continue
+        known = found.get(one.rank)
+        # The JSON form has the same calls and no frames.
+        if known is None or _worth(one) > _worth(known):
+            found[one.rank] = one
+    return [found[rank] for rank in sorted(found)]
+
+
+def _worth(one: Recorder) -> tuple[int, bool]:
+    return len(one.calls), any(call.frames for call in one.calls)
+
+
+def _bytes(path: str, sources: list[Source], problems: list[Problem]) -> bytes | None:
+    try:
+        size = Path(path).stat().st_size
+        if size > _LARGEST:
+            problems.append(Problem(path, f"{size:,} bytes are too many for a dump"))
+            return None
+        data = Path(path).read_bytes()
+    except OSError as error:
+        problems.append(Problem(path, f"cannot be read: {error.strerror}"))
+        return None
+    sources.append(Source(path, size))
+    return data

@@ -1,0 +1,1 @@
+"""Jobs that hung, by what was taken from them while they did."""
