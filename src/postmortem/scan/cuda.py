@@ -1,7 +1,8 @@
 """Scans on GPUs: our kernels where they can be used, operations of PyTorch where not.
 
-The extension module `_cuda` is built where CMake finds nvcc. It is loaded when the first tensor on
-a GPU comes; from then on the native scan hands such tensors to it without coming here.
+The extension module `_cuda` is built where CMake finds nvcc, and loaded when the first tensor on
+a GPU comes. If it agrees with the processor on that device, the native scan hands it such tensors
+from then on, without coming here; if not, PyTorch's operations are used, and `why_not` says why.
 """
 
 from __future__ import annotations
@@ -32,23 +33,74 @@ def usable() -> CudaScan:
 
 @cache
 def _module() -> Any:
-    """Return the module, known to the native scan from now on, or None."""
+    """Return the module, or None where nothing here can be used."""
     if usable().state != "usable":
         return None
-    module: Any = importlib.import_module("postmortem._cuda")
-    _scan.on_cuda(module.scanner())
-    return module
+    return importlib.import_module("postmortem._cuda")
 
 
-@cache
+_reasons: dict[int, str | None] = {}
+
+
 def why_not(device: int) -> str | None:
-    """Return why our kernels cannot run on a device, None if they can."""
-    module = _module()
-    if module is None:
-        state = usable()
-        return f"{state.state}: {state.text}" if state.text else state.state
-    reason: str | None = module.prepare(device)
-    return reason
+    """Return why our kernels are not used on a device, None if they are.
+
+    The first call for a device compares what they say of a few thousand numbers with what the
+    processor says of the same; it waits for that, and for nothing of the caller's.
+    """
+    if device not in _reasons:
+        module = _module()
+        if module is None:
+            state = usable()
+            return f"{state.state}: {state.text}" if state.text else state.state
+        torch = sys.modules["torch"]
+        if torch.cuda.is_current_stream_capturing():
+            return "not checked yet: its first scan came while a CUDA graph was captured"
+        _reasons[device] = module.prepare(device) or _differs(torch, module, device)
+        if _reasons[device] is None:  # from now on such tensors do not come here any more
+            _scan.on_cuda(module.scanner())
+    return _reasons[device]
+
+
+def _differs(torch: Any, module: Any, device: int) -> str | None:
+    """Return in what the kernels differ from the processor's scan of the same bits, if in anything.
+
+    Bits of all kinds: NaNs, infinities, zeros and subnormals are among them.
+    """
+    count = 100_003
+    bits = (torch.arange(count, dtype=torch.int64) * 2_654_435_761 >> 7).to(torch.int32)
+    bits[::3] = 0
+    for name in ("float32", "bfloat16", "float16", "float8_e4m3fn"):
+        dtype = getattr(torch, name, None)
+        if dtype is None:
+            continue
+        here = bits.view(dtype)
+        try:
+            with torch.cuda.device(device):
+                there = here.to(torch.device("cuda", device))
+                pending = module.scan_pointer(
+                    there.data_ptr(),
+                    device=device,
+                    stream=torch._C._cuda_getCurrentRawStream(device),
+                    dtype=name,
+                    shape=tuple(there.shape),
+                )
+                torch.cuda.current_stream(device).synchronize()
+                if pending is None or not pending.ready():
+                    return f"the self-check on {name} gave no numbers"
+                found, expected = ScanResult._later(name, pending), _scan.fastscan(here)
+        except RuntimeError as error:
+            return f"the self-check on {name} failed: {error}"
+        for field in _CHECKED:
+            if getattr(found, field) != getattr(expected, field):
+                return f"the self-check on {name} gave another {field} than the processor"
+    return None
+
+
+_CHECKED = (
+    "numel nan_count inf_count zero_count subnormal_count first_nonfinite abs_min abs_max"
+    " abs_min_nonzero abs_max_finite"
+).split()
 
 
 def scan_on_device(tensor: Any) -> ScanResult:
