@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from postmortem.facts.blame import Blame, How
 from postmortem.facts.rank_logs import RankLogs
-from postmortem.readers.ranklogs.hung import read_recorders, read_stacks
+from postmortem.readers.ranklogs.hung import read_flights, read_recorders, read_stacks
 from postmortem.readers.ranklogs.nccl import network_facts
 from postmortem.readers.ranklogs.read import RankFacts, read_rank_logs
 from postmortem.readers.ranklogs.sources import Found, find_rank_logs
@@ -39,14 +39,17 @@ def analyse(names: Sequence[str], options: RankLogOptions) -> Report:
 
 
 def with_hung(found: Found, read: RankFacts) -> RankFacts:
-    """Return the facts with what was taken from the job while it hung."""
-    if not found.dumps and not found.recorders:
+    """Return the facts with what lies beside the logs."""
+    if not found.dumps and not found.recorders and not found.flights:
         return read
     sources, problems = list(read.sources), list(read.problems)
     stacks = read_stacks(found.dumps, sources, problems)
     recorders = read_recorders(found.recorders, sources, problems)
     logs = replace(
-        read.logs, stacks=classes(stacks) if stacks else None, recorders=tuple(recorders)
+        read.logs,
+        stacks=classes(stacks) if stacks else None,
+        recorders=tuple(recorders),
+        flights=tuple(read_flights(found.flights, sources, problems)),
     )
     return replace(read, logs=logs, sources=tuple(sources), problems=tuple(problems))
 
@@ -105,6 +108,8 @@ def _verdict(view: RankLogsView, best: Diagnosis | None) -> str:
         rest = best.title.removeprefix(who)
         it = "it" if len(blame.first) == 1 else "they"
         said = best.title if rest == best.title else f"{it}{rest}"
+        if blame.how is How.NUMBERS:
+            return f"{doubt}the numbers of {who} went bad first: {clip(blame.first[0].why, 200)}"
         if blame.how is How.STACK:
             return f"{doubt}{who} {'holds' if it == 'it' else 'hold'} up all others: {said}"
         return f"{doubt}{who} failed first: {said}"

@@ -21,6 +21,8 @@ class How(StrEnum):
     """A thread of it died; the process lived on and was missed."""
     COLLECTIVE = "collective"
     """It called another collective than most."""
+    NUMBERS = "numbers"
+    """The numerics monitor saw its numbers go bad first."""
     RECORDED = "recorded"
     """The flight recorders show that it called something else, or not what the others wait in."""
     STACK = "stack"

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from enum import Enum
 
 from postmortem.facts.dtypes import RANGES
-from postmortem.facts.frames import Cell, CellKind, Frame, Numbers, Phase
-from postmortem.records import record
+from postmortem.facts.frames import Cell, CellKind, Flight, Frame, Numbers, Phase
+from postmortem.records import record, replace
 
 _NEAR = 0.5
 """From this share of a type's largest value on, the next doubling is an overflow."""
@@ -207,3 +207,21 @@ def _edge(cell: Cell) -> str | None:
         if share >= _LOST:
             return f"underflows: {share:.0%} of its values are zero or subnormal"
     return None
+
+
+def find_first_bad(flight: Flight) -> FirstBad | None:
+    """Return what went bad first; gradients only where nothing else did.
+
+    A gradient alone may have been discarded on purpose, as GradScaler does.
+    """
+    forward = [frame for frame in flight.frames if frame.phase is not Phase.BACKWARD]
+    rank = flight.recorder.rank
+    found = first_bad(forward, rank=rank)
+    earliest = first_bad(flight.frames, rank=rank)
+    if found is None or earliest is None or found.origin is not Origin.WEIGHT:
+        return found or earliest
+    if earliest.origin is not Origin.GRADIENT:
+        return found
+    name = f"{earliest.module}.{earliest.cell}".lstrip(".")
+    hint = f"the gradient of {name} had gone bad in batch {earliest.batch}"
+    return replace(found, hints=(hint, *found.hints))

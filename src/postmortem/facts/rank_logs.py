@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from postmortem.facts.flight_recorder import Recorder
+from postmortem.facts.frames import Flight
 from postmortem.facts.stackdumps import StackClasses
 from postmortem.records import record
 
@@ -130,6 +131,8 @@ class RankLogs:
     files: tuple[str, ...] = ()
     stacks: StackClasses | None = None
     """Where the ranks stand, if there are dumps of their stacks."""
+    flights: tuple[Flight, ...] = ()
+    """Files of the numerics monitor, one for each rank."""
     recorders: tuple[Recorder, ...] = ()
     """Dumps of PyTorch's flight recorder, one for each rank."""
 

@@ -7,13 +7,12 @@ import sys
 from datetime import UTC, datetime
 
 from postmortem.errors import EvidenceError
-from postmortem.facts.first_bad import FirstBad, Origin, first_bad, near_the_edge
-from postmortem.facts.frames import Flight, Frame, Phase
+from postmortem.facts.first_bad import FirstBad, find_first_bad, near_the_edge
+from postmortem.facts.frames import Flight, Frame
 from postmortem.facts.source import Problem
-from postmortem.monitor.text import HEADER, dump, frame_text
 from postmortem.readers.flight import read_flight
-from postmortem.records import replace
 from postmortem.render import safe
+from postmortem.report.frame_text import HEADER, dump, frame_text
 
 _MOST_LINES = 100_000
 _ENDED = {
@@ -47,24 +46,6 @@ def main(arguments: list[str] | None = None) -> int:
         sys.stdout.write(safe.block(text, lines=_MOST_LINES) + "\n")
         status = max(status, 1 if found is not None else 0)
     return status
-
-
-def find_first_bad(flight: Flight) -> FirstBad | None:
-    """Return what went bad first; gradients only where nothing else did.
-
-    A gradient alone may have been discarded on purpose, as GradScaler does.
-    """
-    forward = [frame for frame in flight.frames if frame.phase is not Phase.BACKWARD]
-    rank = flight.recorder.rank
-    found = first_bad(forward, rank=rank)
-    earliest = first_bad(flight.frames, rank=rank)
-    if found is None or earliest is None or found.origin is not Origin.WEIGHT:
-        return found or earliest
-    if earliest.origin is not Origin.GRADIENT:
-        return found
-    name = f"{earliest.module}.{earliest.cell}".lstrip(".")
-    hint = f"the gradient of {name} had gone bad in batch {earliest.batch}"
-    return replace(found, hints=(hint, *found.hints))
 
 
 def report(

@@ -19,10 +19,10 @@ from postmortem.monitor.errors import NumericsError
 from postmortem.monitor.flight_writer import FlightWriter
 from postmortem.monitor.ranks import Ranks, place_among_ranks
 from postmortem.monitor.recorder import Recorder
-from postmortem.monitor.text import dump, frame_text
 from postmortem.monitor.walk import inputs_of, learn_opaque, outputs_of
 from postmortem.monitor.weights import Weights
 from postmortem.records import replace
+from postmortem.report.frame_text import dump, frame_text
 
 log = logging.getLogger("postmortem.monitor")
 

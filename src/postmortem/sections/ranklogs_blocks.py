@@ -11,7 +11,7 @@ from postmortem.facts.rank_sets import rank_words
 from postmortem.patterns import Pattern
 from postmortem.report.blocks import Block, Excerpt, KeyValues, Note, Table, Tone
 from postmortem.sections.quantities import counted
-from postmortem.sections.ranklogs_stacks import stack_blocks
+from postmortem.sections.ranklogs_stacks import flight_blocks, stack_blocks
 from postmortem.sections.ranklogs_view import RankLogsView, SameTraceback
 
 _LINES_SHOWN = 24
@@ -24,6 +24,7 @@ _NAMES_SHOWN = 8
 def rank_logs_blocks(view: RankLogsView, *, verbose: bool) -> tuple[Block, ...]:
     """Return the blocks in the order in which they are read."""
     blocks: list[Block] = [*_parties(view, verbose), *_first(view, verbose)]
+    blocks += flight_blocks(view.logs, verbose=verbose)
     blocks += stack_blocks(view.logs, verbose=verbose)
     blocks += _others(view, verbose)
     blocks += _about(view, verbose)

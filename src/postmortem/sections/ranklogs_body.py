@@ -92,7 +92,7 @@ def _place(view: RankLogsView, party: Party, blame: Blame) -> tuple[str, int]:
         file, _, line = blame.evidence[0][0].rpartition(":")
         if line.isdecimal():
             return file, int(line)
-        if blame.how in (How.STACK, How.RECORDED):
+        if blame.how in (How.STACK, How.RECORDED, How.NUMBERS):
             return blame.evidence[0][0], 1
     return (view.logs.files[0] if view.logs.files else ""), 0
 

@@ -1,21 +1,25 @@
-"""Where the ranks of a job stood, and what they called last: blocks and JSON."""
+"""Where the ranks of a job stood, what they called last, and their numbers: blocks and JSON."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from postmortem.facts.first_bad import find_first_bad
 from postmortem.facts.flight_recorder import Recorder
+from postmortem.facts.frames import Flight
 from postmortem.facts.rank_logs import RankLogs
 from postmortem.facts.rank_sets import rank_words
 from postmortem.facts.stackdumps import StackClass, StackClasses
 from postmortem.facts.threads import Frame
 from postmortem.report.blocks import Block, Excerpt
+from postmortem.report.frame_text import HEADER, frame_text
 from postmortem.sections.names import location, shorten
 from postmortem.sections.stack_classes import TreeLine, tree
 
 _FRAMES_SHOWN = 14
 _LINES_SHOWN = 24
 _CLASSES_IN_JSON = 1000
+_CALLS_SHOWN = 5
 
 
 def stack_blocks(logs: RankLogs, *, verbose: bool) -> Iterator[Block]:
@@ -32,11 +36,29 @@ def stack_blocks(logs: RankLogs, *, verbose: bool) -> Iterator[Block]:
     yield Excerpt("where the ranks stand, the outermost call first", tuple(rows))
 
 
+def flight_blocks(logs: RankLogs, *, verbose: bool) -> Iterator[Block]:
+    """Yield the last calls of modules of the rank whose numbers went bad first, or of any."""
+    found = [(bad, one) for one in logs.flights if (bad := find_first_bad(one)) is not None]
+    if not found:
+        return
+    bad, flight = min(found, key=lambda row: (row[0].batch, row[0].frame))
+    kinds = {frame.phase for frame in flight.frames if frame.number == bad.frame}
+    frames = [f for f in flight.frames if f.number <= bad.frame and f.phase in kinds]
+    shown = frames[-(21 if verbose else _CALLS_SHOWN) :]
+    texts = [frame_text(frame) for frame in shown]
+    lines = [HEADER, *(line for text in texts for line in text.split("\n") if line.strip())]
+    who = f"rank {flight.recorder.rank}" if flight.recorder.world_size > 1 else "the process"
+    yield Excerpt(
+        f"last calls of modules of {who}, batch {bad.batch}", tuple((None, line) for line in lines)
+    )
+
+
 def stack_body(logs: RankLogs) -> dict[str, object]:
     """Return the fields of the JSON report; None and empty where there are no dumps."""
     return {
         "stacks": None if logs.stacks is None else _classes(logs.stacks),
         "recorders": [_recorder(one) for one in logs.recorders],
+        "flights": [_flight(one) for one in logs.flights],
     }
 
 
@@ -70,6 +92,30 @@ def _recorder(one: Recorder) -> dict[str, object]:
             "group": last.group,
             "sequence": last.sequence,
             "finished": last.finished,
+        },
+    }
+
+
+def _flight(one: Flight) -> dict[str, object]:
+    bad = find_first_bad(one)
+    return {
+        "file": one.path,
+        "rank": one.recorder.rank,
+        "world_size": one.recorder.world_size,
+        "host": one.recorder.host,
+        "batch": one.recorder.batch,
+        "ended": one.recorder.ended,
+        "first_bad": None
+        if bad is None
+        else {
+            "module": bad.module,
+            "class_name": bad.class_name,
+            "cell": bad.cell,
+            "batch": bad.batch,
+            "origin": bad.origin.value,
+            "nan_count": bad.nan_count,
+            "inf_count": bad.inf_count,
+            "confidence": bad.confidence,
         },
     }
 

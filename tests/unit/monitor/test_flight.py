@@ -17,10 +17,10 @@ import pytest
 import postmortem
 from postmortem.errors import EvidenceError
 from postmortem.facts import flight_format as layout
-from postmortem.facts.first_bad import Origin
-from postmortem.monitor.flight import find_first_bad, main
-from postmortem.monitor.text import frame_text
+from postmortem.facts.first_bad import Origin, find_first_bad
+from postmortem.monitor.flight import main
 from postmortem.readers.flight import read_flight
+from postmortem.report.frame_text import frame_text
 
 torch = pytest.importorskip("torch")
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 import postmortem
-from postmortem.facts.first_bad import FirstBad, Origin
-from postmortem.monitor.flight import find_first_bad
+from postmortem.facts.first_bad import FirstBad, Origin, find_first_bad
 from postmortem.readers.flight import read_flight
 
 torch = pytest.importorskip("torch")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import lzma
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,8 @@ CASES = _cases()
 def test_corpus(path: Path, case: dict[str, Any], tmp_path: Path) -> None:
     for name, text in case.get("logs", {"stderr.txt": case.get("log")}).items():
         (tmp_path / name).write_text(text)
+    for name, packed in case.get("packed", {}).items():
+        (tmp_path / name).write_bytes(lzma.decompress((path.parent / packed).read_bytes()))
     report: Report = analyse([str(tmp_path)], RankLogOptions())
     assert report.problems == ()
     found = {diagnosis.id: diagnosis for diagnosis in report.diagnoses}

@@ -1,4 +1,4 @@
-"""What is left of a job that hung, beside its logs: stacks of its processes, flight recorders."""
+"""What is left of a job beside its logs: stacks, flight recorders, files of the monitor."""
 
 from __future__ import annotations
 
@@ -7,23 +7,26 @@ from pathlib import Path
 
 from postmortem.errors import EvidenceError
 from postmortem.facts.flight_recorder import Recorder
+from postmortem.facts.frames import Flight
 from postmortem.facts.source import Problem, Source
 from postmortem.facts.stackdumps import RankStack, StackDump
 from postmortem.patterns import Pattern
+from postmortem.readers.flight import is_flight, read_flight
 from postmortem.readers.flight_recorder import looks_like_recorder, read_recorder
 from postmortem.readers.stackdumps import looks_like_stacks, read_stack_dumps
 from postmortem.readers.stackdumps.frames import Interned
 from postmortem.readers.stackdumps.labels import rank_stacks
+from postmortem.records import replace
 
 _HEAD = 64 << 10
 _LARGEST = 256 << 20
 _RECORDER_NAME = Pattern(r"(?i)(?:trace_rank_|(?:^|[_-])fr_?)\d+(?:\.(?:pkl|pickle|json))?$")
 
-STACKS, RECORDER = "stacks", "recorder"
+STACKS, RECORDER, FLIGHT = "stacks", "recorder", "flight"
 
 
 def kind_of_file(path: str) -> str | None:
-    """Return `STACKS`, `RECORDER`, or None for all other files.
+    """Return `STACKS`, `RECORDER`, `FLIGHT`, or None for all other files.
 
     An empty file with the name of a recorder's dump is one: its process died before it was written.
     """
@@ -34,6 +37,8 @@ def kind_of_file(path: str) -> str | None:
         return None
     if looks_like_recorder(head) or (not head and _RECORDER_NAME.search(Path(path).name)):
         return RECORDER
+    if is_flight(head):
+        return FLIGHT
     if b"\0" in head:
         return None
     return STACKS if looks_like_stacks(head.decode("utf-8", "replace")) else None
@@ -78,6 +83,23 @@ def read_recorders(
         if known is None or _worth(one) > _worth(known):
             found[one.rank] = one
     return [found[rank] for rank in sorted(found)]
+
+
+def read_flights(
+    paths: Iterable[str], sources: list[Source], problems: list[Problem]
+) -> list[Flight]:
+    """Return the files of the numerics monitor, by rank."""
+    found = []
+    for path in paths:
+        try:
+            flight, wrong = read_flight(path)
+            sources.append(Source(path, Path(path).stat().st_size))
+        except EvidenceError as error:
+            problems.append(Problem(path, error.what, error.hint))
+            continue
+        problems += [replace(one, where=f"{path}: {one.where}") for one in wrong]
+        found.append(flight)
+    return sorted(found, key=lambda flight: (flight.recorder.rank, flight.path))
 
 
 def _worth(one: Recorder) -> tuple[int, bool]:

@@ -11,7 +11,7 @@ from postmortem.patterns import Pattern
 from postmortem.readers.codecs import StreamError, decoded
 from postmortem.readers.formats import HEAD_BYTES, compression_of
 from postmortem.readers.log_files import STANDARD_INPUT
-from postmortem.readers.ranklogs.hung import RECORDER, STACKS, kind_of_file
+from postmortem.readers.ranklogs.hung import FLIGHT, RECORDER, STACKS, kind_of_file
 from postmortem.records import record
 
 _MOST_FILES = 200_000
@@ -55,6 +55,8 @@ class Found:
     """Stacks of live processes, as py-spy, pystack, gdb and faulthandler write them."""
     recorders: tuple[str, ...] = ()
     """Dumps of PyTorch's flight recorder."""
+    flights: tuple[str, ...] = ()
+    """Files of the numerics monitor."""
 
 
 def find_rank_logs(names: Iterable[str]) -> Found:
@@ -88,6 +90,7 @@ def find_rank_logs(names: Iterable[str]) -> Found:
         tuple(errors.values()),
         dumps=tuple(path for path, kind in hung.items() if kind == STACKS),
         recorders=tuple(path for path, kind in hung.items() if kind == RECORDER),
+        flights=tuple(path for path, kind in hung.items() if kind == FLIGHT),
     )
 
 

@@ -10,6 +10,7 @@ from postmortem.records import replace
 from postmortem.rules.logs.deciding.case import Case
 from postmortem.rules.logs.deciding.crashes import crashed, exited_silently, thread_died
 from postmortem.rules.logs.deciding.hung import parted, stands_elsewhere
+from postmortem.rules.logs.deciding.numbers import numbers_went_bad
 from postmortem.rules.logs.deciding.own_errors import raised
 from postmortem.rules.logs.deciding.peers import (
     called_differently,
@@ -25,6 +26,7 @@ from postmortem.rules.logs.deciding.startup import could_not_start, stopped_from
 # A signal before an exception: what dies in C++ takes its peers' connections with it. What names a
 # rank before what only leaves one over.
 _STEPS: Sequence[Callable[[Case], Blame | None]] = (
+    numbers_went_bad,
     raised,
     crashed,
     parted,

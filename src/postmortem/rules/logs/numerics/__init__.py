@@ -1,0 +1,1 @@
+"""Numbers that went bad while a model was trained."""
