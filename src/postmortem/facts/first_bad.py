@@ -209,6 +209,17 @@ def _edge(cell: Cell) -> str | None:
     return None
 
 
+def what_failed(flight: Flight) -> FirstBad | None:
+    """Return what went bad first, unless it is a gradient that the run went on without.
+
+    GradScaler's search for a scale makes infinite gradients on purpose, and discards them.
+    """
+    found = find_first_bad(flight)
+    if found is None or found.origin is not Origin.GRADIENT or flight.recorder.ended == "stopped":
+        return found
+    return None
+
+
 def find_first_bad(flight: Flight) -> FirstBad | None:
     """Return what went bad first; gradients only where nothing else did.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from postmortem.facts.first_bad import find_first_bad
+from postmortem.facts.first_bad import what_failed
 from postmortem.facts.flight_recorder import Recorder
 from postmortem.facts.frames import Flight
 from postmortem.facts.rank_logs import RankLogs
@@ -38,7 +38,7 @@ def stack_blocks(logs: RankLogs, *, verbose: bool) -> Iterator[Block]:
 
 def flight_blocks(logs: RankLogs, *, verbose: bool) -> Iterator[Block]:
     """Yield the last calls of modules of the rank whose numbers went bad first, or of any."""
-    found = [(bad, one) for one in logs.flights if (bad := find_first_bad(one)) is not None]
+    found = [(bad, one) for one in logs.flights if (bad := what_failed(one)) is not None]
     if not found:
         return
     bad, flight = min(found, key=lambda row: (row[0].batch, row[0].frame))
@@ -97,7 +97,7 @@ def _recorder(one: Recorder) -> dict[str, object]:
 
 
 def _flight(one: Flight) -> dict[str, object]:
-    bad = find_first_bad(one)
+    bad = what_failed(one)
     return {
         "file": one.path,
         "rank": one.recorder.rank,

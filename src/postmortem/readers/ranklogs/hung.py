@@ -88,8 +88,8 @@ def read_recorders(
 def read_flights(
     paths: Iterable[str], sources: list[Source], problems: list[Problem]
 ) -> list[Flight]:
-    """Return the files of the numerics monitor, by rank."""
-    found = []
+    """Return the files of the numerics monitor, of each rank that of the last run."""
+    found: dict[int, Flight] = {}
     for path in paths:
         try:
             flight, wrong = read_flight(path)
@@ -98,8 +98,10 @@ def read_flights(
             problems.append(Problem(path, error.what, error.hint))
             continue
         problems += [replace(one, where=f"{path}: {one.where}") for one in wrong]
-        found.append(flight)
-    return sorted(found, key=lambda flight: (flight.recorder.rank, flight.path))
+        known = found.get(flight.recorder.rank)
+        if known is None or flight.recorder.started > known.recorder.started:
+            found[flight.recorder.rank] = flight
+    return [found[rank] for rank in sorted(found)]
 
 
 def _worth(one: Recorder) -> tuple[int, bool]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from postmortem.facts.blame import Blame, How, Party
-from postmortem.facts.first_bad import FirstBad, find_first_bad
+from postmortem.facts.first_bad import FirstBad, what_failed
 from postmortem.facts.frames import Flight
 from postmortem.rules.logs.deciding.case import Case
 
@@ -15,7 +15,7 @@ def numbers_went_bad(case: Case) -> Blame | None:
 
     By batch, and within a batch by the number of the call: all ranks run the same program.
     """
-    found = [(bad, one) for one in case.logs.flights if (bad := find_first_bad(one)) is not None]
+    found = [(bad, one) for one in case.logs.flights if (bad := what_failed(one)) is not None]
     if not found or _others_failed(case):
         return None
     first = min((bad.batch, bad.frame) for bad, _ in found)
