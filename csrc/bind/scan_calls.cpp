@@ -93,15 +93,29 @@ long long version_of(PyObject* tensor) {
   return version;
 }
 
+// What a weak reference refers to, a new reference; null, and no error, if it is gone.
+PyObject* referred(PyObject* weak) {
+#if PY_VERSION_HEX >= 0x030D0000
+  PyObject* object = nullptr;
+  if (PyWeakref_GetRef(weak, &object) < 0) PyErr_Clear();
+  return object;
+#else
+  PyObject* const object = PyWeakref_GetObject(weak);
+  if (object == nullptr) PyErr_Clear();
+  return object == nullptr || object == Py_None ? nullptr : Py_NewRef(object);
+#endif
+}
+
 // Whether what is known at this address is this tensor's memory, unchanged.
 bool still_holds(const Known& known, PyObject* tensor, const scan::Array& array,
                  long long version) {
   if (known.address != array.data || known.version != version || !same_layout(known, array)) {
     return false;
   }
-  PyObject* const seen = PyWeakref_GetObject(known.tensor);  // borrowed
+  const py::object owner = py::reinterpret_steal<py::object>(referred(known.tensor));
+  PyObject* const seen = owner.ptr();
   if (seen == tensor) return true;
-  if (seen == nullptr || seen == Py_None) return false;
+  if (seen == nullptr) return false;
   // Another view: alive, the one that was scanned keeps the storage from being used anew, unless it
   // was given other memory itself.
   Held held;
