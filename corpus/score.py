@@ -24,7 +24,8 @@ def unpack(name: str, folder: Path) -> Path:
     """Unpack the evidence of a run into a folder of its own and return that."""
     target = folder / name
     with tarfile.open(RUNS / "runs" / f"{name}.tar.xz") as tar:
-        tar.extractall(target, filter="data")
+        # Our own files; Python before 3.11.4 has no filters.
+        tar.extractall(target, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))
     return target
 
 

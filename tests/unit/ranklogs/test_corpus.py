@@ -3,32 +3,23 @@
 from __future__ import annotations
 
 import json
-import tarfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from builders.ranklogs import FORMS, mixed
+from corpus.score import unpack
 from postmortem.analyses.ranklogs import RankLogOptions, analyse
 
 RANKS = Path(__file__).resolve().parents[3] / "corpus" / "ranks"
 TRUTH: dict[str, dict[str, Any]] = json.loads((RANKS / "truth.json").read_text())
 
 
-def unpacked(name: str, folder: Path) -> Path:
-    """Return the folder with the evidence of a run."""
-    with tarfile.open(RANKS / "runs" / f"{name}.tar.xz") as tar:
-        tar.extractall(folder, filter="data")
-    return folder
-
-
 @pytest.mark.parametrize("name", sorted(TRUTH))
 def test_with_the_world_size_every_run_is_decided_rightly(name: str, tmp_path: Path) -> None:
     truth = TRUTH[name]
-    report = analyse(
-        [str(unpacked(name, tmp_path))], RankLogOptions(world_size=truth["world_size"])
-    )
+    report = analyse([str(unpack(name, tmp_path))], RankLogOptions(world_size=truth["world_size"]))
     body: Any = report.body
     first = body["first_failure"]
     assert report.problems == ()
@@ -47,7 +38,7 @@ def test_with_the_world_size_every_run_is_decided_rightly(name: str, tmp_path: P
 @pytest.mark.parametrize("name", sorted(TRUTH))
 def test_without_it_no_answer_is_wrong(name: str, tmp_path: Path) -> None:
     truth = TRUTH[name]
-    body: Any = analyse([str(unpacked(name, tmp_path))], RankLogOptions()).body
+    body: Any = analyse([str(unpack(name, tmp_path))], RankLogOptions()).body
     first = body["first_failure"]
     assert first is None or first["ranks"] == truth["ranks"]
 
