@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from corpus.score import unpack
 
 from builders.ranklogs import FORMS, mixed
-from corpus.score import unpack
 from postmortem.analyses.ranklogs import RankLogOptions, analyse
 
 RANKS = Path(__file__).resolve().parents[3] / "corpus" / "ranks"
