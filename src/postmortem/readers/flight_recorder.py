@@ -15,6 +15,7 @@ from postmortem.facts.flight_recorder import Collective, Recorder
 from postmortem.facts.threads import Frame
 from postmortem.patterns import Pattern
 from postmortem.readers.checkpoint.pickled import PickleError, load
+from postmortem.readers.json_values import whole
 from postmortem.readers.stackdumps.frames import Interned
 
 _MOST_CALLS = 200_000
@@ -149,4 +150,4 @@ def _list(value: object) -> list[object]:
 def _whole(value: object) -> int | None:
     if isinstance(value, str) and value.lstrip("-").isdecimal() and len(value) < 20:
         return int(value)  # JSON dumps have some numbers as text
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+    return whole(value)

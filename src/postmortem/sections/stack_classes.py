@@ -71,7 +71,7 @@ def classes(stacks: Iterable[RankStack]) -> StackClasses:
     """
     last: dict[str, tuple[RankStack, int]] = {}
     seen: dict[tuple[str, str, bool], list[int]] = {}
-    numbers: dict[Hashable, int] = {}
+    numbers: dict[tuple[Doing, Hashable], int] = {}
     known: dict[tuple[object, ...], int] = {}
     for stack in stacks:
         # Equal frames are one object: most stacks of a large job are told apart by that alone.
@@ -88,12 +88,10 @@ def classes(stacks: Iterable[RankStack]) -> StackClasses:
     members: dict[int, list[RankStack]] = {}
     for stack, number in last.values():
         members.setdefault(number, []).append(stack)
+    doings = [what for what, _ in numbers]
     found = [
-        StackClass(
-            tuple(sorted(rows, key=_order)),
-            doing(rows[0].thread.frames, is_running=rows[0].is_running is True),
-        )
-        for rows in members.values()
+        StackClass(tuple(sorted(rows, key=_order)), doings[number])
+        for number, rows in members.items()
     ]
     found.sort(key=lambda one: (len(one.members), _order(one.members[0])))
     return StackClasses(

@@ -7,6 +7,7 @@ import json
 from postmortem.errors import EvidenceError
 from postmortem.facts.stackdumps import StackDump
 from postmortem.facts.threads import Frame, Thread
+from postmortem.readers.json_values import whole, words
 from postmortem.readers.stackdumps.frames import MOST_FRAMES, MOST_THREADS, Interned
 
 
@@ -24,7 +25,7 @@ def read_json(text: str, path: str, frames: Interned) -> list[StackDump]:
     threads = [_thread(row, frames) for row in rows[:MOST_THREADS] if isinstance(row, dict)]
     process = document.get("process")
     about = process if isinstance(process, dict) else {}
-    pid = _whole(about.get("pid"))
+    pid = whole(about.get("pid"))
     main = next((i for i, thread in enumerate(threads) if thread.tid == pid), None)
     argv = about.get("argv")
     return [
@@ -34,8 +35,8 @@ def read_json(text: str, path: str, frames: Interned) -> list[StackDump]:
             main=main,
             pid=pid,
             command=" ".join(map(str, argv)) if isinstance(argv, list) else None,
-            rank=_whole(about.get("rank")),
-            host=_words(about.get("hostname")),
+            rank=whole(about.get("rank")),
+            host=words(about.get("hostname")),
         )
     ]
 
@@ -43,10 +44,10 @@ def read_json(text: str, path: str, frames: Interned) -> list[StackDump]:
 def _thread(row: dict[str, object], frames: Interned) -> Thread:
     stack = row.get("frames")
     return Thread(
-        tid=_whole(row.get("tid")) or 0,
+        tid=whole(row.get("tid")) or 0,
         crashed=row.get("crashed") is True,
-        name=_words(row.get("name")),
-        python_name=_words(row.get("python_name")),
+        name=words(row.get("name")),
+        python_name=words(row.get("python_name")),
         holds_gil=row.get("holds_gil") is True,
         frames=tuple(
             _frame(one, frames)
@@ -58,18 +59,10 @@ def _thread(row: dict[str, object], frames: Interned) -> Thread:
 
 def _frame(row: dict[str, object], frames: Interned) -> Frame:
     return frames.frame(
-        _words(row.get("function")) or "??",
+        words(row.get("function")) or "??",
         kind="python" if row.get("kind") == "python" else "native",
-        file=_words(row.get("file")),
-        line=_whole(row.get("line")),
-        module=_words(row.get("module")),
+        file=words(row.get("file")),
+        line=whole(row.get("line")),
+        module=words(row.get("module")),
         inlined=row.get("inlined") is True,
     )
-
-
-def _whole(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
-def _words(value: object) -> str | None:
-    return value if isinstance(value, str) and value else None

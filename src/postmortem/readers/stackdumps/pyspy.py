@@ -8,6 +8,7 @@ from postmortem.errors import EvidenceError
 from postmortem.facts.stackdumps import StackDump
 from postmortem.facts.threads import Frame, Thread
 from postmortem.patterns import Pattern
+from postmortem.readers.json_values import whole, words
 from postmortem.readers.stackdumps.frames import (
     MOST_FRAMES,
     MOST_THREADS,
@@ -53,24 +54,24 @@ def read_json(text: str, path: str, frames: Interned) -> list[StackDump]:
     for row in document[:MOST_THREADS]:
         if not isinstance(row, dict) or not isinstance(row.get("frames"), list):
             raise EvidenceError(path, "not py-spy's JSON: a thread without frames")
-        pid = _whole(row.get("pid"))
+        pid = whole(row.get("pid"))
         about = row.get("process_info")
         command = about.get("command_line") if isinstance(about, dict) else None
-        process = dumps.setdefault(pid, _Process(pid, _words(command)))
+        process = dumps.setdefault(pid, _Process(pid, words(command)))
         states = [word for word, key in (("active", "active"), ("gil", "owns_gil")) if row.get(key)]
-        tid = _whole(row.get("os_thread_id"))
+        tid = whole(row.get("os_thread_id"))
         process.begin(
-            str(_whole(row.get("thread_id")) or 0),
+            str(whole(row.get("thread_id")) or 0),
             str(tid) if tid else None,
             "+".join(states) or "idle",
-            _words(row.get("thread_name")),
+            words(row.get("thread_name")),
         )
         for frame in row["frames"][:MOST_FRAMES]:
             if isinstance(frame, dict):
-                name, file = _words(frame.get("name")), _words(frame.get("filename"))
-                number = _whole(frame.get("line"))
+                name, file = words(frame.get("name")), words(frame.get("filename"))
+                number = whole(frame.get("line"))
                 if not file or file == "?":
-                    file = _words(frame.get("module")) or "?"
+                    file = words(frame.get("module")) or "?"
                 process.add(_frame(name or "??", file, str(number) if number else None, frames))
     return [dump.made() for dump in dumps.values() if dump.has_threads]
 
@@ -129,11 +130,3 @@ def _frame(function: str, file: str, line: str | None, frames: Interned) -> Fram
         return frames.frame(function, kind="native", file=file, line=number)
     name = "??" if function.startswith("0x") else function
     return frames.frame(name, kind="native", module=file)
-
-
-def _whole(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
-def _words(value: object) -> str | None:
-    return value if isinstance(value, str) and value else None

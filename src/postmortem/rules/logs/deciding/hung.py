@@ -8,6 +8,7 @@ from postmortem.facts.stackdumps import Doing, RankStack, StackClass
 from postmortem.facts.threads import Frame
 from postmortem.rules.logs.deciding.case import Case
 from postmortem.rules.logs.deciding.recorder import Difference, Differs, compare
+from postmortem.rules.logs.telling import LIBRARIES
 from postmortem.rules.names import clip
 
 _WAITS = (Doing.COLLECTIVE, Doing.DEVICE)
@@ -146,9 +147,6 @@ def _where(frames: tuple[Frame, ...]) -> str:
 
 
 def _is_library(file: str) -> bool:
-    return (
-        file.startswith(("<", "torch/", "threading.py", "multiprocessing/", "selectors.py"))
-        or "site-packages/" in file
-        or "dist-packages/" in file
-        or "/lib/python3" in file
-    )
+    # py-spy shortens the names of files in packages
+    short = ("<", "torch/", "threading.py", "multiprocessing/", "selectors.py")
+    return file.startswith(short) or any(part in file for part in LIBRARIES)

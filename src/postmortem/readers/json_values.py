@@ -1,0 +1,13 @@
+"""Values out of somebody else's JSON, which may be of any type."""
+
+from __future__ import annotations
+
+
+def whole(value: object) -> int | None:
+    """Return a whole number, None for all else; true and false are none."""
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def words(value: object) -> str | None:
+    """Return a text that is not empty, None for all else."""
+    return value if isinstance(value, str) and value else None
