@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import difflib
+import random
 import signal
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# A run has the same numbers and examples as any other run: what failed can be had again. To look
+# for new ones: --hypothesis-profile=search.
+settings.register_profile("fixed", derandomize=True, database=None)
+settings.register_profile("search", max_examples=1000)
+settings.load_profile("fixed")
 
 # nohup and a shell's background jobs leave signals ignored, and every program that a test starts
 # would keep it so.
@@ -27,6 +36,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="rewrite golden files with what the tests got, and show the difference",
     )
+
+
+@pytest.fixture(autouse=True)
+def same_random_numbers() -> None:
+    """Seed the generators that are loaded, before each test."""
+    random.seed(0)
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed(0)
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(0)
 
 
 @pytest.fixture

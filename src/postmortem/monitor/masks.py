@@ -2,7 +2,8 @@
 
 Such a mask holds -inf (or finfo.min, which is finite and needs no rule), never +inf or NaN. It is
 told by its name, by its values (nothing but 0 and -inf), or by what becomes of it: a module that
-gives clean numbers for it was made for it.
+gives clean numbers for it was made for it. Nothing but -inf that is passed on is no mask: nothing
+would be left of it.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class Masks:
             if cell.numbers is None or negative is False or cell.numbers.is_finite:
                 continue
             told = looks_like_mask(cell.name, cell.numbers) or id(cell.numbers) in self._masks
-            if told or (negative and (clean or passed)):
+            if told or (negative and (clean or (passed and not _all_infinite(cell.numbers)))):
                 self._mark(cell)
         expected = any(c.masked or "mask" in c.name.lower() or _is_bool(c) for c in inputs)
         for cell in outputs:
@@ -74,6 +75,10 @@ class Masks:
             negative = not bool(torch.isposinf(wide).any())
         self._signs[id(numbers)] = (numbers, negative)
         return negative
+
+
+def _all_infinite(numbers: Numbers) -> bool:
+    return numbers.inf_count == numbers.numel
 
 
 def _is_bool(cell: Cell) -> bool:

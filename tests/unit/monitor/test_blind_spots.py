@@ -109,9 +109,12 @@ def test_bad_numbers_of_a_batch_are_the_batch_s() -> None:
     assert "came into the model (Sequential) bad from outside" in found.sentence()
 
 
-def test_code_between_modules_is_told() -> None:
-    model = Chain(nn.Linear(4, 4), nn.Identity(), between=lambda x: x / 0.0)
-    found, _ = watch(model, torch.ones(2, 4))
+@pytest.mark.parametrize("sign", [1.0, -1.0, 0.0])
+def test_code_between_modules_is_told(sign: float) -> None:
+    def divide(x: Any) -> Any:
+        return (x.abs() * sign if sign else x) / 0.0
+
+    found, _ = watch(Chain(nn.Linear(4, 4), nn.Identity(), between=divide), torch.ones(2, 4))
     assert (found.origin, found.module, found.confidence) == (Origin.BETWEEN, "parts.1", "likely")
     assert any("after parts.0 (Linear)" in hint for hint in found.hints)
 
@@ -324,7 +327,8 @@ def test_scores_that_were_masked_outside_of_modules_are_no_fault() -> None:
 
 
 def test_a_row_that_is_masked_altogether_is_a_fault_of_softmax() -> None:
-    found, _ = watch(Chain(nn.Identity(), nn.Softmax(-1)), torch.full((1, 3), -INF))
+    x = torch.tensor([[-INF, -INF, -INF], [0.0, 1.0, -INF]])
+    found, _ = watch(Chain(nn.Identity(), nn.Softmax(-1)), x)
     assert (found.module, found.cell, found.nan_count) == ("parts.1", "output", 3)
     assert any("masked altogether" in hint for hint in found.hints)
 
