@@ -15,6 +15,7 @@ import copy
 import io
 import json
 import os
+import platform
 import statistics
 import tempfile
 import time
@@ -183,7 +184,12 @@ def main() -> None:
     torch.set_num_threads(1)
     _scan.set_threads(1)
     torch.manual_seed(0)
-    results: dict[str, Any] = {"torch": torch.__version__, "load": os.getloadavg()[0]}
+    results: dict[str, Any] = {
+        "machine": f"{platform.machine()}, {os.cpu_count()} CPUs, one thread",
+        "torch": torch.__version__,
+        "load": os.getloadavg()[0],
+        "rounds": options.rounds,
+    }
     silent = io.StringIO()
     cases = {
         "gpt2 fp32 2x128": (gpt2(), 2, 128),
