@@ -57,7 +57,7 @@ def test_a_gdb_that_hangs_or_dies_loses_only_its_own_part(
     text = f'case "$*" in *--version*) echo "GNU gdb (GDB) 13.1"; exit 0;; esac\n{end}\n'
     began = time.monotonic()
     done = run(with_lines, "--gdb", script(tmp_path / "gdb", text), "--deadline", 2, "--json")
-    assert time.monotonic() - began < 15
+    assert time.monotonic() - began < 50
     assert done.returncode == 1, done.stderr
     report = json.loads(done.stdout)
     assert any("gdb" in row["where"] + row["what"] for row in report["problems"])

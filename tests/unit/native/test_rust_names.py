@@ -83,7 +83,7 @@ def test_references_to_references_end() -> None:
     name = f"_R{text}E"
     began = time.monotonic()
     assert len(_native.demangle([name])[0]) < 100_000
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - began < 30
 
 
 def _base62(value: int) -> str:

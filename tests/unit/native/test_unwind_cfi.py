@@ -191,7 +191,7 @@ def test_broken_programs_end_the_walk_with_a_reason(
 ) -> None:
     start = time.monotonic()
     thread = walk(tmp_path, image(program).build(), [0] * 64)
-    assert time.monotonic() - start < 5
+    assert time.monotonic() - start < 60
     assert pcs(thread) == [PC]
     assert thread["stopped"]
 

@@ -147,7 +147,7 @@ def test_stack_full_of_return_addresses_does_not_hang(tmp_path: Path) -> None:
     path.write_bytes(core.build())
     start = time.monotonic()
     threads = _native.read_core(str(path))["threads"]
-    assert time.monotonic() - start < 10
+    assert time.monotonic() - start < 60
     assert len(threads) == 50
     assert all(thread["stopped"] for thread in threads)
 

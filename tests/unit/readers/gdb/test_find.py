@@ -122,7 +122,7 @@ def test_probe_of_a_program_that_never_ends_is_bounded(
             find_gdb(str(script))
     else:
         assert find_gdb(str(script)).version is None
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 20
 
 
 def test_without_any_gdb_the_hint_names_two_ways(monkeypatch: pytest.MonkeyPatch) -> None:

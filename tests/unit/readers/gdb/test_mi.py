@@ -90,7 +90,7 @@ def test_hanging_gdb_is_left_at_the_deadline_and_killed(fake_gdb: FakeGdb) -> No
         group = gdb.pid
         with pytest.raises(GdbTooSlow, match="-thread-info"):
             gdb.ask("-thread-info")
-    assert 0.6 < time.monotonic() - began < 5
+    assert 0.6 < time.monotonic() - began < 20
     assert group_is_gone(group)
 
 
@@ -116,7 +116,7 @@ def test_dying_gdb_is_told_with_its_last_words(fake_gdb: FakeGdb, last_act: str,
         gdb.ask("-fine")
         with pytest.raises(GdbDied, match=rf"-die \({how}\); last words: .*table is a lie"):
             gdb.ask("-die")
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 20
 
 
 def test_grandchild_neither_hides_the_death_nor_survives(fake_gdb: FakeGdb) -> None:
@@ -133,7 +133,7 @@ def test_grandchild_neither_hides_the_death_nor_survives(fake_gdb: FakeGdb) -> N
         group = gdb.pid
         with pytest.raises(GdbDied, match="exit status 1"):
             gdb.ask("-thread-info")
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 20
     assert group_is_gone(group)
 
 
@@ -181,7 +181,7 @@ def test_answer_over_the_limit_is_an_error_and_not_a_wait(fake_gdb: FakeGdb) -> 
         pytest.raises(GdbDied, match="over the limit for one line"),
     ):
         gdb.ask("-thread-info")
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 20
 
 
 def test_garbage_is_refused_and_the_next_answer_still_understood(fake_gdb: FakeGdb) -> None:

@@ -65,8 +65,8 @@ for token, command in commands():
 """
     )
     began = time.monotonic()
-    stacks = read(path, tmp_path, 2.0)
-    assert time.monotonic() - began < 8
+    stacks = read(path, tmp_path, 4.0)
+    assert time.monotonic() - began < 40
     assert [thread.tid for thread in stacks.threads] == [7, 8]
     assert stacks.threads[0].current
     assert stacks.threads[0].frames[0].arguments == (("x", "1"),)
