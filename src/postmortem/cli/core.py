@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import gc
-import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -140,22 +139,26 @@ def run(args: argparse.Namespace) -> int:
 
 def _explain(args: argparse.Namespace) -> int:
     from postmortem.analyses.core_reading import choose_core, reading_core
+    from postmortem.cli.progress import Status
     from postmortem.records import replace
 
     began = time.monotonic()
     path, remarks = choose_core(args.core)
-    with reading_core(
-        path,
-        executable=args.python,
-        sysroot=args.sysroot,
-        python_locals=args.locals,
-        temp_dir=args.temp_dir,
-        progress=_progress,
-    ) as reading:
+    with (
+        Status() as status,
+        reading_core(
+            path,
+            executable=args.python,
+            sysroot=args.sysroot,
+            python_locals=args.locals,
+            temp_dir=args.temp_dir,
+            progress=status,
+        ) as reading,
+    ):
         # While the native reader is at work: these imports take as long as it does.
         from postmortem.analyses.core import explained
 
-        report = explained(reading, _options(args), _progress)
+        report = explained(reading, _options(args), status)
     report = replace(report, problems=(*remarks, *report.problems))
     took = time.monotonic() - began
     footer = f"{took:.2f} s · {report.footer} · --locals, --all, -v, --json for more"
@@ -165,6 +168,7 @@ def _explain(args: argparse.Namespace) -> int:
 def _fold(args: argparse.Namespace) -> int:
     """Write one report on all cores."""
     from postmortem.analyses.fold import fold_cores
+    from postmortem.cli.progress import Status
     from postmortem.records import replace
 
     for option in ("slim", "pid", "thread", "locals", "all_threads"):
@@ -175,7 +179,8 @@ def _fold(args: argparse.Namespace) -> int:
         args.refuse("several cores are read from files, not from standard input (-)")
     began = time.monotonic()
     options = replace(_options(args), engine=args.engine or "native")
-    report = fold_cores(args.cores or [Path()], options, _progress)
+    with Status() as status:
+        report = fold_cores(args.cores or [Path()], options, status)
     took = time.monotonic() - began
     footer = f"{took:.2f} s · {report.footer} · postmortem core CORE explains one · --json for all"
     return emit(replace(report, footer=footer), args)
@@ -230,7 +235,3 @@ def _seconds(text: str) -> float:
     if not 0 < seconds <= _MOST_SECONDS:  # False for nan
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above 0")
     return seconds
-
-
-def _progress(words: str) -> None:
-    print(f"postmortem: {words}", file=sys.stderr, flush=True)

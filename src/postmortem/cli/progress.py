@@ -1,4 +1,4 @@
-"""A line on standard error that says how far the reading of large files is."""
+"""Lines on standard error that say how far the work is."""
 
 from __future__ import annotations
 
@@ -84,6 +84,49 @@ class Progress:
             self._stop.set()
 
 
+class Status:
+    """Says in words what takes long; a context, at whose end the words are gone from a terminal.
+
+    One line that is written again on a terminal. Elsewhere (a log, a pipe) a line of its own, each
+    after twice the time of the one before, so that a long wait does not fill a page.
+    """
+
+    def __init__(
+        self, stream: TextIO | None = None, environ: Mapping[str, str] = os.environ
+    ) -> None:
+        self._stream = sys.stderr if stream is None else stream
+        self._again = obeys(self._stream, environ)
+        self._shown = False
+        self._next = 0.0
+        self._wait = 1.0
+
+    def __call__(self, words: str) -> None:
+        """Show what is being done."""
+        now = time.monotonic()
+        if self._again:
+            self._write(ERASE + f"postmortem: {words}"[: _columns(self._stream) - 1])
+            self._shown = True
+        elif now >= self._next:
+            self._write(f"postmortem: {words}\n")
+            self._wait *= 2
+            self._next = now + self._wait
+
+    def __enter__(self) -> Status:
+        return self
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        if self._shown:
+            self._write(ERASE)
+
+    def _write(self, text: str) -> None:
+        # The terminal may be gone, which is no reason to lose the report.
+        try:
+            self._stream.write(text)
+            self._stream.flush()
+        except (OSError, ValueError):
+            return
+
+
 def obeys(stream: TextIO | None, environ: Mapping[str, str]) -> bool:
     """Return whether a stream is a terminal on which a line can be written again."""
     try:
@@ -91,6 +134,13 @@ def obeys(stream: TextIO | None, environ: Mapping[str, str]) -> bool:
     except ValueError:  # closed
         return False
     return terminal and environ.get("TERM", "dumb") not in ("", "dumb", "unknown")
+
+
+def _columns(stream: TextIO) -> int:
+    try:
+        return max(20, os.get_terminal_size(stream.fileno()).columns or 80)
+    except (OSError, ValueError):
+        return 80
 
 
 def bar(done: int, total: int, seconds: float) -> str:

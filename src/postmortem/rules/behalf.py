@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from postmortem.facts.threads import Thread, Threads
+from postmortem.facts.threads import Frame, Thread, Threads
 from postmortem.patterns import Pattern
 from postmortem.rules.names import bare
+from postmortem.rules.owners import Owner, owner
 
 _OUTERMOST = 10
 _TEAMS = (
@@ -32,13 +33,19 @@ def behalf(threads: Threads | None) -> Thread | None:
     crashed = threads.crashed if threads is not None else None
     if threads is None or crashed is None or _has_python(crashed):
         return None
-    names = [bare(frame.function) for frame in crashed.frames[-_OUTERMOST:]]
+    names = [_name(frame) for frame in crashed.frames[-_OUTERMOST:]]
     for start, wait in _TEAMS:
         if not any(start.match(name) for name in names):
             continue
         waiting = [thread for thread in threads.others() if _waits(thread, wait)]
         return waiting[0] if len(waiting) == 1 else None
     return None
+
+
+def _name(frame: Frame) -> str:
+    """The function's name; OpenMP in wheels is stripped, and on its workers starts the thread."""
+    nameless = frame.function == "??" and owner(frame) is Owner.OPENMP
+    return "gomp_thread_start" if nameless else bare(frame.function)
 
 
 def _has_python(thread: Thread) -> bool:

@@ -11,6 +11,7 @@ from postmortem.facts.crash import CppException
 from postmortem.facts.fault_kind import FaultKind
 from postmortem.facts.threads import Frame, Thread, Threads
 from postmortem.patterns import Pattern
+from postmortem.rules.compiled import compiled_by
 from postmortem.rules.names import bare, clip, short
 from postmortem.rules.owners import Owner, file_name, module_name, owner
 
@@ -219,6 +220,9 @@ def place(thread: Thread | None, start: int = 0) -> str:
     at_exit = " at exit" if exit_index(thread) is not None else ""
     first = _own(thread, start)
     text = f" in {_name(first)}"
+    compiled = compiled_by(thread, start)
+    if compiled is not None:
+        return f" in code that {compiled.compiler} compiled{at_exit}"
     index = ctypes_index(thread, start + 8)
     if index is not None and index > start:
         name = bare(thread.frames[index].function)
@@ -256,7 +260,7 @@ def _name(frame: Frame) -> str:
     if owner(frame) is Owner.GENERATED:
         return Owner.GENERATED
     if frame.function == "??":
-        return module_name(frame.module) if frame.module else "unnamed code"
+        return module_name(frame.module) if frame.module else "code that lies in no file"
     return frame_name(frame)
 
 

@@ -11,7 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
-from postmortem.cli.progress import Progress, bar, obeys
+import pytest
+
+from postmortem.cli.progress import ERASE, Progress, Status, bar, obeys
 
 TERMINAL = {"TERM": "xterm"}
 
@@ -85,3 +87,32 @@ def test_small_files_and_pipes_show_nothing(tmp_path: Path) -> None:
     with path.open("rb") as log, Progress(stream, TERMINAL, worth=1) as progress:
         progress.opened(log.fileno(), 1000)
     assert stream.getvalue() == ""
+
+
+def test_words_on_a_terminal_are_one_line_that_goes_away() -> None:
+    with terminal() as (stream, ours):
+        with Status(stream, TERMINAL) as say:
+            say("gdb is opening the core")
+            say("x" * 500)
+        shown = os.read(ours, 4096).decode()
+    first, second, last = shown.split(ERASE)[1:]
+    assert first == "postmortem: gdb is opening the core"
+    assert second == "postmortem: " + "x" * (79 - len("postmortem: "))
+    assert last == ""
+
+
+def test_words_in_a_log_come_less_and_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr("postmortem.cli.progress.time.monotonic", lambda: now)
+    log = io.StringIO()
+    with Status(log, TERMINAL) as say:
+        for now in range(100, 131):
+            say(f"{now - 100} s")
+    assert log.getvalue().split("\n") == [f"postmortem: {n} s" for n in (0, 2, 6, 14, 30)] + [""]
+
+
+def test_words_for_a_stream_that_is_gone_are_lost_and_nothing_else() -> None:
+    log = io.StringIO()
+    log.close()
+    with Status(log, TERMINAL) as say:
+        say("reading")

@@ -18,6 +18,23 @@ from postmortem.rules.stacks import caller, fault_start
 
 _KINDS = (FaultKind.ARITHMETIC, FaultKind.COMPILER_TRAP, FaultKind.RERAISED)
 
+_DISTRIBUTIONS = {
+    "cv2": "opencv-python",
+    "PIL": "pillow",
+    "sklearn": "scikit-learn",
+    "skimage": "scikit-image",
+    "yaml": "PyYAML",
+    "osgeo": "GDAL",
+    "grpc": "grpcio",
+    "zmq": "pyzmq",
+    "Crypto": "pycryptodome",
+    "MySQLdb": "mysqlclient",
+    "attr": "attrs",
+    "flash_attn_2_cuda": "flash-attn",
+    "transformer_engine_torch": "transformer-engine",
+}
+"""What pip calls packages that are imported by another name."""
+
 
 @rule(
     role=Role.CONTRIBUTING,
@@ -80,7 +97,8 @@ def extension_crash(
             f"look at {short(frame.function) if function else name} with the arguments that it was "
             "given; build it with -g -O1 for line numbers"
             if not of
-            else f"pip show {of} : is it the newest version, built for this Python and PyTorch?",
+            else f"pip show {_DISTRIBUTIONS.get(of, of)} : is it the newest version, built for "
+            "this Python and PyTorch?",
             "run that module's small test under AddressSanitizer or valgrind",
         ),
         evidence=tuple(evidence),

@@ -7,12 +7,14 @@ from collections.abc import Iterator
 from postmortem.facts.crash import Fault, Signal
 from postmortem.facts.fault_kind import FaultKind
 from postmortem.facts.fault_words import explain
-from postmortem.facts.recursion import DEEP, Recursion, recursion
-from postmortem.facts.threads import Threads
+from postmortem.facts.recursion import DEEP, MANY, Recursion, recursion
+from postmortem.facts.threads import Thread, Threads
 from postmortem.report.model import Confidence, Evidence, Role
 from postmortem.rules.citing import cite_frame, cite_recursion, cite_signal
+from postmortem.rules.compiled import is_nameless
 from postmortem.rules.names import clip, short
 from postmortem.rules.rule import Finding, rule
+from postmortem.rules.stacks import place
 
 
 @rule(
@@ -55,7 +57,8 @@ def stack_overflow(
         title += f": deep recursion through {short(cycle.first.function)}"
         evidence.append(cite_recursion(crashed, cycle))
     elif crashed is not None and crashed.frames:
-        title += f" in {short(crashed.frames[0].function)}"
+        first = crashed.frames[0]
+        title += place(crashed) if is_nameless(first) else f" in {short(first.function)}"
         evidence.append(cite_frame(crashed, 0))
     yield Finding(
         title=clip(title, 100),
@@ -64,8 +67,7 @@ def stack_overflow(
             "The functions call each other without an end, or deeper than the stack allows (a long "
             "list, a deep tree)"
             if cycle is not None
-            else "No recursion shows in the frames: a local array or alloca() larger than the rest "
-            "of the stack can do it"
+            else _without_recursion(crashed)
         ),
         confidence=_confidence(certain, cycle),
         next_steps=(
@@ -74,6 +76,18 @@ def stack_overflow(
             "before the thread starts; if it still dies, the recursion has no end",
         ),
         evidence=tuple(evidence),
+    )
+
+
+def _without_recursion(crashed: Thread | None) -> str:
+    if crashed is None or (crashed.stopped is not None and len(crashed.frames) < MANY):
+        return (
+            "The stack could not be walked far enough to tell a recursion without an end from a "
+            "local array that is larger than the rest of the stack"
+        )
+    return (
+        "No recursion shows in the frames: a local array or alloca() larger than the rest of the "
+        "stack can do it"
     )
 
 
