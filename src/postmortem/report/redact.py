@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
 from typing import Self, cast
 
+from postmortem.patterns import Pattern
 from postmortem.records import is_record, replace
 from postmortem.report.blocks import BacktraceLine, KeyValues
 from postmortem.report.leaks import (
@@ -37,10 +38,10 @@ _MOST_FORMS = 2_000
 _MOST_TEXTS = 50_000
 
 # A text that was cut shows the beginning of a secret only.
-_CUT = re.compile(r" ?…|\"?\.\.\.")
+_CUT = Pattern(r" ?…|\"?\.\.\.", words=("…", "..."))
 _SHORTEST_CUT = 8
 
-_QUOTED = re.compile(r"\"((?:[^\"\\]|\\.)*)\"|'((?:[^'\\]|\\.)*)'")
+_QUOTED = Pattern(r"\"((?:[^\"\\]|\\.)*)\"|'((?:[^'\\]|\\.)*)'")
 
 
 class Redactor:
