@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
-from typing import NamedTuple
 
 from postmortem.patterns import Pattern
+from postmortem.records import record
 from postmortem.report.secrets import (
     ASSIGNMENT,
     KEY_BEGINS,
@@ -44,7 +44,8 @@ _PASSWORD_OPTIONS = {
 }
 
 
-class Find(NamedTuple):
+@record
+class Find:
     """A secret inside a text."""
 
     start: int
@@ -116,7 +117,8 @@ def find_in_argv(args: Sequence[str]) -> Iterator[tuple[int, Find]]:
         find = _find_in_word(word, before, password_options)
         if find is not None:
             yield index, find
-        elif re.search(r"[\s\"'{]", word):  # code, JSON, a shell command
+        elif '"' in word or "'" in word or "{" in word or word.split() != [word]:
+            # code, JSON, a shell command
             yield from ((index, inner) for inner in find_assignments(word))
             yield from ((index, inner) for inner in _find_options(word))
 

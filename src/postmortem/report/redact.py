@@ -170,7 +170,7 @@ class Redactor:
         ordered = [*finds]
         if not ordered:
             return text
-        ordered.sort()
+        ordered.sort(key=_place)
         parts: list[str] = []
         position = 0
         for find in ordered:
@@ -261,6 +261,10 @@ class Redactor:
         if suspicion(name) is Suspicion.STRONG and " " not in value and is_secret(name, value):
             return name, self._mask(value.strip(), name)
         return pair
+
+
+def _place(find: Find) -> tuple[int, int]:
+    return find.start, find.end
 
 
 def _forms(value: str) -> Iterator[str]:
