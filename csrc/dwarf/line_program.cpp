@@ -249,13 +249,17 @@ void LineProgram::run(std::span<const std::uint64_t> addresses, const Rows::Foun
     state.operation %= max_operations_;
   };
   while (!cursor.at_end()) {
-    const std::uint8_t opcode = cursor.u8();
-    if (opcode >= opcode_base_) {
-      advance(special[opcode].operations);
-      state.line += static_cast<std::uint64_t>(std::int64_t{special[opcode].lines});
+    std::size_t run = 0;
+    for (const Bytes rest = cursor.rest(); run < rest.size(); ++run) {
+      if (rest[run] < opcode_base_) break;
+      const Special step = special[rest[run]];
+      advance(step.operations);
+      state.line += static_cast<std::uint64_t>(std::int64_t{step.lines});
       rows.add(state.address, state.file, state.line, false);
-      continue;
     }
+    cursor.skip(run);
+    if (cursor.at_end()) break;
+    const std::uint8_t opcode = cursor.u8();
     switch (opcode) {
       case kExtended: {
         const Bytes operand = cursor.take(cursor.uleb());

@@ -72,7 +72,7 @@ def find_values(text: str) -> Iterator[Find]:
 
 def find_assignments(text: str) -> Iterator[Find]:
     """Find secrets by name in code, JSON and shell text."""
-    if not ("=" in text or ":" in text or "," in text) or not may_tell(text):
+    if not _may_assign(text) or not may_tell(text):
         return
     for match in ASSIGNMENT.finditer(text):
         group = next(g for g in ("escaped", "double", "single", "bare") if match[g])
@@ -84,6 +84,16 @@ def find_assignments(text: str) -> Iterator[Find]:
         # login(token=my_token): a variable, not its value, though one cannot be sure
         learn = group != "bare" or not value.isidentifier() or any(map(str.isdigit, value))
         yield Find(*match.span(group), match["name"], learn)
+
+
+def _may_assign(text: str) -> bool:
+    """Return False if nothing in this text can be the sign of an assignment.
+
+    The colons of C++ names are none, nor are commas between words without quotes.
+    """
+    if "=" in text or ("," in text and ('"' in text or "'" in text)):
+        return True
+    return ":" in text and ":" in text.replace("::", "")
 
 
 def _is_key_like(name: str, value: str) -> bool:

@@ -98,6 +98,8 @@ class Redactor:
             return text
         known = self._texts.get(text)
         if known is None:
+            if text.startswith("0x") and text.isalnum() and not self._roots:
+                return text  # an address, of which a report has more than of anything else
             if len(self._texts) >= _MOST_TEXTS:
                 self._texts.clear()
             known = self._texts[text] = self._mask_text(text)
@@ -234,12 +236,25 @@ class Redactor:
         if isinstance(value, dict):
             if key == "env":
                 return {name: self._env_field(name, item) for name, item in value.items()}
-            return {name: self._body(item, str(name)) for name, item in value.items()}
+            return self._fields(value)
         if isinstance(value, list | tuple):
             if key == "argv" and all(isinstance(item, str) for item in value):
                 return list(self.argv(value))
             return [self._body(item, key) for item in value]
         return value
+
+    def _fields(self, fields: dict[str, object]) -> dict[str, object]:
+        """Return the fields of a JSON object; nearly all are short texts, numbers and nulls."""
+        masked: dict[str, object] = {}
+        texts = self._texts
+        for name, item in fields.items():
+            if type(item) is str:
+                masked[name] = texts.get(item) or self.text(item)
+            elif item is None or item is False or type(item) is int:
+                masked[name] = item
+            else:
+                masked[name] = self._body(item, str(name))
+        return masked
 
     def _env_field(self, name: str, value: object) -> object:
         return self._variable(name, value) if isinstance(value, str) else self._body(value, name)
