@@ -3,12 +3,20 @@
 Same cores, same run, rounds interleaved, after one warm-up; medians of wall time, CPU time and
 peak memory from wait4(2), and each tool's wall time against ours. A tool that is not installed, or
 that fails, is said in the table and fails nothing. Without arguments the cores are made here.
+
+The package's bytecode is compiled first, as pip does when it installs: without it, and with
+PYTHONDONTWRITEBYTECODE set, each run would compile the source again and take twice as long. How
+much of a core our own reader reads is measured last, with the core out of the page cache.
 """
 
 from __future__ import annotations
 
 import argparse
+import compileall
+import ctypes
+import importlib.util
 import json
+import mmap
 import os
 import platform
 import resource
@@ -24,6 +32,9 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 OURS = "postmortem native"
+FACTS = "postmortem, facts alone"
+"""What the reader says and what it means, without rules, report and JSON; Python's start is in."""
+_READ_FACTS = "import sys; from postmortem.readers.core import read_core; read_core(sys.argv[1])"
 LIMIT_S = 120.0
 
 PLAIN = "import os; os.abort()"
@@ -64,6 +75,7 @@ def commands(core: Path) -> dict[str, list[str]]:
     own = [sys.executable, "-m", "postmortem", "core", str(core), "--exit-zero"]
     return {
         OURS: [*own, "--engine", "native", "--json"],
+        FACTS: [sys.executable, "-c", _READ_FACTS, str(core)],
         "postmortem, text": [*own, "--engine", "native"],
         "postmortem with gdb": own,
         "gdb bt": [*("gdb", "-nx", "-batch", "-ex", "thread apply all bt", "-c", str(core))],
@@ -138,6 +150,42 @@ def measure(core: Path, rounds: int) -> list[Row]:
     return rows
 
 
+def core_mib_read(core: Path, turns: int = 3) -> float | None:
+    """Return how many MiB of a core are in the page cache after a report that began without.
+
+    The least of some turns, as other programs may read the core too; None where the kernel does
+    not let go of it, or tells its owner only.
+    """
+    found = []
+    for _ in range(turns):
+        descriptor = os.open(core, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+            before = _cached_pages(descriptor)
+            run(commands(core)[OURS])
+            after = _cached_pages(descriptor)
+        finally:
+            os.close(descriptor)
+        if before == 0 and after:
+            found.append(after * mmap.PAGESIZE / 2**20)
+    return min(found, default=None)
+
+
+def _cached_pages(descriptor: int) -> int | None:
+    """Return how many pages of a file the page cache has, by mincore(2)."""
+    size = os.fstat(descriptor).st_size
+    libc = ctypes.CDLL(None, use_errno=True)
+    with mmap.mmap(descriptor, size, flags=mmap.MAP_PRIVATE) as view:
+        pages = (ctypes.c_ubyte * (-(-size // mmap.PAGESIZE)))()
+        place = (ctypes.c_char * size).from_buffer(view)
+        failed = libc.mincore(
+            ctypes.c_void_p(ctypes.addressof(place)), ctypes.c_size_t(size), pages
+        )
+        del place  # the mapping cannot be closed while something stands for it
+    return None if failed else sum(page & 1 for page in bytes(pages))
+
+
 def table(rows: list[Row]) -> str:
     """Return the rows as a Markdown table."""
     lines = [
@@ -149,6 +197,13 @@ def table(rows: list[Row]) -> str:
         texts = ["–" if n is None else f"{n:.1f}" for n in numbers]
         lines.append(f"| {row.core} | {row.tool} | {' | '.join(texts)} | {row.note} |")
     return "\n".join(lines)
+
+
+def compile_bytecode() -> None:
+    """Compile the package that is measured."""
+    found = importlib.util.find_spec("postmortem")
+    for folder in (found.submodule_search_locations or []) if found else []:
+        compileall.compile_dir(folder, quiet=2)
 
 
 def machine() -> dict[str, str | int | None]:
@@ -220,13 +275,19 @@ def main() -> None:
     parser.add_argument("--name", default="core")
     parser.add_argument("--results", type=Path, default=HERE / "results")
     given = parser.parse_args()
+    compile_bytecode()
+    load = [round(minutes, 1) for minutes in os.getloadavg()]
     with tempfile.TemporaryDirectory() as folder:
         cores = given.cores or make_cores(Path(folder), given.torch)
         rows = [row for core in cores for row in measure(core, given.rounds)]
         sizes = {core.name: core.stat().st_size for core in cores}
+        read = {core.name: core_mib_read(core) for core in cores}
     print(table(rows))
+    for name, mib in read.items():
+        print(f"{name}: {'-' if mib is None else f'{mib:.1f}'} MiB of {sizes[name] >> 20} read")
     given.results.mkdir(parents=True, exist_ok=True)
-    result = {"machine": machine(), "rounds": given.rounds, "bytes": sizes}
+    result = {"machine": machine(), "rounds": given.rounds, "bytes": sizes, "mib_read": read}
+    result["load_average"] = load
     result["rows"] = [asdict(row) for row in rows]
     (given.results / f"{given.name}.json").write_text(json.dumps(result, indent=2) + "\n")
 

@@ -1,6 +1,7 @@
 #include "dwarf/line_program.h"
 
 #include <algorithm>
+#include <array>
 
 #include "dwarf/constants.h"
 
@@ -35,11 +36,17 @@ class Rows {
  public:
   using Found = std::function<void(std::size_t, std::uint64_t, std::uint64_t)>;
   Rows(std::span<const std::uint64_t> addresses, const Found& found)
-      : addresses_(addresses), found_(found) {}
+      : addresses_(addresses), found_(found) {
+    if (addresses.empty()) return;
+    first_ = addresses.front();
+    last_ = addresses.back();
+  }
 
   void add(std::uint64_t address, std::uint64_t file, std::uint64_t line, bool last) {
     // A sequence at 0 or just below the top is code that the linker threw away.
-    if (open_ && start_ != 0 && address > address_) tell(address);
+    if (address > first_ && address_ <= last_ && open_ && start_ != 0 && address > address_) {
+      tell(address);
+    }
     if (!open_) start_ = address;
     open_ = !last;
     address_ = address;
@@ -49,7 +56,6 @@ class Rows {
 
  private:
   void tell(std::uint64_t end) const {
-    if (addresses_.empty() || addresses_.front() >= end || addresses_.back() < address_) return;
     auto next = std::lower_bound(addresses_.begin(), addresses_.end(), address_);
     for (; next != addresses_.end() && *next < end; ++next) {
       found_(static_cast<std::size_t>(next - addresses_.begin()), file_, line_);
@@ -57,6 +63,7 @@ class Rows {
   }
 
   std::span<const std::uint64_t> addresses_;
+  std::uint64_t first_ = UINT64_MAX, last_ = 0;  // of these; where there is none, no row has any
   const Found& found_;
   bool open_ = false;
   std::uint64_t start_ = 0, address_ = 0, file_ = 1, line_ = 1;
@@ -65,6 +72,25 @@ class Rows {
 struct Registers {
   std::uint64_t address = 0, operation = 0, file = 1, line = 1;
 };
+
+// What a special opcode does; most of a program is such, and to divide for each takes half the
+// time.
+struct Special {
+  std::uint8_t operations = 0;
+  std::int16_t lines = 0;
+};
+
+std::array<Special, 256> specials(std::uint8_t opcode_base, std::int8_t line_base,
+                                  std::uint8_t line_range) {
+  std::array<Special, 256> table;
+  for (unsigned opcode = opcode_base; opcode < table.size(); ++opcode) {
+    const unsigned special = opcode - opcode_base;
+    table[opcode].operations = static_cast<std::uint8_t>(special / line_range);
+    table[opcode].lines =
+        static_cast<std::int16_t>(line_base + static_cast<int>(special % line_range));
+  }
+  return table;
+}
 
 }  // namespace
 
@@ -212,21 +238,28 @@ void LineProgram::run(std::span<const std::uint64_t> addresses, const Rows::Foun
   Rows rows(addresses, found);
   Registers state;
   Cursor cursor(code_);
+  const std::array<Special, 256> special = specials(opcode_base_, line_base_, line_range_);
   const auto advance = [&](std::uint64_t operations) {
+    if (max_operations_ == 1) {  // all but VLIW machines
+      state.address += min_length_ * operations;
+      return;
+    }
     state.operation += operations;
     state.address += min_length_ * (state.operation / max_operations_);
     state.operation %= max_operations_;
   };
   while (!cursor.at_end()) {
-    const std::uint8_t opcode = cursor.u8();
-    if (opcode >= opcode_base_) {
-      const unsigned special = opcode - opcode_base_;
-      advance(special / line_range_);
-      state.line +=
-          static_cast<std::uint64_t>(line_base_ + static_cast<int>(special % line_range_));
+    std::size_t run = 0;
+    for (const Bytes rest = cursor.rest(); run < rest.size(); ++run) {
+      if (rest[run] < opcode_base_) break;
+      const Special step = special[rest[run]];
+      advance(step.operations);
+      state.line += static_cast<std::uint64_t>(std::int64_t{step.lines});
       rows.add(state.address, state.file, state.line, false);
-      continue;
     }
+    cursor.skip(run);
+    if (cursor.at_end()) break;
+    const std::uint8_t opcode = cursor.u8();
     switch (opcode) {
       case kExtended: {
         const Bytes operand = cursor.take(cursor.uleb());

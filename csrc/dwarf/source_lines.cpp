@@ -78,12 +78,14 @@ class Reader {
 
   void read_all_programs(std::span<const std::uint64_t> addresses, Places& places) {
     const std::uint64_t size = file_.get(Section::line).size();
-    for (std::uint64_t offset = 0; offset < size;) {
+    std::size_t unknown = addresses.size();
+    for (std::uint64_t offset = 0; offset < size && unknown > 0;) {
       const auto program = LineProgram::at(file_, offset, {});
       if (!program || program->end() <= offset) return;
       program->run(addresses, [&](std::size_t i, std::uint64_t file, std::uint64_t line) {
         if (line == 0 || !places[i].empty()) return;
         places[i].push_back({{}, program->path(file), narrowed(line)});
+        --unknown;
       });
       offset = program->end();
     }

@@ -1,6 +1,7 @@
 #include "unwind/symbol_tables.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace pm::unwind {
 namespace {
@@ -49,7 +50,26 @@ SymbolSearch::SymbolSearch(std::span<const std::uint64_t> addresses)
     : addresses_(addresses),
       sized_(addresses.size()),
       nearest_(addresses.size()),
-      nearest_to_(addresses.size()) {}
+      nearest_to_(addresses.size()) {
+  if (addresses.empty()) return;
+  constexpr unsigned kPartsInBits = 12;
+  const std::uint64_t last = addresses.back();
+  const auto bits = static_cast<unsigned>(std::bit_width(last));
+  part_bits_ = bits - std::min(bits, kPartsInBits);
+  parts_.reserve((last >> part_bits_) + 2);
+  for (std::size_t i = 0; i < addresses.size(); ++i) {
+    while (parts_.size() <= addresses[i] >> part_bits_) parts_.push_back(i);
+  }
+  parts_.push_back(addresses.size());
+}
+
+std::size_t SymbolSearch::first_from(std::uint64_t start) const noexcept {
+  const std::size_t part = start >> part_bits_;
+  const auto begin = addresses_.begin();
+  const auto from = begin + static_cast<std::ptrdiff_t>(parts_[part]);
+  const auto to = begin + static_cast<std::ptrdiff_t>(parts_[part + 1]);
+  return static_cast<std::size_t>(std::lower_bound(from, to, start) - begin);
+}
 
 void SymbolSearch::read(const elfcore::Image& image) {
   if (addresses_.empty()) return;
@@ -85,8 +105,7 @@ void SymbolSearch::read_table(const elfcore::Image& image, const elfcore::ImageS
     if (start > last || symbol.st_shndx == SHN_UNDEF) continue;
     const std::uint8_t rank = rank_of(symbol);
     if (rank == 0) continue;
-    const auto first = std::lower_bound(addresses_.begin(), addresses_.end(), start);
-    auto index = static_cast<std::size_t>(first - addresses_.begin());
+    std::size_t index = first_from(start);
     if (nearest_[index].rank != 0 && nearest_[index].start > start &&
         (symbol.st_size == 0 || addresses_[index] - start >= symbol.st_size)) {
       continue;

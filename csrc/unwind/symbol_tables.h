@@ -1,6 +1,7 @@
 // The search for the symbols that cover a batch of link-time addresses in one file.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -41,7 +42,14 @@ class SymbolSearch {
   void read_table(const elfcore::Image& image, const elfcore::ImageSection& table, Bytes strings,
                   std::span<const Section> sections, bool dynamic);
 
+  // The index of the first address at or after `start`, which is not beyond the last one.
+  std::size_t first_from(std::uint64_t start) const noexcept;
+
   std::span<const std::uint64_t> addresses_;
+  // By the high bits of an address, the first one from there on: few addresses are looked up in
+  // half a million symbols, so most of these parts hold none and need no search.
+  std::vector<std::size_t> parts_;
+  unsigned part_bits_ = 0;
   std::vector<Match> sized_;
   std::vector<Match> nearest_;             // starts at or before the address, whatever its size
   std::vector<std::uint64_t> nearest_to_;  // where the section of `nearest_` ends

@@ -1,7 +1,5 @@
 """``python -m postmortem``: the same as the command ``postmortem``."""
 
-import sys
+from postmortem.cli.main import run_as_program
 
-from postmortem.cli.main import main
-
-sys.exit(main())
+run_as_program()

@@ -44,7 +44,8 @@ def record(cls: type[T]) -> type[T]:
 
 def _init_for(cls: type[Any], names: tuple[str, ...]) -> Any:
     defaults = {name: cls.__dict__[name] for name in names if name in cls.__dict__}
-    known = dict.fromkeys(names).keys()
+    required = tuple(name for name in names if name not in defaults)
+    count = len(names)
 
     def __init__(self: Any, *args: object, **kwargs: object) -> None:
         values = self.__dict__  # the way past __setattr__, and the fastest one
@@ -52,9 +53,16 @@ def _init_for(cls: type[Any], names: tuple[str, ...]) -> Any:
         if args:
             values.update(zip(names, args, strict=False))
         values.update(kwargs)
-        if values.keys() != known or (args and not _each_once(names, args, kwargs)):
-            values.clear()
-            raise TypeError(_wrong_call(cls, names, args, kwargs))
+        # As many values as fields, and none of the fields without a default is missing: then
+        # there is none too many either.
+        if len(values) == count and not (args and not _each_once(names, args, kwargs)):
+            for name in required:
+                if name not in values:
+                    break
+            else:
+                return
+        values.clear()
+        raise TypeError(_wrong_call(cls, names, args, kwargs))
 
     __init__.__qualname__ = f"{cls.__qualname__}.__init__"
     return __init__

@@ -28,8 +28,11 @@ def test_one_tiny_core(tmp_path):
     assert done.returncode == 0, done.stderr
     result = json.loads((tmp_path / "t.json").read_text())
     assert result["bytes"] == {"tiny.core": core.stat().st_size}
+    assert len(result["load_average"]) == 3
+    assert (result["mib_read"]["tiny.core"] or 0) * 2**20 < core.stat().st_size + 4096
     assert {row["tool"] for row in result["rows"]} == {
-        *("postmortem native", "postmortem, text", "postmortem with gdb"),
+        *("postmortem native", "postmortem, facts alone", "postmortem, text"),
+        "postmortem with gdb",
         *("gdb bt", "eu-stack", "pystack"),
     }
     for row in result["rows"]:

@@ -1,7 +1,12 @@
-"""Work that goes on in a thread while the analysis waits for something else."""
+"""Work that goes on in a thread while the analysis waits for something else.
+
+Made with `_thread`: a report on a core needs nothing else of `threading`, which takes 1.5 ms to
+import.
+"""
 
 from __future__ import annotations
 
+import _thread
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
@@ -12,23 +17,25 @@ class Background(Generic[T]):
     """A call in a thread of its own; `result` waits for it and raises what it raised."""
 
     def __init__(self, function: Callable[[], T]) -> None:
-        import threading  # 1.6 ms, and most reports need no thread
-
         self._function = function
         self._result: T
         self._error: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
+        self._running = _thread.allocate_lock()
+        self._running.acquire()
+        _thread.start_new_thread(self._run, ())
 
     def _run(self) -> None:
         try:
             self._result = self._function()
         except BaseException as error:  # it belongs to whoever asks for the result
             self._error = error
+        finally:
+            self._running.release()
 
     def result(self) -> T:
         """Return what the function returned."""
-        self._thread.join()
+        with self._running:
+            pass
         if self._error is not None:
             raise self._error
         return self._result

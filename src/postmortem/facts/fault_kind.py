@@ -109,7 +109,18 @@ _OTHER_FAULTS = frozenset(
         FaultKind.BREAKPOINT,
     }
 )
-_RAISING = Pattern(r"abort|raise|gsignal|pthread_kill|tgkill|_Exit|terminate|[Ff]atal|panic")
+_RAISING = (
+    "abort",
+    "raise",
+    "gsignal",
+    "pthread_kill",
+    "tgkill",
+    "_Exit",
+    "terminate",
+    "Fatal",
+    "fatal",
+    "panic",
+)
 _SENT_CODES = ("SI_USER", "SI_TKILL", "SI_QUEUE")
 _OF_LIMITS = ("SIGXFSZ",)
 _SYNCHRONOUS = ("SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGTRAP")
@@ -248,7 +259,7 @@ def _is_elsewhere(threads: Threads | None) -> bool:
     crashed = threads.crashed if threads is not None else None
     if crashed is None or not crashed.frames or crashed.frames[0].function == "??":
         return False
-    return not any(_RAISING.search(frame.function) for frame in crashed.frames[:8])
+    return not any(word in frame.function for frame in crashed.frames[:8] for word in _RAISING)
 
 
 def _segmentation_fault(

@@ -18,14 +18,16 @@ def load_table(file_name: str) -> dict[str, list[dict[str, Any]]]:
     """
     # not importlib.resources, which takes 15 ms to import on a path where every command goes
     with (Path(__file__).parent / file_name).open(encoding="utf-8") as file:
-        return _parse(file_name, iter(enumerate(file, 1)))
+        return _parse(file_name, file.read().split("\n"))
 
 
-def _parse(file_name: str, lines: Iterator[tuple[int, str]]) -> dict[str, list[dict[str, Any]]]:
+def _parse(file_name: str, lines: list[str]) -> dict[str, list[dict[str, Any]]]:
     tables: dict[str, list[dict[str, Any]]] = {}
     row: dict[str, Any] | None = None
-    for number, text in lines:
-        line = text.strip()
+    number = 0
+    while number < len(lines):
+        line = lines[number].strip()
+        number += 1
         if not line or line.startswith("#"):
             continue
         key, equals, value = line.partition(" = ")
@@ -34,7 +36,9 @@ def _parse(file_name: str, lines: Iterator[tuple[int, str]]) -> dict[str, list[d
         elif row is None or not equals or key in row:
             raise ValueError(f"{file_name}:{number}: no key of a table: {line}")
         elif value == "'''":
-            row[key] = "".join(iter(lambda: next(lines)[1], "'''\n"))
+            end = lines.index("'''", number)
+            row[key] = "\n".join([*lines[number:end], ""])
+            number = end + 1
         elif value in ("true", "false"):
             row[key] = value == "true"
         elif len(value) > 1 and value[0] == value[-1] and _is_plain(value):

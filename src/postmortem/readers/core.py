@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, cast
 
 from postmortem.facts.crash import AbortMessage, Caught, CppException, Fault, Instruction, Signal
 from postmortem.facts.memory import Address, MemoryTotals, Module, Modules, ModuleStatus
@@ -307,22 +307,27 @@ def _modules(raw: RawCore) -> Modules:
 def _frames(row: RawFrame, raw: RawCore) -> Iterator[Frame]:
     """Yield the calls that were inlined into a frame, and the frame itself."""
     module, function = row["module"], row["function"]
-    kind: Literal["native"] = "native"
+    *inlined, (own, file, line) = row["places"] or [(None, None, 0)]
+    if function is None:
+        function = (None if file is None else own) or "??"
     frame = Frame(
-        function="??" if function is None else function,
-        kind=kind,
+        function=function,
+        kind="native",
         pc=row["pc"],
         module=None if module is None else raw["modules"][module]["path"],
         module_offset=row["module_offset"],
-        trust=Trust(row["trust"]),
+        file=file,
+        line=None if file is None else line or None,
+        trust=_TRUST[row["trust"]],
     )
-    *inlined, own = row["places"] or [(None, None, 0)]
-    for name, file, line in inlined:
-        yield replace(frame, function=name or "??", file=file, line=line or None, inlined=True)
-    if own[1] is not None:
-        name = (own[0] or "??") if function is None else function
-        frame = replace(frame, function=name, file=own[1], line=own[2] or None)
+    for called, its_file, its_line in inlined:
+        yield replace(
+            frame, function=called or "??", file=its_file, line=its_line or None, inlined=True
+        )
     yield frame
+
+
+_TRUST = {str(trust): trust for trust in Trust}
 
 
 def _python_threads(raw: RawCore) -> dict[int, RawPythonThread]:

@@ -44,9 +44,12 @@ def render(report: Report, out: TextIO, *, version: str = __version__) -> None:
     text = "{\n" + ",\n".join(rows) + "\n}\n"
     if _INFINITY in text:
         text = text.replace(_INFINITY, "1e999")
-    if not text.isascii():
-        text = _OBEYED.sub(lambda match: _escape(match[0]), text)
-    elif "\x7f" in text:
+    if not text.isascii():  # line by line: in most of them it is, and needs no second look
+        text = "\n".join(
+            row if row.isascii() else _OBEYED.sub(lambda match: _escape(match[0]), row)
+            for row in text.split("\n")
+        )
+    if "\x7f" in text:
         text = text.replace("\x7f", _escape("\x7f"))
     out.write(text)
 

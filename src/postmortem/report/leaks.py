@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
-from typing import NamedTuple
 
 from postmortem.patterns import Pattern
+from postmortem.records import record
 from postmortem.report.secrets import (
     ASSIGNMENT,
     KEY_BEGINS,
@@ -21,10 +21,11 @@ from postmortem.report.secrets import (
     suspicion,
 )
 
-_OPTION = Pattern(r"--?[A-Za-z][\w.-]*")
-_WORD_ASSIGNMENT = Pattern(r"[-+~]*([A-Za-z_][\w.:/-]*)=(.*)", re.DOTALL)
+_OPTION = Pattern(r"--?[A-Za-z][\w.-]*", words=("-",))
+_WORD_ASSIGNMENT = Pattern(r"[-+~]*([A-Za-z_][\w.:/-]*)=(.*)", re.DOTALL, words=("=",))
 _INNER_OPTION = Pattern(
-    r"(?<!\S)--?(?P<name>[A-Za-z][\w-]+)[ =](?P<value>[^\s\"'`;|&<>\[-][^\s\"'`;|&<>]*)"
+    r"(?<!\S)--?(?P<name>[A-Za-z][\w-]+)[ =](?P<value>[^\s\"'`;|&<>\[-][^\s\"'`;|&<>]*)",
+    words=("-",),
 )
 _SWITCH = Pattern(r"-*(use|no|with|without|enable|disable|skip|ignore|show|allow|is|has)[-_]", re.I)
 
@@ -43,7 +44,8 @@ _PASSWORD_OPTIONS = {
 }
 
 
-class Find(NamedTuple):
+@record
+class Find:
     """A secret inside a text."""
 
     start: int
@@ -70,7 +72,7 @@ def find_values(text: str) -> Iterator[Find]:
 
 def find_assignments(text: str) -> Iterator[Find]:
     """Find secrets by name in code, JSON and shell text."""
-    if not ("=" in text or ":" in text or "," in text) or not may_tell(text):
+    if not _may_assign(text) or not may_tell(text):
         return
     for match in ASSIGNMENT.finditer(text):
         group = next(g for g in ("escaped", "double", "single", "bare") if match[g])
@@ -82,6 +84,16 @@ def find_assignments(text: str) -> Iterator[Find]:
         # login(token=my_token): a variable, not its value, though one cannot be sure
         learn = group != "bare" or not value.isidentifier() or any(map(str.isdigit, value))
         yield Find(*match.span(group), match["name"], learn)
+
+
+def _may_assign(text: str) -> bool:
+    """Return False if nothing in this text can be the sign of an assignment.
+
+    The colons of C++ names are none, nor are commas between words without quotes.
+    """
+    if "=" in text or ("," in text and ('"' in text or "'" in text)):
+        return True
+    return ":" in text and ":" in text.replace("::", "")
 
 
 def _is_key_like(name: str, value: str) -> bool:
@@ -115,7 +127,8 @@ def find_in_argv(args: Sequence[str]) -> Iterator[tuple[int, Find]]:
         find = _find_in_word(word, before, password_options)
         if find is not None:
             yield index, find
-        elif re.search(r"[\s\"'{]", word):  # code, JSON, a shell command
+        elif '"' in word or "'" in word or "{" in word or word.split() != [word]:
+            # code, JSON, a shell command
             yield from ((index, inner) for inner in find_assignments(word))
             yield from ((index, inner) for inner in _find_options(word))
 

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
 from typing import Self, cast
 
+from postmortem.patterns import Pattern
 from postmortem.records import is_record, replace
 from postmortem.report.blocks import BacktraceLine, KeyValues
 from postmortem.report.leaks import (
@@ -37,10 +38,10 @@ _MOST_FORMS = 2_000
 _MOST_TEXTS = 50_000
 
 # A text that was cut shows the beginning of a secret only.
-_CUT = re.compile(r" ?…|\"?\.\.\.")
+_CUT = Pattern(r" ?…|\"?\.\.\.", words=("…", "..."))
 _SHORTEST_CUT = 8
 
-_QUOTED = re.compile(r"\"((?:[^\"\\]|\\.)*)\"|'((?:[^'\\]|\\.)*)'")
+_QUOTED = Pattern(r"\"((?:[^\"\\]|\\.)*)\"|'((?:[^'\\]|\\.)*)'")
 
 
 class Redactor:
@@ -97,6 +98,8 @@ class Redactor:
             return text
         known = self._texts.get(text)
         if known is None:
+            if text.startswith("0x") and text.isalnum() and not self._roots:
+                return text  # an address, of which a report has more than of anything else
             if len(self._texts) >= _MOST_TEXTS:
                 self._texts.clear()
             known = self._texts[text] = self._mask_text(text)
@@ -169,7 +172,7 @@ class Redactor:
         ordered = [*finds]
         if not ordered:
             return text
-        ordered.sort()
+        ordered.sort(key=_place)
         parts: list[str] = []
         position = 0
         for find in ordered:
@@ -233,12 +236,25 @@ class Redactor:
         if isinstance(value, dict):
             if key == "env":
                 return {name: self._env_field(name, item) for name, item in value.items()}
-            return {name: self._body(item, str(name)) for name, item in value.items()}
+            return self._fields(value)
         if isinstance(value, list | tuple):
             if key == "argv" and all(isinstance(item, str) for item in value):
                 return list(self.argv(value))
             return [self._body(item, key) for item in value]
         return value
+
+    def _fields(self, fields: dict[str, object]) -> dict[str, object]:
+        """Return the fields of a JSON object; nearly all are short texts, numbers and nulls."""
+        masked: dict[str, object] = {}
+        texts = self._texts
+        for name, item in fields.items():
+            if type(item) is str:
+                masked[name] = texts.get(item) or self.text(item)
+            elif item is None or item is False or type(item) is int:
+                masked[name] = item
+            else:
+                masked[name] = self._body(item, str(name))
+        return masked
 
     def _env_field(self, name: str, value: object) -> object:
         return self._variable(name, value) if isinstance(value, str) else self._body(value, name)
@@ -260,6 +276,10 @@ class Redactor:
         if suspicion(name) is Suspicion.STRONG and " " not in value and is_secret(name, value):
             return name, self._mask(value.strip(), name)
         return pair
+
+
+def _place(find: Find) -> tuple[int, int]:
+    return find.start, find.end
 
 
 def _forms(value: str) -> Iterator[str]:

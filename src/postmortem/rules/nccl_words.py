@@ -10,12 +10,16 @@ from postmortem.rules.names import clip
 
 _TIMEOUT = Pattern(
     r"WorkNCCL\(SeqNum=(?P<seq>\d+), OpType=(?P<op>\w+)(?P<rest>[^)]*(?:\(ms\)=\d+)?)\) ran for "
-    r"(?P<ms>\d+) milliseconds"
+    r"(?P<ms>\d+) milliseconds",
+    words=("WorkNCCL(SeqNum=",),
 )
-_TIMED_OUT = Pattern(r"collective operation timeout|timed out|[Tt]imeout at NCCL work")
-_VERSION = Pattern(r"NCCL version (\d+(?:\.\d+)+)")
-_LAST = Pattern(r"Last error:\s*\n?(?P<text>[^\n]+)")
-_CUDA = Pattern(r"(?:CUDA|HIP) error: (?P<words>[^\n]+)")
+_TIMED_OUT = Pattern(
+    r"collective operation timeout|timed out|[Tt]imeout at NCCL work",
+    words=("collective operation timeout", "timed out", "imeout at NCCL work"),
+)
+_VERSION = Pattern(r"NCCL version (\d+(?:\.\d+)+)", words=("NCCL version ",))
+_LAST = Pattern(r"Last error:\s*\n?(?P<text>[^\n]+)", words=("Last error:",))
+_CUDA = Pattern(r"(?:CUDA|HIP) error: (?P<words>[^\n]+)", words=("CUDA error: ", "HIP error: "))
 _SEQUENCE = Pattern(r"\bseq(?:uence)?(?:[ _]?num(?:ber)?)?[=: ]+(\d+)", re.IGNORECASE)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
+from functools import lru_cache
 
 from postmortem.facts.process import Process
 from postmortem.facts.threads import Frame
@@ -31,32 +32,64 @@ class Owner(StrEnum):
     EXTENSION = "an extension module or library"
 
 
-_BY_FILE: tuple[tuple[Owner, str], ...] = (
+_BY_FILE: tuple[tuple[Owner, Pattern], ...] = (
     (
         Owner.GLIBC,
-        r"lib(c|m|pthread|dl|rt|util|resolv|nss_\w+|anl|thread_db|mvec|c_malloc_debug)"
-        r"(-\d[\d.]*)?\.so(\.\d+)*$|ld-[\w.-]*\.so(\.\d+)*$|ld-musl|libc\.musl",
+        Pattern(
+            r"lib(c|m|pthread|dl|rt|util|resolv|nss_\w+|anl|thread_db|mvec|c_malloc_debug)"
+            r"(-\d[\d.]*)?\.so(\.\d+)*$|ld-[\w.-]*\.so(\.\d+)*$|ld-musl|libc\.musl",
+            words=("lib", "ld-"),
+        ),
     ),
-    (Owner.CXX_RUNTIME, r"lib(stdc\+\+|c\+\+abi|c\+\+|gcc_s|unwind)(?![a-z+])"),
-    (Owner.KERNEL, r"linux-vdso|linux-gate|\[vdso\]"),
-    (Owner.LIBFFI, r"libffi\b"),
-    (Owner.CPYTHON, r"(python|pypy)[\d.]*[a-z]*$|libpython[\d.]+"),
-    (Owner.CUDA_DRIVER, r"lib(cuda|nvidia-\w[\w-]*)\.so"),
-    (Owner.NCCL, r"lib(nccl|rccl|nccl-net|nccl-net-\w+)\b"),
+    (
+        Owner.CXX_RUNTIME,
+        Pattern(
+            r"lib(stdc\+\+|c\+\+abi|c\+\+|gcc_s|unwind)(?![a-z+])",
+            words=("libstdc++", "libc++", "libgcc_s", "libunwind"),
+        ),
+    ),
+    (Owner.KERNEL, Pattern(r"linux-vdso|linux-gate|\[vdso\]", words=("linux-", "[vdso]"))),
+    (Owner.LIBFFI, Pattern(r"libffi\b", words=("libffi",))),
+    (
+        Owner.CPYTHON,
+        Pattern(r"(python|pypy)[\d.]*[a-z]*$|libpython[\d.]+", words=("python", "pypy")),
+    ),
+    (
+        Owner.CUDA_DRIVER,
+        Pattern(r"lib(cuda|nvidia-\w[\w-]*)\.so", words=("libcuda.so", "libnvidia-")),
+    ),
+    (Owner.NCCL, Pattern(r"lib(nccl|rccl|nccl-net|nccl-net-\w+)\b", words=("libnccl", "librccl"))),
     (
         Owner.CUDA,
-        r"lib(cudart|cublas|cublasLt|cudnn|cufft|curand|cusolver|cusparse|cusparseLt|cupti|nvrtc|"
-        r"nvJitLink|nvToolsExt|cufile)\w*\b",
+        Pattern(
+            r"lib(cudart|cublas|cublasLt|cudnn|cufft|curand|cusolver|cusparse|cusparseLt|cupti|"
+            r"nvrtc|nvJitLink|nvToolsExt|cufile)\w*\b",
+            words=("libcu", "libnv"),
+        ),
     ),
-    (Owner.OPENMP, r"lib(gomp|iomp5|omp)\b"),
-    (Owner.MATH, r"lib(mkl\w*|openblas\w*|blas|cblas|lapack|dnnl)\b"),
-    (Owner.ALLOCATOR, r"lib(jemalloc|tcmalloc\w*|mimalloc)\b"),
+    (Owner.OPENMP, Pattern(r"lib(gomp|iomp5|omp)\b", words=("libgomp", "libiomp5", "libomp"))),
+    (
+        Owner.MATH,
+        Pattern(
+            r"lib(mkl\w*|openblas\w*|blas|cblas|lapack|dnnl)\b",
+            words=("libmkl", "blas", "liblapack", "libdnnl"),
+        ),
+    ),
+    (
+        Owner.ALLOCATOR,
+        Pattern(
+            r"lib(jemalloc|tcmalloc\w*|mimalloc)\b",
+            words=("libjemalloc", "libtcmalloc", "libmimalloc"),
+        ),
+    ),
     (
         Owner.PYTORCH,
-        r"lib(torch\w*|c10\w*|shm|caffe2\w*|gloo\w*)\b|libtriton\b",
+        Pattern(
+            r"lib(torch\w*|c10\w*|shm|caffe2\w*|gloo\w*)\b|libtriton\b",
+            words=("libtorch", "libc10", "libshm", "libcaffe2", "libgloo", "libtriton"),
+        ),
     ),
 )
-_COMPILED = tuple((owner, Pattern(pattern)) for owner, pattern in _BY_FILE)
 _BY_FUNCTION: tuple[tuple[Owner, Pattern], ...] = (
     # glibc chooses these at run time; debuggers with line information name no module for them.
     (Owner.GLIBC, Pattern(r"^_*(mem|str|wcs|wmem)\w+_(avx|sse|evex|ssse|erms|asimd|sve)\w*$")),
@@ -77,10 +110,9 @@ def owner(frame: Frame, process: Process | None = None) -> Owner | None:
 
 def module_owner(path: str, process: Process | None = None) -> Owner:
     """Return whose code a module is, by its path."""
-    name = path.rsplit("/", 1)[-1]
-    for kind, pattern in _COMPILED:
-        if pattern.match(name):
-            return kind
+    by_name = _by_file(path.rsplit("/", 1)[-1])
+    if by_name is not None:
+        return by_name
     if "/lib-dynload/" in path:
         return Owner.CPYTHON
     if "/torchinductor_" in path or is_generated(path):
@@ -92,7 +124,12 @@ def module_owner(path: str, process: Process | None = None) -> Owner:
     return Owner.EXTENSION
 
 
-_PACKAGE = Pattern(r"/(?:site|dist)-packages/([^/]+)")
+@lru_cache(maxsize=4096)
+def _by_file(name: str) -> Owner | None:
+    return next((kind for kind, pattern in _BY_FILE if pattern.match(name)), None)
+
+
+_PACKAGE = Pattern(r"/(?:site|dist)-packages/([^/]+)", words=("-packages/",))
 
 
 def package(path: str) -> str | None:

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import functools
 import importlib
+import os
 import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from pathlib import Path
 
 from postmortem.facts.source import Problem
 from postmortem.records import record
@@ -82,8 +82,8 @@ def rule(
     return register
 
 
-_APART = frozenset({"logs", "scan", "strace"})
-"""Families over other evidence than a core."""
+_APART = frozenset({"logs", "scan", "strace", "__pycache__"})
+"""Families over other evidence than a core, and no family."""
 
 
 @functools.cache
@@ -108,11 +108,18 @@ def load(evidence: str = "core") -> tuple[Rule, ...]:
 
 def _modules_below(folder: str, package: str) -> Iterator[str]:
     """Yield the names of all modules, as pkgutil.walk_packages does, which imports inspect."""
-    for path in sorted(Path(folder).iterdir()):
-        if path.suffix == ".py" and path.stem != "__init__":
-            yield f"{package}.{path.stem}"
-        elif path.name not in _APART and (path / "__init__.py").is_file():
-            yield from _modules_below(str(path), f"{package}.{path.name}")
+    with os.scandir(folder) as found:  # pathlib takes as long as importing ten rules
+        entries = sorted(found, key=lambda entry: entry.name)
+    for entry in entries:
+        stem, dot, suffix = entry.name.rpartition(".")
+        if dot and suffix == "py" and stem != "__init__":
+            yield f"{package}.{stem}"
+        elif not dot and entry.name not in _APART and _is_package(entry):
+            yield from _modules_below(entry.path, f"{package}.{entry.name}")
+
+
+def _is_package(entry: os.DirEntry[str]) -> bool:
+    return entry.is_dir() and "__init__.py" in os.listdir(entry.path)  # noqa: PTH208
 
 
 @record

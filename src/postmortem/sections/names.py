@@ -11,9 +11,12 @@ from postmortem.patterns import Pattern
 LONGEST_SHOWN = 100
 """Characters of a shortened name; longer ones lose their middle."""
 
-_WRAPPED = Pattern(r"CompileTimeFunctionPointer<|WrapFunctionInto(?:Runtime)?Functor_?<")
+_WRAPPED = Pattern(
+    r"CompileTimeFunctionPointer<|WrapFunctionInto(?:Runtime)?Functor_?<",
+    words=("CompileTimeFunctionPointer<", "WrapFunctionInto"),
+)
 _DISPATCHER = "c10::impl::"
-_TEMPLATE = Pattern(r"(\w+)<…>")
+_TEMPLATE = Pattern(r"(\w+)<…>", words=("<…>",))
 _SHORT_ARGUMENTS = 20
 """Characters of template arguments that are shown: ``<float>``, ``<long, 4>``."""
 _PATH_MARKERS = ("/site-packages/", "/dist-packages/")

@@ -20,14 +20,32 @@ from postmortem.rules.stacks import is_terminated
 _LOGGER = Pattern(
     r"^(google::(LogMessage|LogMessageFatal|DumpStackTraceAndExit)|absl::.*LogMessage|"
     r"tsl::internal::LogMessage|c10::MessageLogger::|gpr_(abort|assert_failed|log)|"
-    r"ray::(RayLog|SpdLogMessage)|grpc_core::Crash)"
+    r"ray::(RayLog|SpdLogMessage)|grpc_core::Crash)",
+    words=(
+        "google::",
+        "absl::",
+        "tsl::internal::",
+        "c10::MessageLogger::",
+        "gpr_",
+        "ray::",
+        "grpc_core::",
+    ),
 )
 _RUST = Pattern(
     r"^(__rustc::|rust_panic|rust_begin_unwind|__rust_start_panic|core::panicking::|std::process::abort|"
     # catch_unwind stands at the bottom of every thread, not on the way to the abort.
     r"std::panicking::(?!catch_unwind|try)|std::sys::.*abort_internal|"
     # Rust's v0 mangling, where no debugger was there to read it (_RNv…3std9panicking…).
-    r"_RN\w*(14abort_internal|10rust_panic|9panic_fmt|15panic_with_hook|18panic_bounds_check))"
+    r"_RN\w*(14abort_internal|10rust_panic|9panic_fmt|15panic_with_hook|18panic_bounds_check))",
+    words=(
+        "__rustc::",
+        "rust_",
+        "core::panicking::",
+        "std::process::abort",
+        "std::panicking::",
+        "std::sys::",
+        "_RN",
+    ),
 )
 # Between the panic and the code that is wrong: checks of Rust's own libraries (v[i], unwrap()).
 _RUST_LIBRARY = Pattern(

@@ -16,11 +16,19 @@ from postmortem.rules.rule import Finding, rule
 from postmortem.rules.stacks import frame_name, is_machinery
 
 _UNWINDING = Pattern(
-    r"^_*(GI_+)?pthread_(unwind|exit)$|^_Unwind_ForcedUnwind|^unwind_(stop|cleanup)$"
+    r"^_*(GI_+)?pthread_(unwind|exit)$|^_Unwind_ForcedUnwind|^unwind_(stop|cleanup)$",
+    words=(
+        "pthread_unwind",
+        "pthread_exit",
+        "_Unwind_ForcedUnwind",
+        "unwind_stop",
+        "unwind_cleanup",
+    ),
 )
-_EXIT = Pattern(r"^_*(GI_+)?pthread_exit$")
+_EXIT = Pattern(r"^_*(GI_+)?pthread_exit$", words=("pthread_exit",))
 _CANCELLED = Pattern(
-    r"pthread_enable_asynccancel|sigcancel_handler|cancel_handler|_cancel$|cancel_"
+    r"pthread_enable_asynccancel|sigcancel_handler|cancel_handler|_cancel$|cancel_",
+    words=("cancel",),
 )
 _NOT_RETHROWN = "exception not rethrown"
 _WITHIN = 40

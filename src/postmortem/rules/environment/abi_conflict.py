@@ -21,11 +21,22 @@ from postmortem.rules.stacks import is_malloc
 # libgomp-a34b3233.so.1.0.0), so names are compared up to that.
 _SINGLE = Pattern(
     r"^(lib(?:stdc\+\+|gomp|iomp5|omp|c10|torch_cpu|torch_cuda|nccl|protobuf|python[\d.]+))"
-    r"(?:-[0-9a-f]{8})?\.so"
+    r"(?:-[0-9a-f]{8})?\.so",
+    words=(
+        "libstdc++",
+        "libgomp",
+        "libiomp5",
+        "libomp",
+        "libc10",
+        "libtorch_c",
+        "libnccl",
+        "libprotobuf",
+        "libpython",
+    ),
 )
 _OPENMP = {"libgomp", "libiomp5", "libomp"}
-_RUNTIME = Pattern(r"libstdc\+\+\.so\.6\.0\.(\d+)")
-_NEEDED = Pattern(r"GLIBCXX_3\.4\.(\d+)")
+_RUNTIME = Pattern(r"libstdc\+\+\.so\.6\.0\.(\d+)", words=("libstdc++.so.6.0.",))
+_NEEDED = Pattern(r"GLIBCXX_3\.4\.(\d+)", words=("GLIBCXX_3.4.",))
 
 
 @rule(

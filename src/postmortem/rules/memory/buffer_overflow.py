@@ -16,7 +16,13 @@ from postmortem.rules.stacks import caller, plain
 
 _MESSAGE = Pattern(
     r"stack smashing detected|buffer overflow detected|%n in writable segment|"
-    r"longjmp causes uninitialized stack frame"
+    r"longjmp causes uninitialized stack frame",
+    words=(
+        "stack smashing detected",
+        "buffer overflow detected",
+        "%n in writable segment",
+        "longjmp causes uninitialized",
+    ),
 )
 _FRAMES = {"stack_chk_fail", "fortify_fail", "chk_fail", "stack_chk_fail_local"}
 _SMASHED = (

@@ -20,13 +20,15 @@ from postmortem.rules.stacks import caller, exit_index, in_allocator, is_malloc,
 # inside "*** Error in `python': ... : 0x... ***".
 _NEVER_FROM_MALLOC = Pattern(
     r"(free|realloc|munmap_chunk|mremap_chunk)\(\): invalid (pointer|size)|"
-    r"free\(\): unaligned chunk"
+    r"free\(\): unaligned chunk",
+    words=("(): invalid ", "free(): unaligned chunk"),
 )
-_TWICE = Pattern(r"double free")
+_TWICE = Pattern(r"double free", words=("double free",))
 _OVERRUN = Pattern(
     r"corrupted (size|double-linked|unsorted)|malloc(_consolidate)?\(\): |realloc\(\): |"
     r"free\(\): (invalid next|corrupted|too many)|invalid fastbin entry|"
-    r"(sysmalloc|malloc\.c).*Assertion|heap corruption|memory corruption|break adjusted to free"
+    r"(sysmalloc|malloc\.c).*Assertion|heap corruption|memory corruption|break adjusted to free",
+    words=("corrupt", "(): ", "invalid fastbin entry", "Assertion", "break adjusted to free"),
 )
 _STEPS = (
     "run a small case under AddressSanitizer (LD_PRELOAD=libasan.so for extensions built with "

@@ -16,8 +16,14 @@ from postmortem.rules.names import clip, short
 from postmortem.rules.rule import Finding, rule
 from postmortem.rules.stacks import caller, thrown
 
-_HOST = Pattern(r"DefaultCPUAllocator: (can't|not enough)|[Cc]annot allocate memory|Error code 12")
-_GPU = Pattern(r"(CUDA|HIP) out of memory|CUDA error: out of memory|ALLOC_FAILED")
+_HOST = Pattern(
+    r"DefaultCPUAllocator: (can't|not enough)|[Cc]annot allocate memory|Error code 12",
+    words=("DefaultCPUAllocator: ", "annot allocate memory", "Error code 12"),
+)
+_GPU = Pattern(
+    r"(CUDA|HIP) out of memory|CUDA error: out of memory|ALLOC_FAILED",
+    words=("out of memory", "ALLOC_FAILED"),
+)
 _ASKED = Pattern(r"[Tt]ried to allocate ([\d.]+ ?(?:[KMGT]i?B|bytes))")
 
 

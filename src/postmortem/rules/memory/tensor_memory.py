@@ -17,7 +17,8 @@ from postmortem.rules.rule import Finding, rule
 
 _KERNEL = Pattern(
     r"\bat::(native|vec|internal|parallel_for|TensorIterator\w*)\b|\bc10::function_ref\b|"
-    r"\btorch::jit::|\bonednn\b|\bdnnl::|\bfbgemm\b"
+    r"\btorch::jit::|\bonednn\b|\bdnnl::|\bfbgemm\b",
+    words=("at::", "c10::function_ref", "torch::jit::", "onednn", "dnnl::", "fbgemm"),
 )
 _WITHIN = 6
 _FIRST_MAPPING = 1 << 32

@@ -16,7 +16,10 @@ from postmortem.rules.rule import Finding, rule
 from postmortem.rules.stacks import exit_index, fault_start, site
 
 _SANITIZERS = ("__lsan::", "__asan::", "__tsan::", "__sanitizer::")
-_ENDED = Pattern(r"\b(PyThread_exit_thread|PyThread_hang_thread)$")
+_ENDED = Pattern(
+    r"\b(PyThread_exit_thread|PyThread_hang_thread)$",
+    words=("PyThread_exit_thread", "PyThread_hang_thread"),
+)
 
 
 @rule(

@@ -14,10 +14,22 @@ from postmortem.rules.names import bare
 from postmortem.rules.owners import Owner, owner
 from postmortem.rules.rule import Finding, rule
 
-_KILLED = Pattern(r"^(__)?(GI_)?_*pthread_exit$|^PyThread_exit_thread$|^_Unwind_ForcedUnwind")
+_KILLED = Pattern(
+    r"^(__)?(GI_)?_*pthread_exit$|^PyThread_exit_thread$|^_Unwind_ForcedUnwind",
+    words=("pthread_exit", "PyThread_exit_thread", "_Unwind_ForcedUnwind"),
+)
 _ASKED = Pattern(
     r"^(PyThread_exit_thread|take_gil|PyEval_RestoreThread|PyGILState_Ensure|"
-    r"PyEval_AcquireThread|_PyThreadState_Attach)$|gil_scoped_(release|acquire)"
+    r"PyEval_AcquireThread|_PyThreadState_Attach)$|gil_scoped_(release|acquire)",
+    words=(
+        "PyThread_exit_thread",
+        "take_gil",
+        "PyEval_RestoreThread",
+        "PyGILState_Ensure",
+        "PyEval_AcquireThread",
+        "_PyThreadState_Attach",
+        "gil_scoped_",
+    ),
 )
 
 

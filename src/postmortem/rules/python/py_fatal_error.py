@@ -15,7 +15,8 @@ from postmortem.rules.owners import Owner, file_name, owner
 from postmortem.rules.rule import Finding, rule
 
 _FATAL = Pattern(
-    r"^(fatal_error(_exit)?|_?Py_FatalError\w*|_Py_FatalErrorFunc|Py_ExitStatusException)$"
+    r"^(fatal_error(_exit)?|_?Py_FatalError\w*|_Py_FatalErrorFunc|Py_ExitStatusException)$",
+    words=("fatal_error", "Py_Fatal", "Py_ExitStatusException"),
 )
 _GIL = Pattern(
     r"TstateNULL|PyThreadState_(Get|Swap|Delete\w*|Clear)|PyEval_(SaveThread|RestoreThread|Acquire|"
