@@ -82,7 +82,7 @@ def rule(
     return register
 
 
-_APART = frozenset({"logs", "scan", "strace"})
+_APART = frozenset({"hang", "logs", "scan", "strace"})
 """Families over other evidence than a core."""
 
 
