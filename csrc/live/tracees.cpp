@@ -122,25 +122,28 @@ bool Tracees::know(std::int32_t tid) const noexcept {
 }
 
 int Tracees::stop(std::int32_t pid, std::chrono::steady_clock::time_point deadline) {
+  int refusal = 0;
+  bool any = false;
   for (int round = 0; round < kRounds; ++round) {
     const std::size_t before = tracees_.size();
     for (const std::int32_t tid : list_threads(pid)) {
       if (know(tid)) continue;
-      if (ptrace(PTRACE_SEIZE, tid, nullptr, nullptr) != 0) {
-        const int error = errno;
-        // A thread may have ended since it was listed; a leader that has is a zombie, and refuses.
-        if (tracees_.empty() && error != ESRCH && tid == pid && list_threads(pid).size() == 1)
-          return error;
-        if (tracees_.empty() && tid != pid && error != ESRCH) return error;
-        continue;
-      }
       tracees_.push_back({tid});
-      if (ptrace(PTRACE_INTERRUPT, tid, nullptr, nullptr) != 0) tracees_.back().gone = true;
+      Tracee& tracee = tracees_.back();
+      if (ptrace(PTRACE_SEIZE, tid, nullptr, nullptr) != 0) {
+        refusal = errno;
+        tracee.gone = refusal == ESRCH;  // it has ended since it was listed
+        tracee.refused = !tracee.gone;
+      } else if (ptrace(PTRACE_INTERRUPT, tid, nullptr, nullptr) != 0) {
+        tracee.gone = true;
+      } else {
+        any = true;
+      }
     }
     if (tracees_.size() == before) break;
     wait_for_stops(deadline);
   }
-  return tracees_.empty() ? ESRCH : 0;
+  return any ? 0 : refusal != 0 ? refusal : ESRCH;
 }
 
 void Tracees::look(Tracee& tracee) noexcept {
@@ -167,7 +170,8 @@ void Tracees::wait_for_stops(std::chrono::steady_clock::time_point deadline) {
   while (true) {
     bool waiting = false;
     for (Tracee& tracee : tracees_) {
-      if (!tracee.stopped && !tracee.gone) look(tracee);
+      if (tracee.stopped || tracee.gone || tracee.refused) continue;
+      look(tracee);
       waiting = waiting || (!tracee.stopped && !tracee.gone);
     }
     if (!waiting || std::chrono::steady_clock::now() >= deadline) return;

@@ -36,8 +36,8 @@ class Tracees {
   Tracees(const Tracees&) = delete;
   Tracees& operator=(const Tracees&) = delete;
 
-  // Stops all threads, those too that are started meanwhile. 0, or the errno of ptrace(2) on the
-  // first thread; threads that have not stopped at the deadline are left as they are.
+  // Stops all threads, those too that are started meanwhile. 0, or the errno of ptrace(2) where it
+  // is refused for all; threads that have not stopped at the deadline are left as they are.
   int stop(std::int32_t pid, std::chrono::steady_clock::time_point deadline);
   void release() noexcept;
 
@@ -50,6 +50,7 @@ class Tracees {
     std::int32_t tid = 0;
     bool stopped = false;
     bool gone = false;
+    bool refused = false;  // another tracer has it
   };
   bool know(std::int32_t tid) const noexcept;
   void wait_for_stops(std::chrono::steady_clock::time_point deadline);

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from postmortem.errors import EvidenceError
 from postmortem.facts.blame import Blame, How
 from postmortem.facts.fault_kind import FaultKind
-from postmortem.facts.live import LiveJob, LiveProcess, Motion
+from postmortem.facts.live import LiveJob, Motion
+from postmortem.facts.live_waits import place_words, wait_words
 from postmortem.facts.rank_logs import RankLogs
 from postmortem.facts.source import Problem
 from postmortem.facts.stackdumps import Doing, StackClasses
@@ -84,7 +85,7 @@ def _job(members: Members, samples: Samples, options: HangOptions) -> tuple[Live
         stacks=found,
         samples=options.samples,
         gap_seconds=options.gap_seconds,
-        motions=_motions(samples, found),
+        motions=_motions(samples),
         missing_local_ranks=missing_local_ranks(samples.ranks),
         zombies=tuple(one.pid for one in members.zombies),
     )
@@ -97,13 +98,13 @@ def _worth_following(samples: Samples, found: StackClasses) -> tuple[int, ...]:
     return tuple(one.pid for one in samples.ranks if one.label not in waiting)[:8]
 
 
-def _motions(samples: Samples, found: StackClasses) -> tuple[Motion, ...]:
+def _motions(samples: Samples) -> tuple[Motion, ...]:
     rows = []
     for one in samples.ranks:
         seconds, cpu, switches = samples.activity.get(one.pid, (0.0, 0.0, 0))
         if seconds > 0:
-            moved = one.label in found.moved
-            rows.append(Motion(one.label, min(1.0, cpu / seconds), switches, moved))
+            moved, runs = one.label in samples.moved, one.label in samples.running
+            rows.append(Motion(one.label, min(1.0, cpu / seconds), switches, moved, runs))
     return tuple(rows)
 
 
@@ -188,14 +189,15 @@ def _verdict(job: LiveJob, blame: Blame, diagnoses: Sequence[Diagnosis]) -> str:
         return "the job is progressing: the ranks that waited in a collective went on"
     if not len(job.stacks):
         return f"no stack of {'it' if count == 1 else f'the {count} processes'} could be read"
-    return "nobody is seen to hold up the others" + (
-        "" if job.motions else "; one sample cannot tell more"
-    )
+    unknown = "; one sample cannot tell stuck from slow" if not job.motions else ""
+    thread = job.ranks()[0].main_thread
+    if count == 1 and thread is not None:
+        does, place = wait_words(job.ranks()[0], thread), place_words(thread, most=1)
+        return f"{job.ranks()[0].label} {does}, at {place}{unknown}"
+    return f"nobody is seen to hold up the others{unknown}"
 
 
 def _at(job: LiveJob, blame: Blame) -> str:
-    from postmortem.facts.live_waits import place_words
-
     process = job.process(blame.first[0].label) if blame.first else None
     thread = process.main_thread if process is not None else None
     place = place_words(thread, most=1) if thread is not None else ""
@@ -208,6 +210,3 @@ def _footer(job: LiveJob) -> str:
     longest = max((one.reading.stopped_seconds for one in job.processes), default=0.0)
     stopped = f", stopped for {longest * 1000:.0f} ms at most" if longest else ""
     return f"{count}, {job.samples} {'sample' if job.samples == 1 else 'samples'}{stopped}"
-
-
-__all__ = ["HangOptions", "LiveProcess", "analyse"]

@@ -44,7 +44,7 @@ class SystemCall:
     name: str
     arguments: tuple[int, ...] = ()
     words: str = ""
-    """With its descriptors, paths and processes named: ``read from fd 7 (fifo /tmp/gate)``."""
+    """With its arguments named: ``waits to read from fd 7 (fifo /tmp/gate)``."""
     descriptors: tuple[int, ...] = ()
 
 
@@ -130,12 +130,14 @@ class Motion:
     switches: int
     """How often it went to sleep or was taken off the processor."""
     moved: bool
-    """Its stack was another one."""
+    """It was in another place of its code."""
+    ran_always: bool = False
+    """It was on a processor, or ready for one, in every sample."""
 
     @property
     def is_busy(self) -> bool:
-        """Whether it computed nearly all the time."""
-        return self.cpu_share > 0.8
+        """Whether it computed nearly all the time, and in one place."""
+        return not self.moved and (self.cpu_share > 0.8 or self.ran_always)
 
     @property
     def is_still(self) -> bool:

@@ -10,14 +10,24 @@ _LIBRARY = ("/site-packages/", "/dist-packages/", "/lib/python3", "/lib64/python
 _LOCKS = ("lock", "mutex", "python lock", "rwlock", "gil", "stdio", "heap", "join")
 _STATES = {
     "R": "runs",
-    "D": "waits in the kernel and cannot be interrupted",
     "T": "is stopped by a signal",
     "t": "is stopped by a tracer",
 }
 
 
+def wait_words(process: LiveProcess, thread: Thread) -> str:
+    """Return the first step of `waits_words`: ``waits for a Python lock (held by thread 12)``."""
+    wait, task = thread.waits_for, process.task(thread.tid)
+    if wait is None or (task is not None and task.state in ("T", "t")):
+        return _own_words(process, thread)
+    held = ""
+    if wait.holder is not None and wait.kind != "join":
+        held = f" (held by {_named(process, wait.holder)})"
+    return f"waits for {wait.what}{held}"
+
+
 def waits_words(process: LiveProcess, thread: Thread) -> str:
-    """Return ``waits for a Python lock that thread 12 "saver" holds, which …`` without a subject."""
+    """Return ``waits for a Python lock that thread 12 "saver" holds, which …``, along the chain."""
     words = _own_words(process, thread)
     wait, seen = thread.waits_for, {thread.tid}
     while wait is not None and wait.holder is not None and len(seen) < _LONGEST_CHAIN:
@@ -68,12 +78,12 @@ def _kernel_words(task: Task | None) -> str:
     if task is None:
         return "stands"
     if task.state == "D":
-        call = f" in {task.call.words}" if task.call is not None else ""
-        channel = f" ({task.wait_channel})" if task.wait_channel else ""
-        return f"{_STATES['D']}{call}{channel}"
+        call = task.call.words if task.call is not None else "waits"
+        channel = f", in {task.wait_channel}" if task.wait_channel else ""
+        return f"{call}, and cannot be interrupted{channel}"
     if task.state == "R" or task.call is None:
         return _STATES.get(task.state, "waits" if task.wait_channel else "stands")
-    return f"waits: {task.call.words}"
+    return task.call.words
 
 
 def _named(process: LiveProcess, tid: int) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from postmortem.facts.blame import Blame
 from postmortem.facts.live import LiveJob, LiveProcess
-from postmortem.facts.live_waits import place_words, waits_words
+from postmortem.facts.live_waits import place_words, wait_words, waits_words
 from postmortem.facts.threads import Frame, Thread
 from postmortem.report.blocks import Backtrace, BacktraceLine, Block, KeyValues, Note, Table, Tone
 from postmortem.sections.activity import kind_of, role
@@ -80,8 +80,9 @@ def _about(one: LiveProcess, thread: Thread, job: LiveJob) -> Iterator[tuple[str
         main = worker.main_thread
         if main is not None:
             at = place_words(main, most=1)
-            yield "its child", f"{worker.label} {waits_words(worker, main)}" + (
-                f" at {at}" if at else ""
+            yield (
+                "its child",
+                f"{worker.label} {waits_words(worker, main)}" + (f" at {at}" if at else ""),
             )
 
 
@@ -92,7 +93,10 @@ def _motion(job: LiveJob, label: str) -> str:
     if motion.is_still:
         return f"did not run for {seconds}"
     place = "in another place" if motion.moved else "in the same place"
-    return f"{place} after {seconds}; ran {motion.cpu_share:.0%} of it, woke {motion.switches} times"
+    return (
+        f"{place} after {seconds}, {motion.cpu_share:.0%} of it on a processor, "
+        f"woke {motion.switches} times"
+    )
 
 
 def _holders(one: LiveProcess, thread: Thread) -> list[int]:
@@ -112,7 +116,7 @@ def _processes(job: LiveJob, *, verbose: bool) -> Table:
     shown = job.processes if verbose else job.processes[:_ROWS]
     for one in shown:
         thread = one.main_thread
-        does = waits_words(one, thread) if thread is not None else ""
+        does = wait_words(one, thread) if thread is not None else ""
         place = place_words(thread, most=1) if thread is not None else ""
         motion = _moved(job, one)
         rows.append((one.label, str(one.pid), one.state, motion, place or "?", does))
@@ -127,7 +131,7 @@ def _moved(job: LiveJob, one: LiveProcess) -> str:
         return "?"
     if motion.is_still:
         return "no"
-    if motion.is_busy and not motion.moved:
+    if motion.is_busy:
         return "busy"
     return "yes"
 
@@ -162,7 +166,7 @@ def _stack(one: LiveProcess, thread: Thread, title: str, *, verbose: bool) -> Ba
     if not frames:
         why = f"no frames: {thread.stopped or 'its stack was not read'}"
         lines = [BacktraceLine(function=why, tone=Tone.WARNING)]
-    remarks = (role(thread, one.pid, one.executable), waits_words(one, thread))
+    remarks = (role(thread, one.pid, one.executable), wait_words(one, thread))
     return Backtrace(title, tuple(lines), " · ".join(r for r in remarks if r and r != "main"))
 
 

@@ -5,13 +5,15 @@ Arguments are those of the man pages of section 2; what they point to is read fr
 
 from __future__ import annotations
 
+import contextlib
 import os
+import stat
 import struct
 import time
 from collections.abc import Callable, Mapping
-from typing import Protocol
 
 from postmortem.facts.live import Descriptor, SystemCall
+from postmortem.readers.files import answer_within
 from postmortem.readers.live.descriptors import epoll_targets, lock_holders
 from postmortem.records import replace
 
@@ -72,17 +74,29 @@ _PATH_AT = {
     "readlinkat": 1,
 }
 _SLEEPS = {"nanosleep": 0, "clock_nanosleep": 2}
+_KNOWN = {
+    "pause": "waits for a signal (pause)",
+    "rt_sigsuspend": "waits for a signal (sigsuspend)",
+    "rt_sigtimedwait": "waits for a signal (sigwait)",
+    "restart_syscall": "waits, with a time-out",
+    "io_getevents": "waits for input or output (libaio)",
+    "io_uring_enter": "waits for input or output (io_uring)",
+    "msgrcv": "waits for a message (System V)",
+    "semop": "waits for a semaphore (System V)",
+    "semtimedop": "waits for a semaphore (System V)",
+    "exit_group": "is ending",
+    "exit": "is ending",
+    "sync": "waits for all file systems to be written (sync)",
+    "munmap": "waits in munmap",
+}
 _MOST_POLLED = 64
 _LONGEST_PATH = 4096
 _NONE = 1 << 63
 _SHOWN = 4
 
 
-class Names(Protocol):
-    """Who a process is, in words."""
-
-    def __call__(self, pid: int) -> str:
-        """Return ``"rank 2"`` or ``"pid 4711 (bash)"``."""
+Names = Callable[[int], str]
+"""Who a process is, in words: ``"rank 2"``, ``"pid 4711 (bash)"``."""
 
 
 def explained(
@@ -101,14 +115,13 @@ def explained(
     name, arguments = call.name, call.arguments
     if name in _FIRST_DESCRIPTOR:
         number = _signed(arguments[0])
-        return replace(
-            call, words=f"{_FIRST_DESCRIPTOR[name]} {of(number)}", descriptors=(number,)
-        )
+        words = f"waits to {_FIRST_DESCRIPTOR[name]} {of(number)}"
+        return replace(call, words=words, descriptors=(number,))
     if name in ("flock", "fcntl"):
         number = _signed(arguments[0])
         return replace(
             call,
-            words=f"{name} of {of(number)}{_holders(pid, descriptors.get(number), named)}",
+            words=f"waits in {name} of {of(number)}{_holders(pid, descriptors.get(number), named)}",
             descriptors=(number,),
         )
     if name in ("poll", "ppoll", "select", "pselect6") or name.startswith("epoll_"):
@@ -116,15 +129,29 @@ def explained(
         return replace(call, words=_wait_words(name, arguments, numbers, of), descriptors=numbers)
     if name in _PATH_AT:
         path = _string(pid, arguments[_PATH_AT[name]])
-        return replace(call, words=f"{name} of {path}") if path else call
+        return replace(call, words=_path_words(pid, name, path)) if path else _plain(call)
     if name in _SLEEPS:
         clock = arguments[0] if name == "clock_nanosleep" and arguments[1] & 1 else None
         return replace(call, words=_sleep_words(pid, arguments[_SLEEPS[name]], clock))
     if name in ("wait4", "waitid"):
         return replace(call, words=_child_words(name, arguments, named))
     if name.startswith("futex"):
-        return replace(call, words=f"futex: a lock or a condition at {arguments[0]:#x}")
-    return call
+        return replace(call, words=f"waits for a lock or a condition (futex {arguments[0]:#x})")
+    return _plain(call)
+
+
+def _plain(call: SystemCall) -> SystemCall:
+    words = _KNOWN.get(call.name, f"waits in {call.name}")
+    return replace(call, words=words)
+
+
+def _path_words(pid: int, name: str, path: str) -> str:
+    doing = "to open" if name.startswith("open") else f"in {name} of"
+    start = f"/proc/{pid}/root" if path.startswith("/") else f"/proc/{pid}/cwd/"
+    found = answer_within(1.0, lambda: os.stat(start + path))  # noqa: PTH116
+    if name.startswith("open") and found is not None and stat.S_ISFIFO(found.st_mode):
+        return f"waits to open the FIFO {path}, whose other end nobody opens"
+    return f"waits {doing} {path}"
 
 
 def _holders(pid: int, one: Descriptor | None, named: Names) -> str:
@@ -151,34 +178,34 @@ def _wait_words(
     name: str, arguments: tuple[int, ...], numbers: tuple[int, ...], of: Callable[[int], str]
 ) -> str:
     if not numbers:
-        return f"{name} of no descriptors: a sleep" if not name.startswith("epoll_") else name
+        return f"sleeps (in {name})" if not name.startswith("epoll_") else f"waits in {name}"
     shown = "; ".join(map(of, numbers[:_SHOWN]))
     more = f" and {len(numbers) - _SHOWN} more" if len(numbers) > _SHOWN else ""
     at = {"poll": 2, "epoll_wait": 3, "epoll_pwait": 3}.get(name)
     limit = _signed(arguments[at]) if at is not None else -1
     timed = f", at most {limit / 1000:g} s" if limit > 0 else ""
-    return f"{name} for {shown}{more}{timed}"
+    return f"waits for {shown}{more}{timed} ({name})"
 
 
 def _sleep_words(pid: int, address: int, clock: int | None) -> str:
     """`clock` is that of a sleep that lasts until a moment (TIMER_ABSTIME)."""
     data = _memory(pid, address, 16)
     if len(data) < 16:
-        return "sleep"
+        return "sleeps"
     seconds, nanoseconds = struct.unpack("=qq", data)
     if clock is None:
-        return f"sleep for {seconds + nanoseconds / 1e9:g} s"
+        return f"sleeps for {seconds + nanoseconds / 1e9:g} s"
     try:
         left = seconds + nanoseconds / 1e9 - time.clock_gettime(clock)
     except OSError:
-        return "sleep"
-    return f"sleep, {max(0.0, left):.0f} s to go"
+        return "sleeps"
+    return f"sleeps, {max(0.0, left):.0f} s to go"
 
 
 def _child_words(name: str, arguments: tuple[int, ...], named: Names) -> str:
     child = _signed(arguments[0] if name == "wait4" else arguments[1])
     known = child > 0 and (name == "wait4" or arguments[0] == 1)  # P_PID
-    return f"wait for {named(child)} to end" if known else "wait for any child to end"
+    return f"waits for {named(child)} to end" if known else "waits for any child to end"
 
 
 def _string(pid: int, address: int) -> str | None:
@@ -198,10 +225,8 @@ def _memory(pid: int, address: int, size: int) -> bytes:
         # Not over the end of a page at once: the next one may not be there.
         data = os.pread(handle, min(size, 4096 - address % 4096), address)
         if len(data) < size and len(data) == 4096 - address % 4096:
-            try:
+            with contextlib.suppress(OSError):
                 data += os.pread(handle, size - len(data), address + len(data))
-            except OSError:
-                pass
         return data
     except (OSError, OverflowError):
         return b""

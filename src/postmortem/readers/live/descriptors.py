@@ -199,7 +199,7 @@ def _address(text: str) -> str:
 
 
 class OtherEnds:
-    """Who has which pipe, FIFO or end of a connection open, among all processes that can be seen."""
+    """Who has a pipe, a FIFO or a connection's end open, of all processes that can be seen."""
 
     def __init__(self, labels: Mapping[int, str]) -> None:
         """`labels` are the names of the job's processes, by pid."""
@@ -228,9 +228,11 @@ class OtherEnds:
         doing = "writing" if mine == os.O_RDONLY else "reading"
         if not ends:
             return f"nobody has it open for {doing}" if self._all_seen else None
-        own = all(other == pid for other, _ in ends)
-        who = "the process itself" if own else self._names(other for other, _ in ends)
-        return f"{who} {'has' if own or len({o for o, _ in ends}) == 1 else 'have'} it open for {doing}"
+        # What a fork() left open in the process itself is no other end.
+        others = list(dict.fromkeys(other for other, _ in ends if other != pid))
+        if not others:
+            return f"only the process itself has it open for {doing}"
+        return f"{self._names(others)} {'has' if len(others) == 1 else 'have'} it open for {doing}"
 
     def _peer(self, one: Descriptor, known: Mapping[int, Connection]) -> str | None:
         mine = known.get(inode_of(one.target) or -1)

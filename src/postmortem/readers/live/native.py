@@ -12,7 +12,7 @@ import select
 import signal
 import time
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from postmortem.readers.live.status import root_of
 from postmortem.records import record
@@ -102,7 +102,7 @@ class _Child:
         if not ended:
             return NativeLive(error=f"gave no answer within {self._seconds:g} s", timed_out=True)
         try:
-            answer = marshal.loads(self._heard)  # noqa: S302  what our own fork wrote
+            answer = marshal.loads(self._heard)
         except (EOFError, ValueError, TypeError):
             return NativeLive(error="the reader ended before it had answered")
         if isinstance(answer, str):
@@ -118,7 +118,7 @@ def _work(pid: int, pipe: int, parent: int, *, stop: bool) -> None:
         from postmortem import _native
 
         if _native.die_with_parent(parent):
-            data = marshal.dumps(_answer(pid, stop=stop))
+            data = marshal.dumps(cast("Any", _answer(pid, stop=stop)))
             view = memoryview(data)
             while view:
                 view = view[os.write(pipe, view) :]

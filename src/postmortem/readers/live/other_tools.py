@@ -7,6 +7,7 @@ and the process is looked at afterwards.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -76,10 +77,8 @@ def by_gdb(pid: int, gdb: Sequence[str], *, deadline_seconds: float) -> tuple[Th
 
 
 def _detach(talk: Conversation) -> None:
-    try:
+    with contextlib.suppress(DebuggerError):  # it is killed next, and the kernel detaches
         talk.ask("-target-detach")
-    except DebuggerError:  # it is killed next, and the kernel detaches
-        pass
 
 
 def by_signal(pid: int, number: int) -> StackDump:

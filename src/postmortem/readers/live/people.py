@@ -34,8 +34,8 @@ JOB_VARIABLES = (
 """Variables by whose value a job is known, most of them set by its scheduler."""
 
 _BETWEEN = frozenset(
-    "sh bash dash zsh ksh fish tcsh csh busybox srun slurm_script slurmstepd mpirun mpiexec orterun "
-    "prterun orted prted hydra_pmi_proxy time timeout nohup numactl setsid sudo su env xargs tee "
+    "sh bash dash zsh ksh fish tcsh csh busybox srun slurm_script slurmstepd mpirun mpiexec "
+    "orterun prterun orted prted hydra_pmi_proxy time timeout nohup numactl setsid sudo su env xargs tee "
     "apptainer singularity starter docker-init tini dumb-init nsys ncu strace gdb make".split()
 )
 """Programs that stand between a launcher and the program that computes."""
@@ -118,7 +118,9 @@ def members_of_job(name: str) -> Members:
 
 def _is_named(value: str | None, name: str) -> bool:
     # PBS and others add the server to the number: 4711.pbs01
-    return value is not None and (value == name or (name.isdecimal() and value.startswith(f"{name}.")))
+    return value is not None and (
+        value == name or (name.isdecimal() and value.startswith(f"{name}."))
+    )
 
 
 def _ancestors(pid: int) -> Iterator[int]:
@@ -183,7 +185,8 @@ def _program(pid: int, rows: Mapping[int, Status]) -> int:
 
 
 def _descendants(pid: int, below: Mapping[int, list[int]]) -> list[int]:
-    found, rest = [], list(below.get(pid, ()))
+    found: list[int] = []
+    rest = list(below.get(pid, ()))
     seen = {pid}
     while rest and len(found) < _MOST:
         one = rest.pop(0)

@@ -173,23 +173,25 @@ class _Snapshot:
         return Threads(tuple(items), self._pid)
 
     def _tell(self, refused: int, stopped: bool, process: LiveProcess) -> None:
-        if refused:
-            if process.tracer is not None:
-                name = (text_or_none(f"/proc/{process.tracer}/comm") or "").strip()
-                what = f"is traced by pid {process.tracer} ({name}); it was read as it ran"
-                remedy = f"end that tracer for exact stacks: kill {process.tracer}"
-                self._problems.append(Problem(self._where, what, remedy))
-            else:
-                what = f"could not be stopped ({os.strerror(refused)}); it was read as it ran"
-                self._problems.append(Problem(self._where, what, _permission(process, refused)))
-        elif not stopped and self._ways.stop:
-            stuck = [task for task in self._tasks if task.state == "D"]
+        """Note what kept the process from standing still while it was read."""
+        if stopped or not self._ways.stop:
+            return
+        remedy: str | None = None
+        stuck = [task for task in self._tasks if task.state == "D"]
+        if process.tracer is not None:
+            name = (text_or_none(f"/proc/{process.tracer}/comm") or "").strip()
+            what = f"is traced by pid {process.tracer} ({name}), so it was read as it ran"
+            remedy = f"end that tracer for exact stacks: kill {process.tracer}"
+        elif refused:
+            what = f"could not be stopped ({os.strerror(refused)}), so it was read as it ran"
+            remedy = _permission(process, refused)
+        elif stuck:
             words = "; ".join(f"thread {task.tid} in {task.wait_channel}" for task in stuck[:4])
-            what = "not all of its threads could be stopped" + (
-                f": uninterruptible in the kernel ({words})" if stuck else ""
-            )
-            remedy = "as root, /proc/PID/stack names the file system or driver that it waits for"
-            self._problems.append(Problem(self._where, what, remedy if stuck else None))
+            what = f"threads that cannot be interrupted were read as they are: {words}"
+            remedy = "as root, /proc/PID/stack names the file system or driver that they wait for"
+        else:
+            what = "not all of its threads came to a stop; those were read as they are"
+        self._problems.append(Problem(self._where, what, remedy))
 
     def _of_others(self, process: LiveProcess, native: NativeLive | None) -> LiveProcess:
         """Read it by other tools, as far as there are any that may and can."""
@@ -201,8 +203,8 @@ class _Snapshot:
                 found = way(process)
             except (EvidenceError, DebuggerError) as error:
                 where = error.where if isinstance(error, EvidenceError) else "gdb"
-                what = error.what if where != self._where else error.what
-                self._problems.append(Problem(f"{self._where}: {where}", what, error.hint))
+                place = self._where if where == self._where else f"{self._where}: {where}"
+                self._problems.append(Problem(place, error.what, error.hint))
                 continue
             if found is not None:
                 return found

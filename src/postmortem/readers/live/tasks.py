@@ -10,7 +10,6 @@ from postmortem.knowledge.syscalls import system_call
 from postmortem.readers.live.status import cpu_seconds, stat_fields, text_or_none
 
 _MOST_TASKS = 8192
-_RESTART = "restart_syscall"
 
 
 def read_tasks(pid: int) -> tuple[Task, ...]:
@@ -63,9 +62,7 @@ def _call(text: str) -> SystemCall | None:
     except ValueError:
         return None
     name = system_call(int(words[0]), platform.machine()) or f"system call {words[0]}"
-    if name == _RESTART:  # the arguments are still those of the call that goes on
-        return SystemCall(name, arguments, "a wait with a time-out, which a stop interrupted")
-    return SystemCall(name, arguments, name)
+    return SystemCall(name, arguments, f"waits in {name}")
 
 
 def _kernel_stack(text: str) -> tuple[str, ...]:

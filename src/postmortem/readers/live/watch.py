@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from postmortem.facts.live import LiveProcess
+from postmortem.facts.live_waits import own_frames
 from postmortem.facts.process import Process
 from postmortem.facts.process_role import process_role
 from postmortem.facts.source import Problem
@@ -30,6 +31,10 @@ class Samples:
     members: Mapping[int, Member]
     stacks: tuple[RankStack, ...]
     """Of the ranks' main threads in all samples, in the order of time."""
+    moved: tuple[str, ...]
+    """Labels of ranks that were in another place of the user's code each time."""
+    running: tuple[str, ...]
+    """Labels of ranks that ran in every sample."""
     activity: Mapping[int, tuple[float, float, int]]
     """By pid: seconds between the samples, of these on the processor, switches."""
     workers: tuple[LiveProcess, ...] = ()
@@ -48,7 +53,6 @@ def watch(
     problems: list[Problem] = list(members.problems)
     stacks: list[RankStack] = []
     ranks: dict[int, LiveProcess] = {}
-    workers: dict[int, LiveProcess] = {}
     leaders = {one.status.pid: one for one in members.leaders}
     moved: dict[int, tuple[float, float, int]] = {}
     for number in range(samples):
@@ -60,18 +64,20 @@ def watch(
                 progress(f"sample {number} of {samples} taken; waiting {gap_seconds:g} s")
             time.sleep(gap_seconds)
             _add_activity(moved, before, time.monotonic() - began)
-        last = number == samples - 1
-        found = read_members(leaders, ways, problems if last else [])
+        is_last = number == samples - 1
+        found = read_members(leaders, ways, problems if is_last else [])
         if number == 0:
-            found, leaders, workers = _by_rank(found, leaders, ways, problems)
+            found, leaders = _by_rank(found, leaders, ways, problems)
+        found = _labelled(found)
         stacks += [_stack(one) for one in found.values() if _has_stack(one)]
         ranks = found or ranks
     return Samples(
-        ranks=tuple(_labelled(ranks).values()),
+        ranks=tuple(ranks.values()),
         members=leaders,
         stacks=tuple(stacks),
+        moved=_moved(stacks),
+        running=_running(stacks),
         activity=moved,
-        workers=tuple(workers.values()),
         problems=tuple(dict.fromkeys(problems)),
     )
 
@@ -123,7 +129,7 @@ def _by_rank(
     leaders: dict[int, Member],
     ways: Ways,
     problems: list[Problem],
-) -> tuple[dict[int, LiveProcess], dict[int, Member], dict[int, LiveProcess]]:
+) -> tuple[dict[int, LiveProcess], dict[int, Member]]:
     """Put the children in the place of a process that only started ranks (mp.spawn).
 
     Such ranks have RANK in os.environ, and not in the environment that they were started with.
@@ -137,17 +143,18 @@ def _by_rank(
         ranks = {
             child: one
             for child, one in below.items()
-            if one.rank is not None
-            and (one.ppid not in below or below[one.ppid].rank != one.rank)
+            if one.rank is not None and (one.ppid not in below or below[one.ppid].rank != one.rank)
         }
         if len({one.rank for one in ranks.values()}) < 2:
             continue
         del found[pid], leaders[pid]
         found |= ranks
         tree = children()
-        leaders |= {child: replace(inside[child], workers=_all_below(child, tree)) for child in ranks}
+        leaders |= {
+            child: replace(inside[child], workers=_all_below(child, tree)) for child in ranks
+        }
     order = sorted(found, key=lambda pid: (found[pid].rank or 0, pid))
-    return {pid: found[pid] for pid in order}, leaders, {}
+    return {pid: found[pid] for pid in order}, leaders
 
 
 def _all_below(pid: int, tree: Mapping[int, list[int]]) -> tuple[int, ...]:
@@ -159,9 +166,9 @@ def _all_below(pid: int, tree: Mapping[int, list[int]]) -> tuple[int, ...]:
     return tuple(found)
 
 
-def _members(pids: object) -> dict[int, Member]:
+def _members(pids: Iterable[int]) -> dict[int, Member]:
     found = {}
-    for pid in pids:  # type: ignore[attr-defined]
+    for pid in pids:
         status = read_status(pid)
         if status is not None and status.state not in ("Z", "X"):
             found[pid] = Member(status, find_placement(read_environment(pid) or {}))
@@ -169,7 +176,41 @@ def _members(pids: object) -> dict[int, Member]:
 
 
 def _labelled(ranks: dict[int, LiveProcess]) -> dict[int, LiveProcess]:
-    return {pid: replace(one, role=_role(one)) for pid, one in ranks.items()}
+    """Name the part of each; ranks of several jobs that share a number get their pid, too."""
+    labels = [one.label for one in ranks.values()]
+    return {
+        pid: replace(
+            one,
+            role=_role(one),
+            label=one.label if labels.count(one.label) == 1 else f"{one.label}, pid {pid}",
+        )
+        for pid, one in ranks.items()
+    }
+
+
+def _moved(stacks: Iterable[RankStack]) -> tuple[str, ...]:
+    """Return who was not always in the same place of its own code.
+
+    Of a thread that runs the functions count: the lines of a loop are no other place.
+    """
+    seen: dict[str, set[tuple[object, ...]]] = {}
+    rows = list(stacks)
+    running = set(_running(rows))
+    for one in rows:
+        lined = one.label not in running
+        place = tuple(
+            (f.function, f.file, f.line if lined or i else None)
+            for i, f in enumerate(own_frames(one.thread)[:8])
+        )
+        seen.setdefault(one.label, set()).add(place)
+    return tuple(label for label, places in seen.items() if len(places) > 1)
+
+
+def _running(stacks: Iterable[RankStack]) -> tuple[str, ...]:
+    found: dict[str, bool] = {}
+    for one in stacks:
+        found[one.label] = found.get(one.label, True) and one.is_running is True
+    return tuple(label for label, always in found.items() if always)
 
 
 def _role(one: LiveProcess) -> str | None:

@@ -38,10 +38,10 @@ def _finding(one: LiveProcess) -> Finding:
     way = f"end the debugger, pid {one.tracer}" if by else f"kill -CONT {one.pid}"
     return Finding(
         title=f"{who} is stopped{by or ' by a signal'}, and does nothing",
-        cause=f"{who} is in state {one.state}{by}: SIGSTOP, SIGTSTP (Ctrl-Z) or SIGTTIN stopped it, "
-        "and nothing has continued it"
-        if not by
-        else f"{who} is held{by}",
+        cause=f"{who} is held{by}"
+        if by
+        else f"{who} is in state {one.state}: SIGSTOP, SIGTSTP (Ctrl-Z) or SIGTTIN stopped it, and "
+        "nothing has continued it",
         confidence=Confidence.CERTAIN,
         next_steps=(way, "suspended by SLURM? scontrol show job, scontrol resume JOB"),
         evidence=(Evidence(f"/proc/{one.pid}/stat", f"state {one.state}"),),

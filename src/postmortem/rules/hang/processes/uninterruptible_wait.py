@@ -27,7 +27,7 @@ def uninterruptible_wait(job: LiveJob) -> Iterator[Finding]:
 
     What to do
         df and mount tell which file system does not answer; dmesg has the kernel's own words
-        ("blocked for more than 120 seconds"). The process goes on, or dies, when the server is back.
+        ("blocked for more than 120 seconds"). When the server is back the process goes on.
     """
     for one in job.processes:
         task = one.task(one.pid)
@@ -38,12 +38,12 @@ def uninterruptible_wait(job: LiveJob) -> Iterator[Finding]:
 
 
 def _finding(one: LiveProcess, task: Task, *, sure: bool) -> Finding:
-    call = f" in {task.call.words}" if task.call is not None else ""
+    call = f": {task.call.words}" if task.call is not None else ""
     channel = f", in the kernel's {task.wait_channel}" if task.wait_channel else ""
     stack = " < ".join(task.kernel_stack[:6])
     return Finding(
         title=clip(f"{one.label} waits in the kernel and cannot be interrupted{call}", 100),
-        cause=f"pid {one.pid} is in state D{call}{channel}: a file system, disk or driver does not "
+        cause=f"pid {one.pid} is in state D{channel}{call}; a file system, disk or driver does not "
         "answer" + ("" if sure else "; one sample may also have met an ordinary read"),
         confidence=Confidence.LIKELY if sure else Confidence.POSSIBLE,
         next_steps=(

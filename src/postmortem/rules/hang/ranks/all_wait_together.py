@@ -8,6 +8,7 @@ from postmortem.facts.live import LiveJob
 from postmortem.facts.live_waits import place_words
 from postmortem.facts.stackdumps import Doing
 from postmortem.report.model import Confidence, Evidence, Role
+from postmortem.rules.names import clip
 from postmortem.rules.rule import Finding, rule
 
 
@@ -36,6 +37,10 @@ def all_wait_together(job: LiveJob) -> Iterator[Finding]:
     if any(one.goes_on for one in job.motions) or not ranks or ranks[0].rank is None:
         return
     first = job.stacks.items[0]
+    unread = [one.label for one in ranks if one.label not in {m.label for m in first.members}]
+    if unread:
+        yield _unread(unread, len(first.members), place_words(first.thread))
+        return
     size = ranks[0].world_size
     elsewhere = size is not None and size > len(ranks)
     place = place_words(first.thread)
@@ -45,7 +50,7 @@ def all_wait_together(job: LiveJob) -> Iterator[Finding]:
         else f"all ranks wait in the same collective at {place}"
     )
     yield Finding(
-        title=title if len(title) <= 100 else title[:99] + "…",
+        title=clip(title, 100),
         cause=f"{len(ranks)} of {size or '?'} ranks are on this node, and none stands elsewhere"
         + ("" if elsewhere else "; the network, or calls that do not match, keep it from ending"),
         confidence=Confidence.LIKELY if elsewhere and job.motions else Confidence.POSSIBLE,
@@ -56,4 +61,15 @@ def all_wait_together(job: LiveJob) -> Iterator[Finding]:
             "logs on the flight recorder's dumps",
         ),
         evidence=tuple(Evidence(m.where, m.label) for m in first.members[:4]),
+    )
+
+
+def _unread(labels: list[str], others: int, place: str) -> Finding:
+    who = ", ".join(labels[:4])
+    return Finding(
+        title=clip(f"{others} ranks wait at {place}; {who} could not be read", 100),
+        cause=f"the ranks that could be read wait in one collective; {who} may stand elsewhere",
+        confidence=Confidence.POSSIBLE,
+        next_steps=("see the problems below for what keeps its stack from being read",),
+        evidence=tuple(Evidence(label, "no stack was read") for label in labels[:4]),
     )

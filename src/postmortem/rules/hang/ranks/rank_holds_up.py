@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from postmortem.facts.blame import Blame, How, Party
 from postmortem.facts.live import LiveJob, LiveProcess
-from postmortem.facts.live_waits import place_words, waits_words
+from postmortem.facts.live_waits import place_words, wait_words, waits_words
 from postmortem.report.model import Confidence, Evidence, Role
 from postmortem.rules.logs.telling import ranks_words
 from postmortem.rules.names import clip
@@ -47,9 +47,7 @@ def rank_holds_up(blame: Blame, job: LiveJob) -> Iterator[Finding]:
     who = ranks_words(blame.first)
     doing = _doing(process) if process is not None else party.why
     yield Finding(
-        title=clip(f"{who} holds up the others: it {doing}", 100)
-        if len(blame.first) == 1
-        else clip(f"{who} hold up the others; the first {doing}", 100),
+        title=_title(blame, process),
         cause=f"{who}{_where(party, process)} {doing}, while the others wait at {blame.detail}."
         + _seen(job, party.label)
         + _workers(job, process),
@@ -57,6 +55,14 @@ def rank_holds_up(blame: Blame, job: LiveJob) -> Iterator[Finding]:
         next_steps=_steps(job, process, party),
         evidence=_evidence(blame, job),
     )
+
+
+def _title(blame: Blame, process: LiveProcess | None) -> str:
+    thread = process.main_thread if process is not None else None
+    doing = wait_words(process, thread) if process and thread else blame.first[0].why
+    if len(blame.first) == 1:
+        return clip(f"{blame.first[0].label} holds up the others: it {doing}", 100)
+    return clip(f"{ranks_words(blame.first)} hold up the others; the first {doing}", 100)
 
 
 def _where(party: Party, process: LiveProcess | None) -> str:
@@ -78,8 +84,8 @@ def _seen(job: LiveJob, label: str) -> str:
     seconds = f"{job.watched_seconds:g} s"
     if motion.is_still:
         return f" It did not run at all for {seconds}."
-    if motion.is_busy and not motion.moved:
-        return f" It computed in the same place for {seconds}: an endless loop, or only slow."
+    if motion.is_busy:
+        return f" It computed in the same function for {seconds}: an endless loop, or only slow."
     return f" It was active within {seconds}: slow rather than stuck."
 
 
@@ -92,8 +98,8 @@ def _workers(job: LiveJob, process: LiveProcess | None) -> str:
             place = place_words(thread, most=1)
             at = f" at {place}" if place else ""
             name = one.role or "child"
-            rows.append(f"its {name} pid {one.pid} {waits_words(one, thread)}{at}")
-    return f" {'; '.join(rows)}." if rows else ""
+            rows.append(f"{name} pid {one.pid} {waits_words(one, thread)}{at}")
+    return f" Of those that work for it: {'; '.join(rows)}." if rows else ""
 
 
 def _confidence(blame: Blame, job: LiveJob, label: str) -> Confidence:
@@ -133,6 +139,6 @@ def _evidence(blame: Blame, job: LiveJob) -> tuple[Evidence, ...]:
         thread = process.main_thread if process is not None else None
         if process is not None and thread is not None:
             where = f"{party.label}, pid {process.pid}, thread {thread.tid}"
-            rows.append(Evidence(where, f"{place_words(thread)}: {waits_words(process, thread)}"))
+            rows.append(Evidence(where, f"{place_words(thread)}: {wait_words(process, thread)}"))
     rows += [Evidence(where, what) for where, what in blame.evidence[-1:]]
     return tuple(rows) or (Evidence("stacks", "of all ranks together"),)
