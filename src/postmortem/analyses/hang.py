@@ -113,6 +113,9 @@ def _report(read: tuple[LiveJob, Samples], options: HangOptions) -> Report:
     blame = _blame(job)
     outcome = rule.run(rule.load("hang"), {Blame: blame, LiveJob: job})
     diagnoses = ordered((*_deadlocks(job, blame), *outcome.diagnoses))
+    if not diagnoses and not _is_anything_known(job) and samples.problems:
+        first = samples.problems[0]
+        raise EvidenceError(first.where, first.what, hint=first.remedy)
     report = Report(
         kind="hang",
         inputs=(),
@@ -131,6 +134,14 @@ def _report(read: tuple[LiveJob, Samples], options: HangOptions) -> Report:
     for process in job.processes:
         redactor.learn_argv(process.argv)
     return redactor.report(report)
+
+
+def _is_anything_known(job: LiveJob) -> bool:
+    """Whether there is more than that processes exist: a stack, a system call, an open file."""
+    return any(
+        one.reading.way != "none" or one.descriptors or any(task.call for task in one.tasks)
+        for one in job.processes
+    )
 
 
 def _blame(job: LiveJob) -> Blame:

@@ -35,8 +35,9 @@ JOB_VARIABLES = (
 
 _BETWEEN = frozenset(
     "sh bash dash zsh ksh fish tcsh csh busybox srun slurm_script slurmstepd mpirun mpiexec "
-    "orterun prterun orted prted hydra_pmi_proxy time timeout nohup numactl setsid sudo su env xargs tee "
-    "apptainer singularity starter docker-init tini dumb-init nsys ncu strace gdb make".split()
+    "orterun prterun orted prted hydra_pmi_proxy time timeout nohup numactl setsid sudo su env "
+    "xargs tee apptainer singularity starter docker-init tini dumb-init nsys ncu strace gdb "
+    "make".split()
 )
 """Programs that stand between a launcher and the program that computes."""
 _MOST = 4096

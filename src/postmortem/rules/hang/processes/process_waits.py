@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.facts.live import LiveJob
-from postmortem.facts.live_waits import place_words, waits_words
+from postmortem.facts.live_waits import place_words, wait_words, waits_words
 from postmortem.report.model import Confidence, Evidence, Role
 from postmortem.rules.names import clip
 from postmortem.rules.rule import Finding, rule
@@ -38,9 +38,10 @@ def process_waits(job: LiveJob) -> Iterator[Finding]:
         return
     place = place_words(thread)
     doing = "computes" if motion.is_busy else waits_words(one, thread)
+    shortly = wait_words(one, thread)
     seconds = f"{job.watched_seconds:g} s"
     yield Finding(
-        title=clip(f"{one.label} stood still: it {doing}", 100)
+        title=clip(f"{one.label} stood still: it {shortly}", 100)
         if not motion.is_busy
         else clip(f"{one.label} computed in one place for {seconds}: {place}", 100),
         cause=f"its main thread, at {place}, {doing}; in {seconds} "
@@ -50,7 +51,5 @@ def process_waits(job: LiveJob) -> Iterator[Finding]:
             f"watch it for longer: postmortem hang {one.pid} --gap 60",
             f"read the code at {place_words(thread, most=1)}: should it wait there?",
         ),
-        evidence=(
-            Evidence(f"pid {one.pid}, thread {thread.tid}", f"{place}: {waits_words(one, thread)}"),
-        ),
+        evidence=(Evidence(f"pid {one.pid}, thread {thread.tid}", f"{place}: {shortly}"),),
     )
