@@ -1,9 +1,12 @@
 #include "live/snapshot.h"
 
-#include <sys/stat.h>
+#include <fcntl.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
 #include <thread>
 
@@ -53,6 +56,7 @@ class Reading {
   Reading(std::int32_t pid, const Options& options) : pid_(pid), options_(options) {}
 
   void run(const Reader& read, const Finish& finish) {
+    check_access();
     // Once with nothing stopped; what it finds is of use where stopping is not allowed.
     auto before = memory(blocked_registers(pid_));
     read(before->core());
@@ -77,6 +81,14 @@ class Reading {
   }
 
  private:
+  // Its memory is what the kernel guards best: who may read that may read all else.
+  void check_access() const {
+    const std::string path = process_folder(pid_) + "/mem";
+    const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (fd < 0) throw EvidenceError(path + " cannot be opened: " + std::strerror(errno));
+    close(fd);
+  }
+
   std::unique_ptr<slim::LiveMemory> memory(std::vector<ThreadRegisters> threads) {
     const std::string folder = process_folder(pid_);
     const std::string maps = read_proc_file(folder + "/maps", kMapsLimit);
