@@ -2,6 +2,7 @@
 #include <pybind11/stl.h>
 
 #include "bind/everything.h"
+#include "bind/findings.h"
 #include "bind/process.h"
 #include "bind/python.h"
 #include "bind/register.h"
@@ -21,32 +22,6 @@ using elfcore::Core;
 using elfcore::Module;
 using elfcore::Modules;
 using elfcore::ModuleStatus;
-
-// All of it, read without the GIL; Python objects are made afterwards.
-struct Findings {
-  std::unique_ptr<Core> core;
-  std::unique_ptr<Modules> modules;
-  std::unique_ptr<elfcore::Memory> memory;
-  Stacks stacks;
-  cpython::PythonState python;
-  std::vector<bool> debug_lines;  // by module
-  std::vector<locks::FutexWait> waits;
-  ProcessFindings process;
-};
-
-// Everything that is read of the process's memory is read here: a slim core keeps what this saw.
-void read(Core& core, Findings& found, const elfcore::ModuleOptions& options, bool stacks,
-          std::size_t max_frames, const std::optional<cpython::Options>& python) {
-  found.modules = std::make_unique<Modules>(core, options);
-  found.memory = std::make_unique<elfcore::Memory>(core, *found.modules);
-  if (stacks) found.stacks = read_stacks(*found.memory, options.sysroot, max_frames);
-  if (python) found.python = read_python(*found.memory, *python, core.problems());
-  found.waits = locks::read_futex_waits(*found.memory);
-  for (const Module& module : found.modules->all()) {
-    found.debug_lines.push_back(unwind::debug_image(module, options.sysroot) != nullptr);
-  }
-  found.process = read_process(core, *found.modules, found.stacks);
-}
 
 py::object signal_row(const Core& core) {
   return core.signal() ? py::object(signal_info_row(*core.signal())) : py::none();
@@ -146,24 +121,43 @@ py::dict read_core(const std::string& path, const std::optional<std::string>& ex
                    const std::optional<std::string>& sysroot, bool stacks, std::size_t max_frames,
                    bool python, bool python_locals) {
   const SigbusGuard guard;
+  std::unique_ptr<Core> core;
   Findings found;
   {
     const py::gil_scoped_release release;
-    std::optional<cpython::Options> python_options;
-    if (python) python_options.emplace().locals = python_locals;
-    found.core = Core::open(path);
-    read(*found.core, found, {executable.value_or(""), sysroot.value_or("")}, stacks, max_frames,
-         python_options);
+    Wanted wanted{{executable.value_or(""), sysroot.value_or("")}, stacks, max_frames, {}};
+    if (python) wanted.python.emplace().locals = python_locals;
+    core = Core::open(path);
+    read_findings(*core, wanted, found);
   }
   if (guard.lost_pages() > 0) {
-    found.core->problems().add(
+    core->problems().add(
         "core",
         "parts of it, or of a file that it names, could not be read and count as zeros: " +
             std::to_string(guard.lost_pages()) + " pages",
         "was it still being written, or is the disk failing? copy it to a local disk and try "
         "again");
   }
-  const Core& core = *found.core;
+  return findings_row(*core, found);
+}
+
+}  // namespace
+
+// Everything that is read of the process's memory is read here: a slim core keeps what this saw.
+void read_findings(Core& core, const Wanted& wanted, Findings& found) {
+  const elfcore::ModuleOptions& options = wanted.modules;
+  found.modules = std::make_unique<Modules>(core, options);
+  found.memory = std::make_unique<elfcore::Memory>(core, *found.modules);
+  if (wanted.stacks) found.stacks = read_stacks(*found.memory, options.sysroot, wanted.max_frames);
+  if (wanted.python) found.python = read_python(*found.memory, *wanted.python, core.problems());
+  found.waits = locks::read_futex_waits(*found.memory);
+  for (const Module& module : found.modules->all()) {
+    found.debug_lines.push_back(unwind::debug_image(module, options.sysroot) != nullptr);
+  }
+  found.process = read_process(core, *found.modules, found.stacks);
+}
+
+py::dict findings_row(const Core& core, const Findings& found) {
   py::dict result;
   result["machine"] = core.machine() == elfcore::Machine::x86_64 ? "x86_64" : "aarch64";
   result["origin"] = core.origin() == elfcore::Origin::kernel ? "kernel" : "gcore";
@@ -182,14 +176,12 @@ py::dict read_core(const std::string& path, const std::optional<std::string>& ex
   return result;
 }
 
-}  // namespace
-
 void read_everything(Core& core, const elfcore::ModuleOptions& options) {
   constexpr std::size_t kAllFrames = 1'000'000;
-  cpython::Options python;
-  python.locals = true;
+  Wanted wanted{options, true, kAllFrames, {}};
+  wanted.python.emplace().locals = true;
   Findings found;
-  read(core, found, options, true, kAllFrames, python);
+  read_findings(core, wanted, found);
 }
 
 void register_core(py::module_& module) {

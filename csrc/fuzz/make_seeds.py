@@ -127,6 +127,21 @@ def signatures() -> dict[str, bytes]:
     }
 
 
+def live() -> dict[str, bytes]:
+    """Return texts of /proc/PID/maps, with bytes for registers behind them."""
+    maps = (
+        "55d0a0000000-55d0a0001000 r--p 00000000 fe:00 1234   /usr/bin/python3.11\n"
+        "55d0a0001000-55d0a0002000 r-xp 00001000 fe:00 1234   /usr/bin/python3.11 (deleted)\n"
+        "7f1c00000000-7f1c00021000 rw-p 00000000 00:00 0 \n"
+        "7ffd00000000-7ffd00021000 rw-p 00000000 00:00 0      [stack]\n"
+        "ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0 [vsyscall]\n"
+    )
+    odd = (
+        "10-8 rwxp 0 0 0 /x\n0-10 rw\n8-20 rw-p 0 0 0 /y\nfffffffffffff000-ffffffffffffffff r-xp 0"
+    )
+    return {"maps": maps.encode() + bytes(range(256)) * 3, "odd": odd.encode() + b"\0abcdefgh" * 9}
+
+
 def main(folder: Path) -> None:
     """Write all seeds under `folder`."""
     kinds = {
@@ -135,6 +150,7 @@ def main(folder: Path) -> None:
         "dwarf": with_lines(),
         "strace": logs(),
         "ranklogs": rank_logs(),
+        "live": live(),
         "signatures": signatures(),
     }
     for name, rows in kinds.items():

@@ -308,6 +308,36 @@ def read_core(
     `problems`.
     """
 
+class RawLive(TypedDict):
+    stopped: bool
+    """All threads stood still while they were read."""
+    refused: int
+    """errno of ptrace(2); 0 where it was not refused, or not asked for."""
+    stopped_seconds: float
+    tids: dict[int, int]
+    """By the thread ID that the process itself knows, the one that we know."""
+    unknown: int
+    """Threads whose registers could not be had."""
+
+def read_process(
+    pid: int,
+    *,
+    stop: bool = True,
+    patience_seconds: float = 0.3,
+    sysroot: str | None = None,
+    max_frames: int = 256,
+) -> tuple[RawCore, RawLive]:
+    """Read a live process as `read_core` reads a core.
+
+    Its threads are stopped by ptrace for as long as that takes, unless `stop` is False or that is
+    refused: then they are read as they run, and only those that are blocked have native frames.
+    Threads that have not stopped after `patience_seconds` are read as they are. Raises
+    `postmortem.errors.EvidenceError` when the process is not there or its memory cannot be read.
+    """
+
+def die_with_parent(parent: int) -> bool:
+    """Have the kernel kill this process when its parent ends; False if that has happened."""
+
 class RawSlimOutcome(TypedDict):
     source_bytes: int
     source_expected_bytes: int

@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
     from postmortem.knowledge.signatures import signatures
     from postmortem.rules import rule
 
-    kinds = ("scan", "strace", "logs")
+    kinds = ("scan", "strace", "logs", "hang")
     rules: Sequence[Rule] = [*rule.load(), *(item for kind in kinds for item in rule.load(kind))]
     known: Sequence[Signature] = signatures()
     if args.id is not None:

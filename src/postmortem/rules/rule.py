@@ -82,7 +82,7 @@ def rule(
     return register
 
 
-_APART = frozenset({"logs", "scan", "strace", "__pycache__"})
+_APART = frozenset({"hang", "logs", "scan", "strace", "__pycache__"})
 """Families over other evidence than a core, and no family."""
 
 

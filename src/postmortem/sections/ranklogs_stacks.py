@@ -28,12 +28,17 @@ def stack_blocks(logs: RankLogs, *, verbose: bool) -> Iterator[Block]:
         return
     if len(logs.stacks) > 1:
         yield _whole(logs.stacks.items[0], verbose)
-    lines = tree(logs.stacks)
+    yield tree_block(logs.stacks, verbose=verbose)
+
+
+def tree_block(found: StackClasses, *, verbose: bool) -> Excerpt:
+    """Return the tree of all ranks' stacks."""
+    lines = tree(found)
     shown = lines if verbose else lines[:_LINES_SHOWN]
     rows = [(None, "  " * line.depth + f"{line.call}   {_who(line)}") for line in shown]
     if len(lines) > len(shown):
         rows.append((None, f"… {len(lines) - len(shown)} more lines (-v shows them)"))
-    yield Excerpt("where the ranks stand, the outermost call first", tuple(rows))
+    return Excerpt("where the ranks stand, the outermost call first", tuple(rows))
 
 
 def flight_blocks(logs: RankLogs, *, verbose: bool) -> Iterator[Block]:
@@ -56,13 +61,14 @@ def flight_blocks(logs: RankLogs, *, verbose: bool) -> Iterator[Block]:
 def stack_body(logs: RankLogs) -> dict[str, object]:
     """Return the fields of the JSON report; None and empty where there are no dumps."""
     return {
-        "stacks": None if logs.stacks is None else _classes(logs.stacks),
+        "stacks": None if logs.stacks is None else class_rows(logs.stacks),
         "recorders": [_recorder(one) for one in logs.recorders],
         "flights": [_flight(one) for one in logs.flights],
     }
 
 
-def _classes(found: StackClasses) -> dict[str, object]:
+def class_rows(found: StackClasses) -> dict[str, object]:
+    """Return the classes as JSON has them."""
     return {
         "samples": found.samples,
         "moved": list(found.moved),

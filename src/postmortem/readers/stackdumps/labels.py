@@ -19,9 +19,10 @@ def rank_stacks(files: Iterable[tuple[str, list[StackDump]]]) -> list[RankStack]
 
     The dump itself may say the rank; else the file's or folder's name does (``rank3.txt``), else
     the one number that its name differs by from those of the others (``pyspy_3.txt``). Of several
-    processes in one file the first is the rank's own, the others are its children.
+    processes in one file the first is the rank's own, the others are its children; but where dumps
+    say their ranks themselves, each stands for its rank.
     """
-    rows = [(path, dumps[0]) for path, dumps in files if dumps]
+    rows = [(path, dump) for path, dumps in files for dump in _own(dumps)]
     rows = [(path, dump) for path, dump in rows if not _CHILD.search(PurePath(path).stem)]
     numbers = _numbers([path for path, _ in rows])
     found = []
@@ -44,6 +45,10 @@ def rank_stacks(files: Iterable[tuple[str, list[StackDump]]]) -> list[RankStack]
             )
         )
     return found
+
+
+def _own(dumps: list[StackDump]) -> list[StackDump]:
+    return [dump for dump in dumps if dump.rank is not None] or dumps[:1]
 
 
 def _numbers(paths: list[str]) -> dict[str, int]:

@@ -19,26 +19,45 @@ def read_json(text: str, path: str, frames: Interned) -> list[StackDump]:
         raise EvidenceError(path, f"not a report of postmortem: {error}") from None
     if not isinstance(document, dict) or not str(document.get("schema")).startswith("postmortem/"):
         raise EvidenceError(path, "not a report of postmortem")
+    if document.get("kind") == "hang":
+        return _live(document, path, frames)
     rows = document.get("threads")
     if not isinstance(rows, list):
         raise EvidenceError(path, "a report of postmortem without threads")
-    threads = [_thread(row, frames) for row in rows[:MOST_THREADS] if isinstance(row, dict)]
     process = document.get("process")
-    about = process if isinstance(process, dict) else {}
+    return [_dump(rows, process if isinstance(process, dict) else {}, frames)]
+
+
+def _live(document: dict[str, object], path: str, frames: Interned) -> list[StackDump]:
+    """Return the ranks of a report on live processes; who works for a rank is left out."""
+    found = []
+    processes = document.get("processes")
+    for one in (processes if isinstance(processes, list) else [])[:MOST_THREADS]:
+        rows = one.get("threads") if isinstance(one, dict) else None
+        if isinstance(rows, list) and whole(one.get("works_for")) is None:
+            found.append(_dump(rows, one, frames))
+    if not found:
+        raise EvidenceError(path, "a report of postmortem hang without processes")
+    return found
+
+
+def _dump(rows: list[object], about: dict[str, object], frames: Interned) -> StackDump:
+    threads = [_thread(row, frames) for row in rows[:MOST_THREADS] if isinstance(row, dict)]
     pid = whole(about.get("pid"))
-    main = next((i for i, thread in enumerate(threads) if thread.tid == pid), None)
+    states = {whole(row.get("tid")): row.get("state") for row in rows if isinstance(row, dict)}
+    told = any(isinstance(state, str) for state in states.values())
     argv = about.get("argv")
-    return [
-        StackDump(
-            tool="postmortem",
-            threads=tuple(threads),
-            main=main,
-            pid=pid,
-            command=" ".join(map(str, argv)) if isinstance(argv, list) else None,
-            rank=whole(about.get("rank")),
-            host=words(about.get("hostname")),
-        )
-    ]
+    return StackDump(
+        tool="postmortem",
+        threads=tuple(threads),
+        main=next((i for i, thread in enumerate(threads) if thread.tid == pid), None),
+        running=tuple(thread.tid for thread in threads if states.get(thread.tid) == "R"),
+        tells_running=told,
+        pid=pid,
+        command=" ".join(map(str, argv)) if isinstance(argv, list) else None,
+        rank=whole(about.get("rank")),
+        host=words(about.get("hostname")),
+    )
 
 
 def _thread(row: dict[str, object], frames: Interned) -> Thread:

@@ -1,0 +1,223 @@
+"""``postmortem hang``: from live processes to a report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from postmortem.errors import EvidenceError
+from postmortem.facts.blame import Blame, How
+from postmortem.facts.fault_kind import FaultKind
+from postmortem.facts.live import LiveJob, Motion
+from postmortem.facts.live_waits import place_words, wait_words
+from postmortem.facts.rank_logs import RankLogs
+from postmortem.facts.source import Problem
+from postmortem.facts.stackdumps import Doing, StackClasses
+from postmortem.facts.threads import Threads
+from postmortem.readers.live.people import Members, members_of, members_of_job
+from postmortem.readers.live.snapshot import Ways, with_calls
+from postmortem.readers.live.watch import Samples, missing_local_ranks, read_workers, watch
+from postmortem.records import record, replace
+from postmortem.report.model import Confidence, Diagnosis, Evidence, Report, Role, ordered
+from postmortem.report.redact import Redactor
+from postmortem.rules import rule
+from postmortem.rules.logs.deciding.case import Case
+from postmortem.rules.logs.deciding.hung import stands_elsewhere
+from postmortem.rules.signals.deadlock import deadlock
+from postmortem.sections.hang_blocks import hang_blocks
+from postmortem.sections.hang_body import hang_body
+from postmortem.sections.stack_classes import classes
+
+_WAITS = (Doing.COLLECTIVE, Doing.DEVICE)
+
+
+@record
+class HangOptions:
+    """What the user asked for."""
+
+    pids: tuple[int, ...] = ()
+    job: str | None = None
+    ways: Ways = Ways()
+    samples: int = 2
+    gap_seconds: float = 1.0
+    verbose: bool = False
+    redact: bool = True
+
+
+def analyse(options: HangOptions, progress: Callable[[str], None] | None = None) -> Report:
+    """Return the report on live processes; raises EvidenceError when none can be read."""
+    members = members_of(options.pids) if options.job is None else members_of_job(options.job)
+    if not members.leaders:
+        raise _none_left(members)
+    samples = watch(
+        members,
+        options.ways,
+        samples=options.samples,
+        gap_seconds=options.gap_seconds,
+        progress=progress,
+    )
+    if not samples.ranks:
+        first = samples.problems[0] if samples.problems else Problem("hang", "nothing was read")
+        raise EvidenceError(first.where, first.what, hint=first.remedy)
+    return _report(_job(members, samples, options), options)
+
+
+def _none_left(members: Members) -> EvidenceError:
+    dead = members.zombies[0]
+    what = (
+        f"is a zombie: it has ended, and its parent, pid {dead.ppid}, has not asked how; nothing "
+        "of it is left to read"
+    )
+    hint = "its logs tell why it ended: postmortem logs LOG..."
+    return EvidenceError(f"pid {dead.pid}", what, hint=hint)
+
+
+def _job(members: Members, samples: Samples, options: HangOptions) -> tuple[LiveJob, Samples]:
+    found = classes(samples.stacks)
+    samples = read_workers(samples, _worth_following(samples, found), options.ways)
+    problems = list(samples.problems)
+    for zombie in members.zombies[:16]:
+        what = f"is a zombie: it has ended, and its parent, pid {zombie.ppid}, has not asked how"
+        problems.append(Problem(f"pid {zombie.pid}", what))
+    rows = {one.pid: one for one in (*samples.ranks, *samples.workers)}
+    rows = with_calls(rows, problems)
+    job = LiveJob(
+        processes=tuple(rows.values()),
+        stacks=found,
+        samples=options.samples,
+        gap_seconds=options.gap_seconds,
+        motions=_motions(samples),
+        missing_local_ranks=missing_local_ranks(samples.ranks),
+        zombies=tuple(one.pid for one in members.zombies),
+    )
+    return job, replace(samples, problems=tuple(dict.fromkeys(problems)))
+
+
+def _worth_following(samples: Samples, found: StackClasses) -> tuple[int, ...]:
+    """Return the ranks whose own children may be the reason: those that wait for no other rank."""
+    waiting = {m.label for one in found if one.doing in _WAITS for m in one.members}
+    return tuple(one.pid for one in samples.ranks if one.label not in waiting)[:8]
+
+
+def _motions(samples: Samples) -> tuple[Motion, ...]:
+    rows = []
+    for one in samples.ranks:
+        seconds, cpu, switches = samples.activity.get(one.pid, (0.0, 0.0, 0))
+        if seconds > 0:
+            moved, runs = one.label in samples.moved, one.label in samples.running
+            rows.append(Motion(one.label, min(1.0, cpu / seconds), switches, moved, runs))
+    return tuple(rows)
+
+
+def _report(read: tuple[LiveJob, Samples], options: HangOptions) -> Report:
+    job, samples = read
+    blame = _blame(job)
+    outcome = rule.run(rule.load("hang"), {Blame: blame, LiveJob: job})
+    diagnoses = ordered((*_deadlocks(job, blame), *outcome.diagnoses))
+    if not diagnoses and not _is_anything_known(job) and samples.problems:
+        first = samples.problems[0]
+        raise EvidenceError(first.where, first.what, hint=first.remedy)
+    report = Report(
+        kind="hang",
+        inputs=(),
+        verdict=_verdict(job, blame, diagnoses),
+        failed=any(one.role is Role.ROOT for one in diagnoses),
+        diagnoses=diagnoses,
+        blocks=hang_blocks(job, blame, verbose=options.verbose),
+        body=hang_body(job, blame),
+        problems=(*samples.problems, *outcome.problems),
+        skipped=outcome.skipped,
+        footer=_footer(job),
+    )
+    if not options.redact:
+        return report
+    redactor = Redactor.from_process((), (), ())
+    for process in job.processes:
+        redactor.learn_argv(process.argv)
+    return redactor.report(report)
+
+
+def _is_anything_known(job: LiveJob) -> bool:
+    """Whether there is more than that processes exist: a stack, a system call, an open file."""
+    return any(
+        one.reading.way != "none" or one.descriptors or any(task.call for task in one.tasks)
+        for one in job.processes
+    )
+
+
+def _blame(job: LiveJob) -> Blame:
+    """Return who holds up the others; nobody does where those who wait go on."""
+    nobody = Blame(How.NOTHING)
+    if _progresses(job):
+        return nobody
+    logs = RankLogs((), (), (), (), frozenset(), frozenset(), None, None, (), 0, (), job.stacks)
+    return stands_elsewhere(Case(logs)) or nobody
+
+
+def _progresses(job: LiveJob) -> bool:
+    """Whether ranks that wait in a collective came out of it, or all ranks do this and that."""
+    if not job.motions:
+        return False
+    waiting = {m.label for one in job.stacks if one.doing in _WAITS for m in one.members}
+    seen = [one for one in job.motions if not waiting or one.label in waiting]
+    return bool(seen) and all(one.goes_on for one in seen)
+
+
+def _deadlocks(job: LiveJob, blame: Blame) -> Iterable[Diagnosis]:
+    """Return the circles of locks inside of processes, as a core's report has them."""
+    suspects = {party.label for party in (*blame.first, *blame.candidates)}
+    for one in job.processes:
+        outcome = rule.run((deadlock,), {FaultKind: FaultKind.SNAPSHOT, Threads: one.threads})
+        for found in outcome.diagnoses:
+            role = found.role
+            if suspects and one.label not in suspects and one.of_pid is None:
+                role = Role.CONTRIBUTING
+            yield replace(
+                found,
+                title=f"{one.label}: {found.title}"[:100],
+                role=role,
+                evidence=tuple(
+                    Evidence(f"{one.label} {row.where}", row.what) for row in found.evidence
+                ),
+            )
+
+
+def _verdict(job: LiveJob, blame: Blame, diagnoses: Sequence[Diagnosis]) -> str:
+    best = diagnoses[0] if diagnoses else None
+    if best is not None and best.role is Role.ROOT:
+        doubt = "possibly " if best.confidence is Confidence.POSSIBLE else ""
+        place = _at(job, blame) if best.id == "rank_holds_up" else ""
+        return f"{doubt}{best.title}{place}"
+    if blame.how is How.UNDECIDED:
+        who = ", ".join(party.words for party in blame.candidates[:8])
+        return f"undecided: the ranks stand in different places; candidates are {who}"
+    if best is not None:
+        return best.title
+    count = len(job.ranks())
+    who = "the process is" if count == 1 else f"all {count} ranks are"
+    if job.motions and all(one.goes_on for one in job.motions):
+        return f"{who} progressing: moved or active within {job.watched_seconds:g} s"
+    if _progresses(job):
+        return "the job is progressing: the ranks that waited in a collective went on"
+    if not len(job.stacks):
+        return f"no stack of {'it' if count == 1 else f'the {count} processes'} could be read"
+    unknown = "; one sample cannot tell stuck from slow" if not job.motions else ""
+    thread = job.ranks()[0].main_thread
+    if count == 1 and thread is not None:
+        does, place = wait_words(job.ranks()[0], thread), place_words(thread, most=1)
+        return f"{job.ranks()[0].label} {does}, at {place}{unknown}"
+    return f"nobody is seen to hold up the others{unknown}"
+
+
+def _at(job: LiveJob, blame: Blame) -> str:
+    process = job.process(blame.first[0].label) if blame.first else None
+    thread = process.main_thread if process is not None else None
+    place = place_words(thread, most=1) if thread is not None else ""
+    return f", at {place}" if place else ""
+
+
+def _footer(job: LiveJob) -> str:
+    ranks = job.ranks()
+    count = f"{len(ranks)} {'process' if len(ranks) == 1 else 'processes'}"
+    longest = max((one.reading.stopped_seconds for one in job.processes), default=0.0)
+    stopped = f", stopped for {longest * 1000:.0f} ms at most" if longest else ""
+    return f"{count}, {job.samples} {'sample' if job.samples == 1 else 'samples'}{stopped}"

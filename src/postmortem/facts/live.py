@@ -1,0 +1,189 @@
+"""Live processes of a job: where their threads stand, and what the kernel has them wait for."""
+
+from __future__ import annotations
+
+from postmortem.facts.stackdumps import StackClasses
+from postmortem.facts.threads import Thread, Threads
+from postmortem.records import record
+
+
+@record
+class Descriptor:
+    """An open file of a process."""
+
+    number: int
+    target: str
+    """What ``/proc/PID/fd`` says: a path, ``"socket:[4711]"``, ``"pipe:[4712]"``."""
+    kind: str
+    """``"file"``, ``"socket"``, ``"pipe"``, ``"fifo"``, ``"device"``, ``"memory"``, ``"epoll"``,
+    ``"event"`` or ``"other"``."""
+    detail: str | None = None
+    """What else is known: both addresses of a socket, the position in a file."""
+    others: str | None = None
+    """Who has the other end, or that nobody has it; None where that is not known."""
+
+    @property
+    def words(self) -> str:
+        """``fd 7 (fifo /tmp/gate, nobody has it open for writing)``."""
+        inside = ", ".join(part for part in (self._named(), self.others) if part)
+        return f"fd {self.number} ({inside})"
+
+    def _named(self) -> str:
+        if self.kind == "socket":
+            return self.detail or self.target
+        name = self.target if self.kind in ("file", "device") else f"{self.kind} {self.target}"
+        if self.kind == "pipe":
+            name = self.target
+        return f"{name}, {self.detail}" if self.detail else name
+
+
+@record
+class SystemCall:
+    """The call that a thread is blocked in."""
+
+    name: str
+    arguments: tuple[int, ...] = ()
+    words: str = ""
+    """With its arguments named: ``waits to read from fd 7 (fifo /tmp/gate)``."""
+    descriptors: tuple[int, ...] = ()
+
+
+@record
+class Task:
+    """What the kernel says of one thread."""
+
+    tid: int
+    name: str
+    state: str
+    """One letter of proc_pid_stat(5): R, S, D, T, t, Z, X, I."""
+    wait_channel: str | None = None
+    """The kernel function that it sleeps in; None where it runs, or the kernel does not show it."""
+    call: SystemCall | None = None
+    kernel_stack: tuple[str, ...] = ()
+    """Innermost first; root alone may read it."""
+    cpu_seconds: float = 0.0
+
+
+@record
+class Reading:
+    """How the stacks of a process were had."""
+
+    way: str
+    """``"native"``, ``"py-spy"``, ``"gdb"``, ``"faulthandler"`` or ``"none"``."""
+    words: str
+    """For people: ``"own reader, stopped for 41 ms"``."""
+    stopped_seconds: float = 0.0
+
+
+@record
+class LiveProcess:
+    """One process at one moment."""
+
+    pid: int
+    ppid: int
+    state: str
+    user: str
+    argv: tuple[str, ...]
+    label: str
+    """``"rank 3"``, ``"pid 4711"``."""
+    reading: Reading
+    threads: Threads
+    tasks: tuple[Task, ...] = ()
+    descriptors: tuple[Descriptor, ...] = ()
+    env: tuple[tuple[str, str], ...] = ()
+    executable: str | None = None
+    python_version: str | None = None
+    rank: int | None = None
+    local_rank: int | None = None
+    world_size: int | None = None
+    launcher: str | None = None
+    host: str | None = None
+    role: str | None = None
+    """``"DataLoader worker"``, ``"torchrun agent"``; None for a rank, or a plain program."""
+    of_pid: int | None = None
+    """The rank's process that it works for; None for a rank itself."""
+    tracer: int | None = None
+    started: float = 0.0
+    """Seconds after the start of the system: tells a process from a later one of the same pid."""
+
+    @property
+    def main_thread(self) -> Thread | None:
+        """The thread that the process started with."""
+        return self.threads.main
+
+    def task(self, tid: int) -> Task | None:
+        """Return what the kernel says of a thread."""
+        return next((task for task in self.tasks if task.tid == tid), None)
+
+    def descriptor(self, number: int) -> Descriptor | None:
+        """Return the open file of a number."""
+        return next((one for one in self.descriptors if one.number == number), None)
+
+
+@record
+class Motion:
+    """What a rank's main thread did between two samples, when nothing was stopped."""
+
+    label: str
+    cpu_share: float
+    """Of one processor."""
+    switches: int
+    """How often it went to sleep or was taken off the processor."""
+    moved: bool
+    """It was in another place of its code."""
+    ran_always: bool = False
+    """It was on a processor, or ready for one, in every sample."""
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether it computed nearly all the time, and in one place."""
+        return not self.moved and (self.cpu_share > 0.8 or self.ran_always)
+
+    @property
+    def is_still(self) -> bool:
+        """Whether it neither ran nor woke up."""
+        return not self.moved and self.switches < 2 and self.cpu_share < 0.02
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether it did one thing after the other."""
+        return self.moved or (self.switches > 1 and not self.is_busy)
+
+
+@record
+class LiveJob:
+    """All processes of a job on this node, and how far their ranks were seen to move."""
+
+    processes: tuple[LiveProcess, ...]
+    """The ranks in their order, then who works for them."""
+    stacks: StackClasses
+    """Of the ranks' main threads, over all samples."""
+    samples: int = 1
+    gap_seconds: float = 0.0
+    motions: tuple[Motion, ...] = ()
+    """Empty after one sample."""
+    missing_local_ranks: tuple[int, ...] = ()
+    """That their launcher should have, and that are not among its children."""
+    zombies: tuple[int, ...] = ()
+    """Processes of the job that have ended and that nobody has asked for."""
+
+    def ranks(self) -> tuple[LiveProcess, ...]:
+        """Return the processes that stand for themselves: ranks, not their workers."""
+        return tuple(one for one in self.processes if one.of_pid is None)
+
+    def process(self, label: str) -> LiveProcess | None:
+        """Return the rank with a label."""
+        return next((one for one in self.ranks() if one.label == label), None)
+
+    def workers(self, pid: int) -> tuple[LiveProcess, ...]:
+        """Return the processes that work for one."""
+        return tuple(one for one in self.processes if one.of_pid == pid)
+
+    def motion(self, label: str) -> Motion | None:
+        """Return how a rank moved; None after one sample."""
+        return next((one for one in self.motions if one.label == label), None)
+
+    @property
+    def watched_seconds(self) -> float:
+        """From the first sample to the last."""
+        return self.gap_seconds * (self.samples - 1)

@@ -1,0 +1,192 @@
+"""Stacks by tools of others where our own reader has none: py-spy, gdb, a faulthandler's signal.
+
+Both tools may hang or die with the process stopped (py-spy by SIGSTOP's kin of ptrace(2), gdb by
+PTRACE_ATTACH, which sends a SIGSTOP). So each has a deadline, is killed with all that it started,
+and the process is looked at afterwards.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from postmortem.errors import DebuggerError, EvidenceError
+from postmortem.facts.stackdumps import StackDump
+from postmortem.facts.threads import Thread
+from postmortem.readers.gdb.child import Child
+from postmortem.readers.gdb.launch import arguments, environment
+from postmortem.readers.gdb.mi import Conversation
+from postmortem.readers.live.status import read_status
+from postmortem.readers.stackdumps import fault_handler, pyspy
+from postmortem.readers.stackdumps.frames import Interned
+
+_LARGEST = 64 << 20
+_LOOK_SECONDS = 0.01
+_SIGNAL_SECONDS = 2.0
+_MAX_FRAMES = 256
+
+
+def by_pyspy(pid: int, *, deadline_seconds: float) -> StackDump:
+    """Return the Python stacks that py-spy sees; raises EvidenceError."""
+    path = shutil.which("py-spy") or shutil.which("py-spy", path=str(Path(sys.executable).parent))
+    if path is None:
+        raise EvidenceError("py-spy", "is not installed", hint="pip install py-spy")
+    before = _state(pid)
+    try:
+        said, complaint = _output((path, "dump", "--json", "--pid", str(pid)), deadline_seconds)
+    finally:
+        _wake(pid, before)
+    if not said.strip():
+        words = " ".join(complaint.split())[:200] or "no output"
+        raise EvidenceError("py-spy", f"says of pid {pid}: {words}")
+    dumps = pyspy.read_json(said, f"py-spy dump --pid {pid}", Interned())
+    if not dumps:
+        raise EvidenceError("py-spy", f"saw no thread of pid {pid}")
+    return dumps[0]
+
+
+def by_gdb(pid: int, gdb: Sequence[str], *, deadline_seconds: float) -> tuple[Thread, ...]:
+    """Return the native stacks that gdb sees; raises DebuggerError."""
+    from postmortem.readers.gdb.plain import read_threads
+
+    before = _state(pid)
+    deadline = time.monotonic() + deadline_seconds
+    command = (*gdb, *arguments("mi2"))
+    try:
+        talk = Conversation(command, cwd="/", env=environment(), deadline=deadline)
+        with talk:
+            try:
+                talk.ask(f"-target-attach {pid}")
+                found = [
+                    Thread(tid=row.tid, name=row.name, frames=row.frames, stopped=row.stopped)
+                    for row in read_threads(
+                        talk, tid=None, max_frames=_MAX_FRAMES, with_locals=False
+                    )
+                ]
+            finally:
+                _detach(talk)
+    finally:
+        _wake(pid, before)
+    return tuple(found)
+
+
+def _detach(talk: Conversation) -> None:
+    with contextlib.suppress(DebuggerError):  # it is killed next, and the kernel detaches
+        talk.ask("-target-detach")
+
+
+def by_signal(pid: int, number: int) -> StackDump:
+    """Have a process print its stacks by `faulthandler.register(number)`, and read them.
+
+    Raises EvidenceError where the process has no handler for the signal (it would be killed), or
+    writes to where nobody can read.
+    """
+    name = signal.Signals(number).name
+    status = read_status(pid)
+    if status is None:
+        raise EvidenceError(f"pid {pid}", "is gone")
+    if not status.caught >> (number - 1) & 1:
+        raise EvidenceError(
+            f"pid {pid}",
+            f"has no handler for {name}, which would end it; it was not sent",
+            hint=f"put faulthandler.register(signal.{name}) at the beginning of the program",
+        )
+    places = _places(pid)
+    if not places:
+        raise EvidenceError(
+            f"pid {pid}",
+            "writes its standard error to no file that can be read here",
+            hint=f"kill -{name.removeprefix('SIG')} {pid}, and read what it prints",
+        )
+    try:
+        os.kill(pid, number)
+    except OSError as error:
+        raise EvidenceError(f"pid {pid}", f"cannot be sent {name}: {error.strerror}") from None
+    return _written(pid, places)
+
+
+def _places(pid: int) -> list[tuple[str, int]]:
+    """Return the regular files that its output goes to, and how long they are now."""
+    found: dict[str, int] = {}
+    for number in (2, 1):
+        path = f"/proc/{pid}/fd/{number}"
+        try:
+            target = os.readlink(path)  # noqa: PTH115
+            if target.startswith("/") and Path(path).is_file():
+                found.setdefault(path, Path(path).stat().st_size)
+        except OSError:
+            continue
+    return list(found.items())
+
+
+def _written(pid: int, places: list[tuple[str, int]]) -> StackDump:
+    end = time.monotonic() + _SIGNAL_SECONDS
+    said = ""
+    while time.monotonic() < end:
+        for path, start in places:
+            try:
+                with open(path, "rb") as stream:  # noqa: PTH123
+                    stream.seek(start)
+                    text = stream.read(_LARGEST).decode("utf-8", "replace")
+            except OSError:
+                continue
+            # Whole once nothing more comes; the thread that got the signal is written last.
+            if "most recent call first" in text and text == said:
+                dumps = fault_handler.read_text(text.splitlines(), Interned())
+                if dumps:
+                    return dumps[-1]
+            if text:
+                said = text
+        time.sleep(_LOOK_SECONDS * 5)
+    raise EvidenceError(f"pid {pid}", "wrote no stacks within 2 s of the signal")
+
+
+def _output(command: Sequence[str], seconds: float) -> tuple[str, str]:
+    heard = [bytearray(), bytearray()]
+    end = time.monotonic() + seconds
+    try:
+        with Child(command, cwd=None, env=os.environ) as child:
+            ending = None
+            while True:
+                finished = child.ending()
+                for place, data in zip(heard, child.pump(end - time.monotonic()), strict=True):
+                    place += data
+                if finished is not None and (child.silent or ending is not None):
+                    break
+                ending = finished
+                if sum(map(len, heard)) > _LARGEST or time.monotonic() > end:
+                    raise EvidenceError(
+                        Path(command[0]).name, f"gave no answer within {seconds:g} s"
+                    )
+    except OSError as error:
+        what = f"cannot be started: {error.strerror}"
+        raise EvidenceError(Path(command[0]).name, what) from None
+    said, complaint = (bytes(data).decode("utf-8", "replace") for data in heard)
+    return said, complaint
+
+
+def _state(pid: int) -> str:
+    status = read_status(pid)
+    return status.state if status is not None else ""
+
+
+def _wake(pid: int, before: str) -> None:
+    """Let a process go on that a tool has left stopped, and that was not before."""
+    if before in ("", "T", "t"):
+        return
+    for _ in range(20):
+        status = read_status(pid)
+        if status is None or status.state not in ("T", "t"):
+            return
+        if status.state == "T" and status.tracer == 0:
+            try:
+                os.kill(pid, signal.SIGCONT)
+            except OSError:
+                return
+        time.sleep(_LOOK_SECONDS)

@@ -1,0 +1,198 @@
+"""Which processes a job has on this node: by pids with all that they started, or by a name."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+
+from postmortem.errors import EvidenceError
+from postmortem.facts.source import Problem
+from postmortem.readers.launcher import Placement, find_placement
+from postmortem.readers.live.status import (
+    Status,
+    all_pids,
+    children,
+    read_environment,
+    read_status,
+)
+from postmortem.records import record
+
+JOB_VARIABLES = (
+    "SLURM_JOB_ID",
+    "SLURM_JOBID",
+    "SLURM_JOB_NAME",
+    "SLURM_ARRAY_JOB_ID",
+    "TORCHELASTIC_RUN_ID",
+    "PBS_JOBID",
+    "PBS_JOBNAME",
+    "LSB_JOBID",
+    "LSB_JOBNAME",
+    "FLUX_JOB_ID",
+    "JOB_ID",
+    "RAY_JOB_ID",
+)
+"""Variables by whose value a job is known, most of them set by its scheduler."""
+
+_BETWEEN = frozenset(
+    "sh bash dash zsh ksh fish tcsh csh busybox srun slurm_script slurmstepd mpirun mpiexec "
+    "orterun prterun orted prted hydra_pmi_proxy time timeout nohup numactl setsid sudo su env "
+    "xargs tee apptainer singularity starter docker-init tini dumb-init nsys ncu strace gdb "
+    "make".split()
+)
+"""Programs that stand between a launcher and the program that computes."""
+_MOST = 4096
+
+
+@record
+class Member:
+    """One process of a job."""
+
+    status: Status
+    place: Placement
+    workers: tuple[int, ...] = ()
+    """All that it started, and what they started."""
+
+
+@record
+class Members:
+    """Who stands for a rank, or for itself, and who was found but cannot be read."""
+
+    leaders: tuple[Member, ...]
+    zombies: tuple[Status, ...] = ()
+    problems: tuple[Problem, ...] = ()
+
+
+def members_of(pids: Iterable[int]) -> Members:
+    """Return the ranks among processes and all that they started; raises EvidenceError if none."""
+    problems, tops = [], []
+    asked = list(dict.fromkeys(pids))
+    for pid in asked:
+        status = read_status(pid)
+        if status is None:
+            remedy = "list what runs now: pgrep -af python"
+            problems.append(Problem(f"pid {pid}", "there is no such process (any more)", remedy))
+        elif status.is_kernel_thread:
+            problems.append(Problem(f"pid {pid}", f"is a thread of the kernel ({status.command})"))
+        else:
+            tops.append(status)
+    if not tops:
+        first = problems[0] if problems else Problem("hang", "no process was named")
+        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+        raise EvidenceError(first.where, first.what + more, hint=first.remedy)
+    found = _leaders(tops)
+    return Members(found[0], found[1], tuple(problems))
+
+
+def members_of_job(name: str) -> Members:
+    """Return the ranks of a job; raises EvidenceError where no process of this node belongs to it.
+
+    The name is that of its scheduler (SLURM's job id or name, also PBS, LSF, Flux), torchrun's
+    ``--rdzv-id``, or else a part of a command line.
+    """
+    mine = set(_ancestors(os.getpid()))
+    rows = [row for pid in all_pids() if pid not in mine and (row := read_status(pid)) is not None]
+    by_variable, by_command, hidden = [], [], 0
+    for row in rows:
+        if row.is_kernel_thread:
+            continue
+        env = read_environment(row.pid)
+        hidden += env is None and row.uid != os.geteuid()
+        if env is not None and any(_is_named(env.get(key), name) for key in JOB_VARIABLES):
+            by_variable.append(row)
+        elif name in " ".join(row.argv):
+            by_command.append(row)
+    found = by_variable or by_command
+    if not found:
+        words = ", ".join(JOB_VARIABLES[:6])
+        what = f"no process of this node belongs to it (by {words} …, or by its command line)"
+        if hidden:
+            what += f"; the environment of {hidden} processes of other users could not be read"
+        hint = "name the processes: postmortem hang $(pgrep -f train.py)" + (
+            "; or ask as root" if hidden else ""
+        )
+        raise EvidenceError(f"job {name!r}", what, hint=hint)
+    known = {row.pid for row in found}
+    tops = [row for row in found if row.ppid not in known]
+    leaders, zombies = _leaders(tops[:_MOST])
+    return Members(leaders, zombies)
+
+
+def _is_named(value: str | None, name: str) -> bool:
+    # PBS and others add the server to the number: 4711.pbs01
+    return value is not None and (
+        value == name or (name.isdecimal() and value.startswith(f"{name}."))
+    )
+
+
+def _ancestors(pid: int) -> Iterator[int]:
+    while pid > 0:
+        yield pid
+        row = read_status(pid)
+        pid = row.ppid if row is not None else 0
+
+
+def _leaders(tops: Iterable[Status]) -> tuple[tuple[Member, ...], tuple[Status, ...]]:
+    below = children()
+    leaders: dict[int, Member] = {}
+    zombies: dict[int, Status] = {}
+    for top in tops:
+        rows = {top.pid: top}
+        for pid in _descendants(top.pid, below):
+            row = read_status(pid)
+            if row is not None:
+                rows[pid] = row
+        zombies |= {pid: row for pid, row in rows.items() if row.state in ("Z", "X")}
+        alive = {pid: row for pid, row in rows.items() if row.state not in ("Z", "X")}
+        places = {pid: find_placement(read_environment(pid) or {}) for pid in alive}
+        for pid in _chosen(top.pid, alive, places):
+            workers = tuple(one for one in _descendants(pid, below) if one in alive)
+            leaders.setdefault(pid, Member(alive[pid], places[pid], workers))
+    # A pid that was named, and is also the child of another that was, stands for itself once.
+    inner = {pid for one in leaders.values() for pid in one.workers}
+    kept = [one for pid, one in leaders.items() if pid not in inner or one.place.rank is not None]
+    return tuple(sorted(kept, key=_order)), tuple(zombies.values())
+
+
+def _order(one: Member) -> tuple[int, int]:
+    return (one.place.rank if one.place.rank is not None else 1 << 40, one.status.pid)
+
+
+def _chosen(top: int, rows: Mapping[int, Status], places: Mapping[int, Placement]) -> list[int]:
+    """Return who stands for a rank: of each rank the uppermost that is no shell or launcher."""
+    ranked = [pid for pid in rows if places[pid].rank is not None]
+    # A scheduler's variables are those of the launcher, too; the launcher's own count.
+    own = [pid for pid in ranked if places[pid].launcher != "SLURM"]
+    ranked = own or ranked
+    if not ranked:
+        return [_program(top, rows)] if top in rows else []
+    members = set(ranked)
+    found = []
+    for pid in ranked:
+        above = rows[pid].ppid
+        if above in members and places[above].rank == places[pid].rank:
+            continue
+        found.append(_program(pid, rows))
+    return list(dict.fromkeys(found))
+
+
+def _program(pid: int, rows: Mapping[int, Status]) -> int:
+    """Return the program below shells and their kin, where they started just one."""
+    while rows[pid].command in _BETWEEN:
+        inner = [row.pid for row in rows.values() if row.ppid == pid]
+        if len(inner) != 1:
+            break
+        pid = inner[0]
+    return pid
+
+
+def _descendants(pid: int, below: Mapping[int, list[int]]) -> list[int]:
+    found: list[int] = []
+    rest = list(below.get(pid, ()))
+    seen = {pid}
+    while rest and len(found) < _MOST:
+        one = rest.pop(0)
+        if one not in seen:
+            seen.add(one)
+            found.append(one)
+            rest += below.get(one, ())
+    return found

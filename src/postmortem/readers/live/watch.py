@@ -1,0 +1,255 @@
+"""A job read several times: its ranks each time, their workers where a rank waits for them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+
+from postmortem.facts.live import LiveProcess
+from postmortem.facts.live_waits import own_frames
+from postmortem.facts.process import Process
+from postmortem.facts.process_role import process_role
+from postmortem.facts.source import Problem
+from postmortem.facts.stackdumps import RankStack
+from postmortem.readers.launcher import find_placement
+from postmortem.readers.live.people import Member, Members
+from postmortem.readers.live.snapshot import Ways, read_members
+from postmortem.readers.live.status import children, read_environment, read_status
+from postmortem.readers.live.tasks import activity
+from postmortem.records import record, replace
+
+_MOST_WORKERS = 64
+_SERVANTS = ("resource tracker of multiprocessing", "fork server of multiprocessing")
+
+
+@record
+class Samples:
+    """What was read, before anybody has asked what it means."""
+
+    ranks: tuple[LiveProcess, ...]
+    """As the last sample has them."""
+    members: Mapping[int, Member]
+    stacks: tuple[RankStack, ...]
+    """Of the ranks' main threads in all samples, in the order of time."""
+    moved: tuple[str, ...]
+    """Labels of ranks that were in another place of the user's code each time."""
+    running: tuple[str, ...]
+    """Labels of ranks that ran in every sample."""
+    activity: Mapping[int, tuple[float, float, int]]
+    """By pid: seconds between the samples, of these on the processor, switches."""
+    workers: tuple[LiveProcess, ...] = ()
+    problems: tuple[Problem, ...] = ()
+
+
+def watch(
+    members: Members,
+    ways: Ways,
+    *,
+    samples: int,
+    gap_seconds: float,
+    progress: Callable[[str], None] | None = None,
+) -> Samples:
+    """Return the samples; nothing is stopped or read between them."""
+    problems: list[Problem] = list(members.problems)
+    stacks: list[RankStack] = []
+    ranks: dict[int, LiveProcess] = {}
+    leaders = {one.status.pid: one for one in members.leaders}
+    moved: dict[int, tuple[float, float, int]] = {}
+    for number in range(samples):
+        before: dict[int, tuple[float, int]] = {}
+        if number:
+            before = {pid: now for pid in leaders if (now := activity(pid)) is not None}
+            began = time.monotonic()
+            if progress is not None:
+                progress(f"sample {number} of {samples} taken; waiting {gap_seconds:g} s")
+            time.sleep(gap_seconds)
+            _add_activity(moved, before, time.monotonic() - began)
+        is_last = number == samples - 1
+        found = read_members(leaders, ways, problems if is_last else [])
+        if number == 0:
+            found, leaders = _by_rank(found, leaders, ways, problems)
+        found = _labelled(found)
+        stacks += [_stack(one) for one in found.values() if _has_stack(one)]
+        ranks = found or ranks
+    return Samples(
+        ranks=tuple(ranks.values()),
+        members=leaders,
+        stacks=tuple(stacks),
+        moved=_moved(stacks),
+        running=_running(stacks),
+        activity=moved,
+        problems=tuple(dict.fromkeys(problems)),
+    )
+
+
+def read_workers(samples: Samples, of: tuple[int, ...], ways: Ways) -> Samples:
+    """Return the samples with the processes that work for some ranks."""
+    problems = list(samples.problems)
+    found = {one.pid: one for one in samples.workers}
+    for pid in of:
+        member = samples.members.get(pid)
+        if member is None:
+            continue
+        wanted = _members(pid for pid in member.workers if pid not in found)
+        room = _MOST_WORKERS - len(found)
+        if len(wanted) > room:
+            what = f"{len(wanted) - max(0, room)} of its {len(wanted)} children were not read"
+            problems.append(Problem(f"pid {pid}", what, "name them: postmortem hang PID"))
+            wanted = dict(list(wanted.items())[: max(0, room)])
+        for one in read_members(wanted, ways, problems).values():
+            role = _role(one)
+            if role not in _SERVANTS:
+                label = f"{role or 'child'} pid {one.pid}"
+                found[one.pid] = replace(one, of_pid=pid, role=role, label=label)
+    return replace(samples, workers=tuple(found.values()), problems=tuple(dict.fromkeys(problems)))
+
+
+def missing_local_ranks(ranks: tuple[LiveProcess, ...]) -> tuple[int, ...]:
+    """Return the local ranks that the launcher should have here, and that are not its children."""
+    parents = {one.ppid for one in ranks}
+    sizes = {_size(one) for one in ranks}
+    if len(parents) != 1 or len(sizes) != 1 or None in sizes or parents & {0, 1}:
+        return ()
+    here = set()
+    for pid in children().get(next(iter(parents)), ()):
+        status = read_status(pid)
+        if status is not None and status.state not in ("Z", "X"):
+            here.add(find_placement(read_environment(pid) or {}).local_rank)
+    size = next(iter(sizes)) or 0
+    return tuple(local for local in range(min(size, 4096)) if local not in here)
+
+
+def _size(one: LiveProcess) -> int | None:
+    text = next((value for name, value in one.env if name == "LOCAL_WORLD_SIZE"), "")
+    return int(text) if text.isdecimal() and len(text) < 6 else None
+
+
+def _by_rank(
+    found: dict[int, LiveProcess],
+    leaders: dict[int, Member],
+    ways: Ways,
+    problems: list[Problem],
+) -> tuple[dict[int, LiveProcess], dict[int, Member]]:
+    """Put the children in the place of a process that only started ranks (mp.spawn).
+
+    Such ranks have RANK in os.environ, and not in the environment that they were started with.
+    """
+    for pid, process in list(found.items()):
+        member = leaders[pid]
+        if process.rank is not None or not member.workers:
+            continue
+        inside = _members(member.workers[:_MOST_WORKERS])
+        below = read_members(inside, ways, problems)
+        ranks = {
+            child: one
+            for child, one in below.items()
+            if one.rank is not None and (one.ppid not in below or below[one.ppid].rank != one.rank)
+        }
+        if len({one.rank for one in ranks.values()}) < 2:
+            continue
+        del found[pid], leaders[pid]
+        found |= ranks
+        tree = children()
+        leaders |= {
+            child: replace(inside[child], workers=_all_below(child, tree)) for child in ranks
+        }
+    order = sorted(found, key=lambda pid: (found[pid].rank or 0, pid))
+    return {pid: found[pid] for pid in order}, leaders
+
+
+def _all_below(pid: int, tree: Mapping[int, list[int]]) -> tuple[int, ...]:
+    found: list[int] = []
+    rest = list(tree.get(pid, ()))
+    while rest and len(found) < _MOST_WORKERS:
+        found.append(rest.pop(0))
+        rest += tree.get(found[-1], ())
+    return tuple(found)
+
+
+def _members(pids: Iterable[int]) -> dict[int, Member]:
+    found = {}
+    for pid in pids:
+        status = read_status(pid)
+        if status is not None and status.state not in ("Z", "X"):
+            found[pid] = Member(status, find_placement(read_environment(pid) or {}))
+    return found
+
+
+def _labelled(ranks: dict[int, LiveProcess]) -> dict[int, LiveProcess]:
+    """Name the part of each; ranks of several jobs that share a number get their pid, too."""
+    labels = [one.label for one in ranks.values()]
+    return {
+        pid: replace(
+            one,
+            role=_role(one),
+            label=one.label if labels.count(one.label) == 1 else f"{one.label}, pid {pid}",
+        )
+        for pid, one in ranks.items()
+    }
+
+
+def _moved(stacks: Iterable[RankStack]) -> tuple[str, ...]:
+    """Return who was not always in the same place of its own code.
+
+    Of a thread that runs the functions count: the lines of a loop are no other place.
+    """
+    seen: dict[str, set[tuple[object, ...]]] = {}
+    rows = list(stacks)
+    running = set(_running(rows))
+    for one in rows:
+        lined = one.label not in running
+        place = tuple(
+            (f.function, f.file, f.line if lined or i else None)
+            for i, f in enumerate(own_frames(one.thread)[:8])
+        )
+        seen.setdefault(one.label, set()).add(place)
+    return tuple(label for label, places in seen.items() if len(places) > 1)
+
+
+def _running(stacks: Iterable[RankStack]) -> tuple[str, ...]:
+    found: dict[str, bool] = {}
+    for one in stacks:
+        found[one.label] = found.get(one.label, True) and one.is_running is True
+    return tuple(label for label, always in found.items() if always)
+
+
+def _role(one: LiveProcess) -> str | None:
+    process = Process(pid=one.pid, machine="", argv=one.argv, rank=one.rank)
+    return process_role(process, one.threads)
+
+
+def _has_stack(one: LiveProcess) -> bool:
+    thread = one.main_thread
+    return thread is not None and bool(thread.frames)
+
+
+def _stack(one: LiveProcess) -> RankStack:
+    thread = one.main_thread
+    assert thread is not None
+    task = one.task(one.pid)
+    return RankStack(
+        label=one.label,
+        rank=one.rank,
+        host=None,
+        where=f"pid {one.pid}",
+        thread=thread,
+        tool=one.reading.way,
+        is_running=task.state == "R" if task is not None else None,
+    )
+
+
+def _add_activity(
+    moved: dict[int, tuple[float, float, int]],
+    before: Mapping[int, tuple[float, int]],
+    seconds: float,
+) -> None:
+    for pid, (cpu, switches) in before.items():
+        now = activity(pid)
+        if now is None:
+            continue
+        all_seconds, all_cpu, all_switches = moved.get(pid, (0.0, 0.0, 0))
+        moved[pid] = (
+            all_seconds + seconds,
+            all_cpu + now[0] - cpu,
+            all_switches + now[1] - switches,
+        )

@@ -1,0 +1,1 @@
+"""Rules over live processes: who holds up whom, and in what."""

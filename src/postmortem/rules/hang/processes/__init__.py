@@ -1,0 +1,1 @@
+"""What one process is in, whatever the others do."""

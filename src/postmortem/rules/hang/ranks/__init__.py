@@ -1,0 +1,1 @@
+"""One rank against the others."""

@@ -1,0 +1,493 @@
+"""``postmortem hang`` on real jobs: who is stuck, in what, and that nobody is left stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+PROGRAMS = Path(__file__).parents[1] / "programs" / "hang"
+SCHEMA = json.loads(resources.files("postmortem.report").joinpath("schema.json").read_text())
+_SECONDS = 120
+
+
+def until(what: str, holds: Any) -> None:
+    """Wait for something to become true; fail where it does not."""
+    end = time.monotonic() + _SECONDS
+    while not holds():
+        if time.monotonic() > end:
+            pytest.fail(f"waited {_SECONDS} s in vain: {what}")
+        time.sleep(0.02)
+
+
+def state(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+def channel_is(pid: int, *names: str) -> bool:
+    """Whether a process sleeps, its last call being one of these."""
+    try:
+        number = Path(f"/proc/{pid}/syscall").read_text().split()[0]
+    except (OSError, IndexError):
+        return False
+    return number in names
+
+
+@contextmanager
+def program(
+    text: str, folder: Path, *arguments: str, **env: str
+) -> Iterator[subprocess.Popen[str]]:
+    """A Python program that prints "ready" and goes on."""
+    script = folder / "job.py"
+    script.write_text(text)
+    with subprocess.Popen(
+        [sys.executable, str(script), *arguments],
+        stdout=subprocess.PIPE,
+        stdin=subprocess.PIPE,
+        text=True,
+        env=dict(os.environ) | env,
+        start_new_session=True,
+    ) as child:
+        assert child.stdout is not None
+        try:
+            assert child.stdout.readline() == "ready\n"
+            yield child
+        finally:
+            child.kill()
+
+
+def hang(*words: str | int, code: int | None = None) -> dict[str, Any]:
+    """The JSON of one run; its schema and exit code are checked."""
+    command = [sys.executable, "-m", "postmortem", "hang", *map(str, words), "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS)
+    assert done.stdout, done.stderr
+    if code is not None:
+        assert done.returncode == code, done.stdout[:2000]
+    document: dict[str, Any] = json.loads(done.stdout)
+    jsonschema.validate(document, SCHEMA)
+    return document
+
+
+def own_lines(thread: dict[str, Any]) -> list[tuple[str, str]]:
+    return [
+        (frame["function"], Path(frame["file"] or "").name)
+        for frame in thread["frames"]
+        if frame["kind"] == "python"
+    ]
+
+
+def main_thread(process: dict[str, Any]) -> dict[str, Any]:
+    (found,) = [thread for thread in process["threads"] if thread["tid"] == process["pid"]]
+    return dict(found)
+
+
+LOCKED = """
+import threading, time
+lock = threading.Lock()
+def holder():
+    with lock:
+        print("ready", flush=True)
+        time.sleep(1000)
+def step():
+    lock.acquire()
+thread = threading.Thread(target=holder, name="saver", daemon=True)
+thread.start()
+while not lock.locked():
+    time.sleep(0.01)
+step()
+"""
+
+
+def test_a_lock_and_who_holds_it(tmp_path: Path) -> None:
+    with program(LOCKED, tmp_path) as child:
+        until("it waits for the lock", lambda: channel_is(child.pid, "202", "98"))
+        report = hang(child.pid, code=1)
+        assert state(child.pid) == "S"
+    (process,) = report["processes"]
+    assert process["read_by"] == "native"
+    thread = main_thread(process)
+    assert own_lines(thread)[:2] == [("step", "job.py"), ("<module>", "job.py")]
+    names = {row["tid"]: row["python_name"] or row["name"] for row in process["threads"]}
+    assert thread["waits_for"]["holder"] in names
+    assert thread["waits_for"]["holder"] != process["pid"]
+    assert thread["state"] == "S"
+    assert "(held by thread" in report["verdict"]
+
+
+PIPE = """
+import os
+reader, writer = os.pipe()
+def take():
+    print("ready", flush=True)
+    os.read(reader, 1)
+take()
+"""
+
+
+def test_a_pipe_that_nobody_else_writes(tmp_path: Path) -> None:
+    with program(PIPE, tmp_path) as child:
+        until("it reads the pipe", lambda: channel_is(child.pid, "0", "63"))
+        report = hang(child.pid, code=1)
+    thread = main_thread(report["processes"][0])
+    assert thread["system_call"]["name"] == "read"
+    assert "only the process itself has it open for writing" in thread["does"]
+    (number,) = thread["system_call"]["fds"]
+    row = next(r for r in report["processes"][0]["descriptors"] if r["fd"] == number)
+    assert row["kind"] == "pipe"
+
+
+SOCKET = """
+import socket, sys
+port = int(sys.argv[1])
+connection = socket.create_connection(("127.0.0.1", port))
+def wait_for_peer():
+    print("ready", flush=True)
+    connection.recv(1)
+wait_for_peer()
+"""
+
+
+def test_a_socket_and_its_peer(tmp_path: Path) -> None:
+    import socket
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        with program(SOCKET, tmp_path, str(port)) as child:
+            accepted, _ = server.accept()
+            with accepted:
+                until("it receives", lambda: channel_is(child.pid, "45", "207"))
+                report = hang(child.pid, code=1)
+    does = main_thread(report["processes"][0])["does"]
+    assert f"to 127.0.0.1:{port}, established" in does
+    assert f"the peer is pid {os.getpid()}" in does
+
+
+def test_one_sample_says_that_it_cannot_tell(tmp_path: Path) -> None:
+    with program(PIPE, tmp_path) as child:
+        until("it reads the pipe", lambda: channel_is(child.pid, "0", "63"))
+        report = hang(child.pid, "--samples", 1, code=0)
+    assert "one sample cannot tell stuck from slow" in report["verdict"]
+    assert report["processes"][0]["motion"] is None
+
+
+@pytest.mark.parametrize("options", [(), ("--no-stop",)])
+def test_a_stopped_process_stays_stopped(tmp_path: Path, options: tuple[str, ...]) -> None:
+    with program(PIPE, tmp_path) as child:
+        child.send_signal(signal.SIGSTOP)
+        until("it is stopped", lambda: state(child.pid) == "T")
+        report = hang(child.pid, *options, code=1)
+        assert state(child.pid) == "T"
+        child.send_signal(signal.SIGCONT)
+        until("it goes on", lambda: state(child.pid) == "S")
+    assert report["diagnoses"][0]["id"] == "process_stopped"
+    assert report["diagnoses"][0]["confidence"] == "certain"
+    assert own_lines(main_thread(report["processes"][0]))[0] == ("take", "job.py")
+
+
+def test_a_traced_process_is_read_as_it_runs(tmp_path: Path) -> None:
+    strace = shutil.which("strace")
+    if strace is None:
+        pytest.skip("strace is not installed")
+    with (
+        program(PIPE, tmp_path) as child,
+        subprocess.Popen(
+            [strace, "-p", str(child.pid), "-o", str(tmp_path / "log")], stderr=subprocess.DEVNULL
+        ) as tracer,
+    ):
+        path = Path(f"/proc/{child.pid}/status")
+        until("it is traced", lambda: f"TracerPid:\t{tracer.pid}\n" in path.read_text())
+        until("it reads on", lambda: channel_is(child.pid, "0", "63"))
+        report = hang(child.pid)
+        assert f"TracerPid:\t{tracer.pid}\n" in path.read_text()
+        tracer.send_signal(signal.SIGINT)
+        tracer.wait(_SECONDS)
+    assert own_lines(main_thread(report["processes"][0]))[0] == ("take", "job.py")
+    assert any(f"is traced by pid {tracer.pid}" in row["what"] for row in report["problems"])
+
+
+def command(*words: str | int) -> subprocess.CompletedProcess[str]:
+    line = [sys.executable, "-m", "postmortem", "hang", *map(str, words)]
+    return subprocess.run(line, capture_output=True, text=True, timeout=_SECONDS)
+
+
+def test_pids_that_are_gone(tmp_path: Path) -> None:
+    with subprocess.Popen(["true"]) as gone:
+        gone.wait()
+    done = command(gone.pid)
+    assert done.returncode == 3
+    assert f"pid {gone.pid}: there is no such process" in done.stderr
+    with program(PIPE, tmp_path) as child:
+        report = hang(child.pid, gone.pid)
+    assert [row["pid"] for row in report["processes"]] == [child.pid]
+    assert report["problems"][0]["where"] == f"pid {gone.pid}"
+
+
+def test_a_zombie() -> None:
+    with subprocess.Popen(["true"]) as dead:
+        until("it has ended", lambda: state(dead.pid) == "Z")
+        done = command(dead.pid)
+        assert done.returncode == 3
+        assert f"pid {dead.pid}: is a zombie" in done.stderr
+        assert f"its parent, pid {os.getpid()}" in done.stderr
+
+
+def test_no_job_of_that_name() -> None:
+    done = command("--job", "no-such-job-of-anybody")
+    assert done.returncode == 3
+    assert "no process of this node belongs to it" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "name", ["SLURM_JOB_ID", "SLURM_JOB_NAME", "TORCHELASTIC_RUN_ID", "command line"]
+)
+def test_a_job_by_its_name(tmp_path: Path, name: str) -> None:
+    value = f"job-{os.getpid()}-{name.replace(' ', '')}"
+    env = {} if name == "command line" else {name: value}
+    with program(PIPE, tmp_path, *([value] if not env else []), **env) as child:
+        report = hang("--job", value, "--samples", 1)
+    assert [row["pid"] for row in report["processes"]] == [child.pid]
+
+
+def test_of_another_user(tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can start a process of another user")
+    with program(PIPE, tmp_path) as child:
+        until("it reads the pipe", lambda: channel_is(child.pid, "0", "63"))
+        # Once as root, so that all modules are loaded: another user may not read this folder.
+        run = (
+            "import os, sys; from postmortem.cli.main import main; "
+            "main([*sys.argv[1:], '-o', '/dev/null']); "
+            "os.setgroups([]); os.setgid(65534); os.setuid(65534); sys.exit(main(sys.argv[1:]))"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", run, "hang", str(child.pid), "--engine", "native"],
+            capture_output=True,
+            text=True,
+            timeout=_SECONDS,
+            cwd="/",
+        )
+        assert state(child.pid) == "S"
+    assert done.returncode == 3, done.stdout
+    assert done.stderr.splitlines() == [
+        f"postmortem: pid {child.pid}: may not be read: it belongs to root",
+        f"hint: run it as that user or as root: sudo postmortem hang {child.pid}",
+    ]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_nobody_is_left_stopped_whenever_it_ends(tmp_path: Path, number: int) -> None:
+    """Ended again and again while it reads, sample after sample, without a pause."""
+    with program(PIPE, tmp_path) as child:
+        for wait in (0.3, 0.5, 0.7):
+            line = [sys.executable, "-m", "postmortem", "hang", str(child.pid)]
+            with subprocess.Popen(
+                [*line, "--samples", "100", "--gap", "0.001"],
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            ) as reader:
+                time.sleep(wait)
+                reader.send_signal(number)
+                reader.wait(_SECONDS)
+            until("it goes on", lambda: state(child.pid) == "S")
+        path = Path(f"/proc/{child.pid}/status")
+        until("nobody traces it", lambda: "TracerPid:\t0\n" in path.read_text())
+
+
+def test_other_engines(tmp_path: Path) -> None:
+    with program(PIPE, tmp_path) as child:
+        until("it reads the pipe", lambda: channel_is(child.pid, "0", "63"))
+        for engine in ("py-spy", "gdb"):
+            if shutil.which(engine) is None:
+                continue
+            report = hang(child.pid, "--engine", engine, "--samples", 1, "--deadline", 60)
+            (process,) = report["processes"]
+            assert process["read_by"] == engine, report["problems"]
+            until("it goes on", lambda: state(child.pid) == "S")
+            functions = [frame["function"] for frame in main_thread(process)["frames"]]
+            assert ("take" if engine == "py-spy" else "read") in " ".join(functions)
+        report = hang(child.pid, "--engine", "proc", "--samples", 1)
+    assert report["processes"][0]["read_by"] == "none"
+    assert main_thread(report["processes"][0])["system_call"]["name"] == "read"
+
+
+FAKE = """#!/bin/sh
+kill -STOP $5 2>/dev/null || kill -STOP $4
+exec sleep 1000
+"""
+
+
+def test_a_tool_that_hangs_with_the_process_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tool = tmp_path / "bin" / "py-spy"
+    tool.parent.mkdir()
+    tool.write_text(FAKE)
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tool.parent}:{os.environ['PATH']}")
+    with program(PIPE, tmp_path) as child:
+        report = hang(child.pid, "--engine", "py-spy", "--samples", 1, "--deadline", 1)
+        until("it goes on", lambda: state(child.pid) == "S")
+    assert any("gave no answer within 1 s" in row["what"] for row in report["problems"])
+
+
+HANDLED = """
+import faulthandler, os, signal
+faulthandler.register(signal.SIGUSR1)
+reader, writer = os.pipe()
+def take():
+    print("ready", flush=True)
+    os.read(reader, 1)
+take()
+"""
+
+
+def test_a_signal_that_is_handled_and_one_that_would_kill(tmp_path: Path) -> None:
+    script = tmp_path / "handled.py"
+    script.write_text(HANDLED)
+    errors = tmp_path / "stderr"
+    with (
+        errors.open("w") as stream,
+        subprocess.Popen(
+            [sys.executable, str(script)], stdout=subprocess.PIPE, stderr=stream, text=True
+        ) as child,
+    ):
+        try:
+            assert child.stdout is not None
+            assert child.stdout.readline() == "ready\n"
+            from postmortem.errors import EvidenceError
+            from postmortem.readers.live.other_tools import by_signal
+
+            dump = by_signal(child.pid, signal.SIGUSR1)
+            assert dump.main_thread is not None
+            assert dump.main_thread.frames[0].function == "take"
+            with pytest.raises(EvidenceError, match="has no handler for SIGUSR2"):
+                by_signal(child.pid, signal.SIGUSR2)
+            assert child.poll() is None
+        finally:
+            child.kill()
+
+
+@pytest.fixture(scope="module")
+def jobs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """Return `job(kind)`: the folder and the launcher of three ranks, of which rank 1 hangs."""
+    pytest.importorskip("torch")
+    running: dict[str, tuple[Path, subprocess.Popen[bytes]]] = {}
+    with ExitStack() as stack:
+
+        def start(kind: str) -> tuple[Path, subprocess.Popen[bytes]]:
+            if kind in running:
+                return running[kind]
+            folder = tmp_path_factory.mktemp(kind)
+            os.mkfifo(folder / "gate")
+            line = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+            line += ["--nproc-per-node", "3", str(PROGRAMS / "ranks.py"), kind, "1", str(folder)]
+            with (folder / "log").open("wb") as log:
+                child = subprocess.Popen(
+                    line, stdout=log, stderr=log, env=dict(os.environ) | {"OMP_NUM_THREADS": "1"}
+                )
+            stack.callback(_end, child, folder)
+            ranks = [folder / f"ready{rank}" for rank in range(3)]
+            until("the ranks train", lambda: child.poll() is not None or all(map(_whole, ranks)))
+            assert child.poll() is None, (folder / "log").read_text()
+            running[kind] = (folder, child)
+            return running[kind]
+
+        yield start
+
+
+def _whole(path: Path) -> bool:
+    return path.exists() and bool(path.read_text())
+
+
+def _end(child: subprocess.Popen[bytes], folder: Path) -> None:
+    for path in folder.glob("ready*"):
+        try:
+            os.kill(int(path.read_text()), signal.SIGKILL)
+        except (OSError, ValueError):
+            continue
+    child.terminate()
+    child.wait(_SECONDS)
+
+
+STUCK = {
+    "lock": ("take_lock", "waits for a Python lock", ("202", "98")),
+    "fifo": ("read_fifo", "waits to open the FIFO", ("257", "56")),
+    "native": ("call_native", "waits for a signal (pause)", ("34", "73", "133")),
+    "loader": ("load_batch", "DataLoader worker", ("7", "73")),
+    "busy": ("compute", "runs", ("running",)),
+}
+
+
+@pytest.mark.parametrize("kind", list(STUCK))
+def test_the_rank_that_holds_up_the_others(jobs: Any, kind: str, tmp_path: Path) -> None:
+    folder, launcher = jobs(kind)
+    function, does, calls = STUCK[kind]
+    pids = [int((folder / f"ready{rank}").read_text()) for rank in range(3)]
+    until("rank 1 is there", lambda: channel_is(pids[1], *calls))
+    for pid in (pids[0], pids[2]):  # they wait for it in gloo
+        until("the others wait", lambda pid=pid: channel_is(pid, "202", "98"))
+    out = tmp_path / "hang.json"
+    done = command(launcher.pid, "--json", "-o", out, "--gap", "2")
+    assert done.returncode == 1, done.stderr
+    report = json.loads(out.read_text())
+    jsonschema.validate(report, SCHEMA)
+    best = report["diagnoses"][0]
+    assert best["id"] == "rank_holds_up"
+    assert best["confidence"] != "certain"
+    assert [(row["rank"], row["pid"]) for row in report["stuck"]] == [(1, pids[1])]
+    assert f"({'ranks.py'}:" in report["verdict"]
+    assert function in report["verdict"]
+    assert does in best["cause"]
+    ranks = {row["rank"]: row["pid"] for row in report["processes"] if row["works_for"] is None}
+    assert ranks == dict(enumerate(pids))
+    assert all(state(pid) in "SR" for pid in pids)
+    if kind == "loader":
+        (worker,) = [row for row in report["processes"] if row["works_for"] == pids[1]]
+        assert worker["role"] == "DataLoader worker"
+        assert ("read_fifo", "ranks.py") in own_lines(main_thread(worker))
+    _read_with_logs(out, pids)
+
+
+def _read_with_logs(out: Path, pids: list[int]) -> None:
+    """The JSON lies in a folder, and ``postmortem logs`` reads it with what else is there."""
+    (out.parent / "rank0.log").write_text("step 1\nstep 2\n")
+    line = [sys.executable, "-m", "postmortem", "logs", str(out.parent), "--json"]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=_SECONDS)
+    report = json.loads(done.stdout)
+    assert report["decided_by"] == "stack"
+    assert report["first_failure"]["rank"] == 1
+
+
+def test_a_healthy_job(jobs: Any) -> None:
+    _, launcher = jobs("healthy")
+    report = hang(launcher.pid, "--gap", 3, code=0)
+    assert "progressing" in report["verdict"]
+    assert report["stuck"] == []
+
+
+def test_a_rank_that_is_gone(jobs: Any) -> None:
+    """Its launcher sees it within moments; stopped, it cannot."""
+    folder, launcher = jobs("gone")
+    launcher.send_signal(signal.SIGSTOP)
+    try:
+        os.kill(int((folder / "ready1").read_text()), signal.SIGKILL)
+        until("it has ended", lambda: state(int((folder / "ready1").read_text())) == "Z")
+        report = hang(launcher.pid, "--samples", 1, code=1)
+        assert state(launcher.pid) == "T"
+    finally:
+        launcher.send_signal(signal.SIGCONT)
+    found = next(row for row in report["diagnoses"] if row["id"] == "rank_missing")
+    assert "local rank 1" in found["title"]
+    assert report["missing_local_ranks"] == [1]
