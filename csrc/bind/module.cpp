@@ -11,6 +11,7 @@ PYBIND11_MODULE(_native, module) {
   module.attr("unpacks") = unpacks;
   pm::bind::register_errors(module);
   pm::bind::register_core(module);
+  pm::bind::register_flight_recorder(module);
   pm::bind::register_names(module);
   pm::bind::register_process(module);
   pm::bind::register_ranklogs(module);

@@ -1,20 +1,20 @@
 """Dumps of PyTorch's flight recorder: pickle and JSON, of NCCL and gloo.
 
-torch/csrc/distributed/c10d/FlightRecorder.hpp, format versions 1.x to 2.10. A pickle is followed,
-never run; it needs no PyTorch here.
+torch/csrc/distributed/c10d/FlightRecorder.hpp, format versions 1.x to 2.10. A pickle is followed by
+native code (csrc/flightrec), never run; it needs no PyTorch here.
 """
 
 from __future__ import annotations
 
-import io
 import json
 from pathlib import PurePath
+from typing import Any
 
+from postmortem import _native
 from postmortem.errors import EvidenceError
 from postmortem.facts.flight_recorder import Collective, Recorder
 from postmortem.facts.threads import Frame
 from postmortem.patterns import Pattern
-from postmortem.readers.checkpoint.pickled import PickleError, load
 from postmortem.readers.json_values import whole
 from postmortem.readers.stackdumps.frames import Interned
 
@@ -44,11 +44,13 @@ def read_recorder(data: bytes, path: str, frames: Interned | None = None) -> Rec
         )
     if not data:
         raise EvidenceError(path, "an empty dump: the process ended before it could be written")
+    interned = Interned() if frames is None else frames
+    if data.startswith(b"\x80"):
+        return _pickled(data, path, rank, interned)
     document = _document(data, path)
     entries = document.get("entries")
     if not isinstance(entries, list):
         raise EvidenceError(path, "a flight recorder's dump without entries")
-    interned = Interned() if frames is None else frames
     calls = [_call(row, interned) for row in entries[-_MOST_CALLS:] if isinstance(row, dict)]
     return Recorder(
         rank=rank,
@@ -68,15 +70,51 @@ def rank_of(path: str) -> int | None:
 
 def _document(data: bytes, path: str) -> dict[object, object]:
     try:
-        is_pickle = data.startswith(b"\x80")
-        document = load(io.BytesIO(data)) if is_pickle else json.loads(data)
-    except PickleError as error:
-        raise EvidenceError(path, f"the dump cannot be read: {error}") from None
+        document = json.loads(data)
     except (ValueError, RecursionError) as error:
         raise EvidenceError(path, f"the dump is damaged or cut: {str(error)[:100]}") from None
     if not isinstance(document, dict):
         raise EvidenceError(path, "not a flight recorder's dump")
     return document
+
+
+def _pickled(data: bytes, path: str, rank: int, interned: Interned) -> Recorder:
+    try:
+        raw = _native.read_flight_recorder(data)
+    except EvidenceError as error:
+        raise EvidenceError(path, f"the dump cannot be read: {error.what}") from None
+    frames = [
+        interned.frame(name, kind="python", file=file, line=line)
+        for name, file, line in raw["frames"]
+    ]
+    stacks = [tuple(frames[place] for place in stack) for stack in raw["stacks"]]
+    # Calls that differ in nothing but their number are made from one set of fields.
+    fields: list[dict[str, Any]] = [_shape(shape, stacks) for shape in raw["shapes"]]
+    return Recorder(
+        rank=rank,
+        where=path,
+        version=raw["version"],
+        calls=tuple(Collective(sequence=number, **fields[shape]) for number, shape in raw["calls"]),
+        members=tuple(_members({g: {"ranks": text or ranks} for g, text, ranks in raw["members"]})),
+    )
+
+
+def _shape(shape: tuple[Any, ...], stacks: list[tuple[Frame, ...]]) -> dict[str, Any]:
+    group, group_words, words, state, inputs, outputs, dtypes, stack, retired, is_p2p = shape
+    backend, colon, operation = words.partition(":")
+    return {
+        "group": group,
+        "group_words": group_words,
+        "operation": operation if colon else backend,
+        "backend": backend if colon else "",
+        "input_sizes": inputs,
+        "output_sizes": outputs,
+        "dtypes": dtypes,
+        "state": state,
+        "finished": retired or state == "completed",
+        "is_p2p": is_p2p,
+        "frames": stacks[stack],
+    }
 
 
 def _call(row: dict[object, object], frames: Interned) -> Collective | None:

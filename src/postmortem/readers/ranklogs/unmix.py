@@ -40,6 +40,7 @@ class _Building:
         self.kind = kind
         self.begin = line.number
         self.frames: list[LogFrame] = []
+        self.first = line.text
         self.lines = [line.text]
         self.causes: tuple[Said, ...] = ()
         self.parts: list[Said] = []
@@ -98,6 +99,8 @@ class Unmixer:
         self._last: _Building | None = None
         self._kind = "exception"
         self._cause: tuple[Said, ...] = ()
+        self._before: _Building | None = None
+        self._between: list[str] = []
         self._group: _Building | None = None
         self._message = 0
         self._seen: set[tuple[tuple[str, int], ...]] = set()
@@ -123,7 +126,7 @@ class Unmixer:
         elif shape is Shape.EXCEPTION and self._ends_one(line):
             self._end(line)
         elif shape is Shape.CAUSE:
-            self._chain()
+            self._chain(line)
         elif shape is Shape.THREAD:
             self._kind = "thread"
         elif shape is Shape.IGNORED:
@@ -140,6 +143,10 @@ class Unmixer:
             self._open.pop(0)
         building = _Building(self._kind, line, group=line.shape is Shape.GROUP)
         building.causes, self._cause = self._cause, ()
+        if self._before is not None:
+            building.lines[:0] = [*self._before.lines, *self._between]
+            building.begin = self._before.begin
+            self._before = None
         self._kind = "exception"
         self._open.append(building)
         self._last = building
@@ -148,7 +155,7 @@ class Unmixer:
     def _frame(self, line: Line) -> None:
         if line.function is None and not self._open:  # a SyntaxError has no head
             self._begin(line)
-            self._open[-1].lines.clear()
+            self._open[-1].lines.remove(line.text)
             self._open[-1].syntax = True
         if not self._open:
             return
@@ -211,13 +218,14 @@ class Unmixer:
         self._message -= 1
         last.lengthen(line)
 
-    def _chain(self) -> None:
+    def _chain(self, line: Line) -> None:
         self._message = 0
         if self._done:
             cause = self._done.pop()
             if cause.said is not None:
                 self._cause = (*cause.causes, cause.said)
+                self._before, self._between = cause, ["", line.text, ""]
 
 
 def _is_part(building: _Building) -> bool:
-    return building.lines[0].startswith("Traceback")
+    return building.first.startswith("Traceback")
