@@ -15,13 +15,14 @@ constexpr std::size_t kMostSizes = 64;
 constexpr std::size_t kMostRanks = 1'000'000;
 constexpr std::size_t kMostGroups = 100'000;
 constexpr std::size_t kLongestName = 4096;
+constexpr std::size_t kMostFields = 16;  // of a frame, looked through each time
 // What a pickle shares may unfold: texts and sizes are kept, and looked at, up to here.
 constexpr std::size_t kMostKept = std::size_t{512} << 20;
 constexpr std::size_t kMostLooks = 100'000'000;
 
 std::string words_of(const Value* value, std::string_view otherwise) {
-  if (value && value->tag == Tag::kText && !value->text.empty()) {
-    return std::string(value->text.substr(0, kLongestName));
+  if (value && value->tag == Tag::kText && !value->text().empty()) {
+    return std::string(value->text().substr(0, kLongestName));
   }
   if (value && value->tag == Tag::kInt && value->number != 0) return std::to_string(value->number);
   return std::string(otherwise);
@@ -32,7 +33,7 @@ std::optional<std::int64_t> whole_of(const Value* value) noexcept {
   if (!value) return std::nullopt;
   if (value->tag == Tag::kInt) return value->number;
   if (value->tag != Tag::kText) return std::nullopt;
-  std::string_view text = value->text;
+  std::string_view text = value->text();
   const bool minus = text.starts_with('-');
   if (minus) text.remove_prefix(1);
   if (text.empty() || text.size() > 18) return std::nullopt;
@@ -96,8 +97,26 @@ class Reader {
     return found->second;
   }
 
+  struct Words {
+    const char* name = nullptr;
+    const char* file = nullptr;
+    std::int64_t line = 0;
+    bool operator==(const Words&) const = default;
+  };
+  struct HashOfWords {
+    std::size_t operator()(const Words& words) const noexcept {
+      const auto mix = [](std::size_t seed, std::size_t value) {
+        return (seed ^ value) * std::size_t{0x9e3779b97f4a7c15};
+      };
+      return mix(mix(mix(0, reinterpret_cast<std::size_t>(words.name)),
+                     reinterpret_cast<std::size_t>(words.file)),
+                 static_cast<std::size_t>(words.line));
+    }
+  };
+
   const Document& document_;
   Dump dump_;
+  std::unordered_map<Words, std::uint32_t, HashOfWords> by_words_;
   std::string key_;
   std::size_t kept_ = 0;
   Table shapes_, sizes_, dtypes_, stacks_, frames_;
@@ -152,18 +171,34 @@ std::uint32_t Reader::dtypes(const Value* value) {
 }
 
 std::uint32_t Reader::frame(const Value& value) {
-  const auto found = frames_.by_container.find(value.number);
-  if (found != frames_.by_container.end()) return found->second;
+  const bool large = document_.items(value).size() > kMostFields;
+  if (large) {
+    const auto known = frames_.by_container.find(value.number);
+    if (known != frames_.by_container.end()) return known->second;
+  }
+  const Value* const name = document_.find(value, "name");
+  const Value* const file = document_.find(value, "filename");
+  const Value* const line = document_.find(value, "line");
+  // Most pickles have each text once: the same places are the same frame.
+  Words words;
+  const bool plain = name && file && line && name->tag == Tag::kText && file->tag == Tag::kText &&
+                     line->tag == Tag::kInt;
+  if (plain) {
+    words = {name->chars, file->chars, line->number};
+    const auto known = by_words_.find(words);
+    if (known != by_words_.end()) return known->second;
+  }
   Frame made;
-  made.name = words_of(document_.find(value, "name"), "??");
-  made.file = words_of(document_.find(value, "filename"), "");
-  made.line = whole_of(document_.find(value, "line")).value_or(-1);
+  made.name = words_of(name, "??");
+  made.file = words_of(file, "");
+  made.line = whole_of(line).value_or(-1);
   key_.clear();
   append(key_, std::string_view(made.name));
   append(key_, std::string_view(made.file));
   append(key_, made.line);
   const std::uint32_t at = place(frames_, dump_.frames, [&] { return std::move(made); });
-  frames_.by_container.emplace(value.number, at);
+  if (large) frames_.by_container.emplace(value.number, at);
+  if (plain) by_words_.emplace(words, at);
   return at;
 }
 
@@ -237,8 +272,8 @@ void Reader::members(const Value* groups) {
     Members found;
     found.group = words_of(&pairs[i], pairs[i].tag == Tag::kInt ? "0" : "");
     if (ranks->tag == Tag::kText) {
-      looks += ranks->text.size();
-      found.text = ranks->text;
+      looks += ranks->text().size();
+      found.text = ranks->text();
     } else if (is_list(ranks)) {
       for (const Value& rank : document_.items(*ranks)) {
         if (const auto number = whole_of(&rank)) found.ranks.push_back(*number);

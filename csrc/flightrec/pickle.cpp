@@ -1,5 +1,6 @@
 #include "flightrec/pickle.h"
 
+#include <span>
 #include <string>
 
 #include "base/error.h"
@@ -63,6 +64,7 @@ enum Opcode : std::uint8_t {
 
 // The memo's keys count up; one that is far ahead would be a room as large as it says.
 constexpr std::size_t kMemoLead = 4096;
+constexpr std::size_t kLongestText = 0xffffffff;
 
 class Machine {
  public:
@@ -105,7 +107,8 @@ class Machine {
     while (cursor_.ok() && cursor_.u8() != '\n') continue;
   }
   void whole(std::uint64_t size);
-  void extend(Tag wanted, std::vector<Value> items);
+  void extend(Tag wanted, std::span<const Value> items);
+  void extend_from_mark(Tag wanted);
   void put(std::uint64_t key);
   void get(std::uint64_t key);
 
@@ -114,6 +117,7 @@ class Machine {
   Document document_;
   std::vector<Value> stack_;
   std::vector<std::size_t> marks_;
+  std::vector<Value> spare_;
   std::vector<Value> memo_;
   std::vector<bool> has_memo_;
   std::size_t memory_ = 0;
@@ -131,7 +135,7 @@ std::vector<Value> Machine::to_mark() {
 void Machine::make(Tag tag, std::vector<Value> items) {
   if (tag == Tag::kDict && items.size() % 2) fail("it is damaged: a key has no value");
   charge(sizeof items + items.size() * sizeof(Value));
-  push({tag, static_cast<std::int64_t>(document_.containers.size()), {}});
+  push(Value(tag, static_cast<std::int64_t>(document_.containers.size())));
   document_.containers.push_back(std::move(items));
 }
 
@@ -145,7 +149,8 @@ void Machine::text(std::uint64_t size) {
   checked();
   const std::string_view found = as_text(cursor_.take(size));
   checked();
-  push({Tag::kText, 0, found});
+  if (found.size() > kLongestText) fail("it has a text that is too long");
+  push(Value(found));
 }
 
 void Machine::whole(std::uint64_t size) {
@@ -153,15 +158,15 @@ void Machine::whole(std::uint64_t size) {
   const Bytes bytes = cursor_.take(size);
   checked();
   if (bytes.size() > 8) {
-    push({Tag::kOther, 0, {}});
+    push(Value(Tag::kOther, 0));
     return;
   }
   std::uint64_t value = !bytes.empty() && bytes.back() & 0x80 ? ~std::uint64_t{0} : 0;
   for (std::size_t i = bytes.size(); i > 0; --i) value = value << 8 | bytes[i - 1];
-  push({Tag::kInt, static_cast<std::int64_t>(value), {}});
+  push(Value(Tag::kInt, static_cast<std::int64_t>(value)));
 }
 
-void Machine::extend(Tag wanted, std::vector<Value> items) {
+void Machine::extend(Tag wanted, std::span<const Value> items) {
   const Value target = top();
   if (target.tag == Tag::kOther) return;
   if (target.tag != wanted) fail("it is damaged: items are added to what has none");
@@ -169,6 +174,15 @@ void Machine::extend(Tag wanted, std::vector<Value> items) {
   charge(items.size() * sizeof(Value));
   auto& own = document_.containers[static_cast<std::size_t>(target.number)];
   own.insert(own.end(), items.begin(), items.end());
+}
+
+void Machine::extend_from_mark(Tag wanted) {
+  if (marks_.empty()) fail("it is damaged: a mark is missing");
+  const std::size_t from = marks_.back();
+  marks_.pop_back();
+  spare_.assign(stack_.begin() + static_cast<std::ptrdiff_t>(from), stack_.end());
+  stack_.resize(from);
+  extend(wanted, spare_);
 }
 
 void Machine::put(std::uint64_t key) {
@@ -215,24 +229,24 @@ void Machine::step(std::uint8_t opcode) {
       push(Value(top()));
       return;
     case kNone:
-      return push({});
+      return push(Value());
     case kNewTrue:
-      return push({Tag::kBool, 1, {}});
+      return push(Value(Tag::kBool, 1));
     case kNewFalse:
-      return push({Tag::kBool, 0, {}});
+      return push(Value(Tag::kBool, 0));
     case kBinInt:
-      return push({Tag::kInt, cursor_.get<std::int32_t>(), {}});
+      return push(Value(Tag::kInt, cursor_.get<std::int32_t>()));
     case kBinInt1:
-      return push({Tag::kInt, cursor_.get<std::uint8_t>(), {}});
+      return push(Value(Tag::kInt, cursor_.get<std::uint8_t>()));
     case kBinInt2:
-      return push({Tag::kInt, cursor_.get<std::uint16_t>(), {}});
+      return push(Value(Tag::kInt, cursor_.get<std::uint16_t>()));
     case kLong1:
       return whole(cursor_.get<std::uint8_t>());
     case kLong4:
       return whole(cursor_.get<std::uint32_t>());
     case kBinFloat:
       cursor_.get<std::uint64_t>();  // no number of a dump that is looked at has a fraction
-      return push({Tag::kOther, 0, {}});
+      return push(Value(Tag::kOther, 0));
     case kShortBinUnicode:
     case kShortBinBytes:
     case kShortBinString:
@@ -266,28 +280,28 @@ void Machine::step(std::uint8_t opcode) {
       return tuple_of(3);
     case kAppend: {
       const Value item = pop();
-      return extend(Tag::kList, {item});
+      return extend(Tag::kList, {&item, 1});
     }
     case kAppends:
     case kAddItems:
-      return extend(Tag::kList, to_mark());
+      return extend_from_mark(Tag::kList);
     case kSetItem: {
       const Value value = pop();
-      const Value key = pop();
-      return extend(Tag::kDict, {key, value});
+      const Value pair[] = {pop(), value};
+      return extend(Tag::kDict, pair);
     }
     case kSetItems:
-      return extend(Tag::kDict, to_mark());
+      return extend_from_mark(Tag::kDict);
     case kGlobal:
       line();
       line();
-      return push({Tag::kOther, 0, {}});
+      return push(Value(Tag::kOther, 0));
     case kStackGlobal:
     case kReduce:
     case kNewObj:
       pop();
       pop();
-      return push({Tag::kOther, 0, {}});
+      return push(Value(Tag::kOther, 0));
     case kBuild:
       pop();
       return;
@@ -334,7 +348,7 @@ const Value* Document::find(const Value& dict, std::string_view key) const noexc
   const std::vector<Value>& pairs = items(dict);
   for (std::size_t at = pairs.size(); at >= 2; at -= 2) {
     const Value& name = pairs[at - 2];
-    if (name.tag == Tag::kText && name.text == key) return &pairs[at - 1];
+    if (name.tag == Tag::kText && name.text() == key) return &pairs[at - 1];
   }
   return nullptr;
 }

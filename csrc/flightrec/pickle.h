@@ -18,8 +18,18 @@ enum class Tag : std::uint8_t { kNone, kBool, kInt, kOther, kText, kList, kTuple
 // container's index.
 struct Value {
   Tag tag = Tag::kNone;
-  std::int64_t number = 0;
-  std::string_view text;
+  std::uint32_t size = 0;  // of a text
+  union {
+    std::int64_t number = 0;
+    const char* chars;
+  };
+
+  Value() noexcept = default;
+  explicit Value(Tag of, std::int64_t value = 0) noexcept : tag(of), number(value) {}
+  explicit Value(std::string_view text) noexcept
+      : tag(Tag::kText), size(static_cast<std::uint32_t>(text.size())), chars(text.data()) {}
+
+  std::string_view text() const noexcept { return {chars, size}; }
 };
 
 // What one pickle describes. Views lie in the bytes that were read.

@@ -112,6 +112,7 @@ constexpr Entry kEntries[] = {
     {"gloo::", Kind::kComm},
     {"NCCL version", Kind::kNccl},
     {"Using network", Kind::kNccl},
+    {"Bootstrap : Using", Kind::kNccl},
     {"NET/IB : ", Kind::kNccl},
     {"NET/Socket : ", Kind::kNccl},
     {"Init COMPLETE", Kind::kNccl},

@@ -77,7 +77,7 @@ def report_on(read: RankFacts, options: RankLogOptions) -> Report:
         kind="logs",
         inputs=read.sources,
         verdict=_verdict(view, best) + attempts_said(attempts),
-        failed=blame.how is not How.NOTHING,
+        failed=blame.how is not How.NOTHING or (best is not None and best.role is Role.ROOT),
         diagnoses=outcome.diagnoses,
         blocks=rank_logs_blocks(view, verbose=options.verbose),
         body=rank_logs_body(view, best.confidence if best is not None else None),
@@ -121,7 +121,8 @@ def _verdict(view: RankLogsView, best: Diagnosis | None) -> str:
         if blame.how is How.STACK:
             return f"{doubt}{who} {'holds' if it == 'it' else 'hold'} up all others: {said}"
         return f"{doubt}{who} failed first: {said}"
-    if blame.how is How.UNDECIDED and not best.title.startswith("undecided"):
+    peer_named = best.id == "one_bad_peer"
+    if blame.how is How.UNDECIDED and not best.title.startswith("undecided") and not peer_named:
         return f"undecided: {best.title}"
     return best.title
 

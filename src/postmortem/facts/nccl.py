@@ -54,8 +54,14 @@ class Nccl:
     trails: tuple[Trail, ...] = ()
     peers: tuple[BadPeer, ...] = ()
     """The address of the most hosts first."""
+    addresses: tuple[tuple[str, str], ...] = ()
+    """(address, host), where a host names its own."""
     ranks: tuple[tuple[int, str], ...] = ()
     """(rank, host), where NCCL's lines say so."""
+
+    def host_at(self, address: str) -> str | None:
+        """Return the host that has an address, if its own lines say so."""
+        return dict(self.addresses).get(address)
 
     def odd_hosts(self) -> tuple[tuple[str, str, str], ...]:
         """Return (host, its network, that of all others) where one or two differ from many."""

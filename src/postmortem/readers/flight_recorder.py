@@ -32,7 +32,32 @@ def looks_like_recorder(head: bytes) -> bool:
     return start.startswith(b"{") and (b'"pg_config"' in start or b'"collective_seq_id"' in start)
 
 
-def read_recorder(data: bytes, path: str, frames: Interned | None = None) -> Recorder:
+class Shared:
+    """What the dumps of many ranks have in common: frames, stacks, calls. It is kept once."""
+
+    def __init__(self) -> None:
+        self.frames = Interned()
+        self._stacks: dict[tuple[int, ...], tuple[Frame, ...]] = {}
+        self._calls: dict[tuple[object, ...], dict[int, Collective]] = {}
+        self._fields: dict[tuple[object, ...], dict[str, Any]] = {}
+
+    def stack(self, frames: tuple[Frame, ...]) -> tuple[Frame, ...]:
+        """Return the one stack of these frames, which must be interned."""
+        return self._stacks.setdefault(tuple(map(id, frames)), frames)
+
+    def calls(
+        self, shape: tuple[Any, ...], stack: tuple[Frame, ...]
+    ) -> tuple[dict[int, Collective], dict[str, Any]]:
+        """Return the calls of a shape by number, and the fields that they have in common."""
+        key = (*shape[:7], *shape[8:], id(stack))
+        fields = self._fields.get(key)
+        if fields is None:
+            fields = self._fields[key] = _fields(shape, stack)
+            self._calls[key] = {}
+        return self._calls[key], fields
+
+
+def read_recorder(data: bytes, path: str, shared: Shared | None = None) -> Recorder:
     """Return the dump of one rank, whose number its file's name tells.
 
     Raises EvidenceError if it is no dump, is cut, or its rank cannot be told.
@@ -44,14 +69,14 @@ def read_recorder(data: bytes, path: str, frames: Interned | None = None) -> Rec
         )
     if not data:
         raise EvidenceError(path, "an empty dump: the process ended before it could be written")
-    interned = Interned() if frames is None else frames
+    shared = Shared() if shared is None else shared
     if data.startswith(b"\x80"):
-        return _pickled(data, path, rank, interned)
+        return _pickled(data, path, rank, shared)
     document = _document(data, path)
     entries = document.get("entries")
     if not isinstance(entries, list):
         raise EvidenceError(path, "a flight recorder's dump without entries")
-    calls = [_call(row, interned) for row in entries[-_MOST_CALLS:] if isinstance(row, dict)]
+    calls = [_call(row, shared.frames) for row in entries[-_MOST_CALLS:] if isinstance(row, dict)]
     return Recorder(
         rank=rank,
         where=path,
@@ -78,29 +103,36 @@ def _document(data: bytes, path: str) -> dict[object, object]:
     return document
 
 
-def _pickled(data: bytes, path: str, rank: int, interned: Interned) -> Recorder:
+def _pickled(data: bytes, path: str, rank: int, shared: Shared) -> Recorder:
     try:
         raw = _native.read_flight_recorder(data)
     except EvidenceError as error:
         raise EvidenceError(path, f"the dump cannot be read: {error.what}") from None
     frames = [
-        interned.frame(name, kind="python", file=file, line=line)
+        shared.frames.frame(name, kind="python", file=file, line=line)
         for name, file, line in raw["frames"]
     ]
-    stacks = [tuple(frames[place] for place in stack) for stack in raw["stacks"]]
-    # Calls that differ in nothing but their number are made from one set of fields.
-    fields: list[dict[str, Any]] = [_shape(shape, stacks) for shape in raw["shapes"]]
+    stacks = [shared.stack(tuple(frames[place] for place in stack)) for stack in raw["stacks"]]
+    shapes = [shared.calls(shape, stacks[shape[7]]) for shape in raw["shapes"]]
+    calls = []
+    for number, shape in raw["calls"]:
+        known, fields = shapes[shape]
+        call = known.get(number)
+        if call is None:
+            call = known[number] = Collective(sequence=number, **fields)
+        calls.append(call)
+    members = {group: {"ranks": text or ranks} for group, text, ranks in raw["members"]}
     return Recorder(
         rank=rank,
         where=path,
         version=raw["version"],
-        calls=tuple(Collective(sequence=number, **fields[shape]) for number, shape in raw["calls"]),
-        members=tuple(_members({g: {"ranks": text or ranks} for g, text, ranks in raw["members"]})),
+        calls=tuple(calls),
+        members=tuple(_members(members)),
     )
 
 
-def _shape(shape: tuple[Any, ...], stacks: list[tuple[Frame, ...]]) -> dict[str, Any]:
-    group, group_words, words, state, inputs, outputs, dtypes, stack, retired, is_p2p = shape
+def _fields(shape: tuple[Any, ...], stack: tuple[Frame, ...]) -> dict[str, Any]:
+    group, group_words, words, state, inputs, outputs, dtypes, _, retired, is_p2p = shape
     backend, colon, operation = words.partition(":")
     return {
         "group": group,
@@ -113,7 +145,7 @@ def _shape(shape: tuple[Any, ...], stacks: list[tuple[Frame, ...]]) -> dict[str,
         "state": state,
         "finished": retired or state == "completed",
         "is_p2p": is_p2p,
-        "frames": stacks[stack],
+        "frames": stack,
     }
 
 

@@ -55,9 +55,7 @@ def attempt_rows(attempts: Attempts, *, verbose: bool) -> list[tuple[str, str]]:
     """Return a row for each attempt; none where the job was started once."""
     if len(attempts.blames) < 2:
         return []
-    rows = [
-        (f"attempt {i + 1}", attempt_words(blame)) for i, blame in enumerate(attempts.blames)
-    ]
+    rows = [(f"attempt {i + 1}", attempt_words(blame)) for i, blame in enumerate(attempts.blames)]
     if verbose or len(rows) <= _ROWS_SHOWN:
         return rows
     return [*rows[:2], ("…", f"{len(rows) - 4} more: -v shows them"), *rows[-2:]]

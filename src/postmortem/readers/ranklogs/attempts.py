@@ -74,7 +74,7 @@ class FileAttempts:
         """Return the marks of the agent that started who writes under a label."""
         labels = self._raw["labels"]
         mine = labels[label]
-        for (key, marks) in self._agents.items():
+        for key, marks in self._agents.items():
             if not isinstance(key, tuple):
                 continue
             agent = labels[key[0]]

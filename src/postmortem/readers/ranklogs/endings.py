@@ -67,7 +67,9 @@ def endings(region: RawRegion, writer: int, path: str, lines: int) -> Iterator[L
             if other is not None:
                 said, kind, last = other
             found = (
-                None if watchdog or other else _LIBC.match(text) or _ASSERT.match(text) or _MPI.match(text)
+                None
+                if watchdog or other
+                else _LIBC.match(text) or _ASSERT.match(text) or _MPI.match(text)
             )
             if found:
                 said = Said("abort", found["what"])
@@ -88,9 +90,7 @@ def endings(region: RawRegion, writer: int, path: str, lines: int) -> Iterator[L
         )
 
 
-def _native_end(
-    rows: list[tuple[int, int, str]], at: int
-) -> tuple[Said, str, int] | None:
+def _native_end(rows: list[tuple[int, int, str]], at: int) -> tuple[Said, str, int] | None:
     """Return what a library other than Python says of an end, its kind, and its last line."""
     text = rows[at][2]
     sanitizer = _SANITIZER.match(text)

@@ -12,7 +12,7 @@ from postmortem.facts.source import Problem, Source
 from postmortem.facts.stackdumps import RankStack, StackDump
 from postmortem.patterns import Pattern
 from postmortem.readers.flight import is_flight, read_flight
-from postmortem.readers.flight_recorder import looks_like_recorder, read_recorder
+from postmortem.readers.flight_recorder import Shared, looks_like_recorder, read_recorder
 from postmortem.readers.stackdumps import looks_like_stacks, read_stack_dumps
 from postmortem.readers.stackdumps.frames import Interned
 from postmortem.readers.stackdumps.labels import rank_stacks
@@ -67,14 +67,14 @@ def read_recorders(
     paths: Iterable[str], sources: list[Source], problems: list[Problem]
 ) -> list[Recorder]:
     """Return the dumps, of each rank the one with the most calls."""
-    frames = Interned()
+    shared = Shared()
     found: dict[int, Recorder] = {}
     for path in paths:
         data = _bytes(path, sources, problems)
         if data is None:
             continue
         try:
-            one = read_recorder(data, path, frames)
+            one = read_recorder(data, path, shared)
         except EvidenceError as error:
             problems.append(Problem(path, error.what, error.hint))
             continue

@@ -18,9 +18,7 @@ _FORMS = (
     Pattern(r"^(?:frame )?#\d+:? (?P<fun>.+?) from (?P<src>\S+:\d+)$"),
     # ASan, UBSan, TSan: "    #0 0x4c1 in main /src/a.cc:5:3", "    #1 0x7f (/lib/libc.so.6+0x29)"
     Pattern(r"^\s+#\d+ (?P<at>0x[0-9a-f]+) in (?P<fun>.+?) (?P<src>/\S+?:\d+)(?::\d+)?$"),
-    Pattern(
-        r"^\s+#\d+ (?P<at>0x[0-9a-f]+) (?:in (?P<fun>.+?) )?\((?P<mod>[^()+]+)\+0x[0-9a-f]+\)"
-    ),
+    Pattern(r"^\s+#\d+ (?P<at>0x[0-9a-f]+) (?:in (?P<fun>.+?) )?\((?P<mod>[^()+]+)\+0x[0-9a-f]+\)"),
     # gdb: "#1  0x00007f in raise () from /lib/libc.so.6", "#2  main (argc=1) at a.c:12"
     Pattern(
         r"^#\d+ +(?:(?P<at>0x[0-9a-f]+) in )?(?P<fun>\S.*?) \(.*\)"

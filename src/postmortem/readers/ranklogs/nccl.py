@@ -17,6 +17,8 @@ _LINE = Pattern(
 _VERSION = Pattern(r"NCCL version (?P<version>\d+\.\d+\.\d+\S*)")
 _NETWORK = Pattern(r"Using network (?P<network>[\w/ .-]+)")
 _WARN = Pattern(r"NCCL WARN (?P<text>.*)")
+# "Bootstrap : Using ib0:10.0.0.3<0>", "… ; OOB ib0:10.0.0.3<0>"
+_OWN = Pattern(r"(?:Using|OOB) [\w.:-]*?:\[?(?P<address>[\d.]{7,15}|[0-9a-fA-F:]{3,45})\]?<\d+>")
 _INIT = Pattern(r"\brank (?P<rank>\d{1,7}) nranks \d")
 _STEP = Pattern(r"NCCL INFO (?P<file>[\w./-]+\.cc):(?P<line>\d+) -> (?P<code>\d{1,3})\b")
 # A peer that a warning complains of, in the wordings of NCCL 2.4 to 2.28: completions of IB, the
@@ -53,6 +55,7 @@ def read_nccl(
         pairs=pairs,
         trails=tuple(Trail(*key, tuple(steps)) for key, steps in reading.trails.items()),
         peers=reading.bad_peers(),
+        addresses=tuple(reading.addresses.items()),
         ranks=tuple(sorted(reading.ranks.items())),
     )
 
@@ -65,6 +68,7 @@ class _Reading:
         self.versions: dict[str, None] = {}
         self.networks: dict[str, set[str]] = defaultdict(set)
         self.warnings: dict[str, int] = {}
+        self.addresses: dict[str, str] = {}
         self.trails: dict[tuple[str, int, int, str, int], list[str]] = {}
         self.ranks: dict[int, str] = {}
         """Hosts of ranks, from the lines that begin a communicator."""
@@ -83,6 +87,9 @@ class _Reading:
         if network:
             self.any = True
             self.networks[network["network"].strip()].add(host)
+        own = _OWN.search(remark.text) if line and line["level"] == "INFO" else None
+        if own:
+            self.addresses.setdefault(own["address"], host)
         init = _INIT.search(remark.text) if line and "nranks" in remark.text else None
         if init:
             self.ranks.setdefault(int(init["rank"]), host)

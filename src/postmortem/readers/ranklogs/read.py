@@ -21,6 +21,7 @@ from postmortem.readers.ranklogs.launchers import Launchers
 from postmortem.readers.ranklogs.lines import shape_of
 from postmortem.readers.ranklogs.native_stacks import native_below
 from postmortem.readers.ranklogs.nccl import read_nccl
+from postmortem.readers.ranklogs.roles import with_roles
 from postmortem.readers.ranklogs.sources import Found, LogFile
 from postmortem.readers.ranklogs.unmix import Traceback, Unmixer
 from postmortem.readers.ranklogs.world import world_size
@@ -138,6 +139,7 @@ class _Assembly:
         for one in read:
             self._first.append(len(self._labels))
             self._labels += [Label(one.file, label) for label in one.raw["labels"]]
+        self._labels = with_roles(self._labels)
         self._attempts = [FileAttempts(one.raw, one.file.attempt) for one in read]
         self._file_of = [i for i, one in enumerate(read) for _ in one.raw["labels"]]
         self._regions: dict[int, list[RawRegion]] = defaultdict(list)
@@ -438,7 +440,13 @@ def _once(failures: Iterable[LogFailure]) -> list[LogFailure]:
     seen: dict[object, LogFailure] = {}
     for failure in failures:
         places = tuple((frame.file, frame.line) for frame in failure.frames[-2:])
-        key = (failure.writer, failure.attempt, failure.said.exception, failure.said.message[:200], places)
+        key = (
+            failure.writer,
+            failure.attempt,
+            failure.said.exception,
+            failure.said.message[:200],
+            places,
+        )
         old = seen.get(key)
         if old is not None and old.file != failure.file:
             if failure.time is not None and old.time is None:

@@ -20,7 +20,9 @@ def decide_attempts(logs: RankLogs) -> Attempts:
     blames = tuple(decide(logs.of_attempt(attempt)) for attempt in range(logs.attempts))
     told = len(blames) - 1
     if blames[told].how in _NOT_ITS_OWN:
-        named = [i for i, blame in enumerate(blames) if blame.first and blame.how not in _NOT_ITS_OWN]
+        named = [
+            i for i, blame in enumerate(blames) if blame.first and blame.how not in _NOT_ITS_OWN
+        ]
         told = named[-1] if named else told
     alike = sum(_key(blame) == _key(blames[told]) for blame in blames)
     return Attempts(blames, told, alike)
