@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from pathlib import PurePath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from postmortem import _native
 from postmortem.errors import EvidenceError
@@ -17,6 +17,9 @@ from postmortem.facts.threads import Frame
 from postmortem.patterns import Pattern
 from postmortem.readers.json_values import whole
 from postmortem.readers.stackdumps.frames import Interned
+
+if TYPE_CHECKING:
+    from postmortem._native import RawFlightRecorder
 
 _MOST_CALLS = 200_000
 _MOST_FRAMES = 256
@@ -57,7 +60,22 @@ class Shared:
         return self._calls[key], fields
 
 
-def read_recorder(data: bytes, path: str, shared: Shared | None = None) -> Recorder:
+def followed(data: bytes) -> RawFlightRecorder | EvidenceError | None:
+    """Return what a pickled dump holds; None for other data. It may run in a thread of its own."""
+    if not data.startswith(b"\x80"):
+        return None
+    try:
+        return _native.read_flight_recorder(data)
+    except EvidenceError as error:
+        return error
+
+
+def read_recorder(
+    data: bytes,
+    path: str,
+    shared: Shared | None = None,
+    raw: RawFlightRecorder | EvidenceError | None = None,
+) -> Recorder:
     """Return the dump of one rank, whose number its file's name tells.
 
     Raises EvidenceError if it is no dump, is cut, or its rank cannot be told.
@@ -70,8 +88,9 @@ def read_recorder(data: bytes, path: str, shared: Shared | None = None) -> Recor
     if not data:
         raise EvidenceError(path, "an empty dump: the process ended before it could be written")
     shared = Shared() if shared is None else shared
-    if data.startswith(b"\x80"):
-        return _pickled(data, path, rank, shared)
+    raw = followed(data) if raw is None else raw
+    if raw is not None:
+        return _pickled(raw, path, rank, shared)
     document = _document(data, path)
     entries = document.get("entries")
     if not isinstance(entries, list):
@@ -103,11 +122,11 @@ def _document(data: bytes, path: str) -> dict[object, object]:
     return document
 
 
-def _pickled(data: bytes, path: str, rank: int, shared: Shared) -> Recorder:
-    try:
-        raw = _native.read_flight_recorder(data)
-    except EvidenceError as error:
-        raise EvidenceError(path, f"the dump cannot be read: {error.what}") from None
+def _pickled(
+    raw: RawFlightRecorder | EvidenceError, path: str, rank: int, shared: Shared
+) -> Recorder:
+    if isinstance(raw, EvidenceError):
+        raise EvidenceError(path, f"the dump cannot be read: {raw.what}")
     frames = [
         shared.frames.frame(name, kind="python", file=file, line=line)
         for name, file, line in raw["frames"]

@@ -10,8 +10,8 @@ from postmortem.facts.rank_logs import LogFailure
 from postmortem.facts.rank_sets import rank_words
 from postmortem.patterns import Pattern
 from postmortem.report.blocks import Block, Excerpt, KeyValues, Note, Table, Tone
-from postmortem.sections.ranklogs_attempts import attempt_rows
 from postmortem.sections.quantities import counted
+from postmortem.sections.ranklogs_attempts import attempt_rows
 from postmortem.sections.ranklogs_network import network_rows
 from postmortem.sections.ranklogs_stacks import flight_blocks, stack_blocks
 from postmortem.sections.ranklogs_view import RankLogsView, SameTraceback

@@ -54,7 +54,7 @@ _DUMP = st.fixed_dictionaries(
 
 def python_only(data: bytes) -> Any:
     """Read a pickle with Python, and the dump as the JSON form of it is read."""
-    return read_recorder(json.dumps(pickle.loads(data)).encode(), "fr_0")  # noqa: S301 our own
+    return read_recorder(json.dumps(pickle.loads(data)).encode(), "fr_0")
 
 
 @given(_DUMP, st.integers(2, 5), st.booleans())
@@ -103,7 +103,7 @@ def test_many_dumps_take_seconds_not_minutes() -> None:
 @pytest.mark.parametrize("cut", [1, 2, 10, 100, 1000, -1])
 def test_a_cut_dump_is_an_error(cut: int) -> None:
     data = pickle.dumps({"version": "2.10", "entries": entries(20)})
-    with pytest.raises(EvidenceError, match="cannot be read: it is (cut off|damaged)"):
+    with pytest.raises(EvidenceError, match=r"cannot be read: it is (cut off|damaged)"):
         read_recorder(data[:cut], "fr_0")
 
 

@@ -19,9 +19,14 @@ _FAILED = "failed (exitcode: "
 _LEFT = "attempts left; will restart"
 _AGENT = Pattern(r"^[A-Z]\d{4} [\d:.]+ (?P<pid>\d+) ")
 _SUMMARY = ("ChildFailedError", "exitcode  :", "(local_rank:", "first observed failure")
+_OF_AGENT = ("torch.distributed.elastic", "SignalException", "ChildFailedError")
 _SLURM = ("srun:", "slurmstepd:")
 _FEW = 12
 """So many lines of all writers between two lines of Slurm on the same end."""
+
+
+def _is_agent(text: str) -> bool:
+    return bool(_AGENT.search(text)) or any(word in text for word in _OF_AGENT)
 
 
 class FileAttempts:
@@ -68,7 +73,11 @@ class FileAttempts:
                 label["lines"] - label["at_marks"][place] > _FEW for label in labels
             )
         after = [i for i, x in enumerate(labels) if x["lines"] > x["at_marks"][place]]
-        return any(i != agent for i in after) or (len(labels) == 1 and bool(after))
+        if any(i != agent for i in after):
+            return True
+        # Without prefixes the agent's lines and those of the ranks have one label.
+        words = [word for word in labels[agent]["last_words"] if word]
+        return bool(after) and bool(words) and not _is_agent(words[-1])
 
     def _marks_for(self, label: int) -> list[int]:
         """Return the marks of the agent that started who writes under a label."""

@@ -32,7 +32,8 @@ _CHECK = Pattern(r"^(?:F\d{4} \S+ +\d+ \S+\] )?(?P<what>Check fail(?:ed|ure)\S*:
 _SANITIZER = Pattern(r"^==\d+==ERROR: (?P<name>[A-Z]\w+Sanitizer): (?P<what>.*)$")
 _UBSAN = Pattern(r"^\S+?:\d+:\d+: runtime error: (?P<what>.*)$")
 _PANIC = Pattern(
-    r"^thread '(?P<thread>[^']*)'(?: \(\d+\))? panicked at (?:'(?P<old>.*)', )?(?P<place>[^\s']+:\d+:\d+):?$"
+    r"^thread '(?P<thread>[^']*)'(?: \(\d+\))? panicked at (?:'(?P<old>.*)', )?"
+    r"(?P<place>[^\s']+:\d+:\d+):?$"
 )
 _C_STACK = "Current thread's C stack trace"
 _FRAME = Pattern(r'^ +File "(?P<file>[^"]*)", line (?P<line>\d{1,9}) in (?P<function>.+)$')
@@ -109,10 +110,10 @@ def _native_end(rows: list[tuple[int, int, str]], at: int) -> tuple[Said, str, i
         return Said("Check failed", check["what"].partition(": ")[2]), "fatal", at
     dumped = _DUMPED.match(text)
     if dumped and not _told_before(rows, at):
-        below = next((i for i in (at, at + 2) if _signal_at(rows, i)), at)
-        named = _DUMPED.match(rows[below][2]) or dumped
+        there = next((i for i in (at, at + 2) if _signal_at(rows, i)), at)
+        named = _DUMPED.match(rows[there][2]) or dumped
         word = named["what"].removesuffix(" at")
-        return Said(word, named["rest"].strip(" *;")[:200]), "fatal", below
+        return Said(word, named["rest"].strip(" *;")[:200]), "fatal", there
     return None
 
 

@@ -8,7 +8,7 @@ from postmortem.facts.rank_logs import GroupPart, Said
 from postmortem.patterns import Pattern
 from postmortem.readers.ranklogs.lines import Shape, shape_of
 
-# "  + Exception Group Traceback", "  | ExceptionGroup: …", "  +-+---- 1 ----", "    | ValueError: …"
+# "  + Exception Group Traceback", "  | ExceptionGroup: …", "  +-+---- 1 ----", "    | OSError: …"
 _MARGIN = Pattern(r"^(?P<indent> *)(?P<edge>[|+])(?P<rest>.*)$")
 _DEEPEST = 64
 _MOST_NODES = 2000

@@ -257,8 +257,10 @@ class Launchers:
         if name:
             self._mpi = int(name[1][:9])
         elif code:
+            value = int(code[1][:9])
+            status, how = (value, None) if value < 128 else ended(128 - value)
             yield LogExit(
-                self._file, number, rank=self._mpi, code=int(code[1][:9]), launcher="mpirun"
+                self._file, number, rank=self._mpi, code=status, signal=how, launcher="mpirun"
             )
             self._mpi = None
         string = _HYDRA_STRING.search(text) if "EXIT STRING" in text else None
@@ -311,8 +313,11 @@ def expanded(nodes: str) -> list[str]:
             if not first.isdecimal() or len(first) > 8:
                 continue
             end = int(last) if last.isdecimal() and len(last) < 9 else int(first)
-            for number in range(int(first), min(end, int(first) + _MOST_HOSTS) + 1):
-                hosts.append(f"{found['head']}{number:0{len(first)}d}{found['tail']}")
+            width, until = len(first), min(end, int(first) + _MOST_HOSTS)
+            hosts += [
+                f"{found['head']}{number:0{width}d}{found['tail']}"
+                for number in range(int(first), until + 1)
+            ]
     return hosts[:_MOST_HOSTS]
 
 
