@@ -29,8 +29,14 @@ class Said:
 
     @property
     def words(self) -> str:
-        """``ValueError: bad batch``; of several lines, the first."""
-        first = self.message.split("\n", 1)[0].strip()
+        """``ValueError: bad batch``; of several lines, the first.
+
+        What a process of PyTorch's DataLoader raised stands behind it, and before it here.
+        """
+        first, _, rest = (part.strip() for part in self.message.partition("\n"))
+        if rest and first.startswith("Caught "):
+            origin = rest.split("\n", 1)[0]
+            return f"{origin} (c{first.removesuffix('.')[1:]})"
         return f"{self.exception}: {first}" if first else self.exception
 
 

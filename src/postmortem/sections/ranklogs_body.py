@@ -28,6 +28,7 @@ def rank_logs_body(view: RankLogsView, confidence: Confidence | None) -> dict[st
                 "last_words": list(writer.last_words),
             }
             for writer in logs.writers
+            if writer.lines or not writer.shared
         ],
         "tracebacks": [_traceback(view, same) for same in view.tracebacks[:_MOST_TRACEBACKS]],
         "first_failure": _first(view, confidence),

@@ -237,10 +237,11 @@ class Launchers:
         found = _PDSH.match(text) if text.startswith(("pdsh@", "clush: ")) else None
         if not found:
             return
-        code = int(found["code"][:9]) if found["code"] else None
-        name = signal_name(int(found["signal"][:9])) if found["signal"] else None
-        if code is not None and code > 128:  # a shell between
-            code, name = None, signal_name(code - 128)
+        value = int((found["code"] or found["signal"])[:9])
+        shell = found["code"] is not None and value > 128  # a shell between
+        killed = found["signal"] is not None or shell
+        code = None if killed else value
+        name = signal_name(value - 128 if shell else value) if killed else None
         for host in expanded(found["nodes"]):
             yield LogExit(
                 self._file,

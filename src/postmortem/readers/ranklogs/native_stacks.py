@@ -18,7 +18,9 @@ _FORMS = (
     Pattern(r"^(?:frame )?#\d+:? (?P<fun>.+?) from (?P<src>\S+:\d+)$"),
     # ASan, UBSan, TSan: "    #0 0x4c1 in main /src/a.cc:5:3", "    #1 0x7f (/lib/libc.so.6+0x29)"
     Pattern(r"^\s+#\d+ (?P<at>0x[0-9a-f]+) in (?P<fun>.+?) (?P<src>/\S+?:\d+)(?::\d+)?$"),
-    Pattern(r"^\s+#\d+ (?P<at>0x[0-9a-f]+) (?:in (?P<fun>.+?) )?\((?P<mod>[^()+]+)\+0x[0-9a-f]+\)"),
+    Pattern(
+        r"^\s+#\d+ (?P<at>0x[0-9a-f]+) (?:in (?P<fun>.+?) )? ?\((?P<mod>[^()+]+)\+0x[0-9a-f]+\)"
+    ),
     # gdb: "#1  0x00007f in raise () from /lib/libc.so.6", "#2  main (argc=1) at a.c:12"
     Pattern(
         r"^#\d+ +(?:(?P<at>0x[0-9a-f]+) in )?(?P<fun>\S.*?) \(.*\)"
@@ -102,14 +104,14 @@ def frames_behind(rows: list[tuple[int, int, str]], at: int, gap: int = 8) -> tu
 
 
 def native_below(
-    rows: list[tuple[int, int, str]], line: int
+    rows: list[tuple[int, int, str]], ordinal: int
 ) -> tuple[tuple[NativeFrame, ...], list[str]]:
     """Return the C++ frames that PyTorch writes below an exception, and the lines of them.
 
     TORCH_SHOW_CPP_STACKTRACES=1: "Exception raised from f at file:line (most recent call first):"
     (c10/util/Exception.cpp), part of the message.
     """
-    at = next((i for i, row in enumerate(rows) if row[0] > line), len(rows))
+    at = next((i for i, row in enumerate(rows) if row[1] > ordinal), len(rows))
     begin, end = frames_behind(rows, at)
     if begin == end or not rows[begin][2].startswith(("frame #", "#0")):
         return (), []

@@ -258,7 +258,7 @@ class _Assembly:
             raw = [row for row in rows if row[0] >= traceback.begin]
             tree = group_tree(row[2] for row in raw)
             text = group_text(raw, traceback.line) or text
-        native, below = native_below(rows, traceback.line)
+        native, below = native_below(rows, traceback.ordinal)
         return LogFailure(
             kind=traceback.kind,
             said=traceback.said,

@@ -40,7 +40,8 @@ class _Building:
         self.kind = kind
         self.begin = line.number
         self.frames: list[LogFrame] = []
-        self.first = line.text
+        self.framed = line.margin
+        self.outer: _Building | None = None
         self.lines = [line.text]
         self.causes: tuple[Said, ...] = ()
         self.parts: list[Said] = []
@@ -74,6 +75,16 @@ class _Building:
         self.lines.append(line.text)
         self.ordinal = line.ordinal
         self.said = Said(self.said.exception, f"{self.said.message}\n{line.text}".strip())
+
+    def began_with(self, origin: _Building) -> None:
+        """Take the traceback of another process that the message quotes (torch/_utils.py)."""
+        assert self.said is not None
+        assert origin.said is not None
+        self.lines += ["", *origin.lines]
+        self.line, self.ordinal = origin.line, origin.ordinal
+        self.frames += origin.frames
+        self.causes = (*origin.causes, origin.said, *self.causes)
+        self.said = Said(self.said.exception, f"{self.said.message}\n{origin.said.words}")
 
     def done(self) -> Traceback:
         said = self.said or Said("", "")
@@ -148,6 +159,8 @@ class Unmixer:
             building.begin = self._before.begin
             self._before = None
         self._kind = "exception"
+        if line.text.startswith("Original Traceback") and self._done and self._done[-1].said:
+            building.outer = self._done[-1]
         self._open.append(building)
         self._last = building
         self._message = 0
@@ -200,9 +213,12 @@ class Unmixer:
         building.end(line)
         self._open.remove(building)
         self._message = _LONGEST_MESSAGE
-        if self._group is not None and building is not self._group and _is_part(building):
+        if self._group is not None and building.framed:
             assert building.said is not None
             self._group.parts.append(building.said)
+            return
+        if building.outer is not None:
+            building.outer.began_with(building)
             return
         self._group = building if building.group else None
         self._done.append(building)
@@ -220,12 +236,10 @@ class Unmixer:
 
     def _chain(self, line: Line) -> None:
         self._message = 0
+        if line.margin and self._group is not None:
+            return  # inside of a group: its tree tells
         if self._done:
             cause = self._done.pop()
             if cause.said is not None:
                 self._cause = (*cause.causes, cause.said)
                 self._before, self._between = cause, ["", line.text, ""]
-
-
-def _is_part(building: _Building) -> bool:
-    return building.first.startswith("Traceback")

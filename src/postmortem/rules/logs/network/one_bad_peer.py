@@ -15,7 +15,7 @@ _SHORT = 200
 
 
 @rule(
-    role=Role.CONTRIBUTING,
+    role=Role.ROOT,
     references=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",),
 )
 def one_bad_peer(nccl: Nccl, blame: Blame) -> Iterator[Finding]:
