@@ -29,9 +29,13 @@ def unpack(name: str, folder: Path) -> Path:
     return target
 
 
-def judged(truth: dict[str, Any], first: list[int], *, failed: bool) -> str:
+def judged(truth: dict[str, Any], found: dict[str, Any] | None, *, failed: bool) -> str:
     """Return right, wrong or undecided."""
-    true = truth["ranks"]
+    true, first = truth["ranks"], found["ranks"] if found else []
+    if truth.get("label"):  # of a launcher that knows hosts and no ranks
+        if found is None:
+            return "undecided"
+        return "right" if found["label"] == truth["label"] else "wrong"
     if not true:
         if first:
             return "wrong"
@@ -49,8 +53,8 @@ def answer(name: str, truth: dict[str, Any], folder: Path, *, size: bool) -> tup
     report = analyse([str(unpack(name, folder))], options)
     body: Any = report.body
     found = body["first_failure"]
-    first = found["ranks"] if found else []
-    verdict = judged(truth, first, failed=report.failed)
+    first = (found["ranks"] or [found["label"]]) if found else []
+    verdict = judged(truth, found, failed=report.failed)
     said = f"{first} {body['decided_by']}" + (f" ({found['confidence']})" if found else "")
     return verdict, said, str(body["launcher_blames"])
 

@@ -32,6 +32,9 @@ py::dict label_row(const Label& label) {
   row["lines"] = label.lines;
   row["first_line"] = label.first_line;
   row["last_line"] = label.last_line;
+  py::list at_marks;
+  for (const std::uint64_t lines : label.at_marks) at_marks.append(lines);
+  row["at_marks"] = at_marks;
   row["last_words"] = texts(label.last_words);
   return row;
 }
@@ -92,6 +95,16 @@ py::dict read_ranklog(const py::object& source, const py::object& sink, std::siz
   for (const Region& region : log->regions) regions.append(region_row(region));
   result["labels"] = labels;
   result["regions"] = regions;
+  py::list links, marks;
+  for (const Link& link : log->links) {
+    links.append(
+        py::make_tuple(text(link.host), link.from, link.to, text(link.how), link.count, link.line));
+  }
+  for (const Mark& mark : log->marks) {
+    marks.append(py::make_tuple(mark.line, mark.label, text(mark.text)));
+  }
+  result["links"] = links;
+  result["marks"] = marks;
   result["grammar"] = grammar_names(log->grammar);
   result["bytes"] = log->bytes;
   result["lines"] = log->lines;

@@ -6,6 +6,8 @@ are compiled here, if there is a compiler.
 
 from __future__ import annotations
 
+import pickle
+import pickletools
 import shutil
 import struct
 import subprocess
@@ -83,6 +85,27 @@ def with_lines() -> dict[str, bytes]:
     return found
 
 
+def recorder_dumps() -> dict[str, bytes]:
+    """Return small dumps of the flight recorder in each protocol, also without a memo."""
+    frame = {"name": "step", "filename": "/job/train.py", "line": 31}
+    entry = {
+        "process_group": ("0", "default_pg"),
+        "collective_seq_id": 7,
+        "profiling_name": "nccl:all_reduce",
+        "input_sizes": [[4, 2]],
+        "input_dtypes": ["Float"],
+        "state": "started",
+        "retired": False,
+        "is_p2p": False,
+        "frames": [frame, frame],
+        "time_created_ns": 1 << 60,
+    }
+    groups = {"0": {"name": "0", "ranks": "[0, 1]"}}
+    dump = {"version": "2.10", "pg_config": groups, "entries": [entry, dict(entry)]}
+    seeds = {f"protocol{n}": pickle.dumps(dump, protocol=n) for n in range(2, 6)}
+    return seeds | {"plain": pickletools.optimize(seeds["protocol2"])}
+
+
 def rank_logs() -> dict[str, bytes]:
     """Return logs of four ranks in every launcher's form, behind the byte that says how to read."""
     traceback = [
@@ -91,7 +114,14 @@ def rank_logs() -> dict[str, bytes]:
         "ValueError: bad",
     ]
     texts = [[f"step {i}", *traceback] for i in range(4)]
-    return {
+    channel = "node1:4711:4802 [0] NCCL INFO Channel 00/0 : 0[0] -> 1[1] [send] via NET/IB/0/GDRDMA"
+    trail = "node1:4711:4802 [0] NCCL INFO transport/net_ib.cc:1295 -> 6"
+    tags = "[1,0]<stdout>:step 0[1,0]<stdout>:\n[1,0]<stdout>:step 1[1,1]<stdout>:step 1\n"
+    ended = (
+        "E1121 17:08:48.797 9 api.py:1002] failed (exitcode: 1) local_rank: 1 (pid: 7) of binary"
+    )
+    others = "\n".join([channel, trail, tags, ended, "[rank0]: again", "#0  0x1 in f ()"])
+    return {"nccl": b"\x11" + others.encode()} | {
         f"form{index}": bytes([index * 17])
         + ranklogs.mixed(texts, form, per_host=2, seed=index).encode()
         for index, form in enumerate(ranklogs.FORMS)
@@ -151,6 +181,7 @@ def main(folder: Path) -> None:
         "strace": logs(),
         "ranklogs": rank_logs(),
         "live": live(),
+        "flightrec": recorder_dumps(),
         "signatures": signatures(),
     }
     for name, rows in kinds.items():

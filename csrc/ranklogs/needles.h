@@ -13,11 +13,14 @@ namespace pm::ranklogs {
 enum class Kind : std::uint8_t {
   kTraceback,  // Python's tracebacks, and what stands around them
   kFatal,      // the end of a process in its own words: terminate, Fatal Python error, a signal
+  kFrames,     // lines of native stacks, wherever they stand
   kLauncher,   // torchrun, srun, mpirun on how processes ended
   kComm,       // collectives, watchdogs, NCCL's warnings
   kNccl,       // NCCL's information: version, transports, peers
   kStartup,    // stores, rendezvous, names, ports
   kWorld,      // how many ranks there are
+  kTrail,      // NCCL's way back from an error: file.cc:123 -> 2
+  kLink,       // NCCL's channels: who speaks to whom, and how
   kError,      // anything else that calls itself an error
   kCount,
 };

@@ -10,6 +10,8 @@ namespace {
 
 constexpr std::size_t kLongestName = 80;
 constexpr int kMostStacked = 8;
+// "[node1:4711] " of Open MPI's crash handler has a process in it, no local rank.
+constexpr std::int64_t kMostLocal = 1024;
 
 bool is_digit(char c) noexcept { return c >= '0' && c <= '9'; }
 bool is_letter(char c) noexcept { return (c | 0x20) >= 'a' && (c | 0x20) <= 'z'; }
@@ -79,6 +81,23 @@ std::size_t time_at(std::string_view text) noexcept {
   return at;
 }
 
+// "Sat Nov 21 17:16:26 2026", ctime() as mpirun --timestamp-output has it; 0 where there is none.
+std::size_t ctime_at(std::string_view text) noexcept {
+  constexpr std::string_view kForm = "Aaa Aaa .d dd:dd:dd dddd";
+  if (text.size() < kForm.size()) return 0;
+  for (std::size_t i = 0; i < kForm.size(); ++i) {
+    const char form = kForm[i];
+    const char c = text[i];
+    const bool fits = form == 'A'   ? c >= 'A' && c <= 'Z'
+                      : form == 'a' ? is_letter(c)
+                      : form == 'd' ? is_digit(c)
+                      : form == '.' ? is_digit(c) || c == ' '
+                                    : c == form;
+    if (!fits) return 0;
+  }
+  return kForm.size();
+}
+
 // "[...]" at the start of `text`; empty where there is none that could be a prefix.
 std::string_view bracketed(std::string_view text, std::size_t most) noexcept {
   if (text.size() < 3 || text[0] != '[') return {};
@@ -104,7 +123,9 @@ bool split_role(std::string_view inner, Prefix& to) noexcept {
     role.remove_suffix(1);
   }
   if (is_file_name(role) || role.empty()) return false;
-  to.local = number_at(inner.substr(digits)).value;
+  const std::int64_t local = number_at(inner.substr(digits)).value;
+  if (local >= kMostLocal) return false;
+  to.local = local;
   to.host = role;
   return true;
 }
@@ -258,6 +279,7 @@ std::size_t before_certain(std::string_view text, Prefix& to) noexcept {
     return size && text.size() > size && text[size] == '[' &&
            certain_bracket(text.substr(size), behind).size;
   };
+  if (const std::size_t size = ctime_at(text); followed(size)) return size;
   if (text[0] == '[' || is_digit(text[0])) {
     const std::size_t size = time_at(text);
     if (followed(size)) return size;
@@ -377,6 +399,22 @@ Prefix Grammar::parse(std::string_view line) const {
   }
   found.size = found.any() || time ? line.size() - text.size() : 0;
   return found;
+}
+
+InnerTag inner_tag(std::string_view text) noexcept {
+  for (std::size_t end = text.find("]<std"); end != std::string_view::npos;
+       end = text.find("]<std", end + 1)) {
+    const std::size_t open = text.rfind('[', end);
+    if (open == std::string_view::npos) continue;
+    Prefix found;
+    const std::size_t size = certain_bracket(text.substr(open), found).size;
+    if (!size || found.rank < 0) continue;
+    constexpr std::size_t kTime = 24;
+    const bool timed = open >= kTime && ctime_at(text.substr(open - kTime));
+    const std::size_t at = timed ? open - kTime : open;
+    return {at, open + size - at, found.rank};
+  }
+  return {};
 }
 
 Grammar vote(std::string_view sample) {

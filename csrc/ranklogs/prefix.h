@@ -39,6 +39,16 @@ struct Grammar {
   Prefix parse(std::string_view line) const;
 };
 
+// Open MPI 4 writes its tag, and a time before it, in front of each write(), not of each line:
+// "[1,0]<stderr>:step 3[1,0]<stderr>:". Returns the first such tag inside of a text: where it
+// stands and how long it is, with its rank; a size of 0 where there is none.
+struct InnerTag {
+  std::size_t at = 0;
+  std::size_t size = 0;
+  std::int64_t rank = -1;
+};
+InnerTag inner_tag(std::string_view text) noexcept;
+
 // Reads a sample of a log, whole lines, and returns the forms that it uses.
 Grammar vote(std::string_view sample);
 

@@ -6,6 +6,7 @@
 #include <deque>
 
 #include "ranklogs/clean.h"
+#include "ranklogs/links.h"
 
 namespace pm::ranklogs {
 namespace {
@@ -29,7 +30,11 @@ constexpr std::size_t kMostSpilled = std::size_t{64} << 20;
 constexpr std::size_t kSharedFactor = 40;
 
 constexpr std::size_t kKinds = static_cast<std::size_t>(Kind::kCount);
-constexpr Kinds kOpens = bit(Kind::kTraceback) | bit(Kind::kFatal) | bit(Kind::kLauncher);
+constexpr Kinds kOpens =
+    bit(Kind::kTraceback) | bit(Kind::kFatal) | bit(Kind::kFrames) | bit(Kind::kLauncher);
+// A job is seldom started so often; a log with more of such lines is none of restarts.
+constexpr std::size_t kMostMarks = 64;
+constexpr std::size_t kMostCounts = 4'000'000;
 
 // No early exit: a compiler makes vectors of it, and most lines have none.
 bool has_controls(std::string_view line) noexcept {
@@ -53,6 +58,17 @@ std::size_t first_kind(Kinds kinds) noexcept {
   std::size_t kind = 0;
   while (kind + 1 < kKinds && !(kinds >> kind & 1)) ++kind;
   return kind;
+}
+
+// torch/distributed/elastic: the first is an agent's last word on a group of processes; the second
+// says only at LOGLEVEL=INFO what follows. The others are Slurm's.
+bool is_mark(std::string_view text) noexcept {
+  for (const std::string_view words :
+       {"failed (exitcode: ", "will restart worker group", "DUE TO JOB REQUEUE",
+        "DUE TO PREEMPTION", "DUE TO NODE FAILURE"}) {
+    if (text.find(words) != std::string_view::npos) return true;
+  }
+  return false;
 }
 
 // Regions of one kind and writer: the first ones, and of the rest the last ones.
@@ -89,10 +105,14 @@ class Reader {
 
  private:
   std::uint32_t writer_of(const Prefix& prefix);
+  void tagged(Prefix prefix, std::string_view text);
+  std::string_view without_repeats(std::string_view text, std::string_view head);
+  void rest_of_line(std::uint32_t index, std::string_view text);
   void piece(std::uint32_t index, std::string_view text);
   void keep(Region&& region, std::size_t bytes);
   void close(Writer& writer);
   void append(Writer& writer, std::string_view text, Kinds kinds);
+  void mark(std::uint32_t index, std::string_view text);
   void spill(std::uint32_t index);
   void hand_out(std::uint32_t index, std::string_view text);
 
@@ -101,8 +121,9 @@ class Reader {
   Log log_;
   std::vector<std::unique_ptr<Writer>> writers_;
   std::unordered_map<std::string, std::uint32_t> known_;
-  std::string key_, last_key_, clean_;
+  std::string key_, last_key_, clean_, joined_;
   std::uint32_t last_index_ = 0;
+  Links links_;
   std::size_t kept_bytes_ = 0;
   std::size_t pending_bytes_ = 0;
 };
@@ -137,6 +158,7 @@ std::uint32_t Reader::writer_of(const Prefix& prefix) {
     }
     found = known_.emplace(key_, static_cast<std::uint32_t>(writers_.size())).first;
     auto writer = std::make_unique<Writer>();
+    writer->label.at_marks.resize(log_.marks.size());
     writer->index = found->second;
     writer->label.host = prefix.host;
     writer->label.pod = prefix.pod;
@@ -163,8 +185,47 @@ void Reader::line(std::string_view raw) {
   if (controls && is_binary(raw)) ++log_.binary_lines;
   std::string_view text = controls ? without_controls(raw, clean_) : raw;
   const Prefix prefix = log_.grammar.parse(text);
-  const std::uint32_t index = writer_of(prefix);
+  const std::string_view head = text.substr(0, prefix.size);
   text.remove_prefix(prefix.size);
+  if (head.ends_with(">:") && text.find("]<std") != std::string_view::npos) {
+    tagged(prefix, text);
+    return;
+  }
+  if (log_.grammar.number && prefix.task >= 0 && text.ends_with(head)) {
+    text = without_repeats(text, head);
+  }
+  rest_of_line(writer_of(prefix), text);
+}
+
+// A line in which mpirun's tags stand before each write: pieces of one rank are joined.
+void Reader::tagged(Prefix prefix, std::string_view text) {
+  std::string joined;
+  for (;;) {
+    const InnerTag tag = inner_tag(text);
+    joined += text.substr(0, tag.size ? tag.at : text.size());
+    if (!tag.size) break;
+    if (tag.rank != prefix.rank) {
+      rest_of_line(writer_of(prefix), joined);
+      joined.clear();
+      prefix.rank = tag.rank;
+    }
+    text.remove_prefix(tag.at + tag.size);
+  }
+  rest_of_line(writer_of(prefix), joined);
+}
+
+// Hydra too puts its "[3] " before each write; then a line ends in one, for the line's end.
+std::string_view Reader::without_repeats(std::string_view text, std::string_view head) {
+  joined_.clear();
+  for (;;) {
+    const std::size_t at = text.find(head);
+    joined_ += text.substr(0, at);
+    if (at == std::string_view::npos) return joined_;
+    text.remove_prefix(at + head.size());
+  }
+}
+
+void Reader::rest_of_line(std::uint32_t index, std::string_view text) {
   // Progress bars write over their line; an error may stand behind one.
   for (;;) {
     const std::size_t end = text.find('\r');
@@ -189,10 +250,17 @@ void Reader::piece(std::uint32_t index, std::string_view text) {
     writer.words[writer.next_word++ % kLastWords].assign(text.substr(0, kLongestWords));
   }
   Kinds kinds = needles_.find(text);
+  if (kinds & bit(Kind::kLink)) {
+    links_.take(text, log_.lines);
+    kinds &= ~bit(Kind::kLink);
+  }
+  if (kinds & bit(Kind::kTrail) && !is_trail(text)) kinds &= ~bit(Kind::kTrail);
+  if (kinds & bit(Kind::kLauncher) && is_mark(text)) mark(index, text);
   if (kinds & bit(Kind::kTraceback)) {
     // Behind a progress bar or the log's own head: the traceback begins in the middle of a line.
     const std::size_t at = text.find("Traceback (most recent call last)");
     if (at != std::string_view::npos && at > 0 && !writer.open &&
+        !text.substr(0, at).ends_with("Exception Group ") &&
         text.find_first_not_of(" \t|+", 0) < at) {
       append(writer, text.substr(0, at), kinds);
       text.remove_prefix(at);
@@ -213,6 +281,12 @@ void Reader::piece(std::uint32_t index, std::string_view text) {
   writer.quiet = 0;
   // Remarks are one line each; what may go on stays open.
   if (!(kinds & kOpens)) close(writer);
+}
+
+void Reader::mark(std::uint32_t index, std::string_view text) {
+  if (log_.marks.size() >= kMostMarks || log_.marks.size() * writers_.size() > kMostCounts) return;
+  log_.marks.push_back({log_.lines, index, std::string(text.substr(0, kLongestRow))});
+  for (const auto& writer : writers_) writer->label.at_marks.push_back(writer->label.lines);
 }
 
 void Reader::append(Writer& writer, std::string_view text, Kinds kinds) {
@@ -279,6 +353,7 @@ void Reader::spill(std::uint32_t index) {
 }
 
 Log Reader::finish() {
+  log_.links = links_.rows();
   for (std::uint32_t i = 0; i < writers_.size(); ++i) {
     Writer& writer = *writers_[i];
     close(writer);

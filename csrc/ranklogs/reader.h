@@ -9,6 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "ranklogs/links.h"
 #include "ranklogs/needles.h"
 #include "ranklogs/prefix.h"
 
@@ -34,6 +35,13 @@ struct Region {
   std::vector<Row> rows;
 };
 
+// A line behind which a launcher starts its processes anew, if it does.
+struct Mark {
+  std::uint64_t line = 0;
+  std::uint32_t label = 0;
+  std::string text;
+};
+
 // One writer: what its prefixes say.
 struct Label {
   std::string host, pod, worker;
@@ -41,6 +49,7 @@ struct Label {
   std::uint64_t lines = 0;
   std::uint64_t first_line = 0;
   std::uint64_t last_line = 0;
+  std::vector<std::uint64_t> at_marks;  // its lines before each mark, while there were any
   std::vector<std::string> last_words;  // its last lines that say anything, the oldest first
 };
 
@@ -54,6 +63,8 @@ struct Options {
 struct Log {
   Grammar grammar;
   std::vector<Label> labels;
+  std::vector<Link> links;
+  std::vector<Mark> marks;
   std::vector<Region> regions;  // in the order of their first lines
   std::uint64_t bytes = 0;
   std::uint64_t lines = 0;

@@ -773,6 +773,36 @@ def signature_groups(
 def signature_literals(compiled: Any) -> list[list[str]]:
     """Return the texts that are looked for in place of each pattern."""
 
+class RawFlightRecorder(TypedDict):
+    """A dump of PyTorch's flight recorder; numbers in it are places in its lists."""
+
+    version: str
+    calls: list[tuple[int, int]]
+    """(sequence, shape)."""
+    shapes: list[
+        tuple[
+            str,
+            str,
+            str,
+            str,
+            tuple[tuple[int, ...], ...],
+            tuple[tuple[int, ...], ...],
+            tuple[str, ...],
+            int,
+            bool,
+            bool,
+        ]
+    ]
+    """(group, its words, operation, state, inputs, outputs, dtypes, stack, retired, is p2p)."""
+    frames: list[tuple[str, str | None, int | None]]
+    stacks: list[tuple[int, ...]]
+    """Frames of each, the innermost first."""
+    members: list[tuple[str, str | None, list[int]]]
+    """(group, ranks as JSON, ranks)."""
+
+def read_flight_recorder(data: bytes) -> RawFlightRecorder:
+    """Read a pickled dump without running it; raises EvidenceError if it is cut or damaged."""
+
 class RawRankLabel(TypedDict):
     """One writer of a log, as its prefixes name it; see `read_ranklog`."""
 
@@ -787,6 +817,8 @@ class RawRankLabel(TypedDict):
     lines: int
     first_line: int
     last_line: int
+    at_marks: list[int]
+    """Its lines before each of the log's marks."""
     last_words: list[str]
 
 RawRegion = tuple[int, int, bool, list[tuple[int, int, str]]]
@@ -798,6 +830,10 @@ class RawRankLog(TypedDict):
     labels: list[RawRankLabel]
     """The first one is that of lines without a prefix."""
     regions: list[RawRegion]
+    links: list[tuple[str, int, int, str, int, int]]
+    """NCCL's channels: host, from, to, how, count, first line."""
+    marks: list[tuple[int, int, str]]
+    """Line, label and text of each line behind which processes may start anew."""
     grammar: list[str]
     bytes: int
     lines: int

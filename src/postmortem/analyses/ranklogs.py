@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from postmortem.facts.blame import Blame, How
+from postmortem.facts.blame import Attempts, Blame, How
+from postmortem.facts.nccl import Nccl
 from postmortem.facts.rank_logs import RankLogs
 from postmortem.readers.ranklogs.hung import read_flights, read_recorders, read_stacks
-from postmortem.readers.ranklogs.nccl import network_facts
 from postmortem.readers.ranklogs.read import RankFacts, read_rank_logs
 from postmortem.readers.ranklogs.sources import Found, find_rank_logs
 from postmortem.records import record, replace
 from postmortem.report.model import Confidence, Diagnosis, Report, Role
 from postmortem.report.redact import Redactor
 from postmortem.rules import rule
-from postmortem.rules.logs.deciding.decide import decide
+from postmortem.rules.logs.deciding.attempts import decide_attempts
 from postmortem.rules.logs.telling import at_frame, ranks_words
 from postmortem.rules.names import clip
+from postmortem.sections.ranklogs_attempts import attempts_said
 from postmortem.sections.ranklogs_blocks import rank_logs_blocks
 from postmortem.sections.ranklogs_body import rank_logs_body
 from postmortem.sections.ranklogs_view import RankLogsView, same_tracebacks
@@ -57,21 +58,26 @@ def with_hung(found: Found, read: RankFacts) -> RankFacts:
 def report_on(read: RankFacts, options: RankLogOptions) -> Report:
     """Return the report on logs that were read."""
     logs = read.logs
-    blame = decide(logs)
-    outcome = rule.run(rule.load("logs"), {Blame: blame, RankLogs: logs})
+    attempts = decide_attempts(logs)
+    blame = attempts.blame
+    of_attempt = logs.of_attempt(attempts.told)
+    facts: dict[type, object] = {Blame: blame, RankLogs: of_attempt, Attempts: attempts}
+    if logs.nccl is not None:
+        facts[Nccl] = logs.nccl
+    outcome = rule.run(rule.load("logs"), facts)
     view = RankLogsView(
         logs=logs,
         blame=blame,
         tracebacks=same_tracebacks(f for f in logs.failures if f.kind != "ignored"),
         first=blame.first[0].failure if blame.first else None,
-        network=network_facts(logs.remarks),
+        attempts=attempts,
     )
     best = outcome.diagnoses[0] if outcome.diagnoses else None
     report = Report(
         kind="logs",
         inputs=read.sources,
-        verdict=_verdict(view, best),
-        failed=blame.how is not How.NOTHING,
+        verdict=_verdict(view, best) + attempts_said(attempts),
+        failed=blame.how is not How.NOTHING or (best is not None and best.role is Role.ROOT),
         diagnoses=outcome.diagnoses,
         blocks=rank_logs_blocks(view, verbose=options.verbose),
         body=rank_logs_body(view, best.confidence if best is not None else None),
@@ -87,6 +93,8 @@ def report_on(read: RankFacts, options: RankLogOptions) -> Report:
 def _verdict(view: RankLogsView, best: Diagnosis | None) -> str:
     blame = view.blame
     if best is None:
+        if view.attempts.recovered:
+            return "the job recovered"
         handled = [f for f in view.logs.failures if f.kind != "ignored"]
         if handled:
             count = len(handled)
@@ -113,7 +121,8 @@ def _verdict(view: RankLogsView, best: Diagnosis | None) -> str:
         if blame.how is How.STACK:
             return f"{doubt}{who} {'holds' if it == 'it' else 'hold'} up all others: {said}"
         return f"{doubt}{who} failed first: {said}"
-    if blame.how is How.UNDECIDED and not best.title.startswith("undecided"):
+    peer_named = best.id == "one_bad_peer"
+    if blame.how is How.UNDECIDED and not best.title.startswith("undecided") and not peer_named:
         return f"undecided: {best.title}"
     return best.title
 

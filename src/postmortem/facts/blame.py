@@ -95,3 +95,25 @@ class Blame:
     """All ranks of this host failed alike, and none of another host."""
     blamed: tuple[int, ...] = ()
     """Ranks that torchrun called the root cause."""
+
+
+@record
+class Attempts:
+    """What was decided of each start of a job, in their order; of most jobs there is one."""
+
+    blames: tuple[Blame, ...]
+    told: int
+    """Which of them the report tells of."""
+    alike: int = 1
+    """How many of them ended as that one did, itself included."""
+
+    @property
+    def blame(self) -> Blame:
+        """Return what was decided of the attempt that the report tells of."""
+        return self.blames[self.told]
+
+    @property
+    def recovered(self) -> bool:
+        """Return whether an attempt failed and the last one did not."""
+        failed = [blame.how is not How.NOTHING for blame in self.blames]
+        return any(failed) and not failed[-1]

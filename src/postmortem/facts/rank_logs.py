@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from postmortem.facts.flight_recorder import Recorder
 from postmortem.facts.frames import Flight
+from postmortem.facts.nccl import Nccl
 from postmortem.facts.stackdumps import StackClasses
-from postmortem.records import record
+from postmortem.records import record, replace
 
 
 @record
@@ -28,9 +29,45 @@ class Said:
 
     @property
     def words(self) -> str:
-        """``ValueError: bad batch``; of several lines, the first."""
-        first = self.message.split("\n", 1)[0].strip()
+        """``ValueError: bad batch``; of several lines, the first.
+
+        What a process of PyTorch's DataLoader raised stands behind it, and before it here.
+        """
+        first, _, rest = (part.strip() for part in self.message.partition("\n"))
+        if rest and first.startswith("Caught "):
+            origin = rest.split("\n", 1)[0]
+            return f"{origin} (c{first.removesuffix('.')[1:]})"
         return f"{self.exception}: {first}" if first else self.exception
+
+
+@record
+class NativeFrame:
+    """One line of a native stack that a log has."""
+
+    function: str
+    """``"??"`` where the log has none."""
+    module: str | None = None
+    """The library or program."""
+    file: str | None = None
+    """Of the source."""
+    line: int | None = None
+    address: str | None = None
+
+
+@record
+class GroupPart:
+    """An exception of a group, which may be a group itself."""
+
+    said: Said
+    causes: tuple[Said, ...] = ()
+    """What it was raised from, the first one first."""
+    parts: tuple[GroupPart, ...] = ()
+
+    def leaves(self) -> tuple[Said, ...]:
+        """Return the exceptions below it that are no groups; itself where it is none."""
+        if not self.parts:
+            return (self.said,)
+        return tuple(said for part in self.parts for said in part.leaves())
 
 
 @record
@@ -51,7 +88,11 @@ class LogFailure:
     causes: tuple[Said, ...] = ()
     """Exceptions that it was raised from or while they were handled, the first one first."""
     parts: tuple[Said, ...] = ()
-    """Of an exception group."""
+    """Of an exception group: all below it that are no groups."""
+    group: GroupPart | None = None
+    """The tree of an exception group, its own or that of what it came from."""
+    native: tuple[NativeFrame, ...] = ()
+    """C++ frames that stand behind it, the innermost first."""
     text: str = ""
     begin_line: int = 0
     lines_after: int = 0
@@ -60,6 +101,8 @@ class LogFailure:
     """Seconds since 1970, where torchelastic wrote it into an error.json."""
     source: str = "log"
     """``"log"``, ``"error.json"`` or ``"summary"`` (torchelastic's, on standard error)."""
+    attempt: int | None = None
+    """Which start of the job it is of, from 0, where its launcher starts it again."""
 
     @property
     def first_said(self) -> Said:
@@ -84,6 +127,7 @@ class LogExit:
     """torchrun calls it the root cause: the failure that its agent saw first."""
     host: str | None = None
     writer: int | None = None
+    attempt: int | None = None
 
 
 @record
@@ -94,6 +138,7 @@ class Remark:
     writer: int
     file: str
     line: int
+    attempt: int | None = None
 
 
 @record
@@ -135,10 +180,36 @@ class RankLogs:
     """Files of the numerics monitor, one for each rank."""
     recorders: tuple[Recorder, ...] = ()
     """Dumps of PyTorch's flight recorder, one for each rank."""
+    nccl: Nccl | None = None
+    attempts: int = 1
+    """How often the job was started, as far as these logs go."""
 
     def who(self, writer: int) -> Writer:
         """Return the writer with an index."""
         return self.writers[writer]
+
+    def of_attempt(self, attempt: int) -> RankLogs:
+        """Return what is known of one attempt; what has none is of the last."""
+        if self.attempts < 2:
+            return self
+        last = attempt == self.attempts - 1
+
+        def mine(fact: LogFailure | LogExit | Remark) -> bool:
+            return last if fact.attempt is None else fact.attempt == attempt
+
+        return replace(
+            self,
+            writers=self.writers
+            if last
+            else tuple(replace(writer, last_words=()) for writer in self.writers),
+            failures=tuple(filter(mine, self.failures)),
+            exits=tuple(filter(mine, self.exits)),
+            remarks=tuple(filter(mine, self.remarks)),
+            stacks=self.stacks if last else None,
+            flights=self.flights if last else (),
+            recorders=self.recorders if last else (),
+            attempts=1,
+        )
 
     def ranks(self) -> tuple[int, ...]:
         """Return the ranks that are known by any line, in order."""

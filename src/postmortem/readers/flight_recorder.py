@@ -1,22 +1,25 @@
 """Dumps of PyTorch's flight recorder: pickle and JSON, of NCCL and gloo.
 
-torch/csrc/distributed/c10d/FlightRecorder.hpp, format versions 1.x to 2.10. A pickle is followed,
-never run; it needs no PyTorch here.
+torch/csrc/distributed/c10d/FlightRecorder.hpp, format versions 1.x to 2.10. A pickle is followed by
+native code (csrc/flightrec), never run; it needs no PyTorch here.
 """
 
 from __future__ import annotations
 
-import io
 import json
 from pathlib import PurePath
+from typing import TYPE_CHECKING, Any
 
+from postmortem import _native
 from postmortem.errors import EvidenceError
 from postmortem.facts.flight_recorder import Collective, Recorder
 from postmortem.facts.threads import Frame
 from postmortem.patterns import Pattern
-from postmortem.readers.checkpoint.pickled import PickleError, load
 from postmortem.readers.json_values import whole
 from postmortem.readers.stackdumps.frames import Interned
+
+if TYPE_CHECKING:
+    from postmortem._native import RawFlightRecorder
 
 _MOST_CALLS = 200_000
 _MOST_FRAMES = 256
@@ -32,7 +35,47 @@ def looks_like_recorder(head: bytes) -> bool:
     return start.startswith(b"{") and (b'"pg_config"' in start or b'"collective_seq_id"' in start)
 
 
-def read_recorder(data: bytes, path: str, frames: Interned | None = None) -> Recorder:
+class Shared:
+    """What the dumps of many ranks have in common: frames, stacks, calls. It is kept once."""
+
+    def __init__(self) -> None:
+        self.frames = Interned()
+        self._stacks: dict[tuple[int, ...], tuple[Frame, ...]] = {}
+        self._calls: dict[tuple[object, ...], dict[int, Collective]] = {}
+        self._fields: dict[tuple[object, ...], dict[str, Any]] = {}
+
+    def stack(self, frames: tuple[Frame, ...]) -> tuple[Frame, ...]:
+        """Return the one stack of these frames, which must be interned."""
+        return self._stacks.setdefault(tuple(map(id, frames)), frames)
+
+    def calls(
+        self, shape: tuple[Any, ...], stack: tuple[Frame, ...]
+    ) -> tuple[dict[int, Collective], dict[str, Any]]:
+        """Return the calls of a shape by number, and the fields that they have in common."""
+        key = (*shape[:7], *shape[8:], id(stack))
+        fields = self._fields.get(key)
+        if fields is None:
+            fields = self._fields[key] = _fields(shape, stack)
+            self._calls[key] = {}
+        return self._calls[key], fields
+
+
+def followed(data: bytes) -> RawFlightRecorder | EvidenceError | None:
+    """Return what a pickled dump holds; None for other data. It may run in a thread of its own."""
+    if not data.startswith(b"\x80"):
+        return None
+    try:
+        return _native.read_flight_recorder(data)
+    except EvidenceError as error:
+        return error
+
+
+def read_recorder(
+    data: bytes,
+    path: str,
+    shared: Shared | None = None,
+    raw: RawFlightRecorder | EvidenceError | None = None,
+) -> Recorder:
     """Return the dump of one rank, whose number its file's name tells.
 
     Raises EvidenceError if it is no dump, is cut, or its rank cannot be told.
@@ -44,12 +87,15 @@ def read_recorder(data: bytes, path: str, frames: Interned | None = None) -> Rec
         )
     if not data:
         raise EvidenceError(path, "an empty dump: the process ended before it could be written")
+    shared = Shared() if shared is None else shared
+    raw = followed(data) if raw is None else raw
+    if raw is not None:
+        return _pickled(raw, path, rank, shared)
     document = _document(data, path)
     entries = document.get("entries")
     if not isinstance(entries, list):
         raise EvidenceError(path, "a flight recorder's dump without entries")
-    interned = Interned() if frames is None else frames
-    calls = [_call(row, interned) for row in entries[-_MOST_CALLS:] if isinstance(row, dict)]
+    calls = [_call(row, shared.frames) for row in entries[-_MOST_CALLS:] if isinstance(row, dict)]
     return Recorder(
         rank=rank,
         where=path,
@@ -68,15 +114,58 @@ def rank_of(path: str) -> int | None:
 
 def _document(data: bytes, path: str) -> dict[object, object]:
     try:
-        is_pickle = data.startswith(b"\x80")
-        document = load(io.BytesIO(data)) if is_pickle else json.loads(data)
-    except PickleError as error:
-        raise EvidenceError(path, f"the dump cannot be read: {error}") from None
+        document = json.loads(data)
     except (ValueError, RecursionError) as error:
         raise EvidenceError(path, f"the dump is damaged or cut: {str(error)[:100]}") from None
     if not isinstance(document, dict):
         raise EvidenceError(path, "not a flight recorder's dump")
     return document
+
+
+def _pickled(
+    raw: RawFlightRecorder | EvidenceError, path: str, rank: int, shared: Shared
+) -> Recorder:
+    if isinstance(raw, EvidenceError):
+        raise EvidenceError(path, f"the dump cannot be read: {raw.what}")
+    frames = [
+        shared.frames.frame(name, kind="python", file=file, line=line)
+        for name, file, line in raw["frames"]
+    ]
+    stacks = [shared.stack(tuple(frames[place] for place in stack)) for stack in raw["stacks"]]
+    shapes = [shared.calls(shape, stacks[shape[7]]) for shape in raw["shapes"]]
+    calls = []
+    for number, shape in raw["calls"]:
+        known, fields = shapes[shape]
+        call = known.get(number)
+        if call is None:
+            call = known[number] = Collective(sequence=number, **fields)
+        calls.append(call)
+    members = {group: {"ranks": text or ranks} for group, text, ranks in raw["members"]}
+    return Recorder(
+        rank=rank,
+        where=path,
+        version=raw["version"],
+        calls=tuple(calls),
+        members=tuple(_members(members)),
+    )
+
+
+def _fields(shape: tuple[Any, ...], stack: tuple[Frame, ...]) -> dict[str, Any]:
+    group, group_words, words, state, inputs, outputs, dtypes, _, retired, is_p2p = shape
+    backend, colon, operation = words.partition(":")
+    return {
+        "group": group,
+        "group_words": group_words,
+        "operation": operation if colon else backend,
+        "backend": backend if colon else "",
+        "input_sizes": inputs,
+        "output_sizes": outputs,
+        "dtypes": dtypes,
+        "state": state,
+        "finished": retired or state == "completed",
+        "is_p2p": is_p2p,
+        "frames": stack,
+    }
 
 
 def _call(row: dict[object, object], frames: Interned) -> Collective | None:

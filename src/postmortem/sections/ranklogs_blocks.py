@@ -11,6 +11,8 @@ from postmortem.facts.rank_sets import rank_words
 from postmortem.patterns import Pattern
 from postmortem.report.blocks import Block, Excerpt, KeyValues, Note, Table, Tone
 from postmortem.sections.quantities import counted
+from postmortem.sections.ranklogs_attempts import attempt_rows
+from postmortem.sections.ranklogs_network import network_rows
 from postmortem.sections.ranklogs_stacks import flight_blocks, stack_blocks
 from postmortem.sections.ranklogs_view import RankLogsView, SameTraceback
 
@@ -37,6 +39,7 @@ def _parties(view: RankLogsView, verbose: bool) -> Iterator[Block]:
     if blame.candidates:
         for i, party in enumerate(blame.candidates[: None if verbose else _PARTIES_SHOWN]):
             rows.append(("candidates" if i == 0 else "", f"{party.words}: {_cut(party.why)}"))
+    rows += attempt_rows(view.attempts, verbose=verbose)
     rows += _victims(blame.victims, verbose)
     silent = _silent(view)
     if silent:
@@ -149,7 +152,7 @@ def _about(view: RankLogsView, verbose: bool) -> Iterator[Block]:
     if ends:
         told = ", ".join(f"{count} {how}" for how, count in ends.most_common(5))
         rows.append(("endings", told))
-    rows += view.network[: None if verbose else 4]
+    rows += network_rows(logs.nccl)[: None if verbose else 5]
     if rows:
         yield KeyValues(tuple(rows))
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from postmortem.facts.blame import Blame, How, Party
-from postmortem.facts.rank_logs import LogExit
+from postmortem.facts.rank_logs import GroupPart, LogExit
 from postmortem.report.model import Confidence
+from postmortem.sections.ranklogs_attempts import attempts_body
+from postmortem.sections.ranklogs_network import nccl_body, network_rows
 from postmortem.sections.ranklogs_stacks import stack_body
 from postmortem.sections.ranklogs_view import RankLogsView, SameTraceback
 
@@ -26,6 +28,7 @@ def rank_logs_body(view: RankLogsView, confidence: Confidence | None) -> dict[st
                 "last_words": list(writer.last_words),
             }
             for writer in logs.writers
+            if writer.lines or not writer.shared
         ],
         "tracebacks": [_traceback(view, same) for same in view.tracebacks[:_MOST_TRACEBACKS]],
         "first_failure": _first(view, confidence),
@@ -38,7 +41,9 @@ def rank_logs_body(view: RankLogsView, confidence: Confidence | None) -> dict[st
         "hosts": list(logs.hosts),
         "exits": [_exit(end) for end in logs.exits],
         "launcher_blames": list(view.blame.blamed),
-        "network": [{"what": what, "value": value} for what, value in view.network],
+        "network": [{"what": what, "value": value} for what, value in network_rows(logs.nccl)],
+        "nccl": nccl_body(logs),
+        "attempts": attempts_body(view.attempts),
         "lines": logs.lines,
         **stack_body(logs),
     }
@@ -50,6 +55,7 @@ def _traceback(view: RankLogsView, same: SameTraceback) -> dict[str, object]:
         "exception": failure.said.exception,
         "message": failure.said.message,
         "text": failure.text,
+        "attempt": failure.attempt,
         "labels": [view.logs.who(writer).label for writer in same.writers],
         "count": same.count,
         "kind": failure.kind,
@@ -57,10 +63,30 @@ def _traceback(view: RankLogsView, same: SameTraceback) -> dict[str, object]:
         "line": failure.begin_line,
         "causes": [{"exception": s.exception, "message": s.message} for s in failure.causes],
         "parts": [{"exception": s.exception, "message": s.message} for s in failure.parts],
+        "group": _group(failure.group) if failure.group is not None else None,
+        "native_frames": [
+            {
+                "function": f.function,
+                "module": f.module,
+                "file": f.file,
+                "line": f.line,
+                "address": f.address,
+            }
+            for f in failure.native
+        ],
         "frames": [
             {"file": f.file, "line": f.line, "function": f.function, "code": f.code}
             for f in failure.frames
         ],
+    }
+
+
+def _group(part: GroupPart) -> dict[str, object]:
+    return {
+        "exception": part.said.exception,
+        "message": part.said.message,
+        "causes": [{"exception": s.exception, "message": s.message} for s in part.causes],
+        "parts": [_group(one) for one in part.parts],
     }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from postmortem.facts.blame import Blame
+from postmortem.facts.blame import Attempts, Blame
 from postmortem.facts.rank_logs import LogFailure, RankLogs
 from postmortem.patterns import Pattern
 from postmortem.records import record
@@ -28,8 +28,7 @@ class RankLogsView:
     tracebacks: tuple[SameTraceback, ...]
     first: LogFailure | None
     """The failure of who failed first, if it wrote one."""
-    network: tuple[tuple[str, str], ...] = ()
-    """What NCCL says of itself: (what, value)."""
+    attempts: Attempts
 
 
 _NUMBER = Pattern(r"\d+")

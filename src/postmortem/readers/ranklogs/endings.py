@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from postmortem.facts.rank_logs import LogFailure, LogFrame, Said
+from postmortem.facts.rank_logs import LogFailure, LogFrame, NativeFrame, Said
 from postmortem.patterns import Pattern
+from postmortem.readers.ranklogs.native_stacks import (
+    frames_behind,
+    native_frame,
+    rust_frames,
+)
 
 if TYPE_CHECKING:
     from postmortem._native import RawRegion
@@ -21,7 +26,16 @@ _LIBC = Pattern(
     r"|stack smashing detected.*|buffer overflow detected.*)$"
 )
 _ASSERT = Pattern(r"^(?P<what>\S+: .*Assertion `.*' failed\.?.*)$")
-_DUMPED = Pattern(r"^\[?\S*:?\d*\]? ?\*\*\* (?P<what>Aborted|SIG\w+|Segmentation fault)[ (].*$")
+# glog and absl; "*** Process received signal ***" of Open MPI is followed by its "Signal: …"
+_DUMPED = Pattern(r"^\*\*\* (?P<what>Aborted at|SIG[A-Z]+)\b(?P<rest>.*)$")
+_CHECK = Pattern(r"^(?:F\d{4} \S+ +\d+ \S+\] )?(?P<what>Check fail(?:ed|ure)\S*:? .*)$")
+_SANITIZER = Pattern(r"^==\d+==ERROR: (?P<name>[A-Z]\w+Sanitizer): (?P<what>.*)$")
+_UBSAN = Pattern(r"^\S+?:\d+:\d+: runtime error: (?P<what>.*)$")
+_PANIC = Pattern(
+    r"^thread '(?P<thread>[^']*)'(?: \(\d+\))? panicked at (?:'(?P<old>.*)', )?"
+    r"(?P<place>[^\s']+:\d+:\d+):?$"
+)
+_C_STACK = "Current thread's C stack trace"
 _FRAME = Pattern(r'^ +File "(?P<file>[^"]*)", line (?P<line>\d{1,9}) in (?P<function>.+)$')
 _WATCHDOG = Pattern(
     r"(?P<what>Watchdog caught collective operation timeout: .*|NCCL watchdog thread terminated"
@@ -50,13 +64,19 @@ def endings(region: RawRegion, writer: int, path: str, lines: int) -> Iterator[L
             watchdog = _WATCHDOG.search(text) if "atchdog" in text or "eartbeat" in text else None
             if watchdog:
                 said, kind = Said("watchdog", watchdog["what"]), "watchdog"
+            other = None if watchdog else _native_end(rows, i)
+            if other is not None:
+                said, kind, last = other
             found = (
-                None if watchdog else _LIBC.match(text) or _ASSERT.match(text) or _MPI.match(text)
+                None
+                if watchdog or other
+                else _LIBC.match(text) or _ASSERT.match(text) or _MPI.match(text)
             )
             if found:
                 said = Said("abort", found["what"])
         if said is None:
             continue
+        native, last = _native(rows, i, last)
         yield LogFailure(
             kind=kind,
             said=said,
@@ -64,10 +84,65 @@ def endings(region: RawRegion, writer: int, path: str, lines: int) -> Iterator[L
             file=path,
             line=number,
             frames=frames,
+            native=native,
             text="\n".join(row[2] for row in rows[i : last + 1]),
             begin_line=number,
             lines_after=lines - rows[-1][1],
         )
+
+
+def _native_end(rows: list[tuple[int, int, str]], at: int) -> tuple[Said, str, int] | None:
+    """Return what a library other than Python says of an end, its kind, and its last line."""
+    text = rows[at][2]
+    sanitizer = _SANITIZER.match(text)
+    if sanitizer:
+        return Said(sanitizer["name"], sanitizer["what"]), "fatal", at
+    undefined = _UBSAN.match(text)
+    if undefined:  # the program goes on
+        return Said("UndefinedBehaviorSanitizer", undefined["what"]), "ignored", at
+    panic = _PANIC.match(text)
+    if panic:
+        below = rows[at + 1][2] if at + 1 < len(rows) and panic["old"] is None else ""
+        message = panic["old"] if panic["old"] is not None else below
+        return Said("panic", f"{message} ({panic['place']})"), "fatal", at + bool(below)
+    check = _CHECK.match(text)
+    if check:
+        return Said("Check failed", check["what"].partition(": ")[2]), "fatal", at
+    dumped = _DUMPED.match(text)
+    if dumped and not _told_before(rows, at):
+        there = next((i for i in (at, at + 2) if _signal_at(rows, i)), at)
+        named = _DUMPED.match(rows[there][2]) or dumped
+        word = named["what"].removesuffix(" at")
+        return Said(word, named["rest"].strip(" *;")[:200]), "fatal", there
+    return None
+
+
+def _signal_at(rows: list[tuple[int, int, str]], at: int) -> bool:
+    return at < len(rows) and rows[at][2].startswith("*** SIG")
+
+
+def _told_before(rows: list[tuple[int, int, str]], at: int) -> bool:
+    """Whether glog's "*** Aborted at" two lines above told of this already, or a failed check."""
+    above = [row[2] for row in rows[max(0, at - 40) : at]]
+    return any(_CHECK.match(text) or text.startswith("*** Aborted at") for text in above)
+
+
+def _native(
+    rows: list[tuple[int, int, str]], at: int, last: int
+) -> tuple[tuple[NativeFrame, ...], int]:
+    """Return the native frames behind an end, and the last of its lines."""
+    if rows[at][2].startswith("thread '"):
+        head = next((i for i in range(at, min(at + 4, len(rows))) if _RUST_HEAD in rows[i][2]), -1)
+        return ((), last) if head < 0 else (rust_frames([row[2] for row in rows[head + 1 :]]), last)
+    begin, end = frames_behind(rows, last + 1)
+    c_stack = next((i for i in range(at, len(rows)) if rows[i][2].startswith(_C_STACK)), -1)
+    if c_stack >= 0:
+        begin, end = frames_behind(rows, c_stack + 1, 1)
+    frames = tuple(frame for row in rows[begin:end] if (frame := native_frame(row[2])) is not None)
+    return frames, max(last, end - 1) if frames else last
+
+
+_RUST_HEAD = "stack backtrace:"
 
 
 def _terminate(rows: list[tuple[int, int, str]], at: int) -> tuple[Said, int]:

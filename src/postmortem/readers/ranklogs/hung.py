@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from postmortem.errors import EvidenceError
 from postmortem.facts.flight_recorder import Recorder
@@ -12,14 +13,18 @@ from postmortem.facts.source import Problem, Source
 from postmortem.facts.stackdumps import RankStack, StackDump
 from postmortem.patterns import Pattern
 from postmortem.readers.flight import is_flight, read_flight
-from postmortem.readers.flight_recorder import looks_like_recorder, read_recorder
+from postmortem.readers.flight_recorder import Shared, followed, looks_like_recorder, read_recorder
 from postmortem.readers.stackdumps import looks_like_stacks, read_stack_dumps
 from postmortem.readers.stackdumps.frames import Interned
 from postmortem.readers.stackdumps.labels import rank_stacks
 from postmortem.records import replace
 
+if TYPE_CHECKING:
+    from postmortem._native import RawFlightRecorder
+
 _HEAD = 64 << 10
 _LARGEST = 256 << 20
+_AT_A_TIME = 8
 _RECORDER_NAME = Pattern(r"(?i)(?:trace_rank_|(?:^|[_-])fr_?)\d+(?:\.(?:pkl|pickle|json))?$")
 
 STACKS, RECORDER, FLIGHT = "stacks", "recorder", "flight"
@@ -67,14 +72,11 @@ def read_recorders(
     paths: Iterable[str], sources: list[Source], problems: list[Problem]
 ) -> list[Recorder]:
     """Return the dumps, of each rank the one with the most calls."""
-    frames = Interned()
+    shared = Shared()
     found: dict[int, Recorder] = {}
-    for path in paths:
-        data = _bytes(path, sources, problems)
-        if data is None:
-            continue
+    for path, data, raw in _followed(paths, sources, problems):
         try:
-            one = read_recorder(data, path, frames)
+            one = read_recorder(data, path, shared, raw)
         except EvidenceError as error:
             problems.append(Problem(path, error.what, error.hint))
             continue
@@ -83,6 +85,28 @@ def read_recorders(
         if known is None or _worth(one) > _worth(known):
             found[one.rank] = one
     return [found[rank] for rank in sorted(found)]
+
+
+def _followed(
+    paths: Iterable[str], sources: list[Source], problems: list[Problem]
+) -> Iterator[tuple[str, bytes, RawFlightRecorder | EvidenceError | None]]:
+    """Yield each dump with what it holds; two are followed at a time, and few are in memory."""
+    names = list(paths)
+    if len(names) <= _AT_A_TIME:
+        for path in names:
+            data = _bytes(path, sources, problems)
+            if data is not None:
+                yield path, data, None
+        return
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(2) as threads:
+        for at in range(0, len(names), _AT_A_TIME):
+            read = [(p, _bytes(p, sources, problems)) for p in names[at : at + _AT_A_TIME]]
+            there = [(path, data) for path, data in read if data is not None]
+            raws = threads.map(followed, [data for _, data in there])
+            for (path, data), raw in zip(there, raws, strict=True):
+                yield path, data, raw
 
 
 def read_flights(

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from postmortem.facts.rank_logs import LogExit
 from postmortem.patterns import Pattern
+from postmortem.records import replace
 
 _ENTRY = Pattern(r"^\s*\[(\d+)\]:\s*$")
 _FIELD = Pattern(r"^\s+(time|host|rank|exitcode|error_file|traceback) *: ?(.*)$")
@@ -22,8 +23,17 @@ _SRUN = Pattern(
 _MPIRUN = Pattern(
     r"noticed that process rank (\d+) with PID (\d+) on node (\S+) exited on signal (\d+)"
 )
-_MPI_CODE = Pattern(r"Process name: \[\[\d+,\d+\],(\d+)\]")
-_HYDRA = Pattern(r"=\s+RANK (\d+) PID (\d+) RUNNING AT (\S+)")
+# Open MPI 4 and PRRTE: "Process name: [[507,1],0]", "Process name: [prterun-vm-41@1,0]", then the
+# code on the next line
+_MPI_NAME = Pattern(r"Process name: \[\S*?,(\d+)\]\s*$")
+_MPI_CODE = Pattern(r"^\s*Exit code:\s+(\d+)")
+# MPICH 4 leaves the rank out and calls the number of the signal (or 9) an exit code.
+_HYDRA = Pattern(r"=\s+(?:RANK (\d+) )?PID (\d+) RUNNING AT (\S+)")
+_HYDRA_STRING = Pattern(r"EXIT STRING: .*\(signal (\d+)\)")
+_PDSH = Pattern(
+    r"^(?P<who>pdsh@[\w.-]+|clush): (?P<nodes>[\w.,\[\]-]+)(?: \(\d+\))?: (?:\S+ )?"
+    r"(?:exited with exit code (?P<code>\d+)|killed by signal (?P<signal>\d+))"
+)
 _HYDRA_CODE = Pattern(r"=\s+(?:EXIT CODE|KILLED BY SIGNAL): (\d+)")
 _SHELL = Pattern(
     r"line \d+: +(\d+) (Killed|Segmentation fault|Aborted|Bus error|Terminated|Illegal instruction"
@@ -78,7 +88,8 @@ class Launchers:
         self._fields: dict[str, str] = {}
         self._quote: list[str] | None = None
         self._in_summary = False
-        self._hydra: tuple[int, int, str] | None = None
+        self._hydra: tuple[int | None, int, str] | None = None
+        self._mpi: int | None = None
 
     def take(self, rows: Iterable[tuple[int, int, str]]) -> None:
         """Take (line, ordinal, text) of one region."""
@@ -183,7 +194,7 @@ class Launchers:
             )
         hydra = _HYDRA.search(text)
         if hydra:
-            self._hydra = int(hydra[1]), int(hydra[2]), hydra[3]
+            self._hydra = int(hydra[1]) if hydra[1] else None, int(hydra[2]), hydra[3]
         code = _HYDRA_CODE.search(text)
         if code and self._hydra is not None:
             rank, pid, host = self._hydra
@@ -202,6 +213,8 @@ class Launchers:
                 signal=name,
                 launcher="mpiexec",
             )
+        yield from self._nodes(number, text)
+        yield from self._mpi_code(number, text)
         spawn = _SPAWN.search(text) if "terminated with" in text else None
         if spawn:
             code_of = int(spawn[3][:9]) if spawn[3] else None
@@ -218,6 +231,43 @@ class Launchers:
             yield LogExit(
                 self._file, number, pid=int(shell[1]), signal=_WORDS[shell[2]], launcher="shell"
             )
+
+    def _nodes(self, number: int, text: str) -> Iterator[LogExit]:
+        """What pdsh and clush say of the command that they ran on each host."""
+        found = _PDSH.match(text) if text.startswith(("pdsh@", "clush: ")) else None
+        if not found:
+            return
+        value = int((found["code"] or found["signal"])[:9])
+        shell = found["code"] is not None and value > 128  # a shell between
+        killed = found["signal"] is not None or shell
+        code = None if killed else value
+        name = signal_name(value - 128 if shell else value) if killed else None
+        for host in expanded(found["nodes"]):
+            yield LogExit(
+                self._file,
+                number,
+                host=host,
+                code=code,
+                signal=name,
+                launcher=found["who"].partition("@")[0],
+            )
+
+    def _mpi_code(self, number: int, text: str) -> Iterator[LogExit]:
+        name = _MPI_NAME.search(text) if "Process name: [" in text else None
+        code = _MPI_CODE.match(text) if self._mpi is not None else None
+        if name:
+            self._mpi = int(name[1][:9])
+        elif code:
+            value = int(code[1][:9])
+            status, how = (value, None) if value < 128 else ended(128 - value)
+            yield LogExit(
+                self._file, number, rank=self._mpi, code=status, signal=how, launcher="mpirun"
+            )
+            self._mpi = None
+        string = _HYDRA_STRING.search(text) if "EXIT STRING" in text else None
+        last = self.exits[-1] if self.exits and self.exits[-1].launcher == "mpiexec" else None
+        if string and last is not None:
+            self.exits[-1] = replace(last, code=None, signal=signal_name(int(string[1][:9])))
 
     def _tasks(self, number: int, host: str, tasks: str, how: str) -> Iterator[LogExit]:
         code = _EXIT_WORDS.search(how)
@@ -245,3 +295,40 @@ def _numbers(text: str) -> Iterator[int]:
         if first.isdecimal() and len(first) < 8:
             end = int(last) if last.isdecimal() and len(last) < 8 else int(first)
             yield from range(int(first), min(end, int(first) + 100_000) + 1)
+
+
+_MOST_HOSTS = 4096
+_SET = Pattern(r"^(?P<head>[^\[\]]*)\[(?P<numbers>[\d,-]+)\](?P<tail>[^\[\]]*)$")
+
+
+def expanded(nodes: str) -> list[str]:
+    """Return the hosts of a set as pdsh and clush write it: ``gpu-a[01-03,7],login1``."""
+    hosts: list[str] = []
+    for part in _apart(nodes):
+        found = _SET.match(part)
+        if not found:
+            hosts.append(part)
+            continue
+        for piece in found["numbers"].split(","):
+            first, _, last = piece.partition("-")
+            if not first.isdecimal() or len(first) > 8:
+                continue
+            end = int(last) if last.isdecimal() and len(last) < 9 else int(first)
+            width, until = len(first), min(end, int(first) + _MOST_HOSTS)
+            hosts += [
+                f"{found['head']}{number:0{width}d}{found['tail']}"
+                for number in range(int(first), until + 1)
+            ]
+    return hosts[:_MOST_HOSTS]
+
+
+def _apart(nodes: str) -> list[str]:
+    """Return the parts between commas that stand in no brackets."""
+    parts, depth = [""], 0
+    for c in nodes:
+        depth += (c == "[") - (c == "]")
+        if c == "," and depth <= 0:
+            parts.append("")
+        else:
+            parts[-1] += c
+    return [part for part in parts if part]

@@ -39,6 +39,8 @@ class Line:
     function: str | None = None
     exception: str | None = None
     message: str = ""
+    margin: bool = False
+    """It stands in the frame that is drawn around an exception group."""
 
 
 _FRAME = Pattern(
@@ -71,10 +73,13 @@ def shape_of(number: int, ordinal: int, text: str) -> Line:
         return Line(Shape.SEPARATOR, text, number, ordinal)
     margin = _MARGIN.match(text)
     body = text[margin.end() :] if margin else text
+    if not body.strip():
+        return Line(Shape.BLANK, text, number, ordinal)
+    framed = margin is not None
     head = _HEAD.search(body) if "Traceback" in body else None
     if head:
         shape = Shape.GROUP if head["group"] else Shape.HEAD
-        return Line(shape, body, number, ordinal)
+        return Line(shape, body, number, ordinal, margin=framed)
     frame = _FRAME.match(body) if 'File "' in body else None
     if frame:
         return Line(
@@ -89,7 +94,7 @@ def shape_of(number: int, ordinal: int, text: str) -> Line:
     if body.lstrip().startswith("[Previous line repeated"):
         return Line(Shape.REPEATED, body, number, ordinal)
     if "direct cause of the following exception" in body or "During handling of the above" in body:
-        return Line(Shape.CAUSE, body, number, ordinal)
+        return Line(Shape.CAUSE, body, number, ordinal, margin=framed)
     if body.startswith("Exception ignored in"):
         return Line(Shape.IGNORED, body, number, ordinal)
     thread = _THREAD.match(body)

@@ -1,48 +1,166 @@
-"""What NCCL says of itself: version, network, transports, and the warnings."""
+"""What NCCL says of itself: version, network, who speaks to whom and how, warnings, trails."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
 
+from postmortem.facts.nccl import BadPeer, HostPair, Nccl, Trail
 from postmortem.facts.rank_logs import Remark
 from postmortem.patterns import Pattern
 
-# host:pid:tid [device] NCCL INFO text (src/debug.cc)
+# host:pid:tid [device] NCCL INFO text (src/debug.cc); since 2.23 a time may stand before it.
 _LINE = Pattern(
-    r"(?P<host>[\w.-]+):(?P<pid>\d+):\d+ \[\d+\] NCCL (?P<level>WARN|INFO) (?P<text>.*)"
+    r"(?P<host>[\w.-]+):(?P<pid>\d+):(?P<tid>\d+) \[\d+\] (?:\S+:\d+ )?NCCL (?P<level>WARN|INFO) "
+    r"(?P<text>.*)"
 )
 _VERSION = Pattern(r"NCCL version (?P<version>\d+\.\d+\.\d+\S*)")
 _NETWORK = Pattern(r"Using network (?P<network>[\w/ .-]+)")
 _WARN = Pattern(r"NCCL WARN (?P<text>.*)")
+# "Bootstrap : Using ib0:10.0.0.3<0>", "… ; OOB ib0:10.0.0.3<0>"
+_OWN = Pattern(r"(?:Using|OOB) [\w.:-]*?:\[?(?P<address>[\d.]{7,15}|[0-9a-fA-F:]{3,45})\]?<\d+>")
+_INIT = Pattern(r"\brank (?P<rank>\d{1,7}) nranks \d")
+_STEP = Pattern(r"NCCL INFO (?P<file>[\w./-]+\.cc):(?P<line>\d+) -> (?P<code>\d{1,3})\b")
+# A peer that a warning complains of, in the wordings of NCCL 2.4 to 2.28: completions of IB, the
+# socket transport ("Call to recv from 10.0.0.2<41> failed"), connects, and proxies.
+_PEER = Pattern(
+    r"(?:from peer|[Ff]rom|to|peer|[Cc]onnect(?:ing|ion)? to|remote peer|[Rr]emote address:?) "
+    r"(?P<address>\[?[0-9a-fA-F:.]{3,45}\]?|[\w.-]+)<(?P<port>\d{1,5})>"
+)
+_CLOSED = Pattern(r"onnection closed by remote peer (?P<address>[\w.-]+)<\d+>")
+# Consequences: a request that was flushed, an operation that was given up, a peer that left.
+_AFTER = Pattern(r"with (?:error |status=)(?:\w+\()?5\b|WR_FLUSH|abort|closed by remote peer")
 _MOST_WARNINGS = 5
+_MOST_TRAILS = 4096
+_MOST_STEPS = 64
 
 
-def network_facts(remarks: Iterable[Remark]) -> tuple[tuple[str, str], ...]:
-    """Return (what, value) rows: version, network by host where hosts differ, first warnings."""
-    versions: dict[str, None] = {}
-    networks: dict[str, set[str]] = defaultdict(set)
-    warnings: dict[str, int] = {}
+def read_nccl(
+    remarks: Sequence[Remark], links: Iterable[tuple[str, int, int, str, int, int]]
+) -> Nccl | None:
+    """Return what NCCL's lines say; None where there are none."""
+    reading = _Reading()
     for remark in remarks:
-        if "NCCL" not in remark.text:
-            continue
+        if "NCCL" in remark.text:
+            reading.take(remark)
+    pairs = _pairs(links)
+    if not (reading.any or pairs):
+        return None
+    return Nccl(
+        versions=tuple(reading.versions),
+        networks=tuple(
+            (name, tuple(sorted(hosts))) for name, hosts in sorted(reading.networks.items())
+        ),
+        warnings=tuple(reading.warnings.items()),
+        pairs=pairs,
+        trails=tuple(Trail(*key, tuple(steps)) for key, steps in reading.trails.items()),
+        peers=reading.bad_peers(),
+        addresses=tuple(reading.addresses.items()),
+        ranks=tuple(sorted(reading.ranks.items())),
+    )
+
+
+class _Reading:
+    """The lines so far."""
+
+    def __init__(self) -> None:
+        self.any = False
+        self.versions: dict[str, None] = {}
+        self.networks: dict[str, set[str]] = defaultdict(set)
+        self.warnings: dict[str, int] = {}
+        self.addresses: dict[str, str] = {}
+        self.trails: dict[tuple[str, int, int, str, int], list[str]] = {}
+        self.ranks: dict[int, str] = {}
+        """Hosts of ranks, from the lines that begin a communicator."""
+        self._open: dict[tuple[str, str, str], tuple[str, int, int, str, int]] = {}
+        self._peers: dict[str, list[tuple[int, str, Remark]]] = defaultdict(list)
+
+    def take(self, remark: Remark) -> None:
+        """Take one line with NCCL in it."""
         line = _LINE.search(remark.text)
         host = line["host"] if line else "?"
         version = _VERSION.search(remark.text)
         if version:
-            versions.setdefault(version["version"])
+            self.any = True
+            self.versions.setdefault(version["version"])
         network = _NETWORK.search(remark.text)
         if network:
-            networks[network["network"].strip()].add(host)
+            self.any = True
+            self.networks[network["network"].strip()].add(host)
+        own = _OWN.search(remark.text) if line and line["level"] == "INFO" else None
+        if own:
+            self.addresses.setdefault(own["address"], host)
+        init = _INIT.search(remark.text) if line and "nranks" in remark.text else None
+        if init:
+            self.ranks.setdefault(int(init["rank"]), host)
+        step = _STEP.search(remark.text)
+        if step and line:
+            thread = (host, line["pid"], line["tid"])
+            words = f"{step['file']}:{step['line']}"
+            self._step(thread, words, int(step["code"]), remark)
         warn = _WARN.search(remark.text)
         if warn:
-            words = f"{host}: {warn['text']}"[:300]
-            warnings[words] = warnings.get(words, 0) + 1
-    rows = [("NCCL", ", ".join(versions))] if versions else []
-    for name, hosts in sorted(networks.items()):
-        rows.append(("network", f"{name} on {', '.join(sorted(hosts)[:6])}"))
-    shown = list(warnings.items())[:_MOST_WARNINGS]
-    rows += [
-        ("NCCL WARN", text if count == 1 else f"{text} ({count} times)") for text, count in shown
-    ]
-    return tuple(rows)
+            self.any = True
+            said = f"{host}: {warn['text']}"[:300]
+            self.warnings[said] = self.warnings.get(said, 0) + 1
+            self._warned(host, warn["text"], remark)
+
+    def _step(self, thread: tuple[str, str, str], words: str, code: int, remark: Remark) -> None:
+        """One line of a trail: the innermost function first, each thread a trail of its own."""
+        key = self._open.get(thread)
+        if key is None or key[4] != code or len(self.trails[key]) >= _MOST_STEPS:
+            if len(self.trails) >= _MOST_TRAILS:
+                return
+            self.any = True
+            key = (thread[0], remark.writer, remark.line, remark.file, code)
+            self._open[thread] = key
+            self.trails[key] = []
+        self.trails[key].append(words)
+
+    def _warned(self, host: str, text: str, remark: Remark) -> None:
+        found = _PEER.search(text) or _CLOSED.search(text)
+        if found and not _AFTER.search(text):
+            self._peers[found["address"].strip("[]")].append((remark.writer, host, remark))
+
+    def bad_peers(self) -> tuple[BadPeer, ...]:
+        """Return the addresses that warnings name, those of the most writers first."""
+        made = []
+        for address, rows in self._peers.items():
+            writers = tuple(sorted({writer for writer, _, _ in rows}))
+            hosts = tuple(sorted({host for _, host, _ in rows}))
+            first = rows[0][2]
+            made.append(
+                BadPeer(address, writers, hosts, f"{first.file}:{first.line}", first.text[:300])
+            )
+        return tuple(sorted(made, key=lambda p: (-len(p.hosts), -len(p.writers), p.address)))
+
+
+def _pairs(links: Iterable[tuple[str, int, int, str, int, int]]) -> tuple[HostPair, ...]:
+    """Return how each two hosts speak; the host of a rank is that of its own lines."""
+    rows = list(links)
+    hosts: dict[int, Counter[str]] = defaultdict(Counter)
+    for host, source, target, how, count, _ in rows:
+        if "[receive]" in how:
+            hosts[target][host] += count
+        elif "NET/" not in how:
+            hosts[source][host] += count
+            hosts[target][host] += count
+        else:
+            hosts[source][host] += count
+    of = {rank: seen.most_common(1)[0][0] for rank, seen in hosts.items()}
+    pairs: dict[tuple[str, str, str], list[int]] = defaultdict(lambda: [0, 0])
+    for host, source, target, how, count, line in rows:
+        first, second = of.get(source, host), of.get(target, host)
+        key = (first, second, _plain(how))
+        pairs[key][0] += count
+        pairs[key][1] = pairs[key][1] or line
+    return tuple(
+        HostPair(first, second, how, count, line)
+        for (first, second, how), (count, line) in sorted(pairs.items())
+    )
+
+
+def _plain(how: str) -> str:
+    """Return a transport without the number of its device: ``NET/IB/GDRDMA``."""
+    parts = how.partition(" ")[0].split("/")
+    return "/".join(part for part in parts if not part.isdecimal() and "(" not in part)

@@ -14,9 +14,14 @@ from postmortem.errors import EvidenceError
 from postmortem.facts.rank_logs import LogExit, LogFailure, RankLogs, Remark, Said, Writer
 from postmortem.facts.source import Problem, Source
 from postmortem.readers.log_files import OpenedLog
+from postmortem.readers.ranklogs.attempts import FileAttempts
 from postmortem.readers.ranklogs.endings import endings, rank_named
+from postmortem.readers.ranklogs.groups import group_text, group_tree
 from postmortem.readers.ranklogs.launchers import Launchers
 from postmortem.readers.ranklogs.lines import shape_of
+from postmortem.readers.ranklogs.native_stacks import native_below
+from postmortem.readers.ranklogs.nccl import read_nccl
+from postmortem.readers.ranklogs.roles import with_roles
 from postmortem.readers.ranklogs.sources import Found, LogFile
 from postmortem.readers.ranklogs.unmix import Traceback, Unmixer
 from postmortem.readers.ranklogs.world import world_size
@@ -134,6 +139,9 @@ class _Assembly:
         for one in read:
             self._first.append(len(self._labels))
             self._labels += [Label(one.file, label) for label in one.raw["labels"]]
+        self._labels = with_roles(self._labels)
+        self._attempts = [FileAttempts(one.raw, one.file.attempt) for one in read]
+        self._file_of = [i for i, one in enumerate(read) for _ in one.raw["labels"]]
         self._regions: dict[int, list[RawRegion]] = defaultdict(list)
         for base, one in zip(self._first, read, strict=True):
             for region in one.raw["regions"]:
@@ -174,6 +182,8 @@ class _Assembly:
             world_size=size,
             world_source=source,
             hosts=tuple(hosts),
+            nccl=read_nccl(remarks, [link for one in self._read for link in one.raw["links"]]),
+            attempts=self._count_attempts(),
             lines=sum(one.raw["lines"] for one in self._read),
             files=tuple(one.file.path for one in self._read),
         )
@@ -186,6 +196,19 @@ class _Assembly:
             )
             for base, one in zip(self._first, self._read, strict=True)
         }
+
+    def _count_attempts(self) -> int:
+        of_errors = [file.attempt + 1 for file in self._found.errors if file.attempt is not None]
+        return max([1, *(x.count for x in self._attempts), *of_errors])
+
+    def _attempt(self, position: int, line: int) -> int | None:
+        """Return the attempt that a line of a label is of."""
+        file = self._file_of[position]
+        return self._attempts[file].at(position - self._first[file], line)
+
+    def _lines_until(self, position: int, line: int) -> int:
+        file = self._file_of[position]
+        return self._attempts[file].lines_until(position - self._first[file], line)
 
     def _read_world(self) -> int | None:
         """The ranks of a folder of torchrun, one for each."""
@@ -205,19 +228,37 @@ class _Assembly:
             )
         for traceback in unmixer.finish():
             if not _is_agent(traceback):
-                yield self._failure(traceback, writer, label, regions)
+                yield self._failure(traceback, writer, position, regions)
         for region in regions:
-            for failure in endings(region, writer, label.file.path, label.raw["lines"]):
+            until = self._lines_until(position, region[3][-1][0])
+            for failure in endings(region, writer, label.file.path, until):
+                failure = replace(failure, attempt=self._attempt(position, failure.line))
                 rank = rank_named(failure) if self._writers.writers[writer].shared else None
                 if rank is not None:
                     failure = replace(failure, writer=self._rank_writer(rank, label.file.path))
                 yield failure
 
     def _failure(
-        self, traceback: Traceback, writer: int, label: Label, regions: list[RawRegion]
+        self, traceback: Traceback, writer: int, position: int, regions: list[RawRegion]
     ) -> LogFailure:
-        after = label.raw["lines"] - traceback.ordinal
-        after -= sum(1 for region in regions for row in region[3] if row[1] > traceback.ordinal)
+        label = self._labels[position]
+        until = self._lines_until(position, traceback.line)
+        after = until - traceback.ordinal
+        after -= sum(
+            1 for region in regions for row in region[3] if traceback.ordinal < row[1] <= until
+        )
+        rows = [
+            row
+            for region in regions
+            if region[3][0][0] <= traceback.line <= region[3][-1][0]
+            for row in region[3]
+        ]
+        tree, text = None, traceback.text
+        if "Exception Group" in text:
+            raw = [row for row in rows if row[0] >= traceback.begin]
+            tree = group_tree(row[2] for row in raw)
+            text = group_text(raw, traceback.line) or text
+        native, below = native_below(rows, traceback.ordinal)
         return LogFailure(
             kind=traceback.kind,
             said=traceback.said,
@@ -226,10 +267,13 @@ class _Assembly:
             line=traceback.line,
             frames=traceback.frames,
             causes=traceback.causes,
-            parts=traceback.parts,
-            text=traceback.text,
+            parts=tree.leaves() if tree is not None else traceback.parts,
+            group=tree,
+            native=native,
+            text="\n".join([text, *below]),
             begin_line=traceback.begin,
             lines_after=max(0, after),
+            attempt=self._attempt(position, traceback.line),
         )
 
     def _remarks(self, position: int, regions: list[RawRegion]) -> Iterator[Remark]:
@@ -239,7 +283,7 @@ class _Assembly:
         for _, _, _, rows in regions:
             for number, _, text in rows:
                 if number not in skip:
-                    yield Remark(text, writer, path, number)
+                    yield Remark(text, writer, path, number, self._attempt(position, number))
 
     def _exits(self) -> tuple[LogExit, ...]:
         """Return each process's end once, with its rank where local ranks tell it."""
@@ -251,8 +295,16 @@ class _Assembly:
                     end = replace(end, rank=None)
                 if end.rank is None and end.local_rank is not None:
                     end = replace(end, rank=self._rank_at(label, end.local_rank))
-                end = replace(end, writer=self._writers.index(position))
-                key = (end.rank, end.pid) if end.pid else (end.rank, end.launcher, end.host)
+                end = replace(
+                    end,
+                    writer=self._writers.index(position),
+                    attempt=self._attempt(position, end.line),
+                )
+                key = (
+                    (end.rank, end.pid)
+                    if end.pid
+                    else (end.rank, end.launcher, end.host, end.attempt)
+                )
                 if end.pid and end.rank is None:
                     key = next((k for k, e in ends.items() if e.pid == end.pid), key)  # type: ignore[assignment]
                 old = ends.get(key)
@@ -268,7 +320,8 @@ class _Assembly:
                     same = self._labels[position].raw["task"] == agent.raw["task"]
                     if same and end.local_rank == local and end.rank is not None:
                         return end.rank
-        return None
+        ranks = {w.rank for w in self._writers.writers if w.local_rank == local} - {None}
+        return ranks.pop() if len(ranks) == 1 else None
 
     def _error_files(self, failures: list[LogFailure]) -> Iterator[LogFailure]:
         for file in self._found.errors:
@@ -277,7 +330,7 @@ class _Assembly:
                 continue
             index = self._writer_of(file, failures)
             if index is not None:
-                yield replace(failure, writer=index)
+                yield replace(failure, writer=index, attempt=file.attempt)
 
     def _writer_of(self, file: LogFile, failures: list[LogFailure]) -> int | None:
         near = str(Path(file.path).parent)
@@ -386,8 +439,14 @@ def _once(failures: Iterable[LogFailure]) -> list[LogFailure]:
     kept: list[LogFailure] = []
     seen: dict[object, LogFailure] = {}
     for failure in failures:
-        places = tuple((frame.file, frame.line) for frame in failure.frames[-3:])
-        key = (failure.writer, failure.said.exception, failure.said.message[:200], places)
+        places = tuple((frame.file, frame.line) for frame in failure.frames[-2:])
+        key = (
+            failure.writer,
+            failure.attempt,
+            failure.said.exception,
+            failure.said.message[:200],
+            places,
+        )
         old = seen.get(key)
         if old is not None and old.file != failure.file:
             if failure.time is not None and old.time is None:

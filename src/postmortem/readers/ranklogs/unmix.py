@@ -40,6 +40,8 @@ class _Building:
         self.kind = kind
         self.begin = line.number
         self.frames: list[LogFrame] = []
+        self.framed = line.margin
+        self.outer: _Building | None = None
         self.lines = [line.text]
         self.causes: tuple[Said, ...] = ()
         self.parts: list[Said] = []
@@ -74,6 +76,16 @@ class _Building:
         self.ordinal = line.ordinal
         self.said = Said(self.said.exception, f"{self.said.message}\n{line.text}".strip())
 
+    def began_with(self, origin: _Building) -> None:
+        """Take the traceback of another process that the message quotes (torch/_utils.py)."""
+        assert self.said is not None
+        assert origin.said is not None
+        self.lines += ["", *origin.lines]
+        self.line, self.ordinal = origin.line, origin.ordinal
+        self.frames += origin.frames
+        self.causes = (*origin.causes, origin.said, *self.causes)
+        self.said = Said(self.said.exception, f"{self.said.message}\n{origin.said.words}")
+
     def done(self) -> Traceback:
         said = self.said or Said("", "")
         return Traceback(
@@ -98,6 +110,8 @@ class Unmixer:
         self._last: _Building | None = None
         self._kind = "exception"
         self._cause: tuple[Said, ...] = ()
+        self._before: _Building | None = None
+        self._between: list[str] = []
         self._group: _Building | None = None
         self._message = 0
         self._seen: set[tuple[tuple[str, int], ...]] = set()
@@ -123,7 +137,7 @@ class Unmixer:
         elif shape is Shape.EXCEPTION and self._ends_one(line):
             self._end(line)
         elif shape is Shape.CAUSE:
-            self._chain()
+            self._chain(line)
         elif shape is Shape.THREAD:
             self._kind = "thread"
         elif shape is Shape.IGNORED:
@@ -140,7 +154,13 @@ class Unmixer:
             self._open.pop(0)
         building = _Building(self._kind, line, group=line.shape is Shape.GROUP)
         building.causes, self._cause = self._cause, ()
+        if self._before is not None:
+            building.lines[:0] = [*self._before.lines, *self._between]
+            building.begin = self._before.begin
+            self._before = None
         self._kind = "exception"
+        if line.text.startswith("Original Traceback") and self._done and self._done[-1].said:
+            building.outer = self._done[-1]
         self._open.append(building)
         self._last = building
         self._message = 0
@@ -148,7 +168,7 @@ class Unmixer:
     def _frame(self, line: Line) -> None:
         if line.function is None and not self._open:  # a SyntaxError has no head
             self._begin(line)
-            self._open[-1].lines.clear()
+            self._open[-1].lines.remove(line.text)
             self._open[-1].syntax = True
         if not self._open:
             return
@@ -193,9 +213,12 @@ class Unmixer:
         building.end(line)
         self._open.remove(building)
         self._message = _LONGEST_MESSAGE
-        if self._group is not None and building is not self._group and _is_part(building):
+        if self._group is not None and building.framed:
             assert building.said is not None
             self._group.parts.append(building.said)
+            return
+        if building.outer is not None:
+            building.outer.began_with(building)
             return
         self._group = building if building.group else None
         self._done.append(building)
@@ -211,13 +234,12 @@ class Unmixer:
         self._message -= 1
         last.lengthen(line)
 
-    def _chain(self) -> None:
+    def _chain(self, line: Line) -> None:
         self._message = 0
+        if line.margin and self._group is not None:
+            return  # inside of a group: its tree tells
         if self._done:
             cause = self._done.pop()
             if cause.said is not None:
                 self._cause = (*cause.causes, cause.said)
-
-
-def _is_part(building: _Building) -> bool:
-    return building.lines[0].startswith("Traceback")
+                self._before, self._between = cause, ["", line.text, ""]

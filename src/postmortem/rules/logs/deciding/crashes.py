@@ -14,7 +14,7 @@ _SILENT_SIGNALS = frozenset(
 
 def crashed(case: Case) -> Blame | None:
     """Return the ranks that a signal ended, or that said why they abort."""
-    found = [s for s in case.ranks if _died(s)]
+    found = [s for s in case.all if (s.rank is not None or _on_host(s)) and _died(s)]
     shared = [s for s in case.all if s.rank is None and any(f.kind != "exception" for f in s.own)]
     if not found and not shared:
         return None
@@ -33,6 +33,11 @@ def crashed(case: Case) -> Blame | None:
     return Blame(
         How.CRASH, parties, sure=sure, evidence=cited(parties), detail=_kernel(case, found)
     )
+
+
+def _on_host(standing: Standing) -> bool:
+    """Whether it is all that one host wrote, and a launcher says how it ended."""
+    return standing.writer.host is not None and standing.exit is not None
 
 
 def _died(standing: Standing) -> bool:
@@ -73,8 +78,13 @@ def exited_silently(case: Case) -> Blame | None:
     """Return the ranks that exited with a code of their own and said nothing at all."""
     found = [
         s
-        for s in case.ranks
-        if s.silent and not s.stopped and not s.survived and s.exit is not None and s.exit.code
+        for s in case.all
+        if (s.rank is not None or _on_host(s))
+        and s.silent
+        and not s.stopped
+        and not s.survived
+        and s.exit is not None
+        and s.exit.code
     ]
     if not found or (len(found) > 1 and case.about_peers()):
         return None

@@ -233,11 +233,41 @@ def undecided(case: Case) -> Blame | None:
     if cut:
         some = tuple(cut[:_MOST_CANDIDATES])
         return Blame(How.UNDECIDED, candidates=some, evidence=cited(some), detail="cut")
+    unnamed = _unnamed(case)
+    if unnamed is not None:
+        return unnamed
     ends = [s for s in case.ranks if s.exit is not None and (s.exit.code or s.exit.signal)]
     if ends:
         parties = tuple(s.party("it ended badly", None) for s in ends[:_MOST_CANDIDATES])
         return Blame(How.UNDECIDED, candidates=parties, evidence=cited(parties), detail="ends")
     return None
+
+
+def _unnamed(case: Case) -> Blame | None:
+    """Return that a process ended badly which its launcher does not name: MPICH, a shell."""
+    ends = [
+        e
+        for e in case.logs.exits
+        if e.rank is None and (e.code or e.signal) and e.pid not in case.logs.stopped_pids
+    ]
+    if not ends:
+        return None
+    end = ends[0]
+    how = f"was killed by {end.signal}" if end.signal else f"exited with {end.code}"
+    pid = f"process {end.pid}" if end.pid else "a process"
+    where = f" on {end.host}" if end.host else ""
+    words = f"{pid}{where} {how}"
+    parties = tuple(
+        s.party("it may be that process")
+        for s in case.ranks
+        if s.silent and not s.stopped and not s.ended_by_launcher and s.exit is None
+    )
+    return Blame(
+        How.UNDECIDED,
+        candidates=parties if len(parties) <= _MOST_CANDIDATES else (),
+        evidence=((f"{end.file}:{end.line}", f"{end.launcher} says: {words}"),),
+        detail=f"unnamed: {words}",
+    )
 
 
 def _chorus(waiting: tuple[Standing, ...]) -> tuple[tuple[str, str], ...]:

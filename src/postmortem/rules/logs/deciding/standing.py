@@ -61,13 +61,14 @@ def standings(logs: RankLogs) -> tuple[Standing, ...]:
     """Return all processes that are known, also those that only a launcher names."""
     exits = {e.rank: e for e in logs.exits if e.rank is not None}
     failed = bool(exits) or any(e.code or e.signal for e in logs.exits)
+    of_hosts = _of_hosts(logs)
     found: list[Standing] = []
     seen: set[int] = set()
     for index, writer in enumerate(logs.writers):
         mine = [f for f in logs.failures if f.writer == index]
-        if writer.shared and not mine:
+        end = of_hosts.get(writer.host or "") if writer.rank is None else exits.get(writer.rank)
+        if writer.shared and not mine and end is None:
             continue
-        end = None if writer.rank is None else exits.get(writer.rank)
         if writer.rank is not None:
             seen.add(writer.rank)
         found.append(_standing(writer, mine, end, logs, failed))
@@ -83,6 +84,19 @@ def standings(logs: RankLogs) -> tuple[Standing, ...]:
             writer = Writer(label, rank, end.local_rank, host, source=end.file)
             found.append(_standing(writer, [], end, logs, failed))
     return tuple(found)
+
+
+def _of_hosts(logs: RankLogs) -> dict[str, LogExit]:
+    """Return the ends of what pdsh and clush ran, by host, where that was one process each.
+
+    Where ranks of a host are told apart, it was their launcher that ended so.
+    """
+    ranked = {w.host for w in logs.writers if w.rank is not None or w.local_rank is not None}
+    return {
+        e.host: e
+        for e in logs.exits
+        if e.launcher in ("pdsh", "clush") and e.host is not None and e.host not in ranked
+    }
 
 
 def _standing(

@@ -1,0 +1,110 @@
+"""Which attempt of a job each line is from: launchers start a failed job again.
+
+torchrun --max-restarts stops all processes of an agent, says ``failed (exitcode: …)`` once, and
+starts them anew; what they write goes on in the same console. Slurm does the same with a job that
+it requeues (``--open-mode=append``).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from postmortem.patterns import Pattern
+
+if TYPE_CHECKING:
+    from postmortem._native import RawRankLog
+
+# torch/distributed/elastic/agent/server/api.py and multiprocessing/api.py
+_FAILED = "failed (exitcode: "
+_LEFT = "attempts left; will restart"
+_AGENT = Pattern(r"^[A-Z]\d{4} [\d:.]+ (?P<pid>\d+) ")
+_SUMMARY = ("ChildFailedError", "exitcode  :", "(local_rank:", "first observed failure")
+_OF_AGENT = ("torch.distributed.elastic", "SignalException", "ChildFailedError")
+_SLURM = ("srun:", "slurmstepd:")
+_FEW = 12
+"""So many lines of all writers between two lines of Slurm on the same end."""
+
+
+def _is_agent(text: str) -> bool:
+    return bool(_AGENT.search(text)) or any(word in text for word in _OF_AGENT)
+
+
+class FileAttempts:
+    """The attempts of one file."""
+
+    def __init__(self, raw: RawRankLog, number: int | None) -> None:
+        self._raw = raw
+        self._number = number
+        agents: dict[object, list[int]] = {}
+        for place, (_, label, text) in enumerate(raw["marks"]):
+            found = _AGENT.search(text)
+            slurm = "DUE TO" in text
+            mine = agents.setdefault("slurm" if slurm else (label, found and found["pid"]), [])
+            follows = _LEFT in text and mine and _FAILED in raw["marks"][mine[-1]][2]
+            if follows or (slurm and mine and self._between(mine[-1], place) <= _FEW):
+                mine[-1] = place
+            else:
+                mine.append(place)
+        self._agents = agents
+        self._most = max(agents.values(), key=len, default=[])
+        ends = len(self._most)
+        self.count = 1 if number is None else number + 1
+        """Attempts that this file knows of; 1 where nothing was started again."""
+        if ends and number is None:
+            self.count = ends + self._goes_on(self._most[-1])
+        self.known = number is not None or ends > 0
+
+    def _between(self, first: int, second: int) -> int:
+        marks = self._raw["marks"]
+        return marks[second][0] - marks[first][0]
+
+    def _goes_on(self, place: int) -> bool:
+        """Return whether processes wrote after a mark: the agent's summary is no such thing."""
+        line, agent, text = self._raw["marks"][place]
+        for _, _, _, rows in self._raw["regions"]:
+            if rows[-1][0] > line and any(
+                number > line and any(word in row for word in _SUMMARY) for number, _, row in rows
+            ):
+                return False
+        labels = self._raw["labels"]
+        if "DUE TO" in text:
+            last = [word for label in labels for word in label["last_words"] if word]
+            return any(not word.startswith(_SLURM) for word in last) and any(
+                label["lines"] - label["at_marks"][place] > _FEW for label in labels
+            )
+        after = [i for i, x in enumerate(labels) if x["lines"] > x["at_marks"][place]]
+        if any(i != agent for i in after):
+            return True
+        # Without prefixes the agent's lines and those of the ranks have one label.
+        words = [word for word in labels[agent]["last_words"] if word]
+        return bool(after) and bool(words) and not _is_agent(words[-1])
+
+    def _marks_for(self, label: int) -> list[int]:
+        """Return the marks of the agent that started who writes under a label."""
+        labels = self._raw["labels"]
+        mine = labels[label]
+        for key, marks in self._agents.items():
+            if not isinstance(key, tuple):
+                continue
+            agent = labels[key[0]]
+            same_task = agent["task"] is not None and agent["task"] == mine["task"]
+            same_host = agent["host"] is not None and agent["host"] == mine["host"]
+            if len(marks) == len(self._most) and (same_task or same_host):
+                return marks
+        return self._most
+
+    def at(self, label: int, line: int) -> int | None:
+        """Return the attempt, from 0, that a line is of; None where this file does not say."""
+        if self._number is not None:
+            return self._number
+        if not self.known:
+            return None
+        before = sum(self._raw["marks"][place][0] < line for place in self._marks_for(label))
+        return min(before, self.count - 1)
+
+    def lines_until(self, label: int, line: int) -> int:
+        """Return how many lines a label has up to the end of the attempt that a line is of."""
+        for place in self._marks_for(label):
+            if self._raw["marks"][place][0] >= line:
+                return self._raw["labels"][label]["at_marks"][place]
+        return self._raw["labels"][label]["lines"]

@@ -1,0 +1,56 @@
+"""Role and local rank in torchrun's new prefix, which puts nothing between them.
+
+``--role node1 --tee 3`` gives ``[node10]:`` for local rank 0 (torch/distributed/elastic/agent).
+One such prefix can be read in two ways; all of a log together mostly in one.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from postmortem.readers.ranklogs.writers import Label
+from postmortem.records import replace
+
+_MOST_DIGITS = 4
+
+
+def with_roles(labels: Iterable[Label]) -> list[Label]:
+    """Return the labels with digits moved from the local rank to the role where they belong."""
+    kept = list(labels)
+    numbers: dict[str, set[int]] = defaultdict(set)
+    for label in kept:
+        host, local = label.raw["host"], label.raw["local"]
+        if host and local is not None and not host[-1].isdecimal():
+            numbers[host].add(local)
+    widths = {host: _digits_of_role(found) for host, found in numbers.items()}
+    return [_moved(label, widths.get(label.raw["host"] or "", 0)) for label in kept]
+
+
+def _digits_of_role(numbers: set[int]) -> int:
+    """Return how many first digits are the role's, so that each role has local ranks 0 to n-1."""
+    texts = [str(number) for number in numbers]
+    for width in range(_MOST_DIGITS):
+        if any(len(text) <= width for text in texts):
+            return 0
+        groups: dict[str, set[int]] = defaultdict(set)
+        for text in texts:
+            rest = text[width:]
+            if rest != str(int(rest)):
+                return 0
+            groups[text[:width]].add(int(rest))
+        sizes = {len(group) for group in groups.values()}
+        whole = all(group == set(range(len(group))) for group in groups.values())
+        if whole and len(sizes) == 1 and (width == 0 or sizes.pop() > 1):
+            return width
+    return 0
+
+
+def _moved(label: Label, width: int) -> Label:
+    host, local = label.raw["host"], label.raw["local"]
+    if not width or not host or local is None:
+        return label
+    digits = str(local)
+    raw = label.raw.copy()
+    raw["host"], raw["local"] = host + digits[:width], int(digits[width:])
+    return replace(label, raw=raw)

@@ -1,0 +1,1 @@
+"""Rules over what NCCL says of the network."""

@@ -1,0 +1,134 @@
+"""Launchers that put prefixes before writes, not lines, and what they say of ends."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from postmortem.analyses.ranklogs import RankLogOptions, analyse
+from postmortem.readers.ranklogs.launchers import expanded
+
+
+def body_of(tmp_path: Path, text: str, name: str = "job.out") -> Any:
+    (tmp_path / name).write_text(text)
+    return analyse([str(tmp_path)], RankLogOptions()).body
+
+
+def words_of(tmp_path: Path, text: str) -> dict[int, list[str]]:
+    return {row["rank"]: row["last_words"] for row in body_of(tmp_path, text)["ranks"]}
+
+
+def test_tags_of_open_mpi_inside_of_lines(tmp_path: Path) -> None:
+    text = (
+        "[1,0]<stdout>:step 0[1,0]<stdout>:\n"
+        "[1,1]<stdout>:step 0\n"
+        "[1,0]<stdout>:step 1[1,1]<stdout>:step 1\n"
+        "[1,0]<stdout>:\n"
+    )
+    assert words_of(tmp_path, text) == {0: ["step 0", "step 1"], 1: ["step 0", "step 1"]}
+
+
+def test_times_of_open_mpi_before_each_tag(tmp_path: Path) -> None:
+    when = "Sat Nov 21 17:16:26 2026"
+    text = f"{when}[1,0]<stdout>:step 0{when}[1,0]<stdout>:\n{when}[1,1]<stderr>:step 0\n"
+    assert words_of(tmp_path, text) == {0: ["step 0"], 1: ["step 0"]}
+
+
+def test_hydra_before_each_write(tmp_path: Path) -> None:
+    lines = [f"[{rank}] step {i}[{rank}] " for i in range(5) for rank in range(3)]
+    lines.append("[2] OSError[2] : [2] [Errno 28] No space left[2] ")
+    assert words_of(tmp_path, "\n".join(lines) + "\n")[2][-1] == "OSError: [Errno 28] No space left"
+
+
+def test_brackets_of_a_program_stay(tmp_path: Path) -> None:
+    lines = [f"[{rank}] x[{rank}] is {i}" for i in range(5) for rank in range(3)]
+    assert words_of(tmp_path, "\n".join(lines) + "\n")[2][-1] == "x[2] is 4"
+
+
+@pytest.mark.parametrize("name", ["[[507,1],1]", "[prterun-vm-41@1,1]"])
+@pytest.mark.parametrize(("code", "how"), [(7, (7, None)), (139, (None, "SIGSEGV"))])
+def test_exit_codes_of_open_mpi(
+    name: str, code: int, how: tuple[object, object], tmp_path: Path
+) -> None:
+    text = "".join(f"[1,{r}]<stdout>:step {i}\n" for i in range(4) for r in range(2))
+    text += "mpirun detected that one or more processes exited with non-zero status\n\n"
+    text += f"  Process name: {name}\n  Exit code:    {code}\n"
+    body = body_of(tmp_path, text)
+    assert [(e["rank"], e["code"], e["signal"]) for e in body["exits"]] == [(1, *how)]
+    assert body["first_failure"]["ranks"] == [1]
+
+
+@pytest.mark.parametrize(
+    ("said", "how"),
+    [
+        ("pdsh@login: node2: ssh exited with exit code 3", (3, None)),
+        ("pdsh@login: node2: env killed by signal 11", (None, "SIGSEGV")),
+        ("clush: node2: exited with exit code 3", (3, None)),
+        ("clush: node[2-2] (1): exited with exit code 137", (None, "SIGKILL")),
+    ],
+)
+def test_hosts_of_pdsh_and_clush(said: str, how: tuple[object, object], tmp_path: Path) -> None:
+    text = "".join(f"node{n}: step {i}\n" for i in range(6) for n in (1, 2, 3))
+    body = body_of(tmp_path, text + said + "\n")
+    assert [(e["host"], e["code"], e["signal"]) for e in body["exits"]] == [("node2", *how)]
+    assert body["first_failure"]["label"] == "node2"
+
+
+def test_an_agent_that_pdsh_started_is_no_rank(tmp_path: Path) -> None:
+    rows = [f"node{n}: [rank{n}]: step {i}" for i in range(6) for n in (0, 1)]
+    rows += [
+        "node1: [rank1]: Traceback (most recent call last):",
+        'node1: [rank1]:   File "/job/train.py", line 3, in step',
+        "node1: [rank1]: ValueError: bad",
+        "pdsh@login: node1: ssh exited with exit code 1",
+        "pdsh@login: node0: ssh exited with exit code 1",
+    ]
+    body = body_of(tmp_path, "\n".join(rows) + "\n")
+    assert body["first_failure"]["ranks"] == [1]
+
+
+def test_an_end_without_a_rank_is_undecided(tmp_path: Path) -> None:
+    text = "".join(f"[{r}] step {i}\n" for i in range(6) for r in range(3))
+    text += "=   PID 28001 RUNNING AT vm\n=   EXIT CODE: 9\n"
+    text += "YOUR APPLICATION TERMINATED WITH THE EXIT STRING: Segmentation fault (signal 11)\n"
+    (tmp_path / "job.out").write_text(text)
+    report = analyse([str(tmp_path)], RankLogOptions())
+    assert report.failed
+    assert report.verdict.startswith("undecided: process 28001 on vm was killed by SIGSEGV")
+
+
+@pytest.mark.parametrize(
+    ("nodes", "hosts"),
+    [
+        ("n1", ["n1"]),
+        ("gpu-a[01-03,7],login1", ["gpu-a01", "gpu-a02", "gpu-a03", "gpu-a7", "login1"]),
+        ("r[1-2]-ib", ["r1-ib", "r2-ib"]),
+        ("n[", ["n["]),
+    ],
+)
+def test_sets_of_hosts(nodes: str, hosts: list[str]) -> None:
+    assert expanded(nodes) == hosts
+
+
+def test_a_set_of_hosts_is_bounded() -> None:
+    assert len(expanded("n[0-99999999]")) <= 4096
+
+
+@pytest.mark.parametrize(
+    ("locals_", "host", "first"),
+    [
+        ([10, 11, 12], "h1", 0),  # --role h1: three ranks
+        ([0, 1, 2], "h", 0),
+        (list(range(12)), "h", 0),  # twelve ranks of a role without digits
+        ([3], "h", 3),
+    ],
+)
+def test_digits_of_torchruns_role(
+    locals_: list[int], host: str, first: int, tmp_path: Path
+) -> None:
+    text = "".join(f"[h{n}]:step {i}\n" for i in range(3) for n in locals_)
+    rows = body_of(tmp_path, text)["ranks"]
+    found = [(row["host"], row["local_rank"]) for row in rows if not row["shared"]]
+    assert found[0] == (host, first)
