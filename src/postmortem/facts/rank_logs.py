@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from postmortem.facts.flight_recorder import Recorder
 from postmortem.facts.frames import Flight
+from postmortem.facts.kernel_log import KernelLog
 from postmortem.facts.stackdumps import StackClasses
 from postmortem.records import record
 
@@ -84,6 +85,24 @@ class LogExit:
     """torchrun calls it the root cause: the failure that its agent saw first."""
     host: str | None = None
     writer: int | None = None
+    time: float | None = None
+    """Seconds since 1970 as the launcher's clock shows them, of no time zone."""
+
+
+@record
+class RankPid:
+    """A process of a rank, as some line names it."""
+
+    rank: int
+    pid: int
+    host: str | None
+    how: str
+    """What says so, in words: ``"torchrun's summary"``."""
+    where: str
+    own: bool = True
+    """The rank itself, not a child of it."""
+    bus: int | None = None
+    """The PCI address of its GPU as NCCL counts: its hexadecimal digits as one number."""
 
 
 @record
@@ -135,6 +154,10 @@ class RankLogs:
     """Files of the numerics monitor, one for each rank."""
     recorders: tuple[Recorder, ...] = ()
     """Dumps of PyTorch's flight recorder, one for each rank."""
+    kernel: KernelLog = KernelLog()
+    """What the kernels of the hosts wrote, if their logs lie beside."""
+    pids: tuple[RankPid, ...] = ()
+    """Process numbers that any evidence gives the ranks."""
 
     def who(self, writer: int) -> Writer:
         """Return the writer with an index."""

@@ -51,6 +51,9 @@ def _signature(family: str, row: dict[str, Any]) -> Signature:
         rule=take("rule", None),
         samples=_lines(take("samples", "")),
         unlike=_lines(take("unlike", "")),
+        event=take("event", None),
+        fault=take("fault", None),
+        part=take("part", None),
     )
     if left:
         raise ValueError(f"{family}.toml: {made.id}: unknown keys {', '.join(left)}")
