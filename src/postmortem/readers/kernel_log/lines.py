@@ -17,6 +17,7 @@ LARGEST = 256 << 20
 """Bytes of one log that are looked at, from its end: what ended the job is what came last."""
 _NAMED = Pattern(r"(?i)(?:^|[._-])(?:dmesg|kern(?:el)?|kmsg|xid|messages|syslog|journal)(?=[._-]|$)")
 _OF_SYSTEM = Pattern(r"(?i)(?:^|[._-])(?:kern|kernel|messages|syslog|journal)(?=[._-]|$)")
+_OPENING = Pattern(r"\s*(?:\[\s*)?\{")
 _JSON = Pattern(r'"(?:dmesg"\s*:\s*\[|_TRANSPORT"\s*:|SYSLOG_IDENTIFIER"\s*:|__REALTIME_TIMESTAMP"\s*:)')
 _BARE = Pattern(r"(?m)^(?:NVRM: Xid \(|Out of memory: |oom-kill:constraint=|Memory cgroup out of )")
 _REFUSED = Pattern(r"^(?:dmesg: )?read kernel buffer failed: (?P<why>.+)|^No journal files were")
@@ -30,7 +31,7 @@ def looks_like_kernel_log(head: bytes, name: str) -> bool:
     """Return whether the beginning of a file is that of a kernel's log; its name only helps."""
     text = head.decode("utf-8", "replace")
     base = name.rpartition("/")[2]
-    if text.lstrip()[:1] == "{" or text.lstrip()[:2] == "[{":
+    if _OPENING.match(text):
         return bool(_JSON.search(text[:8192])) and ("kernel" in text or '"dmesg"' in text)
     lines = [line for line in text.split("\n")[:_ENOUGH_LINES] if line.strip()]
     lines = [line for line in lines if not _HEADING.match(line)]
@@ -115,7 +116,7 @@ def _unpacked(path: str, pieces: Iterator[bytes], problems: list[Problem]) -> tu
 
 def is_json(data: bytes) -> bool:
     """Return whether a log is a JSON document, or one object a line."""
-    return data[:64].lstrip()[:1] in (b"{", b"[")
+    return bool(_OPENING.match(data[:256].decode("latin-1")))
 
 
 def json_lines(data: bytes) -> Iterator[tuple[int, Stamped]]:

@@ -78,7 +78,12 @@ def _one(line: str) -> Stamped:
     if syslog := _SYSLOG.match(line, at):
         host, tag, at = syslog["host"], syslog["tag"], syslog.end()
         uptime = float(syslog["up"]) if syslog["up"] else None
-        time = float(syslog["unix"]) if syslog["unix"] else _time(syslog)
+        if syslog["unix"]:
+            time = float(syslog["unix"])
+        elif syslog["date"]:
+            time = _seconds(syslog["date"], None, None, syslog["time"])
+        elif syslog["hms"]:
+            time = _seconds(None, syslog["month"], syslog["day"], syslog["hms"])
     elif iso := _ISO_DMESG.match(line, at):
         at, time = iso.end(), _seconds(iso["date"], None, None, iso["hms"])
     elif wall := _WALL.match(line, at):
@@ -89,13 +94,6 @@ def _one(line: str) -> Stamped:
     if (up := _UPTIME.match(line, at)) is not None:
         uptime, at = float(up["s"]), up.end()
     return Stamped(line[at:], host, time, uptime, tag, at > 0)
-
-
-def _time(found: object) -> float | None:
-    group = found.__getitem__  # type: ignore[attr-defined]
-    if group("date"):
-        return _seconds(group("date"), None, None, group("time"))
-    return _seconds(None, group("month"), group("day"), group("hms"))
 
 
 def _seconds(year: str | None, month: str | None, day: str | None, clock: str) -> float | None:

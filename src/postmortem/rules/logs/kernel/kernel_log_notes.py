@@ -1,0 +1,86 @@
+"""Faults in kernel logs that nothing joins with the job's failure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.facts.blame import Blame, By, Tie
+from postmortem.facts.kernel_log import Fault, KernelKind
+from postmortem.facts.rank_logs import RankLogs
+from postmortem.report.model import Confidence, Role
+from postmortem.rules.logs.kernel.words import MOST_CITED, cite_tie, meaning, steps_of
+from postmortem.rules.names import clip
+from postmortem.rules.rule import Finding, rule
+
+_ENDS = (KernelKind.OOM_KILL, KernelKind.CRASH, KernelKind.GPU, KernelKind.MACHINE)
+_ORDER = (
+    KernelKind.MACHINE,
+    KernelKind.GPU,
+    KernelKind.OOM_KILL,
+    KernelKind.CRASH,
+    KernelKind.PCIE,
+    KernelKind.FABRIC,
+    KernelKind.DISK,
+    KernelKind.NETWORK_FS,
+    KernelKind.BLOCKED,
+    KernelKind.NOTE,
+)
+
+
+@rule(role=Role.CONTEXT, references=("https://man7.org/linux/man-pages/man1/dmesg.1.html",))
+def kernel_log_notes(blame: Blame, logs: RankLogs) -> Iterator[Finding]:
+    """Faults in kernel logs that nothing joins with the job's failure.
+
+    What it means
+        The kernel of a host reports a fault: of another process, of another host, of another day,
+        or of a kind that explains nothing here. Without any log of ranks, it is all that there is.
+    How to be sure
+        Compare pid, host and time with those of the rank. In a container a process has other pids
+        than the host's kernel knows: no pid of the job can be found in the host's log then.
+    What to do
+        Give the logs of all ranks together with the kernel logs of all hosts.
+    """
+    used = blame.cause.event if blame.cause is not None else None
+    left = [tie for tie in blame.ties if tie.event != used and not _spoken_of(tie, blame)]
+    if not left:
+        return
+    left.sort(key=lambda tie: (tie.event.fault is Fault.NONE, _ORDER.index(tie.event.kind)))
+    tie = left[0]
+    event = tie.event
+    alone = not logs.writers and not logs.exits and event.fault is not Fault.NONE
+    root = alone and event.kind in _ENDS and event.fault is not Fault.AFTERMATH
+    host = f"on {event.host}: " if event.host else ""
+    more = f" (and {len(left) - 1} more)" if len(left) > 1 else ""
+    pid = f", pid {event.pid}" if event.pid is not None else ""
+    yield Finding(
+        title=clip(f"kernel log: {host}{clip(event.words, 80)}{pid}", 100 - len(more)) + more,
+        role=Role.ROOT if root else None,
+        confidence=Confidence.LIKELY if root else Confidence.POSSIBLE,
+        cause=f"{meaning(tie)} {_why_not(tie, logs, alone=alone)}",
+        next_steps=steps_of(tie) or ("give the logs of all ranks with it",),
+        evidence=tuple(cite_tie(one) for one in left[:MOST_CITED]),
+    )
+
+
+def _spoken_of(tie: Tie, blame: Blame) -> bool:
+    """Whether another rule speaks of it: it is tied to who failed first."""
+    first = {party.rank for party in blame.first}
+    if not first & set(tie.ranks):
+        return False
+    same = blame.cause is not None and tie.event.kind is blame.cause.event.kind
+    kinds = (KernelKind.DISK, KernelKind.NETWORK_FS)
+    return same or tie.event.kind in kinds or tie.event.fault is Fault.PROGRAM
+
+
+def _why_not(tie: Tie, logs: RankLogs, *, alone: bool) -> str:
+    if alone:
+        return "No log of a rank lies beside it, so that no rank can be named."
+    event = tie.event
+    if event.pid is not None and tie.by not in (By.PID, By.CHILD) and logs.pids:
+        return (
+            "Its pid is of no rank that the logs name: another process, or a rank in a container, "
+            "which counts its own pids."
+        )
+    if tie.by is By.NOTHING and event.host:
+        return f"No rank that failed is known to have run on {event.host} at that time."
+    return "Nothing in the logs of the ranks goes with it."
