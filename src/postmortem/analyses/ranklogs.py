@@ -145,4 +145,7 @@ def _verdict(view: RankLogsView, best: Diagnosis | None) -> str:
 def _footer(read: RankFacts) -> str:
     forms = f" · prefixes: {', '.join(read.forms)}" if read.forms else ""
     files = len(read.logs.files)
-    return f"{read.logs.lines:,} lines in {files} {'file' if files == 1 else 'files'}{forms}"
+    kernel = len(read.logs.kernel.files)
+    beside = f", {read.logs.kernel.lines:,} lines of kernel logs" if kernel else ""
+    noun = "file" if files == 1 else "files"
+    return f"{read.logs.lines:,} lines in {files} {noun}{beside}{forms}"

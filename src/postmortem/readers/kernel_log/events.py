@@ -9,6 +9,7 @@ from postmortem.facts.signature import Signature
 from postmortem.knowledge.xids import xid
 from postmortem.patterns import Pattern
 from postmortem.readers.kernel_log.stamps import Stamped
+from postmortem.records import replace
 
 # NVRM: Xid (PCI:0000:3b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus
 XID = Signature(
@@ -65,14 +66,10 @@ def event_of(
     if signature is XID:
         return _xid(event, groups)
     if kind is KernelKind.OOM_KILL:
-        return _with(event, words=_memory_words(signature.id, groups, event.text))
+        return replace(event, words=_memory_words(signature.id, groups, event.text))
     if signature.id == "dmesg-nvswitch" and groups.get("what", "").startswith("Non-fatal"):
-        return _with(event, fault=Fault.UNKNOWN)
+        return replace(event, fault=Fault.UNKNOWN)
     return event
-
-
-def _with(event: KernelEvent, **changes: object) -> KernelEvent:
-    return KernelEvent(**{**vars(event), **changes})  # type: ignore[arg-type]
 
 
 def _pid(text: str | None) -> int | None:
@@ -96,7 +93,7 @@ def _xid(event: KernelEvent, groups: Mapping[str, str]) -> KernelEvent:
     name = _NAME.search(rest)
     pid = _PID.search(rest)
     said = _AFTER.sub("", rest).strip(" ,.") or known.name
-    return _with(
+    return replace(
         event,
         number=known.number,
         fault=known.fault,
@@ -134,7 +131,7 @@ def _crash(event: KernelEvent, groups: Mapping[str, str]) -> KernelEvent:
     elif event.signature == "dmesg-arm64-fault":
         at = f" at {groups['address']}" if groups.get("address") else ""
         words = f"{groups.get('what', 'fault')}{at}"
-    return _with(
+    return replace(
         event,
         signal=name,
         place=place,

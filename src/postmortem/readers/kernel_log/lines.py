@@ -1,4 +1,4 @@
-"""Files of a kernel log to lines: plain, packed, and the JSON of dmesg -J and journalctl -o json."""
+"""Files of a kernel log to lines: plain, packed, and the JSON of dmesg -J and journalctl."""
 
 from __future__ import annotations
 
@@ -15,10 +15,14 @@ from postmortem.readers.kernel_log.stamps import Stamped, stamped
 
 LARGEST = 256 << 20
 """Bytes of one log that are looked at, from its end: what ended the job is what came last."""
-_NAMED = Pattern(r"(?i)(?:^|[._-])(?:dmesg|kern(?:el)?|kmsg|xid|messages|syslog|journal)(?=[._-]|$)")
+_NAMED = Pattern(
+    r"(?i)(?:^|[._-])(?:dmesg|kern(?:el)?|kmsg|xid|messages|syslog|journal)(?=[._-]|$)"
+)
 _OF_SYSTEM = Pattern(r"(?i)(?:^|[._-])(?:kern|kernel|messages|syslog|journal)(?=[._-]|$)")
 _OPENING = Pattern(r"\s*(?:\[\s*)?\{")
-_JSON = Pattern(r'"(?:dmesg"\s*:\s*\[|_TRANSPORT"\s*:|SYSLOG_IDENTIFIER"\s*:|__REALTIME_TIMESTAMP"\s*:)')
+_JSON = Pattern(
+    r'"(?:dmesg"\s*:\s*\[|_TRANSPORT"\s*:|SYSLOG_IDENTIFIER"\s*:|__REALTIME_TIMESTAMP"\s*:)'
+)
 _BARE = Pattern(r"(?m)^(?:NVRM: Xid \(|Out of memory: |oom-kill:constraint=|Memory cgroup out of )")
 _REFUSED = Pattern(r"^(?:dmesg: )?read kernel buffer failed: (?P<why>.+)|^No journal files were")
 _HEADING = Pattern(r"-- (?:Logs begin|Journal begins|Boot [0-9a-f]|No entries|Reboot)")
@@ -64,9 +68,9 @@ def _is_sure(one: Stamped) -> bool:
 # What programs print behind a time in brackets is not the kernel's. Its own texts begin with the
 # name of a driver, a device, or one of few words.
 _KERNEL_TEXT = Pattern(
-    r"(?:[\w.:-]+(?: [\w.:\[\]-]+){0,3}: |Linux version|Command line|Call Trace|Out of memory|Killed process"
-    r"|Memory cgroup|oom-kill|\w+ invoked oom-killer|audit: |CPU: |RIP: |Code: |Modules linked in"
-    r"|Hardware name| ?</?(?:TASK|IRQ|NMI)>| +\??[\w.]+\+0x|R[A-Z0-9]{2}: |LustreError|EXT4-fs)"
+    r"(?:[\w.:-]+(?: [\w.:\[\]-]+){0,3}: |Linux version|Command line|Call Trace|Out of memory"
+    r"|Killed process|Memory cgroup|oom-kill|\w+ invoked oom-killer|audit: |CPU: |RIP: |Code: "
+    r"|Modules linked in|Hardware name| ?</?(?:TASK|IRQ|NMI)>| +\??[\w.]+\+0x|R[A-Z0-9]{2}: |LustreError|EXT4-fs)"
 )
 
 

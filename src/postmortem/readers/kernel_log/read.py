@@ -49,7 +49,7 @@ def read_kernel_logs(
             continue
         lines += data.count(b"\n")
         events += read_events(data, path)
-    return KernelLog(tuple(_merged(events)), tuple(files), lines)
+    return KernelLog(tuple(events), tuple(files), lines)
 
 
 def read_events(data: bytes, path: str) -> list[KernelEvent]:
@@ -60,10 +60,12 @@ def read_events(data: bytes, path: str) -> list[KernelEvent]:
         found = _found(text.encode("utf-8", "replace"), path, entries)
     else:
         found = _found(data, path, None)
-    return found
+    return list(_merged(found))
 
 
-def events_of_remarks(remarks: Iterable[Remark], host_of: dict[int, str | None]) -> list[KernelEvent]:
+def events_of_remarks(
+    remarks: Iterable[Remark], host_of: dict[int, str | None]
+) -> list[KernelEvent]:
     """Return the events of lines of the kernel that stand between those of programs.
 
     Job scripts print ``dmesg | tail``, and slurmstepd what it was told.
@@ -85,9 +87,7 @@ def _known() -> Signatures:
     return Signatures([s for s in signatures() if s.event is not None] + [XID])
 
 
-def _found(
-    data: bytes, path: str, entries: list[tuple[int, Stamped]] | None
-) -> list[KernelEvent]:
+def _found(data: bytes, path: str, entries: list[tuple[int, Stamped]] | None) -> list[KernelEvent]:
     known = _known()
     events: list[KernelEvent] = []
     for hit in known.tally(data, each=EACH).hits[:_MOST_EVENTS]:
@@ -146,7 +146,14 @@ def _merged(events: Iterable[KernelEvent]) -> Iterator[KernelEvent]:
     """Yield what is told in several lines once, where it stands first."""
     kept: dict[object, KernelEvent] = {}
     for event in events:
-        key: object = (event.file, event.host, event.signature, event.pid, event.device, event.number)
+        key: object = (
+            event.file,
+            event.host,
+            event.signature,
+            event.pid,
+            event.device,
+            event.number,
+        )
         if event.kind is KernelKind.OOM_KILL and event.pid is not None:
             key = ("oom", event.file, event.host, event.pid)
         old = kept.get(key)

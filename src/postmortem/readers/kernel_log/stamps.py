@@ -10,7 +10,7 @@ from __future__ import annotations
 import calendar
 
 from postmortem.patterns import Pattern
-from postmortem.records import record
+from postmortem.records import record, replace
 
 _KMSG = Pattern(r"\d{1,4},\d{1,20},(?P<us>\d{1,16}),[^;]{1,60};")
 _PRIORITY = Pattern(r"<\d{1,3}>")
@@ -28,10 +28,11 @@ _SYSLOG = Pattern(
     r"(?:(?P<month>[A-Z][a-z]{2}) {1,2}(?P<day>\d{1,2}) (?P<hms>\d\d:\d\d:\d\d)(?:\.\d+)?"
     r"|(?:[A-Z][a-z]{2} )?(?P<date>\d{4}-\d\d-\d\d)[T ](?P<time>\d\d:\d\d:\d\d)(?:\.\d+)?"
     r"(?:Z| ?[A-Z]{3,5}|[+-]\d\d:?\d\d)?"
-    r"|(?P<unix>\d{9,11})\.\d{6}"
-    r"|\[ *(?P<up>\d{1,9}\.\d{6})\])"
+    r"|(?P<unix>\d{9,11})\.\d{6})"
     r" (?P<host>[A-Za-z0-9][\w.-]{0,252}) (?P<tag>[A-Za-z][\w./@-]{0,60})(?:\[\d+\])?: ?"
 )
+# Of what journalctl -o short-monotonic prints only the kernel's lines can be told from dmesg's.
+_MONOTONIC = Pattern(r"\[ *(?P<up>\d{1,9}\.\d{6})\] (?P<host>[A-Za-z0-9][\w.-]{0,252}) kernel: ")
 _HOST = Pattern(r"(?P<host>[A-Za-z0-9][\w.-]{0,252}): (?=[\[<\dA-Z])")
 _MONTHS = "JanFebMarAprMayJunJulAugSepOctNovDec"
 NO_YEAR = 1972
@@ -58,9 +59,7 @@ def stamped(line: str) -> Stamped:
     if not found.known and (host := _HOST.match(line)):
         behind = _one(line[host.end() :])
         if behind.known:
-            return Stamped(
-                behind.text, behind.host or host["host"], behind.time, behind.uptime, behind.tag, True
-            )
+            return replace(behind, host=behind.host or host["host"])
     return found
 
 
@@ -77,13 +76,15 @@ def _one(line: str) -> Stamped:
             at = found.end()
     if syslog := _SYSLOG.match(line, at):
         host, tag, at = syslog["host"], syslog["tag"], syslog.end()
-        uptime = float(syslog["up"]) if syslog["up"] else None
         if syslog["unix"]:
             time = float(syslog["unix"])
         elif syslog["date"]:
             time = _seconds(syslog["date"], None, None, syslog["time"])
         elif syslog["hms"]:
             time = _seconds(None, syslog["month"], syslog["day"], syslog["hms"])
+    elif monotonic := _MONOTONIC.match(line, at):
+        host, tag, at = monotonic["host"], "kernel", monotonic.end()
+        uptime = float(monotonic["up"])
     elif iso := _ISO_DMESG.match(line, at):
         at, time = iso.end(), _seconds(iso["date"], None, None, iso["hms"])
     elif wall := _WALL.match(line, at):

@@ -66,9 +66,7 @@ def read_rank_logs(found: Found, *, world: int | None = None) -> RankFacts:
         one = _read_one(file, sources, problems)
         if one is not None:
             read.append(one)
-    others = (
-        found.errors or found.dumps or found.recorders or found.flights or found.kernel_logs
-    )
+    others = found.errors or found.dumps or found.recorders or found.flights or found.kernel_logs
     if not read and not others:
         first = problems[0] if problems else Problem("logs", "nothing could be read")
         raise EvidenceError(first.where, first.what, hint=first.remedy)

@@ -55,8 +55,8 @@ def rank_crashed(blame: Blame) -> Iterator[Finding]:
     elif blame.detail.startswith("oom of another pid: "):
         said = blame.detail.partition(": ")[2]
         cause += (
-            f" On that host {said}. That is not the pid that its launcher knows; a container counts "
-            "its own, so it may be the same process."
+            f" On that host {said}. That is not the pid that its launcher knows; a container "
+            "counts its own, so it may be the same process."
         )
     elif killed:
         cause += " Nothing in the logs says who sent it; mostly it is the kernel's OOM killer."

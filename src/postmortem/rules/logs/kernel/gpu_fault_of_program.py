@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from postmortem.facts.blame import Blame, By, How
-from postmortem.facts.kernel_log import Fault, KernelKind
+from postmortem.facts.blame import Blame, By
 from postmortem.knowledge.xids import REFERENCE
 from postmortem.report.model import Confidence, Role
-from postmortem.rules.logs.kernel.words import cite_tie, joined, meaning, steps_of
+from postmortem.rules.logs.kernel.words import (
+    cite_tie,
+    joined,
+    meaning,
+    program_ties,
+    steps_of,
+)
 from postmortem.rules.logs.telling import ranks_words
 from postmortem.rules.names import clip
 from postmortem.rules.rule import Finding, rule
@@ -28,17 +33,7 @@ def gpu_fault_of_program(blame: Blame) -> Iterator[Finding]:
         Run that rank's program under compute-sanitizer. The same GPU over and over, with programs
         that run elsewhere: suspect the GPU.
     """
-    if blame.how is How.KERNEL:
-        return
-    first = {party.rank for party in blame.first}
-    ours = [
-        tie
-        for tie in blame.ties
-        if tie.event.kind is KernelKind.GPU
-        and tie.event.fault is Fault.PROGRAM
-        and first & set(tie.ranks)
-        and any("CUDA" in party.why or "HIP" in party.why for party in blame.first)
-    ]
+    ours = program_ties(blame)
     if not ours:
         return
     tie = min(ours, key=lambda one: list(By).index(one.by))

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from postmortem.facts.blame import Blame, Tie
-from postmortem.facts.kernel_log import KernelKind
-from postmortem.patterns import Pattern
+from postmortem.facts.blame import Blame
 from postmortem.report.model import Confidence, Role
-from postmortem.rules.logs.kernel.words import MOST_CITED, cite_tie, joined, meaning, steps_of
+from postmortem.rules.logs.kernel.words import (
+    MOST_CITED,
+    cite_tie,
+    joined,
+    meaning,
+    steps_of,
+    storage_ties,
+)
 from postmortem.rules.logs.telling import ranks_words
 from postmortem.rules.names import clip
 from postmortem.rules.rule import Finding, rule
-
-_OF_FILES = Pattern(
-    r"\[Errno (?:5|30|107|108|110|116|121)\]|[Ii]nput/output error|Read-only file system"
-    r"|[Ss]tale file handle|Transport endpoint is not connected|Cannot send after transport"
-    r"|SIGBUS|open|read|load|save|ckpt|checkpoint|shard"
-)
-_KINDS = (KernelKind.DISK, KernelKind.NETWORK_FS)
 
 
 @rule(role=Role.CONTRIBUTING, references=("https://man7.org/linux/man-pages/man3/errno.3.html",))
@@ -34,11 +32,8 @@ def host_storage_failed(blame: Blame) -> Iterator[Finding]:
     What to do
         Look at the device or the server first; the program is well.
     """
-    first = {party.rank for party in blame.first}
-    ours: list[Tie] = [
-        tie for tie in blame.ties if tie.event.kind in _KINDS and first & set(tie.ranks)
-    ]
-    if not ours or not any(_OF_FILES.search(party.why) for party in blame.first):
+    ours = storage_ties(blame)
+    if not ours:
         return
     tie = ours[0]
     what = f"{tie.event.device}: " if tie.event.device else ""

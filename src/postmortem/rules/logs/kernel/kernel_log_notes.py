@@ -8,7 +8,14 @@ from postmortem.facts.blame import Blame, By, Tie
 from postmortem.facts.kernel_log import Fault, KernelKind
 from postmortem.facts.rank_logs import RankLogs
 from postmortem.report.model import Confidence, Role
-from postmortem.rules.logs.kernel.words import MOST_CITED, cite_tie, meaning, steps_of
+from postmortem.rules.logs.kernel.words import (
+    MOST_CITED,
+    cite_tie,
+    meaning,
+    program_ties,
+    steps_of,
+    storage_ties,
+)
 from postmortem.rules.names import clip
 from postmortem.rules.rule import Finding, rule
 
@@ -44,16 +51,23 @@ def kernel_log_notes(blame: Blame, logs: RankLogs) -> Iterator[Finding]:
     left = [tie for tie in blame.ties if tie.event != used and not _spoken_of(tie, blame)]
     if not left:
         return
-    left.sort(key=lambda tie: (tie.event.fault is Fault.NONE, _ORDER.index(tie.event.kind)))
+    # Of equals the last line: what ended a job stands at the end.
+    left.reverse()
+    left.sort(
+        key=lambda tie: (tie.event.fault is Fault.NONE, _ORDER.index(tie.event.kind)),
+    )
     tie = left[0]
     event = tie.event
     alone = not logs.writers and not logs.exits and event.fault is not Fault.NONE
     root = alone and event.kind in _ENDS and event.fault is not Fault.AFTERMATH
     host = f"on {event.host}: " if event.host else ""
     more = f" (and {len(left) - 1} more)" if len(left) > 1 else ""
+    crash = event.kind is KernelKind.CRASH
+    process = f"{event.process} " if crash and event.process else ""
     pid = f", pid {event.pid}" if event.pid is not None else ""
+    words = clip(f"{host}{process}{event.words}", 86 - len(more) - len(pid))
     yield Finding(
-        title=clip(f"kernel log: {host}{clip(event.words, 80)}{pid}", 100 - len(more)) + more,
+        title=f"kernel log: {words}{pid}{more}",
         role=Role.ROOT if root else None,
         confidence=Confidence.LIKELY if root else Confidence.POSSIBLE,
         cause=f"{meaning(tie)} {_why_not(tie, logs, alone=alone)}",
@@ -63,13 +77,15 @@ def kernel_log_notes(blame: Blame, logs: RankLogs) -> Iterator[Finding]:
 
 
 def _spoken_of(tie: Tie, blame: Blame) -> bool:
-    """Whether another rule speaks of it: it is tied to who failed first."""
-    first = {party.rank for party in blame.first}
-    if not first & set(tie.ranks):
+    """Whether another rule speaks of it."""
+    if tie in storage_ties(blame) or tie in program_ties(blame):
+        return True
+    cause = blame.cause
+    if cause is None or tie.event.host != cause.event.host:
         return False
-    same = blame.cause is not None and tie.event.kind is blame.cause.event.kind
-    kinds = (KernelKind.DISK, KernelKind.NETWORK_FS)
-    return same or tie.event.kind in kinds or tie.event.fault is Fault.PROGRAM
+    # What follows from it on the same host: more Xids of the GPU, a panic after a machine check.
+    same = tie.event.kind is cause.event.kind and tie.event.kind is not KernelKind.OOM_KILL
+    return same or tie.event.fault is Fault.AFTERMATH
 
 
 def _why_not(tie: Tie, logs: RankLogs, *, alone: bool) -> str:

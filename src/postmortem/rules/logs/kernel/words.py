@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from postmortem.facts.blame import Blame, How, Tie
-from postmortem.facts.kernel_log import KernelKind
+from postmortem.facts.kernel_log import Fault, KernelKind
 from postmortem.knowledge.signatures import by_id
 from postmortem.knowledge.xids import xid
+from postmortem.patterns import Pattern
 from postmortem.report.model import Confidence, Evidence
 from postmortem.rules.logs.telling import cite, how_sure
 from postmortem.rules.names import clip
 
 MOST_CITED = 6
+_OF_FILES = Pattern(
+    r"\[Errno (?:5|30|107|108|110|116|121)\]|[Ii]nput/output error|Read-only file system"
+    r"|[Ss]tale file handle|Transport endpoint is not connected|Cannot send after transport"
+    r"|SIGBUS|\b(?:open|read|load|save|torch\.save|fopen|iread)\b|checkpoint|safetensors"
+)
+_OF_CUDA = Pattern(r"\bCUDA\b|\bHIP\b|cublas|cudnn")
 
 
 def decided_by(blame: Blame, *kinds: KernelKind) -> Tie | None:
@@ -44,6 +51,29 @@ def joined(tie: Tie) -> str:
         return ""
     doubt = "" if tie.sure else "; no line says which host that was"
     return f" What joins the two: {tie.why}{doubt}."
+
+
+def storage_ties(blame: Blame) -> list[Tie]:
+    """Return the lines on disks and file servers of the host of a rank that failed at a file."""
+    first = {party.rank for party in blame.first}
+    if not any(_OF_FILES.search(party.why) for party in blame.first):
+        return []
+    kinds = (KernelKind.DISK, KernelKind.NETWORK_FS)
+    return [tie for tie in blame.ties if tie.event.kind in kinds and first & set(tie.ranks)]
+
+
+def program_ties(blame: Blame) -> list[Tie]:
+    """Return the errors of GPUs that go with a CUDA error of who failed first."""
+    if blame.how is How.KERNEL or not any(_OF_CUDA.search(party.why) for party in blame.first):
+        return []
+    first = {party.rank for party in blame.first}
+    return [
+        tie
+        for tie in blame.ties
+        if tie.event.kind is KernelKind.GPU
+        and tie.event.fault is Fault.PROGRAM
+        and first & set(tie.ranks)
+    ]
 
 
 def cite_tie(tie: Tie) -> Evidence:
