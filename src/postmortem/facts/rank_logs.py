@@ -26,6 +26,8 @@ class Said:
 
     exception: str
     message: str
+    known: tuple[str, ...] = ()
+    """Ids of the signatures of error messages that its words have."""
 
     @property
     def words(self) -> str:
@@ -113,6 +115,8 @@ class Remark:
     writer: int
     file: str
     line: int
+    known: tuple[str, ...] = ()
+    """Ids of the signatures of error messages in it, where it is about the start of a job."""
 
 
 @record

@@ -39,8 +39,9 @@ class Signature:
     fault: str | None = None
     """Of such a line, whose fault it is: a `Fault`."""
     part: str | None = None
-    """What an exception with these words says of its rank: a `Part`, or a `StartupFault` behind
-    ``startup:``."""
+    """What an exception with these words says of the rank that raised it: a `Part`."""
+    startup: str | None = None
+    """What a job lacked when it started, if an error has these words: a `StartupFault`."""
 
 
 WHERE = (

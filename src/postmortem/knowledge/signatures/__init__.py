@@ -54,6 +54,7 @@ def _signature(family: str, row: dict[str, Any]) -> Signature:
         event=take("event", None),
         fault=take("fault", None),
         part=take("part", None),
+        startup=take("startup", None),
     )
     if left:
         raise ValueError(f"{family}.toml: {made.id}: unknown keys {', '.join(left)}")

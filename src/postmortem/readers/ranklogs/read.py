@@ -15,6 +15,7 @@ from postmortem.facts.rank_logs import LogExit, LogFailure, RankLogs, Remark, Sa
 from postmortem.facts.source import Problem, Source
 from postmortem.readers.log_files import OpenedLog
 from postmortem.readers.ranklogs.endings import endings, rank_named
+from postmortem.readers.ranklogs.known_words import remarks_with_known_words, with_known_words
 from postmortem.readers.ranklogs.launchers import Launchers
 from postmortem.readers.ranklogs.lines import shape_of
 from postmortem.readers.ranklogs.sources import Found, LogFile
@@ -164,9 +165,9 @@ class _Assembly:
         hosts = dict.fromkeys(w.host for w in writers if w.host is not None)
         return RankLogs(
             writers=tuple(writers),
-            failures=tuple(_once(failures)),
+            failures=tuple(with_known_words(_once(failures))),
             exits=exits,
-            remarks=tuple(remarks),
+            remarks=tuple(remarks_with_known_words(remarks)),
             stopped_pids=frozenset().union(*(x.stopped for x in self._launchers.values())),
             killed_by_kernel=frozenset().union(
                 *(x.killed_by_kernel for x in self._launchers.values())
