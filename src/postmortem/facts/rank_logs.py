@@ -27,7 +27,7 @@ class Said:
     exception: str
     message: str
     known: tuple[str, ...] = ()
-    """Ids of the signatures of error messages that its words have."""
+    """Ids of the signatures that its words have."""
 
     @property
     def words(self) -> str:
@@ -116,7 +116,7 @@ class Remark:
     file: str
     line: int
     known: tuple[str, ...] = ()
-    """Ids of the signatures of error messages in it, where it is about the start of a job."""
+    """Ids of the signatures that it has, where it is about the start of a job."""
 
 
 @record
