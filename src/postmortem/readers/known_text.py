@@ -79,5 +79,5 @@ def table() -> str:
         for signature, literals in zip(engine.signatures, engine.literals(), strict=True)
         for literal in sorted(literals)
     ]
-    head = "# Family, id, a text that a match holds; made of the TOML files by readers/known_text.py"
+    head = "# Family, id, a text of each match; made of the TOML files by readers/known_text.py"
     return "\n".join([head, *rows]) + "\n"
