@@ -106,3 +106,10 @@ def test_groups_that_others_rely_on() -> None:
     (hit,) = ALL.find(b"RuntimeError: [pair.cc:553] Connection closed by peer [10.77.0.2]:2259. x")
     assert (hit.id, hit.role) == ("gloo-closed", "cascade")
     assert hit.groups == {"peer": "10.77.0.2", "port": "2259"}
+
+
+def test_what_no_text_shows_is_decided_by_a_rule() -> None:
+    """Stacks of cores and lines of strace are facts of their own: a rule looks at them."""
+    for record in signatures():
+        if set(record.where) & {"core frames", "strace"}:
+            assert record.rule is not None, record.id

@@ -53,13 +53,21 @@ def kernel_log_notes(blame: Blame, logs: RankLogs) -> Iterator[Finding]:
         return
     # Of equals the last line: what ended a job stands at the end.
     left.reverse()
+    seen = {end.pid for end in logs.exits}
     left.sort(
-        key=lambda tie: (tie.event.fault is Fault.NONE, _ORDER.index(tie.event.kind)),
+        key=lambda tie: (
+            tie.event.pid is None or tie.event.pid not in seen,
+            tie.event.fault is Fault.NONE,
+            _ORDER.index(tie.event.kind),
+        )
     )
     tie = left[0]
     event = tie.event
     alone = not logs.writers and not logs.exits and event.fault is not Fault.NONE
-    root = alone and event.kind in _ENDS and event.fault is not Fault.AFTERMATH
+    # A process that a shell or another launcher saw end, and that has no rank.
+    ended = event.pid is not None and event.pid in {e.pid for e in logs.exits if e.rank is None}
+    ends = event.kind in _ENDS and event.fault is not Fault.AFTERMATH
+    root = ends and (alone or (ended and not blame.first))
     host = f"on {event.host}: " if event.host else ""
     more = f" (and {len(left) - 1} more)" if len(left) > 1 else ""
     crash = event.kind is KernelKind.CRASH
@@ -69,8 +77,8 @@ def kernel_log_notes(blame: Blame, logs: RankLogs) -> Iterator[Finding]:
     yield Finding(
         title=f"kernel log: {words}{pid}{more}",
         role=Role.ROOT if root else None,
-        confidence=Confidence.LIKELY if root else Confidence.POSSIBLE,
-        cause=f"{meaning(tie)} {_why_not(tie, logs, alone=alone)}",
+        confidence=_how_sure(root=root, ended=ended),
+        cause=f"{meaning(tie)} {_why_not(tie, logs, alone=alone, ended=ended)}",
         next_steps=steps_of(tie) or ("give the logs of all ranks with it",),
         evidence=tuple(cite_tie(one) for one in left[:MOST_CITED]),
     )
@@ -88,7 +96,15 @@ def _spoken_of(tie: Tie, blame: Blame) -> bool:
     return same or tie.event.fault is Fault.AFTERMATH
 
 
-def _why_not(tie: Tie, logs: RankLogs, *, alone: bool) -> str:
+def _how_sure(*, root: bool, ended: bool) -> Confidence:
+    if root:
+        return Confidence.CERTAIN if ended else Confidence.LIKELY
+    return Confidence.POSSIBLE
+
+
+def _why_not(tie: Tie, logs: RankLogs, *, alone: bool, ended: bool) -> str:
+    if ended:
+        return f"Process {tie.event.pid} is the one that its launcher saw end."
     if alone:
         return "No log of a rank lies beside it, so that no rank can be named."
     event = tie.event
