@@ -14,9 +14,11 @@ from typing import Any
 
 from postmortem.facts.crash import AbortMessage, CppException, Fault, Instruction, Signal
 from postmortem.facts.fault_kind import FaultKind, classify
+from postmortem.facts.known_words import KnownWords
 from postmortem.facts.memory import Address, BinaryFacts, MappedFile, MemoryTotals, Module, Modules
 from postmortem.facts.process import CoreFile, Process
 from postmortem.facts.threads import Frame, Thread, Threads, Trust, Wait
+from postmortem.readers.known_text import known_in
 
 CORPUS = Path(__file__).parents[2] / "corpus"
 
@@ -170,6 +172,10 @@ def facts_of(raw: dict[str, Any]) -> dict[type, object]:
     if "exception" in raw:
         entry = {"tid": _crashed_tid(raw), "what": None, "found_by": "tls", **raw["exception"]}
         facts[CppException] = CppException(**entry)
+    words = [("abort message", raw.get("abort_message", ""), None)]
+    words.append(("C++ exception", raw.get("exception", {}).get("what") or "", None))
+    if (known := known_in(words)) is not None:
+        facts[KnownWords] = known
     if "modules" in raw:
         facts[Modules] = Modules(tuple(_module(entry) for entry in raw["modules"]))
     if "binary" in raw:

@@ -16,6 +16,7 @@ from postmortem.facts.caught import beyond_handler, failure
 from postmortem.facts.crash import CppException, Fault
 from postmortem.facts.fault_kind import FaultKind, classify
 from postmortem.facts.fault_words import explain
+from postmortem.facts.known_words import KnownWords
 from postmortem.facts.memory import Address, BinaryFacts, MappedFile, Module
 from postmortem.facts.process import CoreFile, Process
 from postmortem.facts.process_role import process_role
@@ -42,6 +43,7 @@ Engine = Literal["auto", "native", "gdb"]
 
 _REMEDIES: Mapping[type, str] = {
     BinaryFacts: "run without --engine native; the module the crash is in must be on this machine",
+    KnownWords: "only processes that said something known before they ended have some",
     CppException: "only cores in which a C++ exception was in flight have one",
 }
 
@@ -291,11 +293,28 @@ class _Analysis:
             self._signal,
             fault,
             facts.abort_message,
-            next(flying, None),
+            exception := next(flying, None),
             binary,
+            self._known_words(threads, exception),
         )
         known = {type(value): value for value in values if value is not None}
         return rule.run(rule.load(), known, remedies=_REMEDIES)
+
+    def _known_words(self, threads: Threads, exception: CppException | None) -> KnownWords | None:
+        message, crashed = self._facts.abort_message, threads.crashed
+        raised = crashed.python_exception if crashed is not None else None
+        texts: list[tuple[str, str, int | None]] = []
+        if message is not None:
+            texts.append(("abort message", message.text, None))
+        if exception is not None and exception.what:
+            texts.append(("C++ exception", f"{exception.type}: {exception.what}", exception.tid))
+        if raised is not None and crashed is not None:
+            texts.append(("Python exception", f"{raised.type}: {raised.message}", crashed.tid))
+        if not texts:
+            return None
+        from postmortem.readers.known_text import known_in
+
+        return known_in(texts)
 
 
 def _has_values(threads: Threads) -> bool:

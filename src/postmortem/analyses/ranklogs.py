@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from postmortem.facts.blame import Attempts, Blame, How
 from postmortem.facts.nccl import Nccl
 from postmortem.facts.rank_logs import RankLogs
+from postmortem.facts.source import Problem, Source
 from postmortem.readers.ranklogs.hung import read_flights, read_recorders, read_stacks
 from postmortem.readers.ranklogs.read import RankFacts, read_rank_logs
 from postmortem.readers.ranklogs.sources import Found, find_rank_logs
@@ -41,8 +42,6 @@ def analyse(names: Sequence[str], options: RankLogOptions) -> Report:
 
 def with_hung(found: Found, read: RankFacts) -> RankFacts:
     """Return the facts with what lies beside the logs."""
-    if not found.dumps and not found.recorders and not found.flights:
-        return read
     sources, problems = list(read.sources), list(read.problems)
     stacks = read_stacks(found.dumps, sources, problems)
     recorders = read_recorders(found.recorders, sources, problems)
@@ -52,7 +51,32 @@ def with_hung(found: Found, read: RankFacts) -> RankFacts:
         recorders=tuple(recorders),
         flights=tuple(read_flights(found.flights, sources, problems)),
     )
+    logs = with_kernel(logs, found.kernel_logs, sources, problems)
     return replace(read, logs=logs, sources=tuple(sources), problems=tuple(problems))
+
+
+def with_kernel(
+    logs: RankLogs, paths: Sequence[str], sources: list[Source], problems: list[Problem]
+) -> RankLogs:
+    """Return the facts with what kernels wrote, in files of their own or between other lines."""
+    quoted = [r for r in logs.remarks if "Xid (" in r.text or "Killed process" in r.text]
+    if not paths and not quoted:
+        return logs
+    from postmortem.readers.kernel_log.read import (
+        events_of_remarks,
+        host_in_name,
+        read_kernel_logs,
+    )
+    from postmortem.readers.ranklogs.pids import rank_pids
+
+    pids = rank_pids(logs.writers, logs.exits, logs.failures, logs.remarks, logs.flights)
+    hosts = {*logs.hosts, *(one.host for one in pids if one.host)}
+    kernel = read_kernel_logs(paths, sources, problems)
+    events = [
+        replace(e, host=host_in_name(e.file, hosts)) if e.host is None else e for e in kernel.events
+    ]
+    events += events_of_remarks(quoted, {i: w.host for i, w in enumerate(logs.writers)})
+    return replace(logs, pids=pids, kernel=replace(kernel, events=tuple(events)))
 
 
 def report_on(read: RankFacts, options: RankLogOptions) -> Report:
@@ -130,4 +154,7 @@ def _verdict(view: RankLogsView, best: Diagnosis | None) -> str:
 def _footer(read: RankFacts) -> str:
     forms = f" · prefixes: {', '.join(read.forms)}" if read.forms else ""
     files = len(read.logs.files)
-    return f"{read.logs.lines:,} lines in {files} {'file' if files == 1 else 'files'}{forms}"
+    kernel = len(read.logs.kernel.files)
+    beside = f", {read.logs.kernel.lines:,} lines of kernel logs" if kernel else ""
+    noun = "file" if files == 1 else "files"
+    return f"{read.logs.lines:,} lines in {files} {noun}{beside}{forms}"

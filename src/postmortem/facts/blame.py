@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from postmortem.facts.kernel_log import KernelEvent
 from postmortem.facts.rank_logs import LogExit, LogFailure
 from postmortem.records import record
 
@@ -27,6 +28,8 @@ class How(StrEnum):
     """The flight recorders show that it called something else, or not what the others wait in."""
     STACK = "stack"
     """It stands elsewhere, while all others wait in a collective."""
+    KERNEL = "kernel log"
+    """The kernel's log names it, its GPU, or its host."""
     NAMED = "named"
     """A monitored barrier or a watchdog names it."""
     CALL_SITE = "call site"
@@ -74,6 +77,30 @@ class Party:
         return f"{self.label}" if self.rank is None else f"rank {self.rank}{host}"
 
 
+class By(StrEnum):
+    """What joins a line of a kernel's log with a rank; the strongest first."""
+
+    PID = "pid"
+    CHILD = "child"
+    """The pid of a process that the rank itself says it lost."""
+    GPU = "gpu"
+    HOST = "host"
+    NOTHING = "nothing"
+
+
+@record
+class Tie:
+    """One event of a kernel, and the ranks that it is about."""
+
+    event: KernelEvent
+    by: By
+    ranks: tuple[int, ...] = ()
+    why: str = ""
+    """What joins them, in words."""
+    sure: bool = False
+    """Both sides name the host, or there is only one."""
+
+
 @record
 class Blame:
     """What was decided."""
@@ -95,6 +122,10 @@ class Blame:
     """All ranks of this host failed alike, and none of another host."""
     blamed: tuple[int, ...] = ()
     """Ranks that torchrun called the root cause."""
+    cause: Tie | None = None
+    """Where the kernel's log decides, its line."""
+    ties: tuple[Tie, ...] = ()
+    """All faults in kernel logs, with the ranks that they are about."""
 
 
 @record

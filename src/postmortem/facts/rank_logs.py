@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from postmortem.facts.flight_recorder import Recorder
 from postmortem.facts.frames import Flight
+from postmortem.facts.kernel_log import KernelLog
 from postmortem.facts.nccl import Nccl
 from postmortem.facts.stackdumps import StackClasses
 from postmortem.records import record, replace
@@ -26,6 +27,8 @@ class Said:
 
     exception: str
     message: str
+    known: tuple[str, ...] = ()
+    """Ids of the signatures that its words have."""
 
     @property
     def words(self) -> str:
@@ -128,6 +131,24 @@ class LogExit:
     host: str | None = None
     writer: int | None = None
     attempt: int | None = None
+    time: float | None = None
+    """Seconds since 1970 as the launcher's clock shows them, of no time zone."""
+
+
+@record
+class RankPid:
+    """A process of a rank, as some line names it."""
+
+    rank: int
+    pid: int
+    host: str | None
+    how: str
+    """What says so, in words: ``"torchrun's summary"``."""
+    where: str
+    own: bool = True
+    """The rank itself, not a child of it."""
+    bus: int | None = None
+    """The PCI address of its GPU as NCCL counts: its hexadecimal digits as one number."""
 
 
 @record
@@ -139,6 +160,8 @@ class Remark:
     file: str
     line: int
     attempt: int | None = None
+    known: tuple[str, ...] = ()
+    """Ids of the signatures that it has, where it is about the start of a job."""
 
 
 @record
@@ -183,6 +206,10 @@ class RankLogs:
     nccl: Nccl | None = None
     attempts: int = 1
     """How often the job was started, as far as these logs go."""
+    kernel: KernelLog = KernelLog()
+    """What the kernels of the hosts wrote, if their logs lie beside."""
+    pids: tuple[RankPid, ...] = ()
+    """Process numbers that any evidence gives the ranks."""
 
     def who(self, writer: int) -> Writer:
         """Return the writer with an index."""

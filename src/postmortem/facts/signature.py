@@ -34,10 +34,19 @@ class Signature:
     """Lines that it matches."""
     unlike: tuple[str, ...] = ()
     """Lines that look alike and that it must not match."""
+    event: str | None = None
+    """Of a line of the kernel's log, what it is about: a `KernelKind`."""
+    fault: str | None = None
+    """Of such a line, whose fault it is: a `Fault`."""
+    part: str | None = None
+    """What an exception with these words says of the rank that raised it: a `Part`."""
+    startup: str | None = None
+    """What a job lacked when it started, if an error has these words: a `StartupFault`."""
 
 
 WHERE = (
     "log",  # what programs and launchers print
+    "error message",  # what an exception says: too general to look for in all of a log
     "kernel log",
     "scheduler log",
     "ncclras",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from postmortem.facts.blame import Blame, How, Party
+from postmortem.facts.kernel_log import KernelEvent
 from postmortem.facts.rank_logs import GroupPart, LogExit
 from postmortem.report.model import Confidence
 from postmortem.sections.ranklogs_attempts import attempts_body
@@ -11,6 +12,7 @@ from postmortem.sections.ranklogs_stacks import stack_body
 from postmortem.sections.ranklogs_view import RankLogsView, SameTraceback
 
 _MOST_TRACEBACKS = 500
+_MOST_KERNEL_EVENTS = 500
 
 
 def rank_logs_body(view: RankLogsView, confidence: Confidence | None) -> dict[str, object]:
@@ -44,6 +46,10 @@ def rank_logs_body(view: RankLogsView, confidence: Confidence | None) -> dict[st
         "network": [{"what": what, "value": value} for what, value in network_rows(logs.nccl)],
         "nccl": nccl_body(logs),
         "attempts": attempts_body(view.attempts),
+        "kernel_events": [
+            _kernel_event(tie.event, tie.by.value, tie.ranks)
+            for tie in view.blame.ties[:_MOST_KERNEL_EVENTS]
+        ],
         "lines": logs.lines,
         **stack_body(logs),
     }
@@ -125,6 +131,31 @@ def _place(view: RankLogsView, party: Party, blame: Blame) -> tuple[str, int]:
 
 def _party(party: Party) -> dict[str, object]:
     return {"rank": party.rank, "label": party.label, "why": party.why, "host": party.host}
+
+
+def _kernel_event(event: KernelEvent, by: str, ranks: tuple[int, ...]) -> dict[str, object]:
+    return {
+        "kind": event.kind.value,
+        "signature": event.signature,
+        "fault": event.fault.value,
+        "what": event.words,
+        "text": event.text,
+        "file": event.file,
+        "line": event.line,
+        "host": event.host,
+        "time": event.time,
+        "uptime": event.uptime,
+        "pid": event.pid,
+        "process": event.process,
+        "xid": event.number if event.signature == "xid" else None,
+        "device": event.device,
+        "signal": event.signal,
+        "place": event.place,
+        "stack": list(event.stack),
+        "count": event.count,
+        "joined_by": by,
+        "ranks": list(ranks),
+    }
 
 
 def _exit(end: LogExit) -> dict[str, object]:

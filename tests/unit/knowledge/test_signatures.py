@@ -4,17 +4,26 @@ from __future__ import annotations
 
 import pytest
 
+from postmortem.facts.blame import StartupFault
+from postmortem.facts.kernel_log import Fault, KernelKind
 from postmortem.facts.signature import WHERE, Signature
 from postmortem.knowledge.signatures import by_id, signatures
 from postmortem.readers.signatures import Signatures
 from postmortem.report.model import Role
 from postmortem.rules import rule
+from postmortem.rules.logs.wordings import Part
 
-ALL = Signatures(signatures())
+# What exceptions say is looked for in nothing but exceptions, where several may speak.
+ALL = Signatures(item for item in signatures() if item.where != ("error message",))
+ERRORS = Signatures(item for item in signatures() if item.where == ("error message",))
 
 ALSO = {
     # The watchdog quotes the CUDA error that it met: both records speak of the line.
     "pgnccl-watchdog-cuda-error": {"cuda-illegal-access"},
+    # What was not in time says as much as that it was not.
+    "error-missing": {"error-waits-for-keys", "error-peer-late"},
+    "error-waits-for-keys": {"error-peer-late"},
+    "error-unreachable": {"error-client-socket"},
 }
 """Other signatures that rightly match a sample."""
 
@@ -52,6 +61,11 @@ def test_a_record_is_whole(record: Signature) -> None:
     assert set(record.where) <= set(WHERE)
     assert record.pattern or record.frames or record.sign
     assert bool(record.pattern) == bool(record.samples)
+    assert record.part in {None, *Part}
+    assert record.startup in {None, *StartupFault}
+    assert record.event in {None, *KernelKind}
+    assert record.fault in {None, *Fault}
+    assert bool(record.part or record.startup) == (record.where == ("error message",))
     assert not any(step.endswith(".") or step[0].isspace() for step in record.next_steps)
 
 
@@ -59,8 +73,9 @@ def test_a_record_is_whole(record: Signature) -> None:
     "record", [record for record in signatures() if record.pattern], ids=lambda record: record.id
 )
 def test_its_lines(record: Signature) -> None:
+    engine = ERRORS if record.where == ("error message",) else ALL
     for sample in record.samples:
-        found = {hit.id for hit in ALL.find(b"before\n" + sample.encode() + b"\nbehind\n")}
+        found = {hit.id for hit in engine.find(b"before\n" + sample.encode() + b"\nbehind\n")}
         assert record.id in found
         assert found <= {record.id} | ALSO.get(record.id, set()), sample
     for line in record.unlike:
@@ -91,3 +106,10 @@ def test_groups_that_others_rely_on() -> None:
     (hit,) = ALL.find(b"RuntimeError: [pair.cc:553] Connection closed by peer [10.77.0.2]:2259. x")
     assert (hit.id, hit.role) == ("gloo-closed", "cascade")
     assert hit.groups == {"peer": "10.77.0.2", "port": "2259"}
+
+
+def test_what_no_text_shows_is_decided_by_a_rule() -> None:
+    """Stacks of cores and lines of strace are facts of their own: a rule looks at them."""
+    for record in signatures():
+        if set(record.where) & {"core frames", "strace"}:
+            assert record.rule is not None, record.id

@@ -51,8 +51,10 @@ def test_corpus(path: Path, case: dict[str, Any], tmp_path: Path) -> None:
 
 def test_a_case_has_one_answer() -> None:
     """The decision is one: no two rules explain the same failure."""
+    beside = {rule.id for rule in RULES if rule.role in (Role.CONTRIBUTING, Role.CONTEXT)}
     for path, case in CASES:
-        assert len(case["expect"]) == 1, path
+        assert len(set(case["expect"]) - beside) <= 1, path
+        assert case["expect"], path
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
@@ -70,7 +72,8 @@ def test_every_rule_is_documented(rule: Rule) -> None:
     assert positions == sorted(positions)
     assert rule.references
     assert all(link.startswith("https://") for link in rule.references)
-    assert rule.role in (Role.ROOT, Role.CONTRIBUTING, Role.CASCADE)
+    roles = (Role.ROOT, Role.CONTRIBUTING, Role.CASCADE)
+    assert rule.role in roles or rule.family == "kernel"
     assert rule.function.__module__.endswith(f".{rule.family}.{rule.id}")
 
 

@@ -20,11 +20,15 @@ def signatures() -> tuple[Signature, ...]:
 
     Raises ValueError for a file that is not as it should be.
     """
-    found: list[Signature] = []
-    for path in sorted(Path(__file__).parent.glob("*.toml")):
-        tables = load_table(f"signatures/{path.name}")
-        found += (_signature(path.stem, row) for row in tables["signature"])
-    return tuple(found)
+    names = sorted(path.stem for path in Path(__file__).parent.glob("*.toml"))
+    return tuple(signature for name in names for signature in family(name))
+
+
+@lru_cache(maxsize=64)
+def family(name: str) -> tuple[Signature, ...]:
+    """Return the signatures of one file."""
+    tables = load_table(f"signatures/{name}.toml")
+    return tuple(_signature(name, row) for row in tables["signature"])
 
 
 @lru_cache(maxsize=1)
@@ -51,6 +55,10 @@ def _signature(family: str, row: dict[str, Any]) -> Signature:
         rule=take("rule", None),
         samples=_lines(take("samples", "")),
         unlike=_lines(take("unlike", "")),
+        event=take("event", None),
+        fault=take("fault", None),
+        part=take("part", None),
+        startup=take("startup", None),
     )
     if left:
         raise ValueError(f"{family}.toml: {made.id}: unknown keys {', '.join(left)}")

@@ -12,8 +12,11 @@ from postmortem.facts.frames import Flight
 from postmortem.facts.source import Problem, Source
 from postmortem.facts.stackdumps import RankStack, StackDump
 from postmortem.patterns import Pattern
+from postmortem.readers.codecs import StreamError, decoded
 from postmortem.readers.flight import is_flight, read_flight
 from postmortem.readers.flight_recorder import Shared, followed, looks_like_recorder, read_recorder
+from postmortem.readers.formats import compression_of
+from postmortem.readers.kernel_log.lines import looks_like_kernel_log
 from postmortem.readers.stackdumps import looks_like_stacks, read_stack_dumps
 from postmortem.readers.stackdumps.frames import Interned
 from postmortem.readers.stackdumps.labels import rank_stacks
@@ -27,11 +30,11 @@ _LARGEST = 256 << 20
 _AT_A_TIME = 8
 _RECORDER_NAME = Pattern(r"(?i)(?:trace_rank_|(?:^|[_-])fr_?)\d+(?:\.(?:pkl|pickle|json))?$")
 
-STACKS, RECORDER, FLIGHT = "stacks", "recorder", "flight"
+STACKS, RECORDER, FLIGHT, KERNEL = "stacks", "recorder", "flight", "kernel"
 
 
 def kind_of_file(path: str) -> str | None:
-    """Return `STACKS`, `RECORDER`, `FLIGHT`, or None for all other files.
+    """Return `STACKS`, `RECORDER`, `FLIGHT`, `KERNEL`, or None for all other files.
 
     An empty file with the name of a recorder's dump is one: its process died before it was written.
     """
@@ -44,9 +47,24 @@ def kind_of_file(path: str) -> str | None:
         return RECORDER
     if is_flight(head):
         return FLIGHT
+    if compression_of(head) is not None:
+        head = _unpacked(path)
+        return KERNEL if looks_like_kernel_log(head, path) else None
     if b"\0" in head:
         return None
+    if looks_like_kernel_log(head, path):
+        return KERNEL
     return STACKS if looks_like_stacks(head.decode("utf-8", "replace")) else None
+
+
+def _unpacked(path: str) -> bytes:
+    try:
+        with open(path, "rb") as stream:  # noqa: PTH123
+            packed = compression_of(stream.read(64))
+            stream.seek(0)
+            return b"" if packed is None else next(decoded(stream, packed), b"")[:_HEAD]
+    except (OSError, StreamError):
+        return b""
 
 
 def read_stacks(

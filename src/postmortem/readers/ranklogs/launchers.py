@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import calendar
 import signal
 from collections.abc import Iterable, Iterator
 
@@ -13,6 +14,7 @@ _ENTRY = Pattern(r"^\s*\[(\d+)\]:\s*$")
 _FIELD = Pattern(r"^\s+(time|host|rank|exitcode|error_file|traceback) *: ?(.*)$")
 _RANK = Pattern(r"^(\d+) \(local_rank: (\d+)\)")
 _EXITCODE = Pattern(r"^(-?\d+) \(pid: (\d+)\)")
+_TIME = Pattern(r"(\d{4})-(\d\d)-(\d\d)_(\d\d):(\d\d):(\d\d)$")
 _ROOT = "Root Cause (first observed failure)"
 _FAILED = Pattern(r"failed \(exitcode: (-?\d+)\) local_rank: (\d+) \(pid: (\d+)\) of (?:binary|fn)")
 _CLOSING = Pattern(r"Sending process (\d+) closing signal (SIG\w+)")
@@ -145,6 +147,7 @@ class Launchers:
                 blamed=self._root,
                 host=None if host in ("", "localhost") else host,
                 writer=self._writer,
+                time=_wall_clock(self._fields.get("time", "")),
             )
         )
 
@@ -287,6 +290,14 @@ class Launchers:
                 signal=name,
                 launcher="srun",
             )
+
+
+def _wall_clock(text: str) -> float | None:
+    """Return the seconds of torchelastic's ``2026-11-21_02:03:32``."""
+    found = _TIME.match(text.strip())
+    if not found or not 1970 <= int(found[1]) < 3000:
+        return None
+    return float(calendar.timegm((*(int(found[i]) for i in range(1, 7)), 0, 0, 0)))
 
 
 def _numbers(text: str) -> Iterator[int]:

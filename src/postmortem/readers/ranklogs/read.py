@@ -17,6 +17,7 @@ from postmortem.readers.log_files import OpenedLog
 from postmortem.readers.ranklogs.attempts import FileAttempts
 from postmortem.readers.ranklogs.endings import endings, rank_named
 from postmortem.readers.ranklogs.groups import group_text, group_tree
+from postmortem.readers.ranklogs.known_words import remarks_with_known_words, with_known_words
 from postmortem.readers.ranklogs.launchers import Launchers
 from postmortem.readers.ranklogs.lines import shape_of
 from postmortem.readers.ranklogs.native_stacks import native_below
@@ -71,7 +72,7 @@ def read_rank_logs(found: Found, *, world: int | None = None) -> RankFacts:
         one = _read_one(file, sources, problems)
         if one is not None:
             read.append(one)
-    others = found.errors or found.dumps or found.recorders or found.flights
+    others = found.errors or found.dumps or found.recorders or found.flights or found.kernel_logs
     if not read and not others:
         first = problems[0] if problems else Problem("logs", "nothing could be read")
         raise EvidenceError(first.where, first.what, hint=first.remedy)
@@ -172,9 +173,9 @@ class _Assembly:
         hosts = dict.fromkeys(w.host for w in writers if w.host is not None)
         return RankLogs(
             writers=tuple(writers),
-            failures=tuple(_once(failures)),
+            failures=tuple(with_known_words(_once(failures))),
             exits=exits,
-            remarks=tuple(remarks),
+            remarks=tuple(remarks_with_known_words(remarks)),
             stopped_pids=frozenset().union(*(x.stopped for x in self._launchers.values())),
             killed_by_kernel=frozenset().union(
                 *(x.killed_by_kernel for x in self._launchers.values())

@@ -11,7 +11,7 @@ from postmortem.patterns import Pattern
 from postmortem.readers.codecs import StreamError, decoded
 from postmortem.readers.formats import HEAD_BYTES, compression_of
 from postmortem.readers.log_files import STANDARD_INPUT
-from postmortem.readers.ranklogs.hung import FLIGHT, RECORDER, STACKS, kind_of_file
+from postmortem.readers.ranklogs.hung import FLIGHT, KERNEL, RECORDER, STACKS, kind_of_file
 from postmortem.records import record
 
 _MOST_FILES = 200_000
@@ -57,6 +57,8 @@ class Found:
     """Dumps of PyTorch's flight recorder."""
     flights: tuple[str, ...] = ()
     """Files of the numerics monitor."""
+    kernel_logs: tuple[str, ...] = ()
+    """What dmesg, journalctl -k and syslog daemons wrote."""
 
 
 def find_rank_logs(names: Iterable[str]) -> Found:
@@ -91,6 +93,7 @@ def find_rank_logs(names: Iterable[str]) -> Found:
         dumps=tuple(path for path, kind in hung.items() if kind == STACKS),
         recorders=tuple(path for path, kind in hung.items() if kind == RECORDER),
         flights=tuple(path for path, kind in hung.items() if kind == FLIGHT),
+        kernel_logs=tuple(path for path, kind in hung.items() if kind == KERNEL),
     )
 
 

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from postmortem.facts.blame import Blame, Party
 from postmortem.facts.rank_logs import LogFailure, LogFrame
 from postmortem.facts.rank_sets import rank_words
+from postmortem.facts.signature import Signature
+from postmortem.knowledge.signatures import by_id
 from postmortem.report.model import Confidence, Evidence
 from postmortem.rules.names import clip
 
@@ -48,6 +50,19 @@ def own_frame(failure: LogFailure | None) -> LogFrame | None:
         return None
     own = [f for f in failure.frames if not any(part in f.file for part in LIBRARIES)]
     return own[-1] if own else failure.frames[-1]
+
+
+def known_cause(failure: LogFailure | None) -> Signature | None:
+    """Return what the knowledge base says of a failure of a rank's own, if it knows its words."""
+    if failure is None:
+        return None
+    table = by_id()
+    for said in (failure.said, *failure.causes):
+        for name in said.known:
+            signature = table[name]
+            if signature.role in ("root", "contributing") and "log" in signature.where:
+                return signature
+    return None
 
 
 def at_frame(failure: LogFailure | None) -> str:

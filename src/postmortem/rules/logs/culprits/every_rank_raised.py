@@ -6,7 +6,14 @@ from collections.abc import Iterator
 
 from postmortem.facts.blame import Blame, How
 from postmortem.report.model import Role
-from postmortem.rules.logs.telling import at_frame, cite, how_sure, look_at, ranks_words
+from postmortem.rules.logs.telling import (
+    at_frame,
+    cite,
+    how_sure,
+    known_cause,
+    look_at,
+    ranks_words,
+)
 from postmortem.rules.names import clip
 from postmortem.rules.rule import Finding, rule
 
@@ -26,14 +33,19 @@ def every_rank_raised(blame: Blame) -> Iterator[Finding]:
     if blame.how is not How.EVERY_RANK or not blame.first:
         return
     failure = blame.first[0].failure
+    known = known_cause(failure)
+    means = f" {known.cause}" if known is not None else ""
+    steps = known.next_steps if known is not None else ()
     said = failure.said.words if failure is not None else blame.first[0].why
     yield Finding(
         title=clip(f"all {len(blame.first)} ranks raised {said}", 100),
         cause=f"{ranks_words(blame.first)} failed with the same error: {clip(said, 400)}"
-        f"{at_frame(failure)}. What they share is at fault: code, configuration or environment.",
+        f"{at_frame(failure)}.{means} "
+        "What they share is at fault: code, configuration or environment.",
         confidence=how_sure(blame),
         next_steps=(
             look_at(blame),
+            *steps,
             "run it with one process: it should fail there too, and faster",
         ),
         evidence=cite(blame),

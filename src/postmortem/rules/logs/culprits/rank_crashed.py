@@ -52,6 +52,12 @@ def rank_crashed(blame: Blame) -> Iterator[Finding]:
     )
     if blame.detail == "oom":
         cause += " The kernel's OOM killer chose that process: the host ran out of memory."
+    elif blame.detail.startswith("oom of another pid: "):
+        said = blame.detail.partition(": ")[2]
+        cause += (
+            f" On that host {said}. That is not the pid that its launcher knows; a container "
+            "counts its own, so it may be the same process."
+        )
     elif killed:
         cause += " Nothing in the logs says who sent it; mostly it is the kernel's OOM killer."
     yield Finding(

@@ -10,6 +10,7 @@ from postmortem.rules.logs.telling import (
     at_frame,
     cite,
     how_sure,
+    known_cause,
     look_at,
     ranks_words,
     torchrun_words,
@@ -39,14 +40,18 @@ def rank_raised(blame: Blame) -> Iterator[Finding]:
     who = ranks_words(blame.first)
     host = f", all ranks of {blame.whole_host}" if blame.whole_host else ""
     said = failure.said.words if failure is not None else party.why
+    known = known_cause(failure)
+    means = f" {known.cause}" if known is not None else ""
+    steps = known.next_steps if known is not None else ()
     verb = "raised" if party.rank is not None else "has"
     yield Finding(
         title=clip(f"{who} {verb} {said}", 100),
         cause=f"{who}{host} failed with an error that is not about a peer: {clip(said, 400)}"
-        f"{at_frame(failure)}.{victims_words(blame)}{torchrun_words(blame)}",
+        f"{at_frame(failure)}.{means}{victims_words(blame)}{torchrun_words(blame)}",
         confidence=how_sure(blame),
         next_steps=(
             look_at(blame),
+            *steps,
             "try the failing line in one process with the same input: most such errors need "
             "no group",
         ),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from postmortem.facts.blame import Blame, How
+from postmortem.facts.kernel_log import KernelEvent, KernelKind
 from postmortem.rules.logs.deciding.case import Case, cited
+from postmortem.rules.logs.deciding.kernel import PYTHONS, another_namespace, ties
 from postmortem.rules.logs.deciding.standing import Standing
 from postmortem.rules.logs.wordings import Part, part_of
 
@@ -71,7 +73,24 @@ def _why(standing: Standing) -> str:
 
 def _kernel(case: Case, found: list[Standing]) -> str:
     pids = {s.exit.pid for s in found if s.exit is not None}
-    return "oom" if pids & case.logs.killed_by_kernel else ""
+    if pids & case.logs.killed_by_kernel:
+        return "oom"
+    if any(s.exit is None or s.exit.signal != "SIGKILL" for s in found):
+        return ""
+    kill = _kill_there(case, {s.rank for s in found})
+    return f"oom of another pid: {kill.words}, pid {kill.pid} ({kill.where})" if kill else ""
+
+
+def _kill_there(case: Case, ranks: set[int | None]) -> KernelEvent | None:
+    """Return a kill for memory on the ranks' host that may be theirs: containers count anew."""
+    for tie in ties(case):
+        event = tie.event
+        if event.kind is not KernelKind.OOM_KILL or not ranks & set(tie.ranks):
+            continue
+        mine = event.process is None or event.process.startswith(PYTHONS)
+        if mine and another_namespace(event, case.logs.pids) is not False:
+            return event
+    return None
 
 
 def exited_silently(case: Case) -> Blame | None:

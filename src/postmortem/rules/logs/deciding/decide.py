@@ -10,6 +10,7 @@ from postmortem.records import replace
 from postmortem.rules.logs.deciding.case import Case
 from postmortem.rules.logs.deciding.crashes import crashed, exited_silently, thread_died
 from postmortem.rules.logs.deciding.hung import parted, stands_elsewhere
+from postmortem.rules.logs.deciding.kernel import named_by_kernel, ties
 from postmortem.rules.logs.deciding.numbers import numbers_went_bad
 from postmortem.rules.logs.deciding.own_errors import raised
 from postmortem.rules.logs.deciding.peers import (
@@ -24,8 +25,9 @@ from postmortem.rules.logs.deciding.peers import (
 from postmortem.rules.logs.deciding.startup import could_not_start, stopped_from_outside
 
 # A signal before an exception: what dies in C++ takes its peers' connections with it. What names a
-# rank before what only leaves one over.
+# rank before what only leaves one over. The kernel knows whom it killed, and which GPU is gone.
 _STEPS: Sequence[Callable[[Case], Blame | None]] = (
+    named_by_kernel,
     numbers_went_bad,
     raised,
     crashed,
@@ -52,7 +54,7 @@ def decide(logs: RankLogs) -> Blame:
         blame = step(case)
         if blame is not None:
             return _finished(case, blame)
-    return Blame(How.NOTHING)
+    return Blame(How.NOTHING, ties=ties(case))
 
 
 def _finished(case: Case, blame: Blame) -> Blame:
@@ -65,7 +67,13 @@ def _finished(case: Case, blame: Blame) -> Blame:
         if (party.rank if party.rank is not None else party.label) not in guilty
     )
     blamed = tuple(sorted({e.rank for e in case.logs.exits if e.blamed and e.rank is not None}))
-    return replace(blame, victims=victims, blamed=blamed, whole_host=_host(case, blame))
+    return replace(
+        blame,
+        victims=victims,
+        blamed=blamed,
+        whole_host=blame.whole_host or _host(case, blame),
+        ties=ties(case),
+    )
 
 
 def _host(case: Case, blame: Blame) -> str | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from postmortem.facts.blame import Blame, How, Party, StartupFault
 from postmortem.facts.rank_logs import LogFailure
 from postmortem.patterns import Pattern
@@ -11,7 +13,6 @@ from postmortem.rules.names import clip
 
 _JOINED = Pattern(r"(\d+)/(\d+) clients joined")
 _ORDER = list(StartupFault)
-_REMARKED = ("gai error", "EADDRINUSE", "ddress already in use", "no socket interface found")
 _STOP = Pattern(
     r"CANCELLED(?: AT| DUE| \*)|DUE TO TIME LIMIT|DUE TO PREEMPTION|Received (?:2|15|1) "
     r"death signal"
@@ -24,7 +25,7 @@ def could_not_start(case: Case) -> Blame | None:
     failures = [f for s in case.all for f in s.startup]
     if not failures:
         return None
-    faults = [(fault, f) for f in failures if (fault := startup_fault(_words(f))) is not None]
+    faults = [(fault, f) for f in failures if (fault := startup_fault(_known(f))) is not None]
     named = _remarked(case)
     if not faults and named is None:
         return None
@@ -53,6 +54,11 @@ def _words(failure: LogFailure) -> str:
     return " | ".join(f"{s.exception}: {s.message}" for s in said)
 
 
+def _known(failure: LogFailure) -> Iterator[str]:
+    for said in (failure.said, *failure.causes):
+        yield from said.known
+
+
 def _different(failures: list[LogFailure]) -> list[LogFailure]:
     seen: dict[str, LogFailure] = {}
     for failure in failures:
@@ -62,10 +68,9 @@ def _different(failures: list[LogFailure]) -> list[LogFailure]:
 
 def _remarked(case: Case) -> tuple[StartupFault, tuple[str, str]] | None:
     for remark in case.logs.remarks:
-        if any(word in remark.text for word in _REMARKED):
-            fault = startup_fault(remark.text)
-            if fault is not None:
-                return fault, (f"{remark.file}:{remark.line}", clip(remark.text, 300))
+        fault = startup_fault(remark.known)
+        if fault is not None:
+            return fault, (f"{remark.file}:{remark.line}", clip(remark.text, 300))
     return None
 
 

@@ -1,0 +1,1 @@
+"""Kernel logs in all forms that tools give them: dmesg, journalctl, syslog, /dev/kmsg."""

@@ -1,0 +1,83 @@
+"""Known lines in the few words of one process, at a price that a report of a core can pay.
+
+All signatures take 20 ms of CPU to read and compile. Here a table of their texts says first whether
+any can match at all (`literals.txt`, a millisecond); only those that can are read and compiled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from postmortem.facts.known_words import KnownWord, KnownWords
+from postmortem.facts.signature import Signature
+
+TABLE = Path(__file__).parent.parent / "knowledge" / "signatures" / "literals.txt"
+_LONGEST = 64 << 10
+_MOST = 8
+
+
+def known_in(texts: Iterable[tuple[str, str, int | None]]) -> KnownWords | None:
+    """Return the known lines in texts of (where, text, thread); None without any."""
+    given = [(where, text[:_LONGEST], tid) for where, text, tid in texts if text]
+    if not given:
+        return None
+    every = "\n".join(text for _, text, _ in given)
+    may = {names for names, literal in _literals() if literal in every}
+    if not may:
+        return None
+    return _looked_up(given, may)
+
+
+def _looked_up(
+    given: list[tuple[str, str, int | None]], may: set[tuple[str, str]]
+) -> KnownWords | None:
+    from postmortem.knowledge.signatures import family
+    from postmortem.readers.signatures import Signatures
+
+    ids = {name for _, name in may}
+    wanted = [s for name in sorted({f for f, _ in may}) for s in family(name) if s.id in ids]
+    engine = Signatures(wanted)
+    items: dict[str, KnownWord] = {}
+    for where, text, tid in given:
+        for hit in engine.find(text.encode("utf-8", "surrogateescape"), each=1):
+            items.setdefault(hit.id, KnownWord(hit.id, hit.text.strip(), where, tid))
+    return KnownWords(tuple(items.values())[:_MOST]) if items else None
+
+
+def _literals() -> list[tuple[tuple[str, str], str]]:
+    rows: list[tuple[tuple[str, str], str]] = []
+    with TABLE.open(encoding="utf-8") as lines:
+        for line in lines:
+            if not line.startswith("#"):
+                name, identity, literal = line.rstrip("\n").split("\t")
+                rows.append(((name, identity), literal))
+    return rows
+
+
+def is_asked_for(signature: Signature) -> bool:
+    """Return whether a signature is one that a process's own words may show, and no rule has."""
+    return (
+        "log" in signature.where
+        and signature.pattern is not None
+        and signature.rule is None
+        and signature.role in ("root", "contributing")
+    )
+
+
+def table() -> str:
+    """Return what stands in `literals.txt`; a test compares the two.
+
+    ``python -c "from postmortem.readers import known_text as k; k.TABLE.write_text(k.table())"``
+    """
+    from postmortem.knowledge.signatures import signatures
+    from postmortem.readers.signatures import Signatures
+
+    engine = Signatures(filter(is_asked_for, signatures()))
+    rows = [
+        f"{signature.family}\t{signature.id}\t{literal}"
+        for signature, literals in zip(engine.signatures, engine.literals(), strict=True)
+        for literal in sorted(literals)
+    ]
+    head = "# Family, id, a text of each match; made of the TOML files by readers/known_text.py"
+    return "\n".join([head, *rows]) + "\n"

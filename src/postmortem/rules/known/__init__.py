@@ -1,0 +1,1 @@
+"""What the knowledge base says of the words of a process."""
