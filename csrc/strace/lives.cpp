@@ -1,5 +1,6 @@
 // Births, programs and ends of tasks: fork, execve, signals, exit.
 #include <algorithm>
+#include <utility>
 
 #include "strace/task.h"
 #include "strace/tracker.h"
@@ -181,6 +182,9 @@ void Tracker::exited(Task& task, const Event& event, const Context& context) {
   }
   Process& process = processes_[task.process];
   process.ending = ending;
+  if (!ending.signal.empty() && ending.signal == task.alarm.signal) {
+    process_of(task).interruptions.assign(1, std::exchange(task.alarm, {}));
+  }
   if (ending.code != 0) {
     if (event.half == Half::here) {
       process.blocked = blocked_in(task, view(event.entry, event.entry_end),

@@ -83,6 +83,11 @@ def _steps(group: FailedCalls, *, makes: bool) -> tuple[str, ...]:
             "df -h ; df -i : which file system is full?",
             f"while it runs: ls -l /proc/{group.first.pid or 'PID'}/fd{number} ; or record with -y",
         )
+    if group.target.path == "/dev/full":
+        return (
+            "who gave it this name? /dev/full is a device that refuses every write, for tests",
+            "no disk is full: leave the device as it is, and write to a file",
+        )
     folder = folder_of(group.target)
     if makes:
         return (
