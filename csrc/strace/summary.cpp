@@ -3,6 +3,7 @@
 #include "strace/summary.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "strace/task.h"
@@ -65,10 +66,12 @@ void FolderCount::widen(double time) noexcept {
 }
 
 double time_of(const char* line, const char* end) {
-  std::string padded(line, std::min<std::size_t>(256, static_cast<std::size_t>(end - line)));
-  const std::size_t size = padded.size();
-  padded.append(kPadding, '\0');
-  return seconds_of(read_leader(padded.data(), padded.data() + size).time);
+  constexpr std::size_t kLongestLeader = 128;
+  char padded[kLongestLeader + kPadding];
+  const std::size_t size = std::min(kLongestLeader, static_cast<std::size_t>(end - line));
+  std::memcpy(padded, line, size);
+  std::memset(padded + size, 0, kPadding);
+  return seconds_of(read_leader(padded, padded + size).time);
 }
 
 // The process that a task is of; the task's own where its first thread is gone.
@@ -154,6 +157,7 @@ void Tracker::absorb(const Extract& block, std::uint32_t file, std::uint64_t fir
     count.calls += tally.calls;
     count.errors += tally.errors;
     count.nanoseconds += tally.nanoseconds;
+    if (!block.counts.times) return;
     // A stamp is short, and blocks are padded.
     count.widen(time_of(tally.first, tally.first + kPadding));
     count.widen(time_of(tally.last, tally.last + kPadding));

@@ -114,6 +114,7 @@ struct Process {
   std::vector<LastFailure> last_failures;  // a ring; of its threads too
   std::size_t next_failure = 0;
   std::vector<LastWord> last_words;  // a ring: what was written to descriptor 2
+  std::vector<std::string> writing;  // files that were open for writing when it ended badly
   Place traceback;  // where Python began to print one: it looks for its sources then
   std::size_t next_word = 0;
 };
@@ -266,6 +267,8 @@ class Tracker {
   void hit(Task& task, const Event& event, const Context& context);
   std::vector<std::pair<std::string, std::uint64_t>> holders(const Task& task) const;
   void failed(Task& task, const Event& event, const Context& context);
+  void failed_on_files();
+  void note_writing(const Task& task);
   Target target_of(Task& task, const Call& call, std::string_view arguments, const Event& event,
                    std::int64_t& fd);
   Target target_of_fd(Task& task, const FdArgument& fd);

@@ -533,6 +533,7 @@ class RawTask(TypedDict):
     last_failures: list[RawLastFailure]
     last_words: list[str]
     last_word_lines: list[int]
+    writing: list[str]
 
 class RawCallCount(TypedDict):
     name: str

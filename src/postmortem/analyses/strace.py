@@ -37,6 +37,10 @@ from postmortem.sections.strace_body import strace_body
 from postmortem.sections.strace_view import Found, StraceView
 from postmortem.sections.strace_waits import interruption_words, wait_words
 
+_WRITES = frozenset(
+    {"write", "pwrite64", "writev", "pwritev", "sendfile", "copy_file_range", "mmap"}
+)
+
 
 @record
 class StraceOptions:
@@ -202,6 +206,9 @@ def _worth_a_look(view: StraceView) -> list[str]:
         where = counted(len(folders), "folder")
         parts.append(f"the library {name}{others} was never found, in {where}")
     real = [group for group in view.failed if group.real]
+    writing = _half_written(view)
+    if not real and not parts and writing:
+        parts.append(f"no write is in the log (-e trace=); it had open for writing: {writing}")
     if not real and not parts and view.last_failures:
         failure = view.last_failures[0][1][0]
         on = f" on {failure.path}" if failure.path else ""
@@ -216,6 +223,16 @@ def _worth_a_look(view: StraceView) -> list[str]:
         rest = "" if len(real) == 1 else f"; {counted(len(real) - 1, 'other target')} failed too"
         parts.append(f"{real[0].errno} on {real[0].target.words}{times}{rest}")
     return parts
+
+
+def _half_written(view: StraceView) -> str | None:
+    """What a process that failed had open for writing, where the log has no writes."""
+    names = {call.name for log in view.logs for call in log.calls}
+    if names & _WRITES:
+        return None
+    writing = next((t.writing for log in view.logs for t in log.tasks if t.writing), ())
+    files = [path for path in writing if not path.startswith(("/dev/", "/proc/"))]
+    return some(files, 2) if files else None
 
 
 def _last_line(task: Task) -> list[str]:

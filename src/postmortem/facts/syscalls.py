@@ -179,6 +179,8 @@ class Task:
     """What it wrote last to its standard error, as far as strace -s let it through."""
     last_word_lines: tuple[int, ...] = ()
     """The lines of the log on which it wrote them."""
+    writing: tuple[str, ...] = ()
+    """Files that it had open for writing when it ended badly."""
 
     @property
     def process(self) -> int:

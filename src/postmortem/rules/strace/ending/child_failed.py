@@ -49,9 +49,10 @@ def child_failed(logs: Logs) -> Iterator[Finding]:
     how = f"exited with {end.code}" if end.signal is None else f"was killed by {end.signal}"
     said = last_said(task)
     program = (task.argv or ("a child",))[0].rpartition("/")[2]
+    named = f" ({clip(program, 30)})" if program.strip("…") else ""
     more = "" if len(failed) == 1 else f"; {len(failed) - 1} more children failed so"
     yield Finding(
-        title=f"{who(task.pid)} ({clip(program, 30)}) {how}, and its parent went on",
+        title=f"{who(task.pid)}{named} {how}, and its parent went on",
         cause=f"{clip(task.program or program, 80)} {how}"
         f"{f' and said: {clip(said, 80)}' if said else ''}; "
         f"{who(parent.pid)}, which started it, exited with 0{more}",

@@ -85,12 +85,14 @@ def ended_by_signal(logs: Logs) -> Iterator[Finding]:
     name = ending.signal or ""
     more = "" if len(ended) == 1 else f" and {len(ended) - 1} more processes"
     kill = name == "SIGKILL"
+    timer = name in ("SIGALRM", "SIGVTALRM", "SIGPROF") and not ending.sender
     sender = f" from pid {ending.sender}, which is not in the log" if ending.sender else ""
     why = _WORDS.get(name, "somebody outside the log sent it")
     blocked = _was_in(task)
     yield Finding(
         title=(
-            f"{who(task.pid)}{more} was killed by {name}{sender or ' from outside the log'}"
+            f"{who(task.pid)}{more} was killed by {name}"
+            f"{', its own timer' if timer else sender or ' from outside the log'}"
             f"{': the OOM killer?' if kill and not sender else ''}"
         ),
         cause=(
