@@ -180,8 +180,8 @@ def _verdict(view: StraceView, diagnoses: Sequence[Diagnosis]) -> str:
         if task is not None:
             parts.append(_ended(task) + _stuck_with(task, log))
             break
-    parts += _worth_a_look(view) if not said else []
     parts += _last_line(task) if not said and task is not None else []
+    parts += _worth_a_look(view) if not said else []
     if not parts or not said:
         waits = [words for log in view.logs if (words := wait_words(log)) is not None]
         parts += [f"the log ends while {waits[0]}"] if waits else []

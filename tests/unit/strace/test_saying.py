@@ -58,6 +58,28 @@ def test_the_call_before_the_words_is_meant_and_not_one_after_them() -> None:
     assert spoken_failure(spoke("[Errno 5]\n", failures=rows)) is None
 
 
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        (("cc1: fatal error: nofile.c: No s…\n", "compilation terminated.\n"), True),
+        (("cannot use 'nofile.c'",), True),
+        (('  File "/src/nofile.c", line 1\n',), False),  # of a traceback
+        (("cc1: fatal error: anofile.c: No s…\n",), False),
+        (("nofile.c_old is there\n",), False),
+        (("nofile\n",), False),
+    ],
+)
+def test_a_file_is_known_by_its_name(words: tuple[str, ...], found: bool) -> None:
+    rows = (failed("ENOENT", 20, "/src/nofile.c"), failed("ENOENT", 90, "/src/x.gch"))
+    assert (spoken_failure(spoke(*words, failures=rows)) is not None) is found
+    far = (failed("ENOENT", 90, "/src/nofile.c"),)
+    late = Task(
+        1, None, None, ("x",), None, None,
+        last_failures=far, last_words=words, last_word_lines=(400,) * len(words),
+    )  # fmt: skip
+    assert spoken_failure(late) is None
+
+
 def test_the_last_line_is_put_together_where_it_was_written_in_pieces() -> None:
     task = spoke("cp: failed to clone 'a…\n", ": Invalid cross-device link", "\n")
     assert last_said(task) == "cp: failed to clone 'a…: Invalid cross-device link"

@@ -14,16 +14,46 @@ _NUMBER = Pattern(r"\[Errno (\d{1,3})\]|\(os error (\d{1,3})\)|\berrno[ =:]{1,3}
 _LEAST = 10
 """Letters of a message that strace -s has cut which must be there to know it."""
 _CUT = "…\n"
+_NEAR = 200
+"""Lines between a failure and the words that name its file."""
+_LEAST_NAME = 4
 
 
 def spoken_failure(task: Task) -> LastFailure | None:
-    """Return the failed call whose error a process named last; None where it named none."""
+    """Return the failed call whose error, or file, a process named last; None if it named none."""
     for name, line in spoken_errors(task):
         for failure in reversed(task.last_failures):
             same = failure.errno == name or {failure.errno, name} == {"EOPNOTSUPP", "ENOTSUP"}
             if same and failure.line < line:
                 return failure
+    return _named_file(task)
+
+
+def _named_file(task: Task) -> LastFailure | None:
+    """Return the last failure on a file that was named right after it; strace -s cut the error."""
+    for words, line in reversed(tuple(zip(task.last_words, task.last_word_lines, strict=False))):
+        if words.startswith("  File "):  # of a traceback: it names the source
+            continue
+        for failure in reversed(task.last_failures):
+            name = (failure.path or "").rpartition("/")[2]
+            near = 0 < line - failure.line <= _NEAR
+            if near and len(name) >= _LEAST_NAME and _holds_name(words, name):
+                return failure
     return None
+
+
+def _holds_name(words: str, name: str) -> bool:
+    at = words.find(name)
+    while at >= 0:
+        before, after = words[at - 1 : at], words[at + len(name) : at + len(name) + 1]
+        if not _is_of_name(before) and not _is_of_name(after):
+            return True
+        at = words.find(name, at + 1)
+    return False
+
+
+def _is_of_name(letter: str) -> bool:
+    return letter.isalnum() or letter in ("_", "-")
 
 
 def spoken_errors(task: Task) -> Iterator[tuple[str, int]]:

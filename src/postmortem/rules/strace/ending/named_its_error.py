@@ -55,8 +55,9 @@ def named_its_error(logs: Logs) -> Iterator[Finding]:
     """A call failed, and the program said so before it ended.
 
     What it means
-        The process wrote an error's number or message to its standard error and ended with a status
-        other than 0; the last call before that which failed so is what it spoke of. Where it wrote
+        The process wrote an error's number or message, or the name of a file, to its standard error
+        and ended with a status other than 0; the last call before that which failed so, or on that
+        file, is what it spoke of. Where it wrote
         nothing (or strace -s cut it away), a failure by which programs ask for nothing (a rename
         between two file systems, a lock that another process has) shortly before the end is named
         as possible.
@@ -157,4 +158,6 @@ def _steps(task: Task, failure: LastFailure, *, held: bool) -> tuple[str, ...]:
             f"findmnt -T {path} : which file system is it, and which is the other one?",
             "copy instead (mv, shutil.move), or make the temporary file beside the target",
         )
+    if failure.path is None:
+        return (spoke, f"man 2 {failure.syscall} : when does it give {failure.errno}?")
     return (f"namei -l {path} : which component is missing, or of the wrong kind?", spoke)
