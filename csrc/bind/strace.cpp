@@ -142,6 +142,7 @@ py::dict read_strace(const py::list& sources, std::vector<std::string> errors,
   result["bytes"] = log.file_bytes;
   result["cut_lines"] = log.cut_lines;
   result["by_time"] = log.by_time;
+  result["summed"] = log.summed;
   result["first_unparsed"] = text_or_none(log.first_unparsed);
   result["first_unparsed_file"] = log.first_unparsed_place.file;
   result["first_unparsed_line"] = log.first_unparsed_place.line;

@@ -147,7 +147,10 @@ void add_summary_of(const Process& process, py::dict& row) {
         return failure;
       });
   row["last_words"] = ring_rows(process.last_words, process.next_word,
-                                [](const std::string& words) { return text(words); });
+                                [](const LastWord& one) { return text(one.words); });
+  row["writing"] = texts(process.writing);
+  row["last_word_lines"] = ring_rows(process.last_words, process.next_word,
+                                     [](const LastWord& one) { return one.place.line; });
 }
 
 }  // namespace
@@ -199,6 +202,12 @@ void add_summary(const Tracker& tracker, py::dict& result) {
     row["file"] = one.place.file;
     row["line"] = one.place.line;
     row["nanoseconds"] = one.nanoseconds;
+    row["asked"] = one.asked;
+    row["silent_waits"] = one.silent_waits;
+    row["silent_nanoseconds"] = one.silent_nanoseconds;
+    row["silent_file"] = one.silent.file;
+    row["silent_line"] = one.silent.line;
+    row["silent_text"] = text(one.silent_text);
     connections.append(row);
   }
   result["connections"] = connections;
@@ -216,6 +225,17 @@ void add_summary(const Tracker& tracker, py::dict& result) {
     timeouts.append(row);
   }
   result["timeouts"] = timeouts;
+  py::list names;
+  for (const NameMessage& one : tracker.name_messages()) {
+    py::dict row;
+    row["pid"] = one.pid;
+    row["file"] = one.place.file;
+    row["line"] = one.place.line;
+    row["answer"] = one.answer;
+    row["data"] = text(one.data);
+    names.append(row);
+  }
+  result["name_messages"] = names;
   py::list folders;
   for (const auto& [path, count] : tracker.folders()) {
     folders.append(py::make_tuple(text(path), count.calls, count.errors, count.nanoseconds,

@@ -1,9 +1,7 @@
 // Any bytes as a log: lines, calls, descriptors, statistics, and the check against annotations. The
 // first byte says how small the blocks are, so that lines fall across their ends.
-#include <algorithm>
-#include <cstring>
-
 #include "base/error.h"
+#include "fuzz/strace_bytes.h"
 #include "strace/log.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -26,16 +24,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   options.tracker.annotations = !options.wanted.uses;
   options.tracker.infer_sigbus = true;
   options.tracker.signals = {"SIGKILL"};
-  const auto file = [&](std::size_t from, std::size_t to, std::uint32_t pid) {
-    LogFile made;
-    made.pid = pid;
-    made.pull = [data, from, to](char* out, std::size_t most) mutable {
-      const std::size_t count = std::min(most, to - from);
-      std::memcpy(out, data + from, count);
-      from += count;
-      return count;
-    };
-    return made;
+  const auto file = [data](std::size_t from, std::size_t to, std::uint32_t pid) {
+    return fuzz::log_of(data + from, to - from, pid);
   };
   try {
     read_log(file(1, size, 0), options);

@@ -3,10 +3,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cstring>
-
 #include "base/error.h"
+#include "fuzz/strace_bytes.h"
 #include "strace/call_writer.h"
 #include "strace/columns.h"
 #include "strace/folded.h"
@@ -40,16 +38,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     options.wanted.statistics = (data[0] & 0x40) != 0;
     options.tracker.statistics = options.wanted.statistics;
     options.tracker.observer = &feed;
-    const auto file = [&](std::size_t from, std::size_t to, std::uint32_t pid) {
-      LogFile made;
-      made.pid = pid;
-      made.pull = [data, from, to](char* out, std::size_t most) mutable {
-        const std::size_t count = std::min(most, to - from);
-        std::memcpy(out, data + from, count);
-        from += count;
-        return count;
-      };
-      return made;
+    const auto file = [data](std::size_t from, std::size_t to, std::uint32_t pid) {
+      return fuzz::log_of(data + from, to - from, pid);
     };
     try {
       if (data[0] & 0x80) {

@@ -369,8 +369,8 @@ void Tracker::unlinked(Task& task, std::int64_t directory, std::string_view raw)
   descriptions_.removed(resolve(task, {true, directory, {}, false}, raw));
 }
 
-void Tracker::transferred(Task& task, const Event& event) {
-  if (event.a == 2 && event.op == Op::write && options_.statistics) said(task, event);
+void Tracker::transferred(Task& task, const Event& event, const Opened& by) {
+  if (event.a == 2 && event.op == Op::write && options_.statistics) said(task, event, by.place);
   const std::int32_t one = task.table->at(event.a);
   if (one == kNone || !counted(task)) return;
   Description& through = descriptions_.at(one);
@@ -378,7 +378,14 @@ void Tracker::transferred(Task& task, const Event& event) {
   (out ? through.written_bytes : through.read_bytes) +=
       static_cast<std::uint64_t>(event.result.value);
   ++(out ? through.writes : through.reads);
-  if (through.connection != kNone && event.result.value > 0) works(through.connection);
+  if (through.kind != Kind::socket) return;
+  if (through.connection != kNone) {
+    if (event.result.value > 0) works(through.connection);
+    Connection& known = connections_[static_cast<std::size_t>(through.connection)];
+    known.asked = out;
+    if (!out) known.silent_waits = 0;
+  }
+  asked_name(task, event, through, by.place);
 }
 
 // kill(pid, signal) and its likes: who sent what is asked when the victim ends.

@@ -348,7 +348,7 @@ void Tracker::effect(Task& task, const Event& event, const Opened& by) {
       return;
     case Op::read:
     case Op::write:
-      if (worked) transferred(task, event);
+      if (worked) transferred(task, event, by);
       return;
     default:
       return;

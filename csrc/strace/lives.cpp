@@ -1,5 +1,6 @@
 // Births, programs and ends of tasks: fork, execve, signals, exit.
 #include <algorithm>
+#include <utility>
 
 #include "strace/task.h"
 #include "strace/tracker.h"
@@ -181,6 +182,9 @@ void Tracker::exited(Task& task, const Event& event, const Context& context) {
   }
   Process& process = processes_[task.process];
   process.ending = ending;
+  if (!ending.signal.empty() && ending.signal == task.alarm.signal) {
+    process_of(task).interruptions.assign(1, std::exchange(task.alarm, {}));
+  }
   if (ending.code != 0) {
     if (event.half == Half::here) {
       process.blocked = blocked_in(task, view(event.entry, event.entry_end),
@@ -190,7 +194,27 @@ void Tracker::exited(Task& task, const Event& event, const Context& context) {
     }
   }
   if (ending.code == 0) spent_.push_back(task.process);
+  if (ending.code != 0 && task.leader == task.pid) note_writing(task);
   release(task);
+}
+
+// What a process may have left half written: the only trace of it where no write is recorded.
+void Tracker::note_writing(const Task& task) {
+  constexpr std::size_t kMostWriting = 8;
+  constexpr std::size_t kMostSearched = 4096;
+  auto& writing = processes_[task.process].writing;
+  const auto& slots = task.table->slots;
+  for (std::size_t number = 0; number < std::min(slots.size(), kMostSearched); ++number) {
+    const std::int32_t index = slots[number].description;
+    if (index == kNone || writing.size() >= kMostWriting) continue;
+    const Description& one = descriptions_.at(index);
+    const bool writes = contains(one.flags, "O_WRONLY") || contains(one.flags, "O_RDWR");
+    if (!writes || one.kind != Kind::file) continue;
+    std::string path = one.whole_path();
+    if (std::find(writing.begin(), writing.end(), path) == writing.end()) {
+      writing.push_back(std::move(path));
+    }
+  }
 }
 
 void Tracker::release(Task& task) {

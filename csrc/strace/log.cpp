@@ -7,6 +7,8 @@
 #include <mutex>
 #include <thread>
 
+#include "strace/relative.h"
+
 namespace pm::strace {
 namespace {
 
@@ -47,7 +49,9 @@ class Pipeline {
       : file_(std::move(file)),
         options_(options),
         log_(log),
-        reader_(file_.pull, options.block_bytes) {}
+        stamps_(file_.pull),
+        reader_([this](char* to, std::size_t size) { return stamps_.pull(to, size); },
+                options.block_bytes) {}
 
   void run() {
     const unsigned count = std::max(1U, options_.threads);
@@ -56,8 +60,9 @@ class Pipeline {
     work();
     for (std::thread& other : others) other.join();
     if (failure_) std::rethrow_exception(failure_);
-    log_.file_bytes.push_back(reader_.bytes());
+    log_.file_bytes.push_back(stamps_.bytes());
     log_.cut_lines += reader_.cut_lines();
+    log_.counts.relative |= log_.summed = stamps_.summed();
   }
 
  private:
@@ -145,6 +150,7 @@ class Pipeline {
   LogFile file_;
   const LogOptions& options_;
   Log& log_;
+  RelativeStamps stamps_;
   BlockReader reader_;
   std::mutex read_mutex_;
   std::mutex ready_mutex_;

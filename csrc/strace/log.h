@@ -33,6 +33,7 @@ struct Log {
   Place first_unparsed_place;
   std::uint64_t cut_lines = 0;
   bool by_time = false;  // files of -ff were merged by their time stamps
+  bool summed = false;   // the clock is the sum of the stamps of -r, from 0
   Problems problems;
 };
 

@@ -10,6 +10,8 @@ namespace {
 constexpr std::size_t kMostAddresses = 10'000;
 constexpr std::size_t kMostWaiting = 1024;  // connections to one address that nobody has taken
 constexpr std::size_t kMostWatched = 256;
+constexpr std::size_t kLongestMessage = 2048;
+constexpr std::size_t kLongestWait = 200;
 
 // What two ends of one connection have in common: the port, or the path of a unix socket.
 std::string meeting_point(std::string_view address) {
@@ -68,8 +70,42 @@ void Tracker::connected(Task& task, const Event& event, const Opened& by) {
     return;
   }
   socket.connection = static_cast<std::int32_t>(connections_.size());
-  connections_.push_back({task.pid, event.a, peer, outcome, by.place, event.nanoseconds,
-                          outcome == "EINPROGRESS" || outcome == "interrupted"});
+  Connection& made = connections_.emplace_back();
+  made.pid = task.pid;
+  made.fd = event.a;
+  made.peer = peer;
+  made.result = outcome;
+  made.place = by.place;
+  made.nanoseconds = event.nanoseconds;
+  made.in_progress = outcome == "EINPROGRESS" || outcome == "interrupted";
+  made.name_server = peer.ends_with(":53");
+}
+
+// Keeps what is said to name servers, and what they say. A socket need not be connected to one.
+void Tracker::asked_name(Task& task, const Event& event, const Description& socket, Place place) {
+  if (name_messages_.size() >= kMostNameMessages) return;
+  const bool connected = socket.connection != kNone;
+  if (connected && !connections_[static_cast<std::size_t>(socket.connection)].name_server) return;
+  std::string room;
+  const std::string_view arguments = full_arguments(task, event, room);
+  if (!connected && !contains(arguments, "htons(53)")) return;
+  const std::string_view data = argument_at(arguments, 1);
+  bool quoted;
+  const std::string_view raw = quoted_part(data, quoted);
+  if (!quoted) return;
+  name_messages_.push_back(
+      {task.pid, place, event.op == Op::read, std::string(raw.substr(0, kLongestMessage))});
+}
+
+// A wait for a connection came back with nothing.
+void Tracker::silent(std::int32_t connection, const Event& event, std::string_view text,
+                     Place place) {
+  Connection& known = connections_[static_cast<std::size_t>(connection)];
+  ++known.silent_waits;
+  if (known.silent_waits == 1) known.silent_nanoseconds = 0;
+  known.silent_nanoseconds += event.nanoseconds;
+  known.silent = place;
+  known.silent_text.assign(text.substr(0, kLongestWait));
 }
 
 // The oldest connect() to the address at which the listener is bound is the other end.
@@ -81,8 +117,13 @@ void Tracker::accepted(Task& task, const Event& event, std::int32_t index, const
   if (!peer.empty()) made.path = peer;
   if (options_.statistics && counted(task) && connections_.size() < kMostConnections) {
     made.connection = static_cast<std::int32_t>(connections_.size());
-    connections_.push_back({task.pid, event.result.value, peer.empty() ? "unknown" : peer,
-                            "accepted", by.place, event.nanoseconds, false});
+    Connection& one = connections_.emplace_back();
+    one.pid = task.pid;
+    one.fd = event.result.value;
+    one.peer = peer.empty() ? "unknown" : peer;
+    one.result = "accepted";
+    one.place = by.place;
+    one.nanoseconds = event.nanoseconds;
   }
   const std::int32_t listener = task.table->at(event.a);
   if (listener == kNone) return;

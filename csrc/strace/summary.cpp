@@ -3,6 +3,7 @@
 #include "strace/summary.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "strace/task.h"
@@ -13,14 +14,18 @@ namespace {
 
 constexpr std::size_t kLongestWords = 400;
 constexpr std::size_t kLongestFolder = 1024;
+constexpr std::uint64_t kLinesOfTraceback = 400;
 constexpr std::uint64_t kVain = 100'000'000;  // ns that a call must have waited for its EAGAIN
 
 // Failures that are a way to ask, or to wait: no process ends of them.
 bool is_noise(std::string_view error, std::string_view name) noexcept {
   constexpr std::string_view kErrors[] = {"EAGAIN", "EINTR",       "EINPROGRESS", "ENOTTY",
                                           "ECHILD", "EWOULDBLOCK", "EALREADY",    "ESPIPE"};
-  constexpr std::string_view kCalls[] = {"ioctl",    "futex",      "lseek", "prctl",
-                                         "readlink", "readlinkat", "access"};
+  constexpr std::string_view kCalls[] = {"futex",      "lseek",  "prctl",       "readlink",
+                                         "readlinkat", "access", "getpeername", "getsockname"};
+  // A lock that somebody else has; and FICLONE between two file systems, a device that fails.
+  if (name == "flock" || name.starts_with("fcntl")) return error == "EINVAL" || error == "EINTR";
+  if (name == "ioctl" && error == "EINVAL") return true;
   return error.starts_with("ERESTART") ||
          std::find(std::begin(kErrors), std::end(kErrors), error) != std::end(kErrors) ||
          std::find(std::begin(kCalls), std::end(kCalls), name) != std::end(kCalls);
@@ -61,10 +66,12 @@ void FolderCount::widen(double time) noexcept {
 }
 
 double time_of(const char* line, const char* end) {
-  std::string padded(line, std::min<std::size_t>(256, static_cast<std::size_t>(end - line)));
-  const std::size_t size = padded.size();
-  padded.append(kPadding, '\0');
-  return seconds_of(read_leader(padded.data(), padded.data() + size).time);
+  constexpr std::size_t kLongestLeader = 128;
+  char padded[kLongestLeader + kPadding];
+  const std::size_t size = std::min(kLongestLeader, static_cast<std::size_t>(end - line));
+  std::memcpy(padded, line, size);
+  std::memset(padded + size, 0, kPadding);
+  return seconds_of(read_leader(padded, padded + size).time);
 }
 
 // The process that a task is of; the task's own where its first thread is gone.
@@ -150,6 +157,7 @@ void Tracker::absorb(const Extract& block, std::uint32_t file, std::uint64_t fir
     count.calls += tally.calls;
     count.errors += tally.errors;
     count.nanoseconds += tally.nanoseconds;
+    if (!block.counts.times) return;
     // A stamp is short, and blocks are padded.
     count.widen(time_of(tally.first, tally.first + kPadding));
     count.widen(time_of(tally.last, tally.last + kPadding));
@@ -229,6 +237,7 @@ void Tracker::waited(Task& task, const Event& event, const Context& context) {
   const std::string name(call_at(event.call).name);
   std::vector<std::int64_t> numbers = waits_for(task, name, arguments);
   if (event.op != Op::wait) numbers = {read_fd(argument_at(arguments, 0)).number};
+  const Place place{context.file, context.first_line + event.number};
   std::string target;
   for (const std::int64_t number : numbers) {
     const Target one = target_of_fd(task, {true, number, {}, false});
@@ -247,6 +256,8 @@ void Tracker::waited(Task& task, const Event& event, const Context& context) {
     if (known.in_progress && (known.result == "EINPROGRESS" || known.result == "timeout")) {
       known.result = "timeout";
       known.nanoseconds += event.nanoseconds;
+    } else {
+      silent(descriptions_.at(description).connection, event, name + "(" + arguments, place);
     }
   }
   std::string key = name;
@@ -255,13 +266,8 @@ void Tracker::waited(Task& task, const Event& event, const Context& context) {
   if (found == timeout_index_.end()) {
     if (timeouts_.size() >= kMostTimeouts) return;
     timeout_index_.emplace(key, timeouts_.size());
-    timeouts_.push_back({name,
-                         target,
-                         name + "(" + arguments.substr(0, kLongestWords),
-                         0,
-                         0,
-                         {context.file, context.first_line + event.number},
-                         task.pid});
+    timeouts_.push_back(
+        {name, target, name + "(" + arguments.substr(0, kLongestWords), 0, 0, place, task.pid});
   }
   Timeout& one = timeouts_[found == timeout_index_.end() ? timeouts_.size() - 1 : found->second];
   ++one.count;
@@ -277,6 +283,12 @@ void Tracker::last_failed(Task& task, std::string_view name, const Event& event,
   if (error == "EINTR") interrupted(task, event);
   if (event.result.injected || is_noise(error, name)) return;
   Process& process = process_of(task);
+  const std::uint64_t line = context.first_line + event.number;
+  const Place& traceback = process.traceback;
+  if (error == "ENOENT" && traceback.line != 0 && traceback.file == context.file &&
+      line - traceback.line < kLinesOfTraceback) {
+    return;
+  }
   auto& ring = process.last_failures;
   if (ring.size() < kMostLastFailures) {
     ring.emplace_back();
@@ -289,7 +301,7 @@ void Tracker::last_failed(Task& task, std::string_view name, const Event& event,
   made.error.assign(error);
   made.syscall.assign(name);
   made.path.assign(target.path, 0, kLongestFolder);
-  made.place = {context.file, context.first_line + event.number};
+  made.place = {context.file, line};
   made.pid = task.pid;
 }
 
@@ -321,6 +333,14 @@ void Tracker::interrupted(Task& task, const Event& event) {
 void Tracker::asked_to_end(Task& task, std::string_view name, Place place) {
   constexpr std::string_view kAsking[] = {"SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGXCPU"};
   const Interruption broken = std::exchange(task.broken, {});
+  // A timer may tick for ever: only the tick that ends the process counts.
+  if (name == "SIGALRM" || name == "SIGVTALRM" || name == "SIGPROF") {
+    task.alarm = broken;
+    task.alarm.signal = std::string(name);
+    task.alarm.place = place;
+    task.alarm.pid = task.pid;
+    return;
+  }
   if (std::find(std::begin(kAsking), std::end(kAsking), name) == std::end(kAsking)) return;
   auto& all = process_of(task).interruptions;
   if (all.size() >= kMostInterruptions || task.fatal_sender == task.leader) return;
@@ -332,7 +352,7 @@ void Tracker::asked_to_end(Task& task, std::string_view name, Place place) {
 }
 
 // What a process wrote to its standard error: its own word on why it ended.
-void Tracker::said(Task& task, const Event& event) {
+void Tracker::said(Task& task, const Event& event, Place place) {
   if (!event.arguments || !counted(task)) return;
   bool quoted;
   const std::string arguments = full_arguments(task, event);
@@ -344,11 +364,12 @@ void Tracker::said(Task& task, const Event& event) {
   const char* const close = raw.data() + raw.size();
   const bool cut = starts(close, arguments.data() + arguments.size(), "\"...");  // by -s
   if (cut || raw.size() > kLongestWords) words.append("…\n");
+  if (words.starts_with("Traceback (most recent")) process.traceback = place;
   auto& ring = process.last_words;
   if (ring.size() < kMostLastWords) {
-    ring.push_back(std::move(words));
+    ring.push_back({std::move(words), place});
   } else {
-    ring[process.next_word] = std::move(words);
+    ring[process.next_word] = {std::move(words), place};
     process.next_word = (process.next_word + 1) % kMostLastWords;
   }
 }

@@ -21,6 +21,7 @@ constexpr std::size_t kMostSlow = 40;           // of each pace
 constexpr std::size_t kMostLastFailures = 24;   // of a process
 constexpr std::size_t kMostLastWords = 12;
 constexpr std::size_t kMostInterruptions = 4;
+constexpr std::size_t kMostNameMessages = 400;
 constexpr std::size_t kMostTalliesOfTask = 96;
 
 // A connection that a process made or took.
@@ -32,6 +33,27 @@ struct Connection {
   Place place;
   std::uint64_t nanoseconds = 0;  // of the call, or of the wait in which it timed out
   bool in_progress = false;       // connect() itself said EINPROGRESS
+  bool name_server = false;       // port 53
+  bool asked = false;             // something was sent since something came last
+  // Waits for it that came back with nothing since something came last.
+  std::uint32_t silent_waits = 0;
+  std::uint64_t silent_nanoseconds = 0;
+  Place silent;             // the last of them
+  std::string silent_text;  // the last of them
+};
+
+// What a process wrote to descriptor 2.
+struct LastWord {
+  std::string words;
+  Place place;
+};
+
+// What was sent to a name server, or came from it.
+struct NameMessage {
+  std::uint32_t pid = 0;
+  Place place;
+  bool answer = false;
+  std::string data;  // as strace wrote it, without its quotes
 };
 
 // Waits that came back with nothing: no call failed, but time was lost.

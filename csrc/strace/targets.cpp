@@ -335,12 +335,17 @@ void Tracker::failed(Task& task, const Event& event, const Context& context) {
     failures_.push_back(std::move(failure));
   }
   last_failed(task, name, event, target, context);
-  if (!target.path.empty() && target.kind == Kind::file) {
-    const auto file = files_.find(target.path);
+}
+
+// Adds to each file what failed on it; one that is not there is none.
+void Tracker::failed_on_files() {
+  for (const Failure& failure : failures_) {
+    if (failure.path.empty() || failure.kind != Kind::file) continue;
+    const auto file = files_.find(failure.path);
     if (file != files_.end()) {
-      ++file->second.errors;
-    } else if (files_.size() < kMostFiles && event.result.error != "ENOENT") {
-      ++files_[target.path].errors;
+      file->second.errors += failure.count;
+    } else if (files_.size() < kMostFiles && failure.error != "ENOENT") {
+      files_[failure.path].errors += failure.count;
     }
   }
 }

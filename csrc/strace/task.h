@@ -63,6 +63,7 @@ class Task {
   bool begun = false;
   std::uint32_t fatal_sender = 0;
   Interruption broken;  // the call that the next signal got it out of
+  Interruption alarm;   // the last of its own timer's signals, and the call that it ended
 };
 
 }  // namespace pm::strace

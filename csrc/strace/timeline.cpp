@@ -190,7 +190,7 @@ void Timeline::signal(const SignalRecord& record, const Tracker& tracker) {
 void Timeline::ended(const SignalRecord& record, const Tracker& tracker) {
   const std::int64_t time = placed(record.time);
   Lane& lane = lane_of(record.process, record.pid, tracker);
-  lane.argv = tracker.processes()[record.process].argv;
+  learn(lane, tracker.processes()[record.process]);
   touch(lane, time, time);
   std::string_view how = record.body;  // +++ killed by SIGKILL (core dumped) +++
   if (how.starts_with("+++ ")) how.remove_prefix(4);
@@ -205,10 +205,22 @@ void Timeline::finish(const Tracker& tracker) {
   std::sort(left.begin(), left.end());
   for (const std::uint32_t process : left) {
     Lane& lane = lanes_[process];
-    lane.argv = tracker.processes()[process].argv;
+    learn(lane, tracker.processes()[process]);
     close_lane(lane, log_last_, "the log ends");
   }
   lanes_.clear();
+}
+
+// What a process was called, and which rank it was: launchers tell it by its environment.
+void Timeline::learn(Lane& lane, const Process& known) {
+  lane.argv = known.argv;
+  constexpr std::string_view kRanks[] = {
+      "RANK=", "OMPI_COMM_WORLD_RANK=", "PMIX_RANK=", "PMI_RANK=", "SLURM_PROCID="};
+  for (const std::string_view name : kRanks) {
+    for (const std::string& word : known.rank) {
+      if (lane.rank.empty() && word.starts_with(name)) lane.rank = word.substr(name.size(), 10);
+    }
+  }
 }
 
 // Writes what is only known when a task is over: the call that it died in, and its life.
@@ -222,6 +234,7 @@ void Timeline::close_lane(Lane& lane, std::int64_t end, std::string_view how) {
     Slice life = named("process", name);
     annotate(life.annotations, "pid", lane.pid);
     if (lane.parent) annotate(life.annotations, "parent", lane.parent);
+    if (!lane.rank.empty()) annotate(life.annotations, "rank", lane.rank);
     annotate(life.annotations, "end", how);
     event(lane.first, Type::begin, lane.process, &life);
     event(std::max(end, lane.first), Type::end, lane.process, nullptr);
@@ -264,7 +277,8 @@ void Timeline::describe(const Lane& lane) {
       }
     }
     std::string shown = name.empty() ? "process" : name;
-    if (!label_.empty()) shown = label_ + ": " + shown;
+    if (!lane.rank.empty()) shown.insert(0, "rank " + lane.rank + ": ");
+    if (!label_.empty()) shown.insert(0, label_ + ": ");
     process.bytes(descriptor::kProcessName, printable(shown));
     add(lane.process, descriptor::kProcess, process);
   }

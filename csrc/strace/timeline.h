@@ -64,6 +64,7 @@ class Timeline final : public Sink {
     std::int64_t busy = kNoTime;  // end of its last slice
     bool used = false;            // it has slices
     std::vector<std::string> argv;
+    std::string rank;           // its number, empty if its environment does not tell
     std::optional<Slice> open;  // a call that never returned
     std::int64_t open_since = kNoTime;
   };
@@ -74,6 +75,7 @@ class Timeline final : public Sink {
   bool wanted(const CallRecord& call) const;
   Slice slice_of(const CallRecord& call);
   void close_lane(Lane& lane, std::int64_t end, std::string_view how);
+  static void learn(Lane& lane, const Process& known);
   void describe(const Lane& lane);
   std::uint32_t shown_pid(std::uint32_t pid);
 

@@ -246,6 +246,7 @@ void Tracker::finish() {
     for (const Description& one : descriptions_.all()) {
       if (one.live) gone(one);
     }
+    failed_on_files();
   }
 }
 

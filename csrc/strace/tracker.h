@@ -113,7 +113,9 @@ struct Process {
   std::vector<Interruption> interruptions;
   std::vector<LastFailure> last_failures;  // a ring; of its threads too
   std::size_t next_failure = 0;
-  std::vector<std::string> last_words;  // a ring: what was written to descriptor 2
+  std::vector<LastWord> last_words;  // a ring: what was written to descriptor 2
+  std::vector<std::string> writing;  // files that were open for writing when it ended badly
+  Place traceback;  // where Python began to print one: it looks for its sources then
   std::size_t next_word = 0;
 };
 
@@ -220,6 +222,7 @@ class Tracker {
   const std::vector<SlowCall>& slow() const noexcept { return slow_; }
   const std::vector<Connection>& connections() const noexcept { return connections_; }
   const std::vector<Timeout>& timeouts() const noexcept { return timeouts_; }
+  const std::vector<NameMessage>& name_messages() const noexcept { return name_messages_; }
   const std::unordered_map<std::string, FolderCount>& folders() const noexcept { return folders_; }
   const std::vector<std::uint64_t>& late_nanoseconds() const noexcept { return late_nanoseconds_; }
   double first_time() const noexcept { return first_time_; }
@@ -254,7 +257,8 @@ class Tracker {
   void unmapped(Task& task, std::uint64_t start, std::uint64_t length);
   void renamed(Task& task, const Event& event);
   void unlinked(Task& task, std::int64_t directory, std::string_view raw);
-  void transferred(Task& task, const Event& event);
+  void transferred(Task& task, const Event& event, const Opened& by);
+  void asked_name(Task& task, const Event& event, const Description& socket, Place place);
   void killed(Task& task, const Event& event);
   void signalled(Task& task, const Event& event, const Context& context);
   void exited(Task& task, const Event& event, const Context& context);
@@ -263,6 +267,8 @@ class Tracker {
   void hit(Task& task, const Event& event, const Context& context);
   std::vector<std::pair<std::string, std::uint64_t>> holders(const Task& task) const;
   void failed(Task& task, const Event& event, const Context& context);
+  void failed_on_files();
+  void note_writing(const Task& task);
   Target target_of(Task& task, const Call& call, std::string_view arguments, const Event& event,
                    std::int64_t& fd);
   Target target_of_fd(Task& task, const FdArgument& fd);
@@ -287,7 +293,7 @@ class Tracker {
                    const Context& context);
   void interrupted(Task& task, const Event& event);
   void asked_to_end(Task& task, std::string_view name, Place place);
-  void said(Task& task, const Event& event);
+  void said(Task& task, const Event& event, Place place);
   void looked_up(Task& task, const Event& event, const Context& context);
   FolderCount& folder(std::string path);
   void tallied(Task& task, const Tally& tally);
@@ -296,6 +302,7 @@ class Tracker {
   void accepted(Task& task, const Event& event, std::int32_t index, const Opened& by);
   void socket_error(Task& task, const Event& event);
   void works(std::int32_t connection);
+  void silent(std::int32_t connection, const Event& event, std::string_view text, Place place);
   void watched(Task& task, const Event& event);
   std::vector<std::int64_t> waits_for(Task& task, std::string_view name,
                                       std::string_view arguments);
@@ -329,6 +336,7 @@ class Tracker {
   std::vector<SlowCall> slow_;
   std::vector<Connection> connections_;
   std::vector<Timeout> timeouts_;
+  std::vector<NameMessage> name_messages_;
   std::unordered_map<std::string, std::size_t> timeout_index_;
   std::unordered_map<std::string, FolderCount> folders_;
   FutexUses futexes_;

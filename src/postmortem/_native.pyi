@@ -512,6 +512,21 @@ class RawConnection(TypedDict):
     file: int
     line: int
     nanoseconds: int
+    asked: bool
+    """Something was sent since something came last."""
+    silent_waits: int
+    """Waits that came back with nothing since something came last."""
+    silent_nanoseconds: int
+    silent_file: int
+    silent_line: int
+    silent_text: str
+
+class RawNameMessage(TypedDict):
+    pid: int
+    file: int
+    line: int
+    answer: bool
+    data: str
 
 class RawTimeout(TypedDict):
     syscall: str
@@ -547,6 +562,8 @@ class RawTask(TypedDict):
     interruptions: list[RawInterruption]
     last_failures: list[RawLastFailure]
     last_words: list[str]
+    last_word_lines: list[int]
+    writing: list[str]
 
 class RawCallCount(TypedDict):
     name: str
@@ -605,6 +622,7 @@ class RawStrace(TypedDict):
     slow: list[RawSlowCall]
     connections: list[RawConnection]
     timeouts: list[RawTimeout]
+    name_messages: list[RawNameMessage]
     folders: list[tuple[str, int, int, int, float | None, float | None]]
     """Path, look-ups, errors, nanoseconds, time of the first, time of the last."""
     first_time: float | None
@@ -622,6 +640,8 @@ class RawStrace(TypedDict):
     bytes: list[int]
     cut_lines: int
     by_time: bool
+    summed: bool
+    """The clock is the sum of the stamps of -r, from 0."""
     first_unparsed: str | None
     first_unparsed_file: int
     first_unparsed_line: int

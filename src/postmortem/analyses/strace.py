@@ -24,16 +24,22 @@ from postmortem.records import record, replace
 from postmortem.report.model import Diagnosis, Report, Role
 from postmortem.report.redact import Redactor
 from postmortem.rules import rule
+from postmortem.rules.names import clip
 from postmortem.rules.strace.asked import ASKED_CALLS, ASKED_ERRORS, SHOWN_ERRORS
 from postmortem.rules.strace.firstly import said_first
 from postmortem.rules.strace.hidden import RECORD, hidden, remarks
 from postmortem.rules.strace.lastfailures import last_failures
 from postmortem.rules.strace.noise import missing_libraries, real_errors
+from postmortem.rules.strace.saying import last_said
 from postmortem.sections.quantities import counted, some
 from postmortem.sections.strace_blocks import strace_blocks
 from postmortem.sections.strace_body import strace_body
 from postmortem.sections.strace_view import Found, StraceView
 from postmortem.sections.strace_waits import interruption_words, wait_words
+
+_WRITES = frozenset(
+    {"write", "pwrite64", "writev", "pwritev", "sendfile", "copy_file_range", "mmap"}
+)
 
 
 @record
@@ -168,19 +174,26 @@ def _verdict(view: StraceView, diagnoses: Sequence[Diagnosis]) -> str:
         return "; ".join(_answer(found, view.logs) for found in view.finds)
     said = said_first(diagnoses)
     parts = [said] if said else []
+    task: Task | None = None
     for log in view.logs:
         task = _ended_badly(log)
         if task is not None:
             parts.append(_ended(task) + _stuck_with(task, log))
             break
+    parts += _last_line(task) if not said and task is not None else []
     parts += _worth_a_look(view) if not said else []
     if not parts or not said:
         waits = [words for log in view.logs if (words := wait_words(log)) is not None]
         parts += [f"the log ends while {waits[0]}"] if waits else []
     if parts:
         return "; ".join(parts)
-    if any(task.ending is None for log in view.logs for task in log.tasks):
+    tasks = [task for log in view.logs for task in log.tasks]
+    if any(task.ending is None for task in tasks):
         return "no failure that matters; some processes had not ended when the log did"
+    bad = sum(1 for t in tasks if t.thread_of is None and t.ending is not None and t.ending.code)
+    if bad:
+        failed = counted(bad, "child", "children")
+        return f"no failure that matters: {failed} exited with an error, and the parent with 0"
     return "no failure that matters: every process ended well"
 
 
@@ -193,16 +206,39 @@ def _worth_a_look(view: StraceView) -> list[str]:
         where = counted(len(folders), "folder")
         parts.append(f"the library {name}{others} was never found, in {where}")
     real = [group for group in view.failed if group.real]
+    writing = _half_written(view)
+    if not real and not parts and writing:
+        parts.append(f"no write is in the log (-e trace=); it had open for writing: {writing}")
     if not real and not parts and view.last_failures:
         failure = view.last_failures[0][1][0]
         on = f" on {failure.path}" if failure.path else ""
-        parts.append(f"the last call of it that failed: {failure.syscall}, {failure.errno}{on}")
+        ended = view.last_failures[0][0]
+        owner = "it" if ended.ppid is None else f"pid {ended.pid}"
+        parts.append(
+            f"the last call of {owner} that failed: {failure.syscall}, {failure.errno}{on}"
+        )
     if real:
         count = len(real[0].matches)
         times = "" if count == 1 else f", {count:,} times"
         rest = "" if len(real) == 1 else f"; {counted(len(real) - 1, 'other target')} failed too"
         parts.append(f"{real[0].errno} on {real[0].target.words}{times}{rest}")
     return parts
+
+
+def _half_written(view: StraceView) -> str | None:
+    """What a process that failed had open for writing, where the log has no writes."""
+    names = {call.name for log in view.logs for call in log.calls}
+    if names & _WRITES:
+        return None
+    writing = next((t.writing for log in view.logs for t in log.tasks if t.writing), ())
+    files = [path for path in writing if not path.startswith(("/dev/", "/proc/"))]
+    return some(files, 2) if files else None
+
+
+def _last_line(task: Task) -> list[str]:
+    """What a process said last, where nothing else tells why it ended."""
+    line = last_said(task)
+    return [] if line is None else [f"it said: {clip(line, 80)}"]
 
 
 def _stuck_with(task: Task, log: SystemCalls) -> str:

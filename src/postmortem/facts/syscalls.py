@@ -177,6 +177,10 @@ class Task:
     last_failures: tuple[LastFailure, ...] = ()
     last_words: tuple[str, ...] = ()
     """What it wrote last to its standard error, as far as strace -s let it through."""
+    last_word_lines: tuple[int, ...] = ()
+    """The lines of the log on which it wrote them."""
+    writing: tuple[str, ...] = ()
+    """Files that it had open for writing when it ended badly."""
 
     @property
     def process(self) -> int:
@@ -336,6 +340,26 @@ class Connection:
     file: str
     line: int
     seconds: float
+    asked: bool = False
+    """Something was sent since something came last."""
+    silent_waits: int = 0
+    """Waits that came back with nothing since something came last."""
+    silent_seconds: float = 0.0
+    silent_line: int = 0
+    """The last of these waits."""
+    silent_text: str = ""
+
+
+@record
+class NameMessage:
+    """What a process sent to a name server, or got from it."""
+
+    pid: int
+    file: str
+    line: int
+    answer: bool
+    data: str
+    """The bytes as strace wrote them, with escapes, as far as strace -s let them through."""
 
 
 @record
@@ -387,6 +411,8 @@ class Recording:
     from_start: bool = True
     """The first call is the execve() of the program."""
     files: int = 1
+    summed: bool = False
+    """The clock is the sum of the stamps of -r: it begins at 0."""
 
 
 @record
@@ -406,10 +432,11 @@ class SystemCalls:
     slow: tuple[SlowCall, ...] = ()
     connections: tuple[Connection, ...] = ()
     timeouts: tuple[Timeout, ...] = ()
+    name_messages: tuple[NameMessage, ...] = ()
     folders: tuple[FolderCount, ...] = ()
     first_time: float | None = None
     last_time: float | None = None
-    """Seconds since the epoch (-ttt) or since midnight (-t, -tt)."""
+    """Seconds since the epoch (-ttt), since midnight (-t, -tt), or since the first line (-r)."""
 
     def seconds_to_end(self, since: float | None, end: float | None = None) -> float | None:
         """Return how long it is from a stamp to the end of the log, or to another stamp."""

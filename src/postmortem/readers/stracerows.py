@@ -19,6 +19,7 @@ from postmortem.facts.syscalls import (
     LastFailure,
     LogPlace,
     Match,
+    NameMessage,
     Recording,
     SlowCall,
     SystemCalls,
@@ -84,7 +85,7 @@ def calls_of(group: LogGroup, raw: RawStrace, head: bytes) -> SystemCalls:
             unparsed=counts["unparsed"],
             calls=counts["calls"],
             first_unparsed=raw["first_unparsed"],
-            options=_options(counts, len(group.files) > 1),
+            options=_options(counts, many=len(group.files) > 1, summed=raw["summed"]),
             opens=raw["opens"],
             io_uring=raw["io_uring"],
             open_for_writing=tuple(raw["open_for_writing"]),
@@ -94,6 +95,7 @@ def calls_of(group: LogGroup, raw: RawStrace, head: bytes) -> SystemCalls:
             detached=counts["detached"],
             from_start=starts_with_exec(head),
             files=len(group.files),
+            summed=raw["summed"],
         ),
         slow=tuple(
             SlowCall(_match(row, names), row["nanoseconds"] / 1e9, row["pace"])
@@ -108,8 +110,17 @@ def calls_of(group: LogGroup, raw: RawStrace, head: bytes) -> SystemCalls:
                 names[row["file"]],
                 row["line"],
                 row["nanoseconds"] / 1e9,
+                row["asked"],
+                row["silent_waits"],
+                row["silent_nanoseconds"] / 1e9,
+                row["silent_line"],
+                row["silent_text"],
             )
             for row in raw["connections"]
+        ),
+        name_messages=tuple(
+            NameMessage(row["pid"], names[row["file"]], row["line"], row["answer"], row["data"])
+            for row in raw["name_messages"]
         ),
         timeouts=tuple(
             Timeout(
@@ -133,7 +144,7 @@ def calls_of(group: LogGroup, raw: RawStrace, head: bytes) -> SystemCalls:
     )
 
 
-def _options(counts: RawCounts, many: bool) -> tuple[str, ...]:
+def _options(counts: RawCounts, *, many: bool, summed: bool) -> tuple[str, ...]:
     """Return the options of strace that the log shows."""
     options = []
     if many:
@@ -142,7 +153,7 @@ def _options(counts: RawCounts, many: bool) -> tuple[str, ...]:
         options.append("-f")
     if counts["durations"]:
         options.append("-T")
-    if counts["times"]:
+    if counts["times"] and not summed:
         options.append("-ttt" if counts["epochs"] else "-tt")
     if counts["relative"]:
         options.append("-r")
@@ -255,6 +266,8 @@ def _task(row: RawTask, names: tuple[str, ...]) -> Task:
             for one in row["last_failures"]
         ),
         last_words=tuple(row["last_words"]),
+        last_word_lines=tuple(row["last_word_lines"]),
+        writing=tuple(row["writing"]),
     )
 
 

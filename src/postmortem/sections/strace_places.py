@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from postmortem.facts.syscalls import FileCount, FolderCount, SystemCalls
+from postmortem.patterns import Pattern
 from postmortem.records import record
 
 # File systems of their own on every Linux machine; of the others the log does not say what is
@@ -16,14 +17,22 @@ _SHARED = frozenset({
     "mnt", "mount", "net", "nfs", "project", "projects", "scratch", "users", "vol", "volumes",
     "work",
 })  # fmt: skip
+# mount("tmpfs", "/mnt/run", "tmpfs", 0, "size=1g") = 0
+_MOUNT = Pattern(r'^mount\([^"]*(?:"[^"]*"|NULL), (?:target=)?"(?P<target>/[^"\\]*)"')
 _STORM = 1000
 _SHARE = 0.6
 
 
-def prefix_of(path: str) -> str | None:
-    """Return the mount or top folder that a path is under; None for a path with no place."""
+def prefix_of(path: str, points: Sequence[str] = ()) -> str | None:
+    """Return the mount or top folder that a path is under; None for a path with no place.
+
+    `points` are mount points that the log shows, the longest first.
+    """
     if not path.startswith("/") or path.startswith("/memfd:"):
         return None
+    for point in points:
+        if path == point or path.startswith(point + "/"):
+            return point
     for prefix in _KERNEL:
         if path == prefix or path.startswith(prefix + "/"):
             return prefix
@@ -31,6 +40,18 @@ def prefix_of(path: str) -> str | None:
     if len(parts) > 2 and parts[0] in _SHARED:
         return f"/{parts[0]}/{parts[1]}"
     return f"/{parts[0]}" if len(parts) > 1 else "/"
+
+
+def mount_points(logs: Iterable[SystemCalls]) -> tuple[str, ...]:
+    """Return where the programs of logs mounted something, the longest first."""
+    found = {
+        point["target"].rstrip("/")
+        for log in logs
+        for match in log.matches
+        if match.syscall == "mount" and match.errno is None
+        if (point := _MOUNT.search(match.text)) is not None
+    }
+    return tuple(sorted(found - {""}, key=len, reverse=True))
 
 
 def shared_prefix(paths: Iterable[str]) -> str | None:
@@ -59,13 +80,15 @@ def mounts(logs: Iterable[SystemCalls]) -> tuple[Mount, ...]:
     """Return totals by prefix, those with the most bytes first."""
     files: dict[str, list[FileCount]] = defaultdict(list)
     folders: dict[str, list[FolderCount]] = defaultdict(list)
+    logs = tuple(logs)
+    points = mount_points(logs)
     for log in logs:
         for file in log.files:
-            prefix = prefix_of(file.path)
+            prefix = prefix_of(file.path, points)
             if prefix is not None:
                 files[prefix].append(file)
         for folder in log.folders:
-            prefix = prefix_of(folder.path.rstrip("/") + "/x")
+            prefix = prefix_of(folder.path.rstrip("/") + "/x", points)
             if prefix is not None:
                 folders[prefix].append(folder)
     rows = [_mount(p, files.get(p, []), folders.get(p, [])) for p in {*files, *folders}]

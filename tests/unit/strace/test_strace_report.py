@@ -81,7 +81,9 @@ def test_a_verdict_names_the_file_that_was_not_there(tmp_path: Path) -> None:
         '1 write(2, "cannot open\\n", 12) = 12\n1 exit_group(1) = ?\n1 +++ exited with 1 +++\n'
     )
     made = report(tmp_path, log)
-    assert made.verdict.endswith("openat, ENOENT on /x/train.idx")
+    assert made.verdict.endswith(
+        "; it said: cannot open; the last call of it that failed: openat, ENOENT on /x/train.idx"
+    )
     assert made.failed
 
 

@@ -287,3 +287,79 @@ def test_hits_that_do_not_hold_leave_room_for_those_that_do() -> None:
     log = '1 write(3, "x", 1) = 1\n' * 50 + ASKED
     got = read(log, queries=[{**ALL, "path": "/e/*"}], most_matches=3)
     assert [match["line"] for match in got["matches"]] == [52, 55]
+
+
+def test_what_an_alarm_ended() -> None:
+    log = (
+        '1 openat(AT_FDCWD, "/data/a.lock", O_WRONLY|O_CREAT, 0666) = 3\n'
+        "1 flock(3, LOCK_EX) = ? ERESTARTSYS (To be restarted if SA_RESTART is set)\n"
+        "1 --- SIGALRM {si_signo=SIGALRM, si_code=SI_KERNEL} ---\n"
+    )
+    got = task(summary(log + "1 +++ killed by SIGALRM +++\n"), 1)
+    (one,) = got["interruptions"]
+    assert (one["signal"], one["syscall"], one["target"]) == ("SIGALRM", "flock", "/data/a.lock")
+    ticks = task(summary(log * 9 + "1 exit_group(1) = ?\n1 +++ exited with 1 +++\n"), 1)
+    assert ticks["interruptions"] == []  # it handled them
+
+
+def test_what_was_open_for_writing_when_a_process_failed() -> None:
+    log = (
+        '1 openat(AT_FDCWD, "/data/in", O_RDONLY) = 3\n'
+        '1 openat(AT_FDCWD, "/data/out", O_WRONLY|O_CREAT, 0666) = 4\n'
+        '1 openat(AT_FDCWD, "/data/done", O_RDWR|O_CREAT, 0666) = 5\n1 close(5) = 0\n'
+    )
+    got = summary(log + "1 exit_group(1) = ?\n1 +++ exited with 1 +++\n")
+    assert task(got, 1)["writing"] == ["/data/out"]
+    got = summary(log + "1 exit_group(0) = ?\n1 +++ exited with 0 +++\n")
+    assert task(got, 1)["writing"] == []
+
+
+CLIENT = """\
+1 socket(AF_INET, SOCK_STREAM|SOCK_CLOEXEC, IPPROTO_TCP) = 3
+1 connect(3, {sa_family=AF_INET, sin_port=htons(80), sin_addr=inet_addr("10.0.0.7")}, 16) = 0
+1 epoll_create1(EPOLL_CLOEXEC) = 4
+1 epoll_ctl(4, EPOLL_CTL_ADD, 3, {events=EPOLLIN, data={u32=3, u64=3}}) = 0
+1 sendto(3, "GET /", 5, 0, NULL, 0) = 5
+1 epoll_wait(4, [], 8, 1000) = 0
+1 poll([{fd=3, events=POLLIN}], 1, 500) = 0 (Timeout)
+"""
+
+
+def test_waits_in_vain_are_kept_with_their_connection() -> None:
+    (one,) = summary(CLIENT)["connections"]
+    assert (one["asked"], one["silent_waits"], one["silent_line"]) == (True, 2, 7)
+    assert one["silent_text"].startswith("poll([{fd=3")
+    (one,) = summary(CLIENT + '1 recvfrom(3, "HTTP", 9, 0, NULL, NULL) = 4\n')["connections"]
+    assert (one["asked"], one["silent_waits"]) == (False, 0)
+    (one,) = summary(CLIENT + '1 recvfrom(3, "", 9, 0, NULL, NULL) = 0\n')["connections"]
+    assert one["silent_waits"] == 0  # it was closed: no silence
+
+
+def test_a_look_up_after_a_traceback_is_no_failure() -> None:
+    log = (
+        '1 openat(AT_FDCWD, "/data/x", O_RDONLY) = -1 ENOENT (No such file or directory)\n'
+        '1 write(2, "Traceback (most recent call last"..., 35) = 35\n'
+        '1 openat(AT_FDCWD, "<string>", O_RDONLY) = -1 ENOENT (No such file or directory)\n'
+        '1 openat(AT_FDCWD, "/data/y", O_RDONLY) = -1 EISDIR (Is a directory)\n'
+        "1 +++ exited with 1 +++\n"
+    )
+    got = task(summary(log), 1)
+    assert [row["path"] for row in got["last_failures"]] == ["/data/x", "/data/y"]
+    assert got["last_word_lines"] == [2]
+
+
+def test_what_is_said_to_name_servers() -> None:
+    log = (
+        "1 socket(AF_INET, SOCK_DGRAM, IPPROTO_IP) = 3\n"
+        '1 sendto(3, "\\1\\2", 30, 0, {sa_family=AF_INET, sin_port=htons(53), '
+        'sin_addr=inet_addr("10.0.0.2")}, 16) = 30\n'
+        '1 recvfrom(3, "\\3\\4", 512, 0, {sa_family=AF_INET, sin_port=htons(53), '
+        'sin_addr=inet_addr("10.0.0.2")}, [16]) = 30\n'
+        '1 sendto(3, "no", 2, 0, {sa_family=AF_INET, sin_port=htons(54), '
+        'sin_addr=inet_addr("10.0.0.2")}, 16) = 2\n'
+    )
+    rows = summary(log)["name_messages"]
+    assert [(r["line"], r["answer"], r["data"]) for r in rows] == [
+        (2, False, "\\1\\2"),
+        (3, True, "\\3\\4"),
+    ]

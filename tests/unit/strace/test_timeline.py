@@ -39,9 +39,12 @@ class Decoded:
         self.instants: list[dict[str, Any]] = []
         texts: dict[int, dict[str, dict[int, str]]] = {}
         open_slices: dict[int, list[dict[str, Any]]] = {}
+        self._as_sequences()
+        self._as_sorted()
         for packet in self.packets:
             if packet.HasField("track_descriptor"):
                 track = packet.track_descriptor
+                assert track.uuid, "0 is the default track"
                 assert track.uuid not in self.processes | self.threads
                 if track.HasField("process"):
                     self.processes[track.uuid] = track.process
@@ -56,10 +59,43 @@ class Decoded:
             known = texts[packet.trusted_packet_sequence_id]
             for field, entries in packet.interned_data.ListFields():
                 for entry in entries:
+                    assert entry.iid, "0 is no id"
                     text = entry.str.decode() if field.name.endswith("values") else entry.name
                     assert known.setdefault(field.name, {}).setdefault(entry.iid, text) == text
             self._event(packet, known, open_slices)
         assert not any(open_slices.values()), "a slice has no end"
+        # A thread is put into the process with its pid; each of both has a track of its own.
+        pids = {process.pid for process in self.processes.values()}
+        assert {thread.pid for thread in self.threads.values()} <= pids
+        assert all(thread.tid for thread in self.threads.values())
+
+    def _as_sequences(self) -> None:
+        """Check what trace_processor drops packets for: state that is not valid, no sequence."""
+        valid: set[int] = set()
+        for packet in self.packets:
+            sequence = packet.trusted_packet_sequence_id
+            assert sequence, "state belongs to a sequence"
+            if packet.sequence_flags & packet.SEQ_INCREMENTAL_STATE_CLEARED:
+                assert sequence not in valid, "names are thrown away with the state"
+                valid.add(sequence)
+            if packet.HasField("interned_data") or packet.HasField("track_event"):
+                assert sequence in valid
+                assert packet.sequence_flags & packet.SEQ_NEEDS_INCREMENTAL_STATE
+            if packet.HasField("track_event"):
+                assert packet.HasField("timestamp")
+                assert not packet.timestamp_clock_id  # the clock of the trace
+
+    def _as_sorted(self) -> None:
+        """Check that slices nest when sorted by time, ties as they stand: so they are read."""
+        depth: dict[int, int] = {}
+        events = [packet for packet in self.packets if packet.HasField("track_event")]
+        for packet in sorted(events, key=lambda packet: packet.timestamp):
+            event = packet.track_event
+            if event.type == event.TYPE_SLICE_BEGIN:
+                depth[event.track_uuid] = depth.get(event.track_uuid, 0) + 1
+            elif event.type == event.TYPE_SLICE_END:
+                depth[event.track_uuid] = depth.get(event.track_uuid, 0) - 1
+            assert depth.get(event.track_uuid, 0) in (0, 1)
 
     def _event(self, packet: Any, known: Any, open_slices: Any) -> None:
         event = packet.track_event
@@ -164,6 +200,34 @@ def test_ranks_are_merged_on_one_clock(tmp_path: Path, capsys: pytest.CaptureFix
     assert "record with" not in capsys.readouterr().err
     paths = {s["path"] for s in got.slices if "path" in s}
     assert paths == {"/data/rank0", "/data/rank1"}
+
+
+def test_a_rank_is_named_where_its_environment_tells(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    environment = '["PATH=/bin", "RANK=3", "LOCAL_RANK=1", "WORLD_SIZE=8"]'
+    path.write_text(
+        RANK.format(p=70, t=1_700_000_000, n="r").replace("0x7 /* 1 var */", environment)
+        + "71 1700000001.000000 fsync(3) = 0 <0.500000>\n"
+    )
+    got = traced(tmp_path, str(path))
+    names = [process.process_name for process in got.processes.values()]
+    assert names == ["rank 3: python3 train.py", "process"]
+    lives = {s["pid"]: s for s in got.slices if s["track"] in got.processes}
+    assert lives[70]["rank"] == "3"
+    assert "rank" not in lives[71]
+
+
+def test_stamps_of_r_alone_have_a_place(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_text(
+        '7      0.000000 execve("/bin/x", ["x"], 0x7 /* 1 var */) = 0\n'
+        "7      2.000000 fsync(3) = -1 EIO (Input/output error)\n"
+        "7      3.000000 +++ exited with 1 +++\n"
+    )
+    got = traced(tmp_path, str(path))
+    (life,) = (s for s in got.slices if s["track"] in got.processes)
+    assert (life["start"], life["end"]) == (0, 5 * 10**9)
+    assert [i["start"] for i in got.instants if i["name"] == "fsync EIO"] == [2 * 10**9]
 
 
 def test_logs_without_dates_are_told_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

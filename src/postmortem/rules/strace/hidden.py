@@ -110,6 +110,12 @@ def _children(log: SystemCalls) -> Iterator[Problem]:
 
 def _times(log: SystemCalls) -> Iterator[Problem]:
     recording = log.recording
+    if recording.summed:
+        what = "recorded with -r alone: times are those since the first line, added up"
+        yield Problem(log.name, what)
+    elif "-r" in recording.options and not recording.times and recording.files > 1:
+        what = "recorded with -ff -r: its stamps count from the last line of any file, so no clock"
+        yield Problem(log.name, what, f"record {RECORD}")
     if recording.durations or recording.calls < _ENOUGH:
         return
     if not recording.times:

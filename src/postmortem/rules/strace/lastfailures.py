@@ -10,7 +10,7 @@ _OPENS = frozenset({"open", "openat", "openat2", "execve", "chdir", "opendir", "
 _SEARCHED = Pattern(
     r"\.(?:so|pyc|pyi?|pth|egg-info|dist-info|cfg|mo|cache|conf)(?:[.\d]*)$|/__pycache__|/locale/"
     r"|^/etc/|^/proc/|^/sys/|/site-packages(?:/|$)|/lib/python|/glibc-hwcaps/|/gconv|/nscd/"
-    r"|/terminfo/|/<(?:stdin|string|frozen)|^<|/\.(?:local|config|cache)/|/python\d[\d.]*$"
+    r"|/pybuilddir\.txt$|/pyvenv\.cfg$|\._pth$|/terminfo/|/<(?:stdin|string|frozen)|^<|/\.(?:local|config|cache)/|/python\d[\d.]*$"
 )
 _MOST = 4
 
@@ -26,11 +26,10 @@ def last_failures(log: SystemCalls) -> tuple[tuple[Task, tuple[LastFailure, ...]
         found: dict[tuple[str, str | None], LastFailure] = {}
         for failure in reversed(task.last_failures):
             path = failure.path
-            if path in opened or (path is None and failure.errno == "ENOENT"):
+            asks = failure.errno in ("ENOENT", "EEXIST", "ENOTDIR")
+            if asks and (path is None or path in opened):
                 continue
-            if failure.errno in ("ENOENT", "EEXIST", "ENOTDIR") and (
-                failure.syscall not in _OPENS or path is None or _SEARCHED.search(path)
-            ):
+            if asks and (failure.syscall not in _OPENS or _SEARCHED.search(path or "")):
                 continue
             found.setdefault((failure.errno, path), failure)
         if found:

@@ -24,7 +24,10 @@ _NETWORK_CALLS = frozenset({
 _LIBRARY = Pattern(r"/(?P<name>lib[^/]*\.so(?:\.[0-9.]+)?)$")
 _OPENS = frozenset({"open", "openat", "openat2"})
 # nscd is asked first by every glibc program that looks up a name; it runs hardly anywhere.
-_NEVER_THERE = ("/var/run/nscd/socket", "/run/nscd/socket", "/run/systemd/userdb/")
+NEVER_THERE = (
+    "/var/run/nscd/socket", "/run/nscd/socket", "/run/systemd/userdb/", "/run/systemd/resolve/",
+)  # fmt: skip
+"""Sockets of daemons that the C library asks first, and that hardly any host runs."""
 _PROBES = frozenset({"madvise", "mbind", "io_uring_setup", "userfaultfd", "perf_event_open"})
 
 
@@ -37,7 +40,7 @@ def real_errors(log: SystemCalls) -> tuple[ErrorCount, ...]:
 
 def _matters(row: ErrorCount) -> bool:
     path = row.path or ""
-    if path.startswith(_NEVER_THERE) or row.syscall in _PROBES:
+    if path.startswith(NEVER_THERE) or row.syscall in _PROBES:
         return False
     if row.errno in SERIOUS:
         return True

@@ -12,9 +12,6 @@ from postmortem.rules.strace.weighing import weigh_fate
 from postmortem.rules.strace.who import who
 
 _ADDRESS = Pattern(r"^\[?(?P<host>.*?)\]?:(?P<port>\d+)$")
-_QUESTION = Pattern(r'iov_base="(?P<data>(?:[^"\\]|\\.)*)"')
-_ESCAPE = Pattern(r"\\(?:([0-7]{1,3})|x([0-9a-f]{2})|(.))")
-_NAMED = {"n": 10, "t": 9, "r": 13, "f": 12, "v": 11, "a": 7, "b": 8}
 
 
 def host_port(target: Target) -> tuple[str, str]:
@@ -58,44 +55,6 @@ def reached_anything(logs: Logs, pid: int, after: Match, *, worked: bool = False
         and (not worked or _worked(match))
         for match in logs.asked("connect")
     )
-
-
-def asked_names(logs: Logs, pid: int) -> list[str]:
-    """Return the names that a process asked for, from the questions that glibc sends in pairs."""
-    names: dict[str, None] = {}
-    for match in logs.asked("sendmmsg"):
-        found = _QUESTION.search(match.text)
-        if (match.task.thread_of or match.pid) == pid and found is not None:
-            name = _question_name(_bytes(found["data"]))
-            if name:
-                names[name] = None
-    return list(names)
-
-
-def _bytes(text: str) -> bytes:
-    out = bytearray()
-    at = 0
-    for found in _ESCAPE.finditer(text):
-        out += text[at : found.start()].encode("utf-8", "replace")
-        octal, hexadecimal, plain = found.groups()
-        if octal:
-            out.append(int(octal, 8) & 255)
-        elif hexadecimal:
-            out.append(int(hexadecimal, 16))
-        else:
-            out.append(_NAMED.get(plain, ord(plain) & 255))
-        at = found.end()
-    return bytes(out + text[at:].encode("utf-8", "replace"))
-
-
-def _question_name(data: bytes) -> str:
-    """Return the name in a DNS question (RFC 1035, 4.1.2), as much of it as strace wrote."""
-    at, parts = 12, []
-    while at < len(data) and 0 < data[at] < 64:
-        part = data[at + 1 : at + 1 + data[at]]
-        parts.append(part.decode("ascii", "replace") + ("…" if len(part) < data[at] else ""))
-        at += 1 + data[at]
-    return ".".join(parts)
 
 
 def failed_connections(logs: Logs, *results: str) -> list[Connection]:

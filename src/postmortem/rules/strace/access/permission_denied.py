@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from postmortem.facts.syscall_logs import Logs
+from postmortem.facts.syscall_logs import Fate, Logs
 from postmortem.facts.syscalls import FailedCalls, Failures
 from postmortem.report.model import Confidence, Role
 from postmortem.rules.rule import Finding, rule
@@ -59,7 +59,7 @@ def permission_denied(failures: Failures, logs: Logs) -> Iterator[Finding]:
         Give the user access (chmod, chown, setfacl, a group), or let the program use a path that it
         owns. For capabilities in a container: --cap-add.
     """
-    groups = worst(logs, tuple(g for g in failures.of("EACCES", "EPERM") if _matters(g)))
+    groups = worst(logs, tuple(g for g in _last_first(failures) if not _only_looked(logs, g)))
     if not groups:
         return
     group = groups[0]
@@ -85,6 +85,24 @@ def permission_denied(failures: Failures, logs: Logs) -> Iterator[Finding]:
         evidence=tuple(row for one in groups[:3] for row in cite_calls(one)),
         role=weight.role,
     )
+
+
+_ASKING = ("access", "faccessat", "faccessat2", "stat", "newfstatat", "statx")
+
+
+def _last_first(failures: Failures) -> tuple[FailedCalls, ...]:
+    """Return the groups with the last first: a program ends of that, and has outlived the others.
+
+    Those which only ask what is there come behind those which do something.
+    """
+    groups = [group for group in failures.of("EACCES", "EPERM") if _matters(group)]
+    return tuple(sorted(groups, key=lambda g: (g.syscalls[-1] in _ASKING, -g.matches[-1].line)))
+
+
+def _only_looked(logs: Logs, group: FailedCalls) -> bool:
+    """Return whether a process looked for something, as along PATH, and got on without it."""
+    asked = all(call in _ASKING for call in group.syscalls)
+    return asked and logs.fate(group.matches[-1]) is Fate.SURVIVED
 
 
 def _matters(group: FailedCalls) -> bool:

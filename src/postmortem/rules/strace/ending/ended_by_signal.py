@@ -85,12 +85,14 @@ def ended_by_signal(logs: Logs) -> Iterator[Finding]:
     name = ending.signal or ""
     more = "" if len(ended) == 1 else f" and {len(ended) - 1} more processes"
     kill = name == "SIGKILL"
+    timer = name in ("SIGALRM", "SIGVTALRM", "SIGPROF") and not ending.sender
     sender = f" from pid {ending.sender}, which is not in the log" if ending.sender else ""
     why = _WORDS.get(name, "somebody outside the log sent it")
-    blocked = f"; it was in {task.blocked.syscall}" if task.blocked is not None else ""
+    blocked = _was_in(task)
     yield Finding(
         title=(
-            f"{who(task.pid)}{more} was killed by {name}{sender or ' from outside the log'}"
+            f"{who(task.pid)}{more} was killed by {name}"
+            f"{', its own timer' if timer else sender or ' from outside the log'}"
             f"{': the OOM killer?' if kill and not sender else ''}"
         ),
         cause=(
@@ -104,6 +106,17 @@ def ended_by_signal(logs: Logs) -> Iterator[Finding]:
             for t, e in ended[:3]
         ),
     )
+
+
+def _was_in(task: Task) -> str:
+    if task.blocked is not None:
+        return f"; it was in {task.blocked.syscall}"
+    if not task.interruptions or task.interruptions[0].syscall is None:
+        return ""
+    one = task.interruptions[0]
+    on = f" on {one.target}" if one.target else ""
+    lasted = f" for {one.seconds:.1f} s" if one.seconds >= 0.05 else ""
+    return f"; it was in {one.syscall}{on}{lasted}"
 
 
 def _from_outside(logs: Logs, task: Task, ending: Ending) -> bool:

@@ -42,6 +42,8 @@ def kernel_table_full(failures: Failures, logs: Logs) -> Iterator[Finding]:
         if table is None:
             continue
         what, setting = table
+        known = group.target.kind != "unknown"
+        of = f" of {named(group.target)}" if known else ""
         weight = weigh(logs, group.matches[-1], Confidence.CERTAIN)
         yield Finding(
             title=(
@@ -49,7 +51,7 @@ def kernel_table_full(failures: Failures, logs: Logs) -> Iterator[Finding]:
                 "descriptors"
             ),
             cause=(
-                f"{group.syscalls[0]} of {named(group.target)} gives {group.errno} when {what}; "
+                f"{group.syscalls[0]}{of} gives {group.errno} when {what}; "
                 f"no file system is full{weight.words}"
             ),
             confidence=weight.confidence,

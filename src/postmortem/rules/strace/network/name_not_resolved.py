@@ -10,7 +10,8 @@ from postmortem.report.model import Confidence, Evidence, Role
 from postmortem.rules.names import clip
 from postmortem.rules.rule import Finding, rule
 from postmortem.rules.strace.calls import where
-from postmortem.rules.strace.peers import asked_names, name_servers, reached_anything
+from postmortem.rules.strace.nameservers import answer, answer_words, asked_names
+from postmortem.rules.strace.peers import name_servers, reached_anything
 from postmortem.rules.strace.weighing import weigh_fate
 from postmortem.rules.strace.who import who
 
@@ -49,14 +50,18 @@ def name_not_resolved(logs: Logs) -> Iterator[Finding]:
         servers = list(dict.fromkeys(match.target.words for match in matches))
         names = asked_names(logs, pid)
         name = f"the name {names[0]}" if names else "a host name"
+        code = answer(logs, pid, matches[0].line)
+        if code == "answered":
+            continue
         yield Finding(
             title=(
-                f"{clip(name, 50)} was not resolved: asked {clip(', '.join(servers), 40)} in vain"
+                f"{clip(name, 50)} was not resolved: {clip(', '.join(servers), 30)} "
+                f"{f'says {code}' if code else 'asked in vain'}"
             ),
             cause=(
                 f"{who(pid)} asked the name {'server' if len(servers) == 1 else 'servers'} "
-                f"{', '.join(servers[:3])} for {name} and connected to nobody after that"
-                f"{weight.words}"
+                f"{', '.join(servers[:3])} for {name} and connected to nobody after that; "
+                f"{answer_words(code)}{weight.words}"
             ),
             confidence=weight.confidence,
             next_steps=(

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import FailedCalls, Failures
-from postmortem.report.model import Confidence, Role
+from postmortem.report.model import Confidence, Evidence, Role
+from postmortem.rules.names import clip
 from postmortem.rules.rule import Finding, rule
 from postmortem.rules.strace.calls import (
     cite_calls,
@@ -16,8 +17,10 @@ from postmortem.rules.strace.calls import (
     many,
     named,
     times,
+    where,
 )
 from postmortem.rules.strace.weighing import weigh, worst
+from postmortem.rules.strace.who import who
 
 # Calls that make a file or folder: they take an inode and at most a block.
 _MAKES = ("open", "openat", "openat2", "creat", "mkdir", "mkdirat", "mknod", "symlink", "symlinkat")
@@ -71,9 +74,27 @@ def disk_full(failures: Failures, logs: Logs) -> Iterator[Finding]:
         ),
         confidence=Confidence.LIKELY if inferred else weight.confidence,
         next_steps=_steps(group, makes=makes),
-        evidence=tuple(row for one in files[:3] for row in cite_calls(one)),
+        evidence=(
+            *(row for one in files[:3] for row in cite_calls(one)),
+            *_said_of_room(logs, group),
+        ),
         role=weight.role,
     )
+
+
+def _said_of_room(logs: Logs, group: FailedCalls) -> Iterator[Evidence]:
+    """Yield the last statfs() of a folder that the file is in: its type, and how much was free."""
+    path = group.target.path or ""
+    told = [
+        match
+        for match in logs.asked("statfs", "fstatfs")
+        if match.errno is None
+        and match.target.path
+        and path.startswith(match.target.path.rstrip("/") + "/")
+    ]
+    if told:
+        nearest = max(told, key=lambda match: (len(match.target.path or ""), match.line))
+        yield Evidence(where(nearest), clip(f"{who(nearest.pid)} {nearest.text}", 200))
 
 
 def _steps(group: FailedCalls, *, makes: bool) -> tuple[str, ...]:
@@ -82,6 +103,11 @@ def _steps(group: FailedCalls, *, makes: bool) -> tuple[str, ...]:
         return (
             "df -h ; df -i : which file system is full?",
             f"while it runs: ls -l /proc/{group.first.pid or 'PID'}/fd{number} ; or record with -y",
+        )
+    if group.target.path == "/dev/full":
+        return (
+            "who gave it this name? /dev/full is a device that refuses every write, for tests",
+            "no disk is full: leave the device as it is, and write to a file",
         )
     folder = folder_of(group.target)
     if makes:

@@ -1,0 +1,163 @@
+"""A call failed, and the program said so before it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.facts.syscall_logs import Logs
+from postmortem.facts.syscalls import LastFailure, Task
+from postmortem.patterns import Pattern
+from postmortem.report.model import Confidence, Evidence, Role
+from postmortem.rules.names import clip
+from postmortem.rules.rule import Finding, rule
+from postmortem.rules.strace.asked import ASKED_ERRORS
+from postmortem.rules.strace.calls import quoted_path, shortened
+from postmortem.rules.strace.saying import last_said, spoken_failure
+from postmortem.rules.strace.who import who
+
+_NEAR = 400
+"""Lines between a failure that nobody named and the end of its process."""
+_VERY_NEAR = 30
+"""So few that there was hardly time for anything else to fail."""
+_LOCKS = frozenset({"flock", "fcntl", "fcntl64"})
+_OTHERS = Pattern(r"/lib[^/]*\.so[^/]*$")  # library_not_found explains them
+_ELSEWHERE = frozenset({"execve", "execveat", "connect"})  # have rules of their own
+_CROSSING = (
+    "source and target are on different file systems, and {call} cannot cross them: a rename or a "
+    "hard link works within one, reflinks too"
+)
+_MEANINGS = {
+    "EXDEV": _CROSSING,
+    "EOPNOTSUPP": "that file system (or socket) cannot do this",
+    "ENOTDIR": "a component on the way is a file, not a folder",
+    "EISDIR": "it is a folder, and was to be opened or written as a file",
+    "ENOTEMPTY": "the folder is not empty",
+    "EDEADLK": "the kernel saw that this lock would close a circle of processes that wait for each "
+    "other's locks",
+    "ENOENT": "it, or a folder on the way to it, is not there (under this name, in this container, "
+    "for this working directory)",
+    "EEXIST": "it is there already",
+}
+_TELLING = frozenset({"EXDEV", "EISDIR", "ENOTDIR", "ENOTEMPTY", "EDEADLK", "EOPNOTSUPP"})
+"""Errors by which programs ask for nothing: one right before the end may be why."""
+_HELD = "another process has a lock on it"
+
+
+@rule(
+    role=Role.ROOT,
+    references=(
+        "https://man7.org/linux/man-pages/man3/errno.3.html",
+        "https://man7.org/linux/man-pages/man2/rename.2.html",
+        "https://man7.org/linux/man-pages/man2/fcntl_locking.2.html",
+    ),
+)
+def named_its_error(logs: Logs) -> Iterator[Finding]:
+    """A call failed, and the program said so before it ended.
+
+    What it means
+        The process wrote an error's number or message, or the name of a file, to its standard error
+        and ended with a status other than 0; the last call before that which failed so, or on that
+        file, is what it spoke of. Where it wrote
+        nothing (or strace -s cut it away), a failure by which programs ask for nothing (a rename
+        between two file systems, a lock that another process has) shortly before the end is named
+        as possible.
+
+    How to be sure
+        Read what it wrote: --find 'syscall=write fd=2 pid=PID'; strace -s 4096 records all of it.
+
+    What to do
+        What the error means for that file: look at it with ls -ld, namei -l, findmnt -T; for locks
+        lslocks shows who has them.
+    """
+    for task in _failed(logs):
+        spoken = spoken_failure(task)
+        failure = spoken or _telling(task)
+        if failure is None or not _unexplained(failure):
+            continue
+        yield _finding(logs, task, failure, spoken=spoken is not None)
+        return
+
+
+def _failed(logs: Logs) -> list[Task]:
+    """Return processes that exited with an error, those first which nobody outlived with 0."""
+    tasks = [
+        task
+        for task in logs.tasks()
+        if task.thread_of is None and task.ending is not None and task.ending.code
+    ]
+    return sorted(tasks, key=lambda task: _outlived(logs, task))
+
+
+def _outlived(logs: Logs, task: Task) -> bool:
+    """Return whether the process that started one went on and exited with 0."""
+    parent = logs.task(task.ppid) if task.ppid else None
+    return parent is not None and parent.ending is not None and parent.ending.code == 0
+
+
+def _telling(task: Task) -> LastFailure | None:
+    end = task.ending
+    assert end is not None
+    for failure in reversed(task.last_failures):
+        if failure.file == end.file and end.line - failure.line > _NEAR:
+            return None
+        held = failure.syscall in _LOCKS and failure.errno in ("EAGAIN", "EACCES")
+        if held or failure.errno in _TELLING:
+            return failure
+    return None
+
+
+def _unexplained(failure: LastFailure) -> bool:
+    if failure.syscall in _ELSEWHERE or _OTHERS.search(failure.path or ""):
+        return False
+    return failure.errno == "EDEADLK" or failure.errno not in ASKED_ERRORS
+
+
+def _finding(logs: Logs, task: Task, failure: LastFailure, *, spoken: bool) -> Finding:
+    path = failure.path
+    on = f" on {path}" if path else ""
+    held = failure.syscall in _LOCKS and failure.errno != "EDEADLK"
+    meaning = _HELD if held else _MEANINGS.get(failure.errno, "")
+    meaning = meaning.format(call=failure.syscall)
+    said = last_said(task)
+    outlived = _outlived(logs, task)
+    words = f"; it said: {clip(said, 60)}" if spoken and said else ""
+    after = "; the process that started it went on and exited with 0" if outlived else ""
+    short = f" on {shortened(path, 50)}" if path else ""
+    title = f"{failure.syscall} failed with {failure.errno}{short}"
+    if held:
+        title = f"another process has the lock{short}"
+    end = task.ending
+    assert end is not None
+    sure = spoken or (failure.file == end.file and end.line - failure.line <= _VERY_NEAR)
+    confidence = Confidence.LIKELY if sure else Confidence.POSSIBLE
+    return Finding(
+        title=title,
+        cause=f"{who(failure.pid)} got {failure.errno} from {failure.syscall}{on}"
+        f"{': ' * bool(meaning)}{meaning}{words}{after}",
+        confidence=Confidence.POSSIBLE if outlived else confidence,
+        role=Role.CONTRIBUTING if outlived else Role.ROOT,
+        next_steps=_steps(task, failure, held=held),
+        evidence=(
+            Evidence(_at(failure), f"{who(failure.pid)} {failure.syscall}{on}: {failure.errno}"),
+            Evidence(f"{end.file.rpartition('/')[2]}:{end.line}", f"exited with {end.code}"),
+        ),
+    )
+
+
+def _at(failure: LastFailure) -> str:
+    return f"{failure.file.rpartition('/')[2]}:{failure.line}"
+
+
+def _steps(task: Task, failure: LastFailure, *, held: bool) -> tuple[str, ...]:
+    path = quoted_path(failure.path) if failure.path else "FILE"
+    spoke = f"what it said: --find 'syscall=write fd=2 pid={task.pid}'"
+    if held or failure.errno == "EDEADLK":
+        return (f"lslocks ; fuser -v {path} : who has it open or locked?", spoke)
+    if failure.errno in ("EXDEV", "EOPNOTSUPP"):
+        return (
+            f"findmnt -T {path} : which file system is it, and which is the other one?",
+            "copy instead (mv, shutil.move), or make the temporary file beside the target",
+        )
+    if failure.path is None:
+        return (spoke, f"man 2 {failure.syscall} : when does it give {failure.errno}?")
+    return (f"namei -l {path} : which component is missing, or of the wrong kind?", spoke)

@@ -1,0 +1,91 @@
+"""Errors that processes named themselves, on standard error, before they ended."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+
+from postmortem.facts.syscalls import LastFailure, Task
+from postmortem.patterns import Pattern
+
+# CPython's OSError, Rust's io::Error, and what C programs print themselves.
+_NUMBER = Pattern(r"\[Errno (\d{1,3})\]|\(os error (\d{1,3})\)|\berrno[ =:]{1,3}(\d{1,3})\b")
+_LEAST = 10
+"""Letters of a message that strace -s has cut which must be there to know it."""
+_CUT = "…\n"
+_NEAR = 200
+"""Lines between a failure and the words that name its file."""
+_LEAST_NAME = 4
+
+
+def spoken_failure(task: Task) -> LastFailure | None:
+    """Return the failed call whose error, or file, a process named last; None if it named none."""
+    for name, line in spoken_errors(task):
+        for failure in reversed(task.last_failures):
+            same = failure.errno == name or {failure.errno, name} == {"EOPNOTSUPP", "ENOTSUP"}
+            if same and failure.line < line:
+                return failure
+    return _named_file(task)
+
+
+def _named_file(task: Task) -> LastFailure | None:
+    """Return the last failure on a file that was named right after it; strace -s cut the error."""
+    for words, line in reversed(tuple(zip(task.last_words, task.last_word_lines, strict=False))):
+        if words.startswith("  File "):  # of a traceback: it names the source
+            continue
+        for failure in reversed(task.last_failures):
+            name = (failure.path or "").rpartition("/")[2]
+            near = 0 < line - failure.line <= _NEAR
+            if near and len(name) >= _LEAST_NAME and _holds_name(words, name):
+                return failure
+    return None
+
+
+def _holds_name(words: str, name: str) -> bool:
+    at = words.find(name)
+    while at >= 0:
+        before, after = words[at - 1 : at], words[at + len(name) : at + len(name) + 1]
+        if not _is_of_name(before) and not _is_of_name(after):
+            return True
+        at = words.find(name, at + 1)
+    return False
+
+
+def _is_of_name(letter: str) -> bool:
+    return letter.isalnum() or letter in ("_", "-")
+
+
+def spoken_errors(task: Task) -> Iterator[tuple[str, int]]:
+    """Yield names of errors that a process wrote, the last first, with the lines of the log."""
+    for words, line in reversed(tuple(zip(task.last_words, task.last_word_lines, strict=False))):
+        for found in reversed(list(_NUMBER.finditer(words))):
+            name = errno.errorcode.get(int(next(filter(None, found.groups()))))
+            if name is not None:
+                yield name, line
+        yield from ((name, line) for name in _worded(words))
+
+
+def _worded(words: str) -> list[str]:
+    """Return the errors whose message (strerror(3)) is in words, or is where they were cut."""
+    found = []
+    cut = words.removesuffix(_CUT) if words.endswith(_CUT) else ""
+    for number, name in errno.errorcode.items():
+        message = os.strerror(number)
+        if len(message) >= _LEAST and (message in words or _ends_within(cut, message)):
+            found.append(name)
+    return found
+
+
+def _ends_within(words: str, message: str) -> bool:
+    """Return whether words end with the beginning of a message."""
+    most = min(len(words), len(message) - 1)
+    return any(words.endswith(message[:n]) for n in range(most, _LEAST - 1, -1))
+
+
+def last_said(task: Task) -> str | None:
+    """Return the last line that a process wrote to its standard error."""
+    lines = [line.strip() for line in "".join(task.last_words).splitlines() if line.strip()]
+    if len(lines) > 1 and lines[-1].startswith(": "):  # error(3) writes its message by itself
+        return lines[-2] + lines[-1]
+    return lines[-1] if lines else None
