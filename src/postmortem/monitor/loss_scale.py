@@ -23,51 +23,51 @@ class LossScale:
 
     def __init__(self) -> None:
         self._scalers: list[ReferenceType[Any]] | None = None
-        self._began = 0.0
+        self._last: dict[int, float] = {}
         self._below = False
 
     def discarded(self, batch: int, streak: int, *, nan: bool) -> None:
         """Warn of a scale that fell below 1, or step after step; `streak` counts from 1."""
-        scale = self._scale()
-        if scale is None:
+        fallen = self._fallen()
+        if fallen is None:
             return
-        if streak == 1:
-            self._began = scale
-        if scale < 1:
-            if not self._below:
-                log.warning(
-                    "batch %d: the scale of GradScaler fell to %.3g, below 1: the gradients "
-                    "overflow without any scaling; %s",
-                    batch,
-                    scale,
-                    _WITH_NAN if nan else _WITHOUT_NAN,
-                )
+        if fallen >= 1:
+            self._below = False
+        elif not self._below:
             self._below = True
-            return
-        self._below = False
-        if streak == _IN_A_ROW and scale < self._began:
+            log.warning(
+                "batch %d: the scale of GradScaler fell to %.3g, below 1: the gradients "
+                "overflow without any scaling; %s",
+                batch,
+                fallen,
+                _WITH_NAN if nan else _WITHOUT_NAN,
+            )
+        if streak == _IN_A_ROW and fallen >= 1:
             log.warning(
                 "batch %d: GradScaler lowered its scale in %d batches in a row, to %s%s",
                 batch,
                 streak,
-                f"{scale:,.0f}",
+                f"{fallen:,.0f}",
                 f"; {_WITH_NAN}" if nan else "",
             )
 
-    def _scale(self) -> float | None:
-        """Return the least scale of all scalers that are in use."""
+    def _fallen(self) -> float | None:
+        """Return the least scale that fell since the last look; others are other models'."""
         if self._scalers is None:
             self._scalers = [ref(one) for one in gc.get_objects() if _is_scaler(one)]
-        scales = []
+        fallen = []
         for one in self._scalers:
             scaler = one()
             if scaler is None or not scaler.is_enabled() or scaler._scale is None:
                 continue
             try:
-                scales.append(float(scaler.get_scale()))
+                scale = float(scaler.get_scale())
             except RuntimeError:  # not while a graph is captured
                 return None
-        return min(scales, default=None)
+            if scale < self._last.get(id(scaler), scale):
+                fallen.append(scale)
+            self._last[id(scaler)] = scale
+        return min(fallen, default=None)
 
 
 _WITH_NAN = "they also hold NaN, which no scale mends: look for what makes it in the backward pass"

@@ -79,6 +79,8 @@ class NumericsMonitor:
         self._handles: list[Any] = []
         self._watching = True
         self._model_called = False
+        self._told = False
+        """Whether somebody says when a batch begins."""
         self._slowly = bool(self._trace)
         self._ranks = Ranks(process_group)
         self._records = Recorder(max_frames, lambda frame: self._verdict.judge(frame))
@@ -192,6 +194,7 @@ class NumericsMonitor:
 
         Calls of the model itself count by themselves; after the first one this does nothing.
         """
+        self._told = True
         if self._model_called:
             return
         if self._records.made != self._verdict.opened_at:
@@ -351,8 +354,14 @@ class NumericsMonitor:
         self._recomputed.settle()
         if self._compiled is None:
             return
-        for name, class_name, cells in self._compiled.collect():
-            self._records.frame(name, class_name, cells, [])
+        records = self._records
+        collected = self._compiled.collect()
+        for name, class_name, cells in collected:
+            records.frame(name, class_name, cells, [])
+        if collected and not self._model_called and not self._told:
+            records.batch += 1  # the model itself was never called but in compiled code
+            records.open_batch()
+            self._backward.batch = records.batch
 
     def _blind(self) -> None:
         self._watching = self._backward.watching = False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import logging
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -18,12 +19,15 @@ NumericsMonitor = postmortem.NumericsMonitor
 
 
 @pytest.fixture
-def said(caplog: pytest.LogCaptureFixture) -> list[str]:
+def said() -> Iterator[list[str]]:
     """Warnings of the monitor, as they come."""
-    caplog.set_level(logging.WARNING, "postmortem.monitor")
     found: list[str] = []
-    caplog.handler.emit = lambda record: found.append(record.getMessage())  # type: ignore[method-assign]
-    return found
+    handler = logging.Handler(logging.WARNING)
+    handler.emit = lambda record: found.append(record.getMessage())  # type: ignore[method-assign]
+    log = logging.getLogger("postmortem.monitor")
+    log.addHandler(handler)
+    yield found
+    log.removeHandler(handler)
 
 
 class Scaled(nn.Module):
@@ -184,6 +188,18 @@ def test_a_scale_that_falls_step_after_step_and_below_1(said: list[str]) -> None
 def test_gradients_that_no_scale_mends(said: list[str]) -> None:
     scaled(1.0, float("nan"), 3)
     assert "they also hold NaN, which no scale mends" in said[0]
+
+
+def test_a_scaler_of_another_model_is_left_alone(said: list[str]) -> None:
+    other = torch.amp.GradScaler("cpu", init_scale=0.25)
+    other.scale(torch.ones(1))
+    layer = nn.Linear(2, 2)
+    with NumericsMonitor(layer):
+        for _ in range(7):
+            Overflows.apply(layer(torch.ones(1, 2)), float("inf")).sum().backward()
+            layer.zero_grad()
+    assert other.get_scale() == 0.25
+    assert said == []
 
 
 def test_a_search_that_ends_is_not_told(said: list[str]) -> None:
