@@ -53,6 +53,8 @@ class FirstBad:
     rank: int = 0
     names: tuple[str, ...] = ()
     """Other names of the same module or weight."""
+    unseen: bool = False
+    """Whether nothing but outputs was recorded of the module, as in compiled code."""
 
     def sentence(self, ranks: int = 1) -> str:
         """Return what happened in one sentence."""
@@ -62,6 +64,8 @@ class FirstBad:
     def _what(self) -> str:
         bad = f"{_counted(self.nan_count, self.inf_count)} of {self.numel:,} {self.dtype} values"
         module = f"{self.module or 'the model'} ({self.class_name})"
+        if self.unseen:
+            return f"{self.cell} of {module} was the first to be bad: {bad}"
         said = {
             Origin.PRODUCER: f"{module} made {self.cell} bad out of clean inputs and weights: "
             f"{bad}",
@@ -109,6 +113,9 @@ def first_bad(frames: Sequence[Frame], *, rank: int = 0) -> FirstBad | None:
 
 def _judge(frame: Frame, bad: list[Cell], before: Sequence[Frame], rank: int) -> FirstBad:
     origin, cell, confidence = _origin(frame, bad)
+    if _only_outputs(frame):
+        clean = any(f.batch == frame.batch and f.phase is Phase.FORWARD for f in before)
+        confidence = "likely" if clean else "possible"
     numbers = cell.numbers
     assert numbers is not None
     return FirstBad(
@@ -126,7 +133,13 @@ def _judge(frame: Frame, bad: list[Cell], before: Sequence[Frame], rank: int) ->
         confidence,
         tuple(_hints(origin, frame, cell, before)),
         rank,
+        unseen=_only_outputs(frame),
     )
+
+
+def _only_outputs(frame: Frame) -> bool:
+    """Return whether a call is known by its outputs alone: what it was given may be to blame."""
+    return frame.phase is Phase.FORWARD and all(c.kind is CellKind.OUTPUT for c in frame.cells)
 
 
 def _origin(frame: Frame, bad: list[Cell]) -> tuple[Origin, Cell, str]:
@@ -148,6 +161,11 @@ def _origin(frame: Frame, bad: list[Cell]) -> tuple[Origin, Cell, str]:
 
 def _hints(origin: Origin, frame: Frame, cell: Cell, before: Sequence[Frame]) -> Iterable[str]:
     assert cell.numbers is not None
+    if _only_outputs(frame):
+        yield (
+            "only outputs were recorded of it, as in compiled code: the batch's data or a weight "
+            "may be what is bad; run this batch without torch.compile to see them"
+        )
     if origin is Origin.PRODUCER:
         if cell.numbers.nan_count and any(c.masked for c in frame.cells):
             yield (

@@ -144,3 +144,4 @@ class Flight:
     records: int
     """How many cells the process wrote in all; the file keeps the last of them."""
     unreadable_records: int
+    size_bytes: int = 0

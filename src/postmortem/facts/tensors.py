@@ -8,6 +8,18 @@ from postmortem.records import record
 
 
 @record
+class Part:
+    """Which part of a tensor lies in one place: a shard of it."""
+
+    whole: tuple[int, ...]
+    """Shape of the tensor."""
+    at: tuple[int, ...]
+    """Index of its first value."""
+    shape: tuple[int, ...]
+    """Of the part."""
+
+
+@record
 class TensorPlace:
     """Where the values of a tensor lie in a file, as the file itself says."""
 
@@ -20,6 +32,10 @@ class TensorPlace:
     """Of the first value, in bytes from the beginning of the file."""
     strides: tuple[int, ...] | None = None
     """In elements; None for C order."""
+    part: Part | None = None
+    """None for a whole tensor."""
+    packed: str | None = None
+    """The record of the archive that has to be unpacked; `offset` is then one in the record."""
 
 
 @record

@@ -17,6 +17,7 @@ from torch.optim import optimizer as optimizers
 
 from postmortem.facts.first_bad import FirstBad, first_bad, is_bad
 from postmortem.facts.frames import Cell, CellKind, Frame, Phase
+from postmortem.monitor.loss_scale import LossScale
 from postmortem.monitor.recorder import Recorder
 from postmortem.monitor.walk import Leaf, tensors_in
 from postmortem.monitor.weights import Weights
@@ -56,6 +57,7 @@ class Backward:
         self._names: dict[int, tuple[str, str, str]] = {}
         self._bad: dict[int, tuple[torch.Tensor, Frame]] = {}
         self._streak = 0
+        self._loss_scale = LossScale()
         self._ours: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
         self._before: Callable[[], None] = lambda: None
         self._last_bad: tuple[str, int] | None = None
@@ -118,6 +120,8 @@ class Backward:
             return
         self.discarded += 1
         self._streak += 1
+        nan = any(cell.numbers is not None and cell.numbers.nan_count for cell in first.cells)
+        self._loss_scale.discarded(first.batch, self._streak, nan=nan)
         if self._streak == 1:
             cell = first.cells[0]
             log.info(

@@ -9,10 +9,12 @@ from datetime import UTC, datetime
 from postmortem.errors import EvidenceError
 from postmortem.facts.first_bad import FirstBad, find_first_bad, near_the_edge
 from postmortem.facts.frames import Flight, Frame
-from postmortem.facts.source import Problem
+from postmortem.facts.source import Problem, Source
 from postmortem.readers.flight import read_flight
+from postmortem.records import replace
 from postmortem.render import safe
 from postmortem.report.frame_text import HEADER, dump, frame_text
+from postmortem.report.model import Report
 
 _MOST_LINES = 100_000
 _ENDED = {
@@ -30,15 +32,16 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("files", nargs="+", metavar="FILE")
     parser.add_argument("--frames", type=int, default=21, help="how many frames (default: 21)")
+    parser.add_argument("--json", action="store_true", help="write JSON (default: text)")
     options = parser.parse_args(arguments)
+    if options.json:
+        return _json(options.files, max(1, options.frames))
     status = 0
     for path in options.files:
         try:
             flight, problems = read_flight(path)
         except EvidenceError as error:
-            sys.stderr.write(f"{safe.line(str(error))}\n")
-            if error.hint:
-                sys.stderr.write(f"hint: {error.hint}\n")
+            _refuse(error)
             status = 3
             continue
         found = find_first_bad(flight)
@@ -54,12 +57,15 @@ def report(
     """Return the report of one flight file as text."""
     lines = _heading(flight)
     if found is not None:
-        until = [f for f in flight.frames if f.number <= found.frame][-frames:]
-        lines += [dump(until, found.batch), "", f"first bad: {_said(found, flight)}"]
+        lines += [
+            dump(_last(flight, found, frames), found.batch),
+            "",
+            f"first bad: {_said(found, flight)}",
+        ]
         lines.append(f"  {found.confidence}")
         lines += [f"  {hint}" for hint in found.hints]
     else:
-        last = _last(flight, frames)
+        last = _last(flight, None, frames)
         lines += [f"\nLast {len(last)} frames:", HEADER, *map(frame_text, last)]
         lines += ["", "no NaN or Inf among the frames that are left"]
         lines += [f"  {said}" for said in near_the_edge(last)]
@@ -82,8 +88,52 @@ def _said(found: FirstBad, flight: Flight) -> str:
     return found.sentence(flight.recorder.world_size)
 
 
-def _last(flight: Flight, frames: int) -> list[Frame]:
-    return list(flight.frames[-frames:])
+def _last(flight: Flight, found: FirstBad | None, frames: int) -> list[Frame]:
+    """Return the last frames, or those that led to what went bad."""
+    until = [f for f in flight.frames if found is None or f.number <= found.frame]
+    return until[-frames:]
+
+
+def _json(paths: list[str], frames: int) -> int:
+    """Write one report on all files; what cannot be read of them stands under `problems`."""
+    from postmortem.render import json
+    from postmortem.sections.flight_body import flight_row, frame_rows
+
+    rows: list[dict[str, object]] = []
+    sources: list[Source] = []
+    problems: list[Problem] = []
+    bad: list[FirstBad] = []
+    refused: list[EvidenceError] = []
+    ranks = 1
+    for path in paths:
+        try:
+            flight, wrong = read_flight(path)
+        except EvidenceError as error:
+            refused.append(error)
+            continue
+        found = find_first_bad(flight)
+        last = _last(flight, found, frames)
+        rows.append({**flight_row(flight, found), "frames": frame_rows(last)})
+        sources.append(Source(path, flight.size_bytes))
+        problems += wrong
+        bad += [found] if found is not None else []
+        ranks = max(ranks, flight.recorder.world_size)
+    if not rows:
+        for one in refused:
+            _refuse(one)
+        return 3
+    problems += [Problem(one.where, one.what, one.hint) for one in refused]
+    first = min(bad, key=lambda found: (found.batch, found.frame), default=None)
+    verdict = first.sentence(ranks) if first else "no NaN or Inf among the frames that are left"
+    report = Report("flight", tuple(sources), verdict, bool(bad), (), (), {"flights": rows})
+    json.render(replace(report, problems=tuple(problems)), sys.stdout)
+    return 1 if bad else 0
+
+
+def _refuse(error: EvidenceError) -> None:
+    sys.stderr.write(f"{safe.line(str(error))}\n")
+    if error.hint:
+        sys.stderr.write(f"hint: {error.hint}\n")
 
 
 def _time(seconds: float) -> str:

@@ -7,11 +7,12 @@ from collections.abc import Callable
 from typing import Any
 
 from postmortem.facts.first_bad import is_bad
-from postmortem.facts.frames import Cell, Frame, Phase
+from postmortem.facts.frames import Cell, CellKind, Frame, Phase
 from postmortem.monitor.calls import Call, frame_of
 from postmortem.monitor.flight_writer import FlightWriter
 from postmortem.monitor.masks import Masks
 from postmortem.monitor.scans import Scans
+from postmortem.monitor.trends import Trends
 from postmortem.monitor.walk import Leaf
 
 _LATEST = 2
@@ -24,6 +25,7 @@ class Recorder:
     def __init__(self, max_frames: int, bad: Callable[[Frame], None]) -> None:
         self.scans = Scans()
         self.masks = Masks()
+        self.trends = Trends()
         self.flight: FlightWriter | None = None
         self.batch = 0
         self.made = 0
@@ -55,6 +57,11 @@ class Recorder:
         )
         self._opening = False
         self._forward.append(call)
+        see, edge = self.trends.see, 2 * inputs
+        for at in range(edge, len(pairs), 2):
+            numbers = pairs[at + 1]
+            if not isinstance(numbers, str):
+                see(module, class_name, self.batch, pairs[at], numbers)
         if self.flight is not None:
             self.flight.write_call(call)
         return call
@@ -107,6 +114,11 @@ class Recorder:
     def _arrived(self, frame: Frame, bad: bool, leaves: list[Leaf]) -> None:
         if bad and frame.phase is Phase.FORWARD:
             self.masks.mark(frame.cells, leaves)
+        if frame.phase is Phase.FORWARD:
+            for cell in frame.cells:
+                if cell.kind is CellKind.OUTPUT and cell.numbers is not None and not cell.masked:
+                    module, kind = frame.module, frame.class_name
+                    self.trends.see(module, kind, frame.batch, cell.name, cell.numbers)
         if self.flight is not None:
             self.flight.write(frame)
         if bad and any(map(is_bad, frame.cells)):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import sys
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from os import PathLike
@@ -11,24 +10,25 @@ from typing import Any, Literal, TextIO
 
 import torch
 
-from postmortem.facts.first_bad import FirstBad, Origin, first_bad, is_bad
+from postmortem.facts.first_bad import FirstBad, first_bad, is_bad
 from postmortem.facts.frames import Cell, CellKind, Frame, Phase
 from postmortem.monitor.backward import Backward
 from postmortem.monitor.compiled import CompiledRows, record_output
 from postmortem.monitor.errors import NumericsError
 from postmortem.monitor.flight_writer import FlightWriter
 from postmortem.monitor.ranks import Ranks, place_among_ranks
+from postmortem.monitor.recomputed import Recomputed
 from postmortem.monitor.recorder import Recorder
+from postmortem.monitor.verdict import Verdict
 from postmortem.monitor.walk import inputs_of, learn_opaque, outputs_of
 from postmortem.monitor.weights import Weights
 from postmortem.records import replace
-from postmortem.report.frame_text import dump, frame_text
+from postmortem.report.frame_text import frame_text
 
 log = logging.getLogger("postmortem.monitor")
 
 _is_compiling = torch.compiler.is_compiling
 _graph_task: Callable[[], int] = getattr(torch._C, "_current_graph_task_id", lambda: -1)
-_MOST_REPORTS = 3
 _NO_WEIGHTS: list[Any] = []
 _STOPPED = (
     "NumericsMonitor: inf/nan detected, aborting as there is no point running further. The frames "
@@ -72,33 +72,39 @@ class NumericsMonitor:
         if every < 1 or max_frames < 1:
             raise ValueError("every and max_frames must be at least 1")
         self.model = model
-        self.first_bad: FirstBad | None = None
-        """What went bad first, once something has."""
         self._trace = frozenset(trace_batches)
         self._abort_after = abort_after_batch
         self._every = every
-        self._on_bad = on_bad
-        self._out = out
         self._flight_path = flight
-        self._reports = 0
         self._handles: list[Any] = []
         self._watching = True
         self._model_called = False
-        self._raised = False
-        self._opened_at = 0
+        self._told = False
+        """Whether somebody says when a batch begins."""
         self._slowly = bool(self._trace)
-        self._records = Recorder(max_frames, self._bad_frame)
-        self._weights = Weights(self._records.scans)
-        self._batch_frames: dict[int, Frame] = {}
         self._ranks = Ranks(process_group)
+        self._records = Recorder(max_frames, lambda frame: self._verdict.judge(frame))
+        self._verdict = Verdict(
+            model,
+            self._records,
+            self._ranks,
+            trace=self._trace,
+            on_bad=on_bad,
+            out=out,
+            message=self._message,
+            blind=self._blind,
+        )
+        self._weights = Weights(self._records.scans)
+        self._recomputed = Recomputed()
         self._backward = Backward(
             self._records,
             self._weights,
-            stop=self._stop,
+            stop=self._verdict.stop,
             gradients=gradients,
             state_every=optimizer_state,
             alone=lambda: not self._ranks.several(),
         )
+        self._verdict.backward = self._backward
         self._compiled: CompiledRows | None = None
 
     # -- life ---------------------------------------------------------------------------------
@@ -137,10 +143,11 @@ class NumericsMonitor:
     def detach(self) -> None:
         """Take the hooks away; raises if numbers that were still on a device are bad."""
         try:
-            if self._handles and not self._raised:
+            if self._handles and not self._verdict.raised:
                 self._step_boundary()
                 self._records.settle(wait=True)
-                self._raise_pending()
+                self._recomputed.settle(wait=True)
+                self._verdict.raise_pending()
                 self._say_what_did_not_run()
         except NumericsError:
             self._remove("stopped")
@@ -158,6 +165,11 @@ class NumericsMonitor:
     # -- what users may read --------------------------------------------------------------------
 
     @property
+    def first_bad(self) -> FirstBad | None:
+        """What went bad first, once something has."""
+        return self._verdict.first_bad
+
+    @property
     def batch(self) -> int:
         """The number of the batch that runs or comes next."""
         return self._records.batch
@@ -172,21 +184,27 @@ class NumericsMonitor:
         """How many batches' gradients held NaN or Inf and were never applied, as by GradScaler."""
         return self._backward.discarded
 
+    @property
+    def differing_recomputations(self) -> int:
+        """How many calls gave something else when a checkpoint computed them again."""
+        return self._recomputed.differing
+
     def begin_batch(self) -> None:
         """Begin the next batch, for training that calls parts of the model only.
 
         Calls of the model itself count by themselves; after the first one this does nothing.
         """
+        self._told = True
         if self._model_called:
             return
-        if self._records.made != self._opened_at:
+        if self._records.made != self._verdict.opened_at:
             self._batch_ends(self.model)
         self._open((), {})
 
     def agree(self) -> None:
         """Raise on all ranks if numbers of any went bad; all ranks have to call it."""
         self._records.settle()
-        self._agree()
+        self._verdict.agree()
 
     def check_before_saving(self) -> FirstBad | None:
         """Return a weight that holds NaN or Inf now, so that no checkpoint of it is written."""
@@ -232,14 +250,17 @@ class NumericsMonitor:
 
     def _open(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         records = self._records
-        self._opened_at = records.made
+        self._verdict.opened_at = records.made
         self._backward.batch_begins()
         records.open_batch()
         records.settle()
+        self._recomputed.settle()
         at = records.batch
         self._watching = at % self._every == 0 or at in self._trace
         self._backward.watching = self._watching
-        self._slowly = at in self._trace or (self.first_bad is not None and not self._reports)
+        self._slowly = at in self._trace or (
+            self.first_bad is not None and not self._verdict.reports
+        )
         if not self._watching:
             return
         if records.flight is not None:
@@ -249,8 +270,8 @@ class NumericsMonitor:
         self._weights.refresh(self.model)
         cells: list[Cell] = []
         records.scans.cells(CellKind.INPUT, inputs_of(args, kwargs), cells)
-        self._batch_frames[at] = Frame(0, at, "", type(self.model).__name__, cells, Phase.BATCH)
-        self._batch_frames.pop(at - 4 * self._every, None)
+        frame = Frame(0, at, "", type(self.model).__name__, cells, Phase.BATCH)
+        self._verdict.batch_begins(frame, 4 * self._every)
 
     def _forward(
         self,
@@ -263,6 +284,7 @@ class NumericsMonitor:
         output: Any,
     ) -> None:
         if _graph_task() != -1:  # in a backward pass: a checkpoint computes it again
+            self._repeated(own, args, kwargs, output)
             return
         records = self._records
         self._compiled.ran.add(name)  # type: ignore[union-attr]
@@ -273,9 +295,22 @@ class NumericsMonitor:
             if told < 0 or told & 1 or weights is None or self._slowly:
                 self._look(name, own, module, args, kwargs, output)
             else:
-                records.call(name, type(module).__name__, weights, pairs, told >> 1)
+                kind = type(module).__name__
+                own["call"] = records.call(name, kind, weights, pairs, told >> 1)
         if is_root:
             self._batch_ends(module)
+
+    def _repeated(
+        self, own: dict[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any], output: Any
+    ) -> None:
+        """Keep what a recomputation gave, to compare it with the pass before."""
+        first = own.get("call")
+        if not self._watching or first is None:
+            return
+        cells: list[Cell] = []
+        self._records.scans.cells(CellKind.INPUT, inputs_of(args, kwargs), cells)
+        self._records.scans.cells(CellKind.OUTPUT, outputs_of(output), cells)
+        self._recomputed.take(first, cells)
 
     def _look(
         self,
@@ -295,10 +330,11 @@ class NumericsMonitor:
         records.scans.cells(CellKind.INPUT, inputs, cells)
         records.scans.cells(CellKind.OUTPUT, outputs, cells)
         frame = records.frame(name, type(module).__name__, cells, inputs + outputs)
+        own["call"] = frame
         if frame.batch in self._trace:
-            self._print(frame_text(frame))
-        elif self.first_bad is not None and not self._reports:
-            self._stop(self.first_bad)
+            self._verdict.print(frame_text(frame))
+        elif self.first_bad is not None and not self._verdict.reports:
+            self._verdict.stop(self.first_bad)
 
     def _batch_ends(self, module: torch.nn.Module) -> None:
         records = self._records
@@ -306,7 +342,7 @@ class NumericsMonitor:
         records.batch += 1
         records.settle()
         if torch.is_grad_enabled() and module.training and self._ranks.several():
-            self._agree()
+            self._verdict.agree()
         if self._abort_after is not None and records.batch > self._abort_after:
             raise NumericsError(
                 f"{self._name()}: aborting after {records.batch} batches due to"
@@ -315,122 +351,28 @@ class NumericsMonitor:
 
     def _step_boundary(self) -> None:
         """Look at what compiled code has recorded, before weights are written or at the end."""
+        self._recomputed.settle()
         if self._compiled is None:
             return
-        for name, class_name, cells in self._compiled.collect():
-            self._records.frame(name, class_name, cells, [])
+        records = self._records
+        collected = self._compiled.collect()
+        for name, class_name, cells in collected:
+            records.frame(name, class_name, cells, [])
+        if collected and not self._model_called and not self._told:
+            records.batch += 1  # the model itself was never called but in compiled code
+            records.open_batch()
+            self._backward.batch = records.batch
 
-    # -- what becomes of bad numbers --------------------------------------------------------------
+    def _blind(self) -> None:
+        self._watching = self._backward.watching = False
 
-    def _bad_frame(self, frame: Frame) -> None:
-        if frame.phase is not Phase.FORWARD:
-            self._backward.bad(frame)
-            return
-        for cell in filter(is_bad, frame.cells):
-            self._say_cell(cell)
-        found = first_bad(self._until(frame), rank=self._ranks.rank)
-        if found is None:
-            return
-        found = self._of_the_batch(found)
-        if self.first_bad is None:
-            self.first_bad = found
-        if frame.batch not in self._trace:
-            self._stop(found)
-
-    def _until(self, frame: Frame) -> list[Frame]:
-        earlier = [f for f in self._records.recent() if f.number < frame.number]
-        return [f for f in earlier if f.phase is Phase.FORWARD] + [frame]
-
-    def _of_the_batch(self, found: FirstBad) -> FirstBad:
-        """Say that numbers came with the batch, or with gradients before it, where they did."""
-        batch = self._batch_frames.get(found.batch)
-        if found.origin is Origin.BETWEEN and batch is not None:
-            came = first_bad([batch], rank=found.rank)
-            if came is not None and (came.nan_count or found.cell == came.cell):
-                return replace(came, hints=("look at the data of this batch",))
-        names = self._other_names(found)
-        hints = (*self._backward.hints(), *found.hints) if found.origin is Origin.WEIGHT else None
-        return replace(found, names=names, hints=found.hints if hints is None else hints)
-
-    def _other_names(self, found: FirstBad) -> tuple[str, ...]:
-        """Return the other names of a weight that is tied."""
-        if found.origin is not Origin.WEIGHT:
-            return ()
-        full = f"{found.module}.{found.cell}".lstrip(".")
-        every = dict(self.model.named_parameters(remove_duplicate=False))
-        return tuple(n for n, p in every.items() if p is every.get(full) and n != full)
-
-    def _stop(self, found: FirstBad) -> None:
-        """Print the report and raise; with several ranks, when all of them have agreed to."""
-        if self.first_bad is None:
-            self.first_bad = found
-        if self._ranks.several():
-            if self._ranks.pending is None:
-                self._ranks.pending = found
-                self._ranks.order = found.frame - self._opened_at
-            self._watching = self._backward.watching = False  # all that follows is only passed on
-            return
-        self._report(found)
-        self._raise(found)
-        self._watching = self._backward.watching = False  # until the next batch
-
-    def _agree(self) -> None:
-        chosen, others = self._ranks.agree()
-        if chosen is None:
-            return
-        if chosen.rank == self._ranks.rank:
-            self._report(chosen)
-        else:
-            mine = self._ranks.rank
-            self._print(f"rank {mine} stops with rank {chosen.rank}: {self._said(chosen)}")
-        self._ranks.pending = None
-        self._raise(chosen, f"; also bad: ranks {', '.join(map(str, others))}" if others else "")
-
-    def _raise_pending(self) -> None:
-        """Report what was never agreed on, because no training batch came any more."""
-        pending, self._ranks.pending = self._ranks.pending, None
-        if pending is None:
-            return
-        self._report(pending)
-        self._raise(pending)
-
-    def _raise(self, found: FirstBad, beside: str = "") -> None:
-        if self._on_bad == "raise":
-            self._raised = True
-            raise NumericsError(self._message(found) + beside, found)
-
-    def _report(self, found: FirstBad) -> None:
-        self._reports += 1
-        if self._reports > _MOST_REPORTS:
-            return
-        frames = [f for f in self._records.forward if found.frame == 0 or f.number <= found.frame]
-        lines = [dump(frames, found.batch)]
-        beside = [f for f in self._records.backward if any(map(is_bad, f.cells))]
-        if found.origin in (Origin.GRADIENT, Origin.STATE) and beside:
-            lines += [frame_text(frame) for frame in beside[:5]]
-        lines.append(f"\nfirst bad: {self._said(found)}")
-        lines.append(f"  {found.confidence}" + "".join(f"\n  {hint}" for hint in found.hints))
-        if found.names:
-            lines.append(f"  also known as {', '.join(found.names)}")
-        self._print("\n".join(lines) + "\n\n")
+    # -- words ------------------------------------------------------------------------------------
 
     def _said(self, found: FirstBad) -> str:
-        return found.sentence(self._ranks.size)
+        return self._verdict.said(found)
 
     def _message(self, found: FirstBad) -> str:
         return f"{_STOPPED}; {self._said(found)}"
-
-    def _say_cell(self, cell: Cell) -> None:
-        assert cell.numbers is not None
-        if cell.numbers.nan_count:
-            self._print(f"{cell.name} has nans")
-        if cell.numbers.inf_count:
-            self._print(f"{cell.name} has infs")
-
-    def _print(self, text: str) -> None:
-        out = self._out if self._out is not None else sys.stdout
-        out.write(text + "\n")
-        out.flush()
 
     def _name(self) -> str:
         return "NumericsMonitor"

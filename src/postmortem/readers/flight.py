@@ -73,6 +73,7 @@ class _Reader:
             frames,
             rows[-1][0] if rows else 0,
             unreadable,
+            len(self._data),
         )
         return flight, tuple(self._problems)
 

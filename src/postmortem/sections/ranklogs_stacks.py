@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 from postmortem.facts.first_bad import what_failed
 from postmortem.facts.flight_recorder import Recorder
-from postmortem.facts.frames import Flight
 from postmortem.facts.rank_logs import RankLogs
 from postmortem.facts.rank_sets import rank_words
 from postmortem.facts.stackdumps import StackClass, StackClasses
 from postmortem.facts.threads import Frame
 from postmortem.report.blocks import Block, Excerpt
 from postmortem.report.frame_text import HEADER, frame_text
+from postmortem.sections.flight_body import flight_row
 from postmortem.sections.names import location, shorten
 from postmortem.sections.stack_classes import TreeLine, tree
 
@@ -63,7 +63,7 @@ def stack_body(logs: RankLogs) -> dict[str, object]:
     return {
         "stacks": None if logs.stacks is None else class_rows(logs.stacks),
         "recorders": [_recorder(one) for one in logs.recorders],
-        "flights": [_flight(one) for one in logs.flights],
+        "flights": [flight_row(one, what_failed(one)) for one in logs.flights],
     }
 
 
@@ -98,30 +98,6 @@ def _recorder(one: Recorder) -> dict[str, object]:
             "group": last.group,
             "sequence": last.sequence,
             "finished": last.finished,
-        },
-    }
-
-
-def _flight(one: Flight) -> dict[str, object]:
-    bad = what_failed(one)
-    return {
-        "file": one.path,
-        "rank": one.recorder.rank,
-        "world_size": one.recorder.world_size,
-        "host": one.recorder.host,
-        "batch": one.recorder.batch,
-        "ended": one.recorder.ended,
-        "first_bad": None
-        if bad is None
-        else {
-            "module": bad.module,
-            "class_name": bad.class_name,
-            "cell": bad.cell,
-            "batch": bad.batch,
-            "origin": bad.origin.value,
-            "nan_count": bad.nan_count,
-            "inf_count": bad.inf_count,
-            "confidence": bad.confidence,
         },
     }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import random
 import signal
@@ -69,6 +70,22 @@ def test_the_first_bad_frame_of_a_killed_process(
     assert "abs min  abs max  metadata" in text
     assert "\nfirst bad: " in text
     assert "had gone bad in batch 2" in text
+
+
+def test_json(written: tuple[Path, list[str]], capsys: pytest.CaptureFixture[str]) -> None:
+    path = str(written[0])
+    assert main([path, path + ".gone", "--json", "--frames", "2"]) == 1
+    report = json.loads(capsys.readouterr().out)
+    assert (report["schema"], report["kind"]) == ("postmortem/1", "flight")
+    assert "of 6 float32 values in batch 2" in report["verdict"]
+    assert [problem["where"] for problem in report["problems"]] == [path + ".gone"]
+    (flight,) = report["flights"]
+    assert (flight["first_bad"]["origin"], flight["ended"]) == ("between", "finished")
+    assert [frame["number"] for frame in flight["frames"]] == [6, 7]
+    (cell,) = [c for c in flight["frames"][1]["cells"] if c["kind"] == "input"]
+    assert (cell["nan_count"], cell["abs_max"]) == (6, None)
+    assert main(["--json", path + ".gone"]) == 3
+    assert "No such file" in capsys.readouterr().err
 
 
 @pytest.fixture

@@ -279,6 +279,21 @@ def test_compiled_models_record_without_a_graph_break() -> None:
     found = raised.value.first_bad
     assert found is not None
     assert (found.module, found.cell, found.nan_count) == ("second", "output", 2)
+    assert (found.batch, found.confidence) == (3, "likely")
+
+
+def test_bad_data_of_a_compiled_model_are_not_blamed_on_a_module() -> None:
+    torch._dynamo.reset()
+    model = Model()
+    with NumericsMonitor(model, gradients=False, out=io.StringIO()) as monitor:
+        compiled = torch.compile(model, backend="aot_eager", fullgraph=True)
+        compiled(torch.full((2, 4), math.nan)).sum().backward()
+        with pytest.raises(NumericsError, match="first to be bad"):
+            sgd(model).step()
+    found = monitor.first_bad
+    assert found is not None
+    assert (found.module, found.confidence) == ("first", "possible")
+    assert "data" in found.hints[0]
 
 
 def test_hooks_that_dynamo_leaves_out_are_noticed(caplog: pytest.LogCaptureFixture) -> None:

@@ -1,6 +1,7 @@
 """Zip archives of arrays: what torch.save() writes, and .npz.
 
-A record that is stored (not deflated) lies in the file as it is, and is scanned there.
+A record that is stored (not deflated) lies in the file as it is, and is scanned there. Of .npz
+also compressed ones are read: numpy.savez_compressed() writes them.
 """
 
 from __future__ import annotations
@@ -12,15 +13,18 @@ import zlib
 from typing import BinaryIO
 
 from postmortem.errors import EvidenceError
-from postmortem.facts.tensors import TensorPlace
 from postmortem.readers.checkpoint.layout import Layout, NotScanned
-from postmortem.readers.checkpoint.numpy_files import ITEM_BYTES, read_place
-from postmortem.readers.checkpoint.pickled import PickleError, Tensor, load, tensors_of
+from postmortem.readers.checkpoint.numpy_files import read_place
+from postmortem.readers.checkpoint.pickled import PickleError, load
+from postmortem.readers.checkpoint.storages import lay
+from postmortem.records import replace
 
 MAGIC = b"PK\x03\x04"
 _MOST_PICKLE_BYTES = 1 << 30
 _HEAD_BYTES = 1 << 16
-_ZIP_ERRORS = (
+_MOST_EXPANSION = 1100
+"""Deflate makes 1,032 bytes of one at most; bzip2 and lzma, which NumPy does not use, more."""
+ZIP_ERRORS = (  # what zipfile raises for a damaged archive
     zipfile.BadZipFile,
     zlib.error,
     NotImplementedError,
@@ -29,34 +33,29 @@ _ZIP_ERRORS = (
     EOFError,
     ValueError,
 )
-_ITEM_BYTES = {
-    **ITEM_BYTES,
-    "bfloat16": 2,
-    "complex32": 4,
-    "float8_e4m3fn": 1,
-    "float8_e5m2": 1,
-    "float8_e4m3fnuz": 1,
-    "float8_e5m2fnuz": 1,
-    "float8_e8m0fnu": 1,
-    "float4_e2m1fn_x2": 1,
-}
 
 
-def read_places(stream: BinaryIO, size: int, name: str) -> Layout:
-    """Return where the tensors of an archive lie; raises EvidenceError if it is no checkpoint."""
+def read_places(
+    stream: BinaryIO, size: int, name: str, *, base: int = 0, within: str = ""
+) -> Layout:
+    """Return where the tensors of an archive lie; raises EvidenceError if it is no checkpoint.
+
+    `stream` is the archive and nothing else; it begins at byte `base` of the file. `within` names
+    the object that it holds.
+    """
     try:
         archive = zipfile.ZipFile(stream)
-    except _ZIP_ERRORS as error:
+    except ZIP_ERRORS as error:
         what = f"its table of records, which stands at the end, cannot be read: {error}"
         hint = "the file is cut (a full disk, a killed job): go back to the checkpoint before it"
         raise EvidenceError(name, what, hint=hint) from None
     records = {info.filename: info for info in archive.infolist()}
     pickles = [path for path in records if path == "data.pkl" or path.endswith("/data.pkl")]
     if pickles:
-        return _torch(_Archive(archive, records, stream, size, name), pickles[0])
+        return _torch(_Archive(archive, records, stream, size, name, base), pickles[0], within)
     arrays = [path for path in records if path.endswith(".npy")]
     if arrays:
-        return _numpy(_Archive(archive, records, stream, size, name), arrays)
+        return _numpy(_Archive(archive, records, stream, size, name, base), arrays)
     raise EvidenceError(
         name,
         "is a zip archive without data.pkl or .npy: no checkpoint of torch.save() or NumPy",
@@ -73,12 +72,14 @@ class _Archive:
         stream: BinaryIO,
         size: int,
         name: str,
+        base: int,
     ) -> None:
         self.archive = archive
         self.records = records
         self.name = name
         self._stream = stream
         self._size = size
+        self._base = base
 
     def place(self, path: str) -> tuple[int, int]:
         """Return offset and size of a stored record; raises ValueError if it is not there so."""
@@ -98,7 +99,18 @@ class _Archive:
                 f"its record should end at byte {begin + info.file_size:,}, but the "
                 f"file has {self._size:,}"
             )
-        return begin, info.file_size
+        return self._base + begin, info.file_size
+
+    def place_or_packed(self, path: str) -> tuple[int, int, str | None]:
+        """Return offset, size and None of a stored record; 0, size and path of a packed one."""
+        info = self.records[path]
+        if info.compress_type == zipfile.ZIP_STORED or info.flag_bits & 1:
+            return (*self.place(path), None)
+        if info.file_size > _MOST_EXPANSION * max(info.compress_size, 1):
+            raise ValueError(
+                f"its record of {info.compress_size:,} bytes claims to hold {info.file_size:,}"
+            )
+        return 0, info.file_size, path
 
     def text(self, path: str, most: int = _MOST_PICKLE_BYTES) -> bytes:
         """Return a record's content; raises ValueError if it is too large or damaged."""
@@ -108,11 +120,11 @@ class _Archive:
         try:
             with self.archive.open(info) as record:
                 return record.read(most)
-        except _ZIP_ERRORS as error:
+        except ZIP_ERRORS as error:
             raise ValueError(f"the record {path}: {error}") from None
 
 
-def _torch(archive: _Archive, pickle: str) -> Layout:
+def _torch(archive: _Archive, pickle: str, within: str) -> Layout:
     root = pickle.removesuffix("data.pkl")
     order = f"{root}byteorder"
     try:
@@ -125,37 +137,8 @@ def _torch(archive: _Archive, pickle: str) -> Layout:
             archive.name, f"its description cannot be read: {error}", hint=hint
         ) from None
     layout = Layout()
-    seen: set[tuple[object, ...]] = set()
-    for name, tensor in tensors_of(value):
-        key = (tensor.storage.key, tensor.dtype, tensor.offset, tensor.shape, tensor.strides)
-        if key in seen:  # tied weights
-            continue
-        seen.add(key)
-        where = f"{archive.name}: {name}"
-        try:
-            layout.tensors.append(_place(archive, root, name, tensor))
-        except NotScanned as reason:
-            layout.skip(where, str(reason))
-        except ValueError as error:
-            layout.damage(where, str(error))
+    lay(layout, value, archive.name, lambda of: archive.place(f"{root}data/{of.key}"), within)
     return layout
-
-
-def _place(archive: _Archive, root: str, name: str, tensor: Tensor) -> TensorPlace:
-    item = _ITEM_BYTES.get(tensor.dtype or "")
-    if item is None or tensor.dtype is None:
-        raise NotScanned(f"its data type {tensor.dtype} is not known here")
-    begin, size = archive.place(f"{root}data/{tensor.storage.key}")
-    if tensor.offset < 0 or any(n < 0 for n in (*tensor.shape, *tensor.strides)):
-        raise ValueError("a size of it is negative")
-    last = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.strides, strict=True))
-    if 0 not in tensor.shape and (tensor.offset + last + 1) * item > size:
-        raise ValueError(
-            f"it reaches {(tensor.offset + last + 1) * item:,} bytes into its record of {size:,}"
-        )
-    return TensorPlace(
-        name, tensor.dtype, tensor.shape, begin + tensor.offset * item, tensor.strides
-    )
 
 
 def _numpy(archive: _Archive, paths: list[str]) -> Layout:
@@ -163,11 +146,11 @@ def _numpy(archive: _Archive, paths: list[str]) -> Layout:
     for path in paths:
         where = f"{archive.name}: {path}"
         try:
-            begin, size = archive.place(path)
+            begin, size, packed = archive.place_or_packed(path)
             head = archive.text(path, _HEAD_BYTES)
             name = path.removesuffix(".npy")
             place = read_place(io.BytesIO(head), size, where, tensor=name, base=begin)
-            layout.tensors.append(place)
+            layout.tensors.append(replace(place, packed=packed) if packed else place)
         except NotScanned as reason:
             layout.skip(where, str(reason))
         except ValueError as error:

@@ -11,15 +11,14 @@ from typing import BinaryIO
 from postmortem.errors import EvidenceError
 from postmortem.facts.source import Problem
 from postmortem.facts.tensors import TensorPlace
-from postmortem.readers.checkpoint import archives, numpy_files, safetensors
-from postmortem.readers.checkpoint.layout import Layout
+from postmortem.readers.checkpoint import archives, distributed, legacy, numpy_files, safetensors
+from postmortem.readers.checkpoint.layout import Layout, NotScanned
+from postmortem.readers.formats import compression_of
 from postmortem.records import record
 
-_SUFFIXES = (".safetensors", ".pt", ".pth", ".bin", ".ckpt", ".npy", ".npz")
+_SUFFIXES = (".safetensors", ".pt", ".pth", ".bin", ".ckpt", ".npy", ".npz", distributed.SUFFIX)
 _INDEX_SUFFIX = ".index.json"
 _HEAD_BYTES = 4096
-_LEGACY = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."
-"""A pickle of torch's magic number 0x1950a86a20f9469cfc6c: what torch.save() wrote before 1.6."""
 
 
 @record
@@ -48,9 +47,14 @@ def find_files(names: Iterable[str]) -> tuple[list[str], list[Problem]]:
             inside = sorted(str(entry) for entry in path.rglob("*") if _may_hold_tensors(entry))
             for index in sorted(str(entry) for entry in path.rglob(f"*{_INDEX_SUFFIX}")):
                 problems += _missing_shards(index)
+            for metadata in sorted(str(entry) for entry in path.rglob(distributed.METADATA)):
+                problems += distributed.missing(metadata)
             if not inside:
                 problems.append(Problem(name, f"holds no file named {', '.join(_SUFFIXES)}"))
             found.update(dict.fromkeys(inside))
+        elif path.name == distributed.METADATA:
+            found.update(dict.fromkeys(map(str, distributed.find_shards(name)[0])))
+            problems += distributed.missing(name)
         elif name.endswith(_INDEX_SUFFIX):
             shards = _shards(name)
             found.update(dict.fromkeys(str(shard) for shard in shards if shard.exists()))
@@ -115,19 +119,18 @@ def read_places(path: str) -> Places:
 def _read(stream: BinaryIO, size: int, path: str) -> Layout:
     head = stream.read(_HEAD_BYTES)
     stream.seek(0)
-    if path.endswith(".distcp"):
-        what = "is a shard of torch.distributed.checkpoint, which holds several archives"
-        hint = "python -m torch.distributed.checkpoint.format_utils dcp_to_torch FOLDER ONE.pt"
-        raise EvidenceError(path, what, hint=hint)
+    if path.endswith(distributed.SUFFIX) and head:
+        return distributed.read_places(stream, size, path)
     if head.startswith(archives.MAGIC) or head.startswith(b"PK\x05\x06"):
         return archives.read_places(stream, size, path)
     if head.startswith(numpy_files.MAGIC):
         name = Path(path).stem
-        return Layout([numpy_files.read_place(stream, size, path, tensor=name)])
-    if head.startswith(_LEGACY):
-        what = "was written by torch.save() in the format before PyTorch 1.6"
-        hint = "load and save it again: torch.save(torch.load(FILE, weights_only=True), NEW)"
-        raise EvidenceError(path, what, hint=hint)
+        try:
+            return Layout([numpy_files.read_place(stream, size, path, tensor=name)])
+        except NotScanned as reason:
+            raise EvidenceError(path, str(reason)) from None
+    if legacy.is_legacy(head):
+        return legacy.read_places(stream, size, path)
     if not head:
         raise EvidenceError(path, "is empty")
     if not head.strip(b"\0"):
@@ -135,8 +138,12 @@ def _read(stream: BinaryIO, size: int, path: str) -> Layout:
         raise EvidenceError(path, what, hint="go back to the checkpoint before it")
     if path.endswith(".safetensors") or safetensors.looks_like_safetensors(head):
         return safetensors.read_places(stream, size, path)
+    packing = compression_of(head)
+    if packing is not None:
+        raise EvidenceError(path, f"is compressed ({packing})", hint="unpack it, then scan it")
     raise EvidenceError(
         path,
         "is no checkpoint that can be scanned",
-        hint="known are .safetensors, what torch.save() writes, .npy and .npz",
+        hint="known are .safetensors, what torch.save() and torch.distributed.checkpoint write, "
+        ".npy and .npz",
     )

@@ -12,6 +12,7 @@ from typing import BinaryIO
 
 from postmortem.errors import EvidenceError
 from postmortem.facts.tensors import TensorPlace
+from postmortem.readers.checkpoint.layout import NotScanned
 
 MAGIC = b"\x93NUMPY"
 _MOST_HEADER_BYTES = 1 << 20
@@ -40,7 +41,8 @@ def read_place(
 ) -> TensorPlace:
     """Return where the array lies in a stream of `size` bytes that begins at byte `base`.
 
-    Raises EvidenceError if the header cannot be read, or the data do not lie inside.
+    Raises EvidenceError if the header cannot be read, or the data do not lie inside; NotScanned if
+    they are no numbers of this machine's.
     """
     head = stream.read(10)
     if head[:6] != MAGIC or len(head) < 10:
@@ -53,11 +55,11 @@ def read_place(
         raise EvidenceError(name, what, hint="the file is cut, or no .npy file")
     descr, fortran, shape = _header(stream.read(length), name)
     if not isinstance(descr, str):
-        raise EvidenceError(name, "holds records: an array of one data type is needed")
+        raise NotScanned("it holds records, which are not of one data type")
     native = _NATIVE.fullmatch(descr)
     dtype = _KINDS.get(native.group(1)) if native else None
     if dtype is None:
-        raise EvidenceError(name, f"its data type {descr[:40]!r} cannot be scanned")
+        raise NotScanned(f"its data type {descr[:40]!r} is not known here")
     needed = prod(shape) * ITEM_BYTES[dtype]
     there = size - start - length
     if needed > there:

@@ -43,6 +43,8 @@ class Storage:
     dtype: str | None
     """None for bytes without a type of their own; tensors on it say theirs."""
     numel: int
+    begin: int = 0
+    """Of a view into it, as PyTorch before 0.4 saved them: in elements."""
 
 
 @record
@@ -64,6 +66,9 @@ class Unknown:
         self.parts = parts
         self.state: object = None
 
+    def __repr__(self) -> str:
+        return f"<{self.name}>"
+
 
 _STORAGES = {
     "DoubleStorage": "float64",
@@ -78,6 +83,9 @@ _STORAGES = {
     "BoolStorage": "bool",
     "ComplexFloatStorage": "complex64",
     "ComplexDoubleStorage": "complex128",
+    "QInt8Storage": "int8",
+    "QUInt8Storage": "uint8",
+    "QInt32Storage": "int32",
 }
 _REBUILT_IN_PLACE = frozenset(
     {
@@ -86,6 +94,13 @@ _REBUILT_IN_PLACE = frozenset(
         "torch._tensor._rebuild_from_type_v2",
     }
 )
+_QUANTIZED = "torch._utils._rebuild_qtensor"
+_SPARSE = ("torch._utils._rebuild_sparse_tensor", "torch._utils._rebuild_sparse_csr_tensor")
+_IN_PARTS = frozenset({_QUANTIZED, *_SPARSE})
+_SPARSE_PARTS = {
+    2: ("indices", "values"),
+    3: ("compressed_indices", "plain_indices", "values"),
+}
 _CONTAINERS = {
     "collections.OrderedDict": dict,
     "builtins.dict": dict,
@@ -98,16 +113,19 @@ _CONTAINERS = {
 }
 
 
-def load(stream: BinaryIO) -> object:
-    """Follow one pickle and return what it describes; raises PickleError."""
+def load(stream: BinaryIO, storages: dict[str, Storage] | None = None) -> object:
+    """Follow one pickle and return what it describes; raises PickleError.
+
+    `storages` is given all that the pickle names, by key.
+    """
     with warnings.catch_warnings():
         # pickletools decodes texts of protocol 0 with escapes of which Python would warn
         warnings.simplefilter("ignore", DeprecationWarning)
-        return _followed(stream)
+        return _followed(stream, {} if storages is None else storages)
 
 
-def _followed(stream: BinaryIO) -> object:
-    machine = _Machine()
+def _followed(stream: BinaryIO, storages: dict[str, Storage]) -> object:
+    machine = _Machine(storages)
     try:
         for count, (opcode, argument, _) in enumerate(pickletools.genops(stream)):
             if count > _MOST_OPCODES:
@@ -133,7 +151,8 @@ def _followed(stream: BinaryIO) -> object:
 class _Machine:
     """The stack and the memo of an unpickler."""
 
-    def __init__(self) -> None:
+    def __init__(self, storages: dict[str, Storage]) -> None:
+        self._storages = storages
         self._stack: list[Any] = []
         self._memo: dict[int, Any] = {}
 
@@ -223,10 +242,13 @@ class _Machine:
     def _build(self, _: Any) -> None:
         state = self.pop()
         if isinstance(self._stack[-1], Unknown):
-            self._stack[-1].state = state
+            self._stack[-1].state = _attributes(state)
 
     def _persistent(self, _: Any) -> None:
-        self._stack.append(_storage(self.pop()))
+        value = _storage(self.pop())
+        if isinstance(value, Storage):
+            self._storages[value.key] = value
+        self._stack.append(value)
 
     def _inst(self, argument: Any) -> None:
         items = self._to_mark()
@@ -308,7 +330,7 @@ def _update(target: object, pairs: list[Any]) -> None:
 def _key(key: object, count: int) -> object:
     """Return a key that can be hashed and shown without walking through what was crafted."""
     plain = (str, int, float, bool, type(None))
-    if isinstance(key, plain) or (
+    if isinstance(key, (*plain, Unknown)) or (
         isinstance(key, tuple) and len(key) < 8 and all(isinstance(part, plain) for part in key)
     ):
         return key
@@ -323,7 +345,12 @@ def _storage(value: object) -> object:
     name = kind.name.rpartition(".")[2] if isinstance(kind, Global) else ""
     if not isinstance(numel, int):
         raise PickleError("the size of a storage is no number")
-    return Storage(str(key), _STORAGES.get(name), numel)
+    begin = 0
+    if len(value) > 5 and isinstance(value[5], tuple) and len(value[5]) == 3:  # key, offset, size
+        begin = value[5][1]
+        if type(begin) is not int or not 0 <= begin < 1 << 62:
+            raise PickleError("the offset of a storage is no number")
+    return Storage(str(key), _STORAGES.get(name), numel, begin)
 
 
 def _called(function: object, arguments: object) -> object:
@@ -335,8 +362,15 @@ def _called(function: object, arguments: object) -> object:
             return tensor
     if name in _REBUILT_IN_PLACE and parts:
         if name == "torch._tensor._rebuild_from_type_v2" and len(parts) >= 3:
-            return _called(parts[0], parts[2])
+            made = _called(parts[0], parts[2])
+            if isinstance(made, Unknown) and len(parts) > 3:
+                made.state = _attributes(parts[3])
+                if isinstance(made.state, dict) and "_local_tensor" in made.state:  # a DTensor
+                    return made.state["_local_tensor"]
+            return made
         return parts[0]
+    if name in _IN_PARTS:
+        return Unknown(name, _in_parts(name, parts))
     container = _CONTAINERS.get(name)
     if container is not None:
         inside = parts[0] if parts else ()
@@ -344,6 +378,24 @@ def _called(function: object, arguments: object) -> object:
             return dict(inside) if isinstance(inside, dict) else {}
         return container(inside) if isinstance(inside, (list, tuple)) else container()
     return Unknown(name, arguments)
+
+
+def _attributes(state: object) -> object:
+    """Return what BUILD sets; of a class with slots it is a pair, without and with slots."""
+    if isinstance(state, tuple) and len(state) == 2 and isinstance(state[1], dict):
+        return {**(state[0] if isinstance(state[0], dict) else {}), **state[1]}
+    return state
+
+
+def _in_parts(name: str, parts: tuple[Any, ...]) -> object:
+    """Return the tensors that one is made of, by what they are to it."""
+    if name == _QUANTIZED and len(parts) > 4:
+        scales = parts[4][1] if isinstance(parts[4], tuple) and len(parts[4]) > 1 else None
+        return {"int_repr": _tensor(name, parts), "scales": scales}
+    if name in _SPARSE and len(parts) > 1 and isinstance(parts[1], tuple):
+        tensors = [part for part in parts[1] if isinstance(part, Tensor)]
+        return dict(zip(_SPARSE_PARTS.get(len(tensors), ()), tensors, strict=False))
+    return parts
 
 
 def _tensor(name: str, parts: tuple[Any, ...]) -> Tensor | None:
@@ -358,7 +410,7 @@ def _tensor(name: str, parts: tuple[Any, ...]) -> Tensor | None:
     dtype = storage.dtype
     if name.endswith("_v3") and len(parts) > 6 and isinstance(parts[6], Global):
         dtype = parts[6].name.removeprefix("torch.")
-    return Tensor(storage, dtype, offset, tuple(shape), tuple(strides))
+    return Tensor(storage, dtype, storage.begin + offset, tuple(shape), tuple(strides))
 
 
 def tensors_of(root: object) -> Iterator[tuple[str, Tensor]]:
@@ -369,6 +421,11 @@ def tensors_of(root: object) -> Iterator[tuple[str, Tensor]]:
         if not stack:
             return
         path, value = stack.pop()
+        if isinstance(value, Storage):
+            if value.dtype is not None:
+                value = Tensor(value, value.dtype, value.begin, (value.numel,), (1,))
+            else:
+                continue
         if isinstance(value, Tensor):
             yield _OF_MODULE.sub("", path), value
             continue
@@ -390,6 +447,6 @@ def _below(path: str, value: object) -> Iterator[tuple[str, object]]:
     elif isinstance(value, (list, tuple)):
         pairs = enumerate(value)
     for key, item in pairs:
-        if isinstance(item, (Tensor, dict, list, tuple, Unknown)):
+        if isinstance(item, (Tensor, Storage, dict, list, tuple, Unknown)):
             word = str(key)[:200]
             yield f"{path}.{word}" if path else word, item

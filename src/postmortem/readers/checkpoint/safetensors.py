@@ -48,6 +48,10 @@ def looks_like_safetensors(head: bytes) -> bool:
     return len(head) >= 10 and head[8:9] == b"{" and int.from_bytes(head[:8], "little") < 1 << 40
 
 
+_NEVER_BAD = ("F6_E2M3", "F6_E3M2")
+"""OCP Microscaling Formats 1.0, 5.3.2; four values lie in three bytes."""
+
+
 def read_places(stream: BinaryIO, size: int, name: str) -> Layout:
     """Return where the tensors lie; raises EvidenceError if the header cannot be read."""
     head = stream.read(8)
@@ -103,6 +107,8 @@ def _place(key: str, row: object, base: int) -> tuple[TensorPlace, int]:
         raise ValueError(f"its shape is {_short(row.get('shape'))}")
     if offsets is None or len(offsets) != 2 or offsets[0] > offsets[1]:
         raise ValueError(f"its data_offsets are {_short(row.get('data_offsets'))}")
+    if dtype in _NEVER_BAD:
+        raise NotScanned(f"{dtype} has neither NaN nor Inf")
     known = _DTYPES.get(dtype) if isinstance(dtype, str) else None
     if known is None:
         raise NotScanned(f"its data type {_short(dtype)} is not known here")

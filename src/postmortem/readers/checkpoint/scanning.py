@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from postmortem.errors import EvidenceError
 from postmortem.facts.source import Problem, Source
-from postmortem.facts.tensors import ScannedTensor, TensorPlace, Tensors
+from postmortem.facts.tensors import Part, ScannedTensor, TensorPlace, Tensors
 from postmortem.readers.checkpoint.files import Places, find_files, read_places
+from postmortem.readers.checkpoint.joining import joined
 from postmortem.records import record
 
 if TYPE_CHECKING:
@@ -32,7 +33,6 @@ class CheckpointFacts:
 def scan_checkpoint(names: Iterable[str], progress: Progress | None = None) -> CheckpointFacts:
     """Scan all tensors; raises EvidenceError if no file of them can be read."""
     files, found = find_files(names)
-    problems = list(found)
     readable: list[Places] = []
     errors: list[EvidenceError] = []
     for path in files:
@@ -42,45 +42,90 @@ def scan_checkpoint(names: Iterable[str], progress: Progress | None = None) -> C
             errors.append(error)
     if not readable:
         raise errors[0]
-    problems += [Problem(error.where, error.what, error.hint) for error in errors]
-    whole = sum(places.size_bytes for places in readable)
-    before = 0
-    items: list[ScannedTensor] = []
+    run = _Run(sum(places.size_bytes for places in readable), progress)
     for places in readable:
-        problems += places.problems
-        items += _scan(places, problems, before, whole, progress)
-        before += places.size_bytes
+        run.scan(places)
+    said = dict.fromkeys((*found, *(Problem(e.where, e.what, e.hint) for e in errors)))
+    problems = tuple(dict.fromkeys((*said, *run.problems)))
     sources = tuple(Source(places.path, places.size_bytes) for places in readable)
-    damaged = bool(errors or found) or any(places.damaged for places in readable)
-    return CheckpointFacts(sources, Tensors(tuple(items)), tuple(problems), damaged)
+    damaged = bool(said) or run.damaged
+    return CheckpointFacts(sources, Tensors(tuple(joined(run.items))), problems, damaged)
 
 
-def _scan(
-    places: Places, problems: list[Problem], before: int, whole: int, progress: Progress | None
-) -> list[ScannedTensor]:
-    from postmortem import _scan
+class _Run:
+    """The scan of one file after the other."""
 
-    def done(of_this: int) -> None:
-        if progress is not None:
-            progress(places.path, before + of_this, whole)
+    def __init__(self, whole: int, progress: Progress | None) -> None:
+        self.items: list[tuple[ScannedTensor, Part | None]] = []
+        self.problems: list[Problem] = []
+        self.damaged = False
+        self._whole = whole
+        self._before = 0
+        self._progress = progress
+        self._path = ""
 
-    done(0)
-    rows = [(t.offset, t.dtype, t.shape, t.strides) for t in places.tensors]
-    try:
-        results, lost = _scan.scan_file(places.path, rows, progress=done)
-    except ValueError as error:
-        problems.append(Problem(places.path, f"cannot be mapped: {error}"))
-        return []
-    if lost:
-        what = f"{lost} pages of it could not be read and count as zeros (cut meanwhile, or a disk"
-        problems.append(Problem(places.path, f"{what} error)", "scan it again; see dmesg"))
-    items = []
-    for place, result in zip(places.tensors, results, strict=True):
-        if result is None:
-            problems.append(Problem(f"{places.path}: {place.name}", "does not lie in the file"))
-        else:
-            items.append(_fact(places.path, place, result))
-    return items
+    def scan(self, places: Places) -> None:
+        """Scan the tensors of a file."""
+        self._path = places.path
+        self.problems += places.problems
+        self.damaged |= places.damaged
+        self._done(0)
+        self._in_place([place for place in places.tensors if place.packed is None])
+        for place in places.tensors:
+            if place.packed is not None:
+                self._packed(place)
+        self._before += places.size_bytes
+
+    def _done(self, of_this: int) -> None:
+        if self._progress is not None:
+            self._progress(self._path, self._before + of_this, self._whole)
+
+    def _in_place(self, places: list[TensorPlace]) -> None:
+        from postmortem import _scan
+
+        path = self._path
+        rows = [(t.offset, t.dtype, t.shape, t.strides) for t in places]
+        try:
+            results, lost = _scan.scan_file(path, rows, progress=self._done)
+        except ValueError as error:
+            self.problems.append(Problem(path, f"cannot be mapped: {error}"))
+            return
+        if lost:
+            what = f"{lost} pages of it could not be read and count as zeros (cut meanwhile, or a "
+            self.problems.append(Problem(path, f"{what}disk error)", "scan it again; see dmesg"))
+        for place, result in zip(places, results, strict=True):
+            if result is None:
+                self.problems.append(Problem(f"{path}: {place.name}", "does not lie in the file"))
+            else:
+                self.items.append((_fact(path, place, result), place.part))
+
+    def _packed(self, place: TensorPlace) -> None:
+        from postmortem.readers.checkpoint.unpacking import scan_packed
+
+        try:
+            found = scan_packed(self._path, place, self._piece, lambda: self._done(0))
+        except EvidenceError as error:
+            self.damaged = True
+            self.problems.append(Problem(error.where, error.what, error.hint))
+            return
+        self.items.append((found, place.part))
+
+    def _piece(
+        self,
+        place: TensorPlace,
+        piece: bytearray,
+        shape: tuple[int, ...],
+        strides: tuple[int, ...] | None,
+    ) -> ScannedTensor:
+        from ctypes import addressof, c_char
+
+        from postmortem import _scan
+
+        memory = (c_char * max(len(piece), 1)).from_buffer(piece or bytearray(1))
+        result = _scan.scan_memory(
+            addressof(memory), dtype=place.dtype, shape=shape, strides=strides
+        )
+        return _fact(self._path, place, result)
 
 
 def _fact(path: str, place: TensorPlace, result: ScanResult) -> ScannedTensor:

@@ -1,0 +1,171 @@
+"""What becomes of bad numbers: who made them, what is printed, and when it is raised."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Collection
+from typing import Literal, TextIO
+
+import torch
+
+from postmortem.facts.first_bad import FirstBad, Origin, first_bad, is_bad
+from postmortem.facts.frames import Cell, Frame, Phase
+from postmortem.monitor.backward import Backward
+from postmortem.monitor.errors import NumericsError
+from postmortem.monitor.ranks import Ranks
+from postmortem.monitor.recorder import Recorder
+from postmortem.records import replace
+from postmortem.report.frame_text import dump, frame_text
+
+_MOST_REPORTS = 3
+
+
+class Verdict:
+    """Judges bad frames of one process; with several ranks nothing is raised before all agree."""
+
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        records: Recorder,
+        ranks: Ranks,
+        *,
+        trace: Collection[int],
+        on_bad: Literal["raise", "report"],
+        out: TextIO | None,
+        message: Callable[[FirstBad], str],
+        blind: Callable[[], None],
+    ) -> None:
+        self.first_bad: FirstBad | None = None
+        self.reports = 0
+        self.raised = False
+        self.opened_at = 0
+        """How many frames there were when the batch began."""
+        self.backward: Backward | None = None
+        self._model = model
+        self._records = records
+        self._ranks = ranks
+        self._trace = trace
+        self._on_bad = on_bad
+        self._out = out
+        self._message = message
+        self._blind = blind
+        """Ends the watch until the next batch: all that follows is only passed on."""
+        self._batches: dict[int, Frame] = {}
+
+    def batch_begins(self, frame: Frame, kept: int) -> None:
+        """Take what came into the model; forget what came so many batches ago."""
+        self._batches[frame.batch] = frame
+        self._batches.pop(frame.batch - kept, None)
+
+    def judge(self, frame: Frame) -> None:
+        """Say what is bad in a frame, and stop if it is nobody's mask."""
+        assert self.backward is not None
+        if frame.phase is not Phase.FORWARD:
+            self.backward.bad(frame)
+            return
+        for cell in filter(is_bad, frame.cells):
+            self._say_cell(cell)
+        found = first_bad(self._until(frame), rank=self._ranks.rank)
+        if found is None:
+            return
+        found = self._of_the_batch(found)
+        if self.first_bad is None:
+            self.first_bad = found
+        if frame.batch not in self._trace:
+            self.stop(found)
+
+    def _until(self, frame: Frame) -> list[Frame]:
+        earlier = [f for f in self._records.recent() if f.number < frame.number]
+        return [f for f in earlier if f.phase is Phase.FORWARD] + [frame]
+
+    def _of_the_batch(self, found: FirstBad) -> FirstBad:
+        """Say that numbers came with the batch, or with gradients before it, where they did."""
+        batch = self._batches.get(found.batch)
+        if found.origin is Origin.BETWEEN and batch is not None:
+            came = first_bad([batch], rank=found.rank)
+            if came is not None and (came.nan_count or found.cell == came.cell):
+                return replace(came, hints=("look at the data of this batch",))
+        names = self._other_names(found)
+        assert self.backward is not None
+        hints = (*self.backward.hints(), *found.hints) if found.origin is Origin.WEIGHT else None
+        return replace(found, names=names, hints=found.hints if hints is None else hints)
+
+    def _other_names(self, found: FirstBad) -> tuple[str, ...]:
+        """Return the other names of a weight that is tied."""
+        if found.origin is not Origin.WEIGHT:
+            return ()
+        full = f"{found.module}.{found.cell}".lstrip(".")
+        every = dict(self._model.named_parameters(remove_duplicate=False))
+        return tuple(n for n, p in every.items() if p is every.get(full) and n != full)
+
+    def stop(self, found: FirstBad) -> None:
+        """Print the report and raise; with several ranks, when all of them have agreed to."""
+        if self.first_bad is None:
+            self.first_bad = found
+        if self._ranks.several():
+            if self._ranks.pending is None:
+                self._ranks.pending = found
+                self._ranks.order = found.frame - self.opened_at
+            self._blind()
+            return
+        self._report(found)
+        self._raise(found)
+        self._blind()
+
+    def agree(self) -> None:
+        """Raise on all ranks if numbers of any went bad; all ranks have to call it."""
+        chosen, others = self._ranks.agree()
+        if chosen is None:
+            return
+        if chosen.rank == self._ranks.rank:
+            self._report(chosen)
+        else:
+            mine = self._ranks.rank
+            self.print(f"rank {mine} stops with rank {chosen.rank}: {self.said(chosen)}")
+        self._ranks.pending = None
+        self._raise(chosen, f"; also bad: ranks {', '.join(map(str, others))}" if others else "")
+
+    def raise_pending(self) -> None:
+        """Report what was never agreed on, because no training batch came any more."""
+        pending, self._ranks.pending = self._ranks.pending, None
+        if pending is None:
+            return
+        self._report(pending)
+        self._raise(pending)
+
+    def _raise(self, found: FirstBad, beside: str = "") -> None:
+        if self._on_bad == "raise":
+            self.raised = True
+            raise NumericsError(self._message(found) + beside, found)
+
+    def _report(self, found: FirstBad) -> None:
+        self.reports += 1
+        if self.reports > _MOST_REPORTS:
+            return
+        frames = [f for f in self._records.forward if found.frame == 0 or f.number <= found.frame]
+        lines = [dump(frames, found.batch)]
+        beside = [f for f in self._records.backward if any(map(is_bad, f.cells))]
+        if found.origin in (Origin.GRADIENT, Origin.STATE) and beside:
+            lines += [frame_text(frame) for frame in beside[:5]]
+        lines.append(f"\nfirst bad: {self.said(found)}")
+        lines.append(f"  {found.confidence}" + "".join(f"\n  {hint}" for hint in found.hints))
+        if found.names:
+            lines.append(f"  also known as {', '.join(found.names)}")
+        self.print("\n".join(lines) + "\n\n")
+
+    def said(self, found: FirstBad) -> str:
+        """Return what happened in one sentence."""
+        return found.sentence(self._ranks.size)
+
+    def _say_cell(self, cell: Cell) -> None:
+        assert cell.numbers is not None
+        if cell.numbers.nan_count:
+            self.print(f"{cell.name} has nans")
+        if cell.numbers.inf_count:
+            self.print(f"{cell.name} has infs")
+
+    def print(self, text: str) -> None:
+        """Write a line where reports go."""
+        out = self._out if self._out is not None else sys.stdout
+        out.write(text + "\n")
+        out.flush()

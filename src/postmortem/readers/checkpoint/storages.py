@@ -1,0 +1,58 @@
+"""Tensors as a pickle of torch.save() describes them, laid over the storages in a file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from postmortem.facts.tensors import TensorPlace
+from postmortem.readers.checkpoint.layout import Layout, NotScanned
+from postmortem.readers.checkpoint.numpy_files import ITEM_BYTES as _NUMPY_BYTES
+from postmortem.readers.checkpoint.pickled import Storage, Tensor, tensors_of
+
+ITEM_BYTES = {
+    **_NUMPY_BYTES,
+    "bfloat16": 2,
+    "complex32": 4,
+    "float8_e4m3fn": 1,
+    "float8_e5m2": 1,
+    "float8_e4m3fnuz": 1,
+    "float8_e5m2fnuz": 1,
+    "float8_e8m0fnu": 1,
+    "float4_e2m1fn_x2": 1,
+}
+
+StoragePlace = Callable[[Storage], tuple[int, int]]
+"""Gives offset and size in bytes of a storage; raises ValueError or NotScanned."""
+
+
+def lay(layout: Layout, value: object, file: str, place: StoragePlace, within: str = "") -> None:
+    """Add the tensors below a value that was followed out of a pickle; `within` names the value."""
+    seen: set[tuple[object, ...]] = set()
+    for path, tensor in tensors_of(value):
+        key = (tensor.storage.key, tensor.dtype, tensor.offset, tensor.shape, tensor.strides)
+        if key in seen:  # tied weights
+            continue
+        seen.add(key)
+        name = f"{within}.{path}" if within and path else within or path
+        where = f"{file}: {name}"
+        try:
+            layout.tensors.append(_laid(name, tensor, *place(tensor.storage)))
+        except NotScanned as reason:
+            layout.skip(where, str(reason))
+        except ValueError as error:
+            layout.damage(where, str(error))
+
+
+def _laid(name: str, tensor: Tensor, begin: int, size: int) -> TensorPlace:
+    item = ITEM_BYTES.get(tensor.dtype or "")
+    if item is None or tensor.dtype is None:
+        raise NotScanned(f"its data type {tensor.dtype} is not known here")
+    if tensor.offset < 0 or any(n < 0 for n in (*tensor.shape, *tensor.strides)):
+        raise ValueError("a size of it is negative")
+    last = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.strides, strict=True))
+    if 0 not in tensor.shape and (tensor.offset + last + 1) * item > size:
+        reach = (tensor.offset + last + 1) * item
+        raise ValueError(f"it reaches {reach:,} bytes into its record of {size:,}")
+    return TensorPlace(
+        name, tensor.dtype, tensor.shape, begin + tensor.offset * item, tensor.strides
+    )
