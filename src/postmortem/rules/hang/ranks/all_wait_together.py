@@ -43,11 +43,11 @@ def all_wait_together(job: LiveJob) -> Iterator[Finding]:
         return
     size = ranks[0].world_size
     elsewhere = size is not None and size > len(ranks)
-    place = place_words(first.thread)
+    where = place_words(first.thread, most=1)
     title = (
-        f"all {len(ranks)} ranks here wait at {place}: whom they wait for is on another node"
+        f"all {len(ranks)} ranks here wait for a rank on another node, at {where}"
         if elsewhere
-        else f"all ranks wait in the same collective at {place}"
+        else f"all ranks wait in the same collective, at {where}"
     )
     yield Finding(
         title=clip(title, 100),
