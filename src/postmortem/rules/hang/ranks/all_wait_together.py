@@ -39,7 +39,7 @@ def all_wait_together(job: LiveJob) -> Iterator[Finding]:
     first = job.stacks.items[0]
     unread = [one.label for one in ranks if one.label not in {m.label for m in first.members}]
     if unread:
-        yield _unread(unread, len(first.members), place_words(first.thread))
+        yield _unread(unread, len(first.members), place_words(first.thread, most=1))
         return
     size = ranks[0].world_size
     elsewhere = size is not None and size > len(ranks)
@@ -67,7 +67,7 @@ def all_wait_together(job: LiveJob) -> Iterator[Finding]:
 def _unread(labels: list[str], others: int, place: str) -> Finding:
     who = ", ".join(labels[:4])
     return Finding(
-        title=clip(f"{others} ranks wait at {place}; {who} could not be read", 100),
+        title=clip(f"{who} could not be read; the other {others} ranks wait at {place}", 100),
         cause=f"the ranks that could be read wait in one collective; {who} may stand elsewhere",
         confidence=Confidence.POSSIBLE,
         next_steps=("see the problems below for what keeps its stack from being read",),
