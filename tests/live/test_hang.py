@@ -478,16 +478,22 @@ def test_a_healthy_job(jobs: Any) -> None:
 
 
 def test_a_rank_that_is_gone(jobs: Any) -> None:
-    """Its launcher sees it within moments; stopped, it cannot."""
+    """The others and the launcher would see it within moments; stopped, they cannot."""
     folder, launcher = jobs("gone")
-    launcher.send_signal(signal.SIGSTOP)
+    pids = [int((folder / f"ready{rank}").read_text()) for rank in range(3)]
+    others = [pids[0], pids[2], launcher.pid]
+    for pid in others:
+        os.kill(pid, signal.SIGSTOP)
     try:
-        os.kill(int((folder / "ready1").read_text()), signal.SIGKILL)
-        until("it has ended", lambda: state(int((folder / "ready1").read_text())) == "Z")
+        until("they are stopped", lambda: all(state(pid) == "T" for pid in others))
+        os.kill(pids[1], signal.SIGKILL)
+        until("it has ended", lambda: state(pids[1]) == "Z")
         report = hang(launcher.pid, "--samples", 1, code=1)
-        assert state(launcher.pid) == "T"
+        assert [state(pid) for pid in others] == ["T", "T", "T"]
     finally:
-        launcher.send_signal(signal.SIGCONT)
+        for pid in others:
+            os.kill(pid, signal.SIGCONT)
     found = next(row for row in report["diagnoses"] if row["id"] == "rank_missing")
     assert "local rank 1" in found["title"]
     assert report["missing_local_ranks"] == [1]
+    assert report["zombies"] == [pids[1]]

@@ -19,7 +19,7 @@ examples:
   postmortem hang 4711
   postmortem hang $(pgrep -f train.py)
   postmortem hang --job 815302 --gap 60
-  srun --overlap --jobid 815302 postmortem hang --job 815302 -o 'hang-%N.json' --json
+  postmortem hang --job 815302 --json -o hang-$(hostname).json
 
 A pid stands for itself and for all that it started: that of torchrun is enough. Each process is
 stopped for a fraction of a second while it is read, and always let go; --no-stop reads it as it

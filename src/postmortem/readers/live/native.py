@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _REAP_SECONDS = 2.0
 _CHUNK = 1 << 20
 _LARGEST = 1 << 30
+_ENDING = (signal.SIGINT, signal.SIGTERM)
 
 
 @record
@@ -73,10 +74,12 @@ class _Child:
         self._seconds = seconds
         self.pipe, end = os.pipe()
         parent = os.getpid()
+        # A Ctrl-C must not meet the child while it still has our handlers.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
         self._child = os.fork()
         if self._child == 0:
-            os.close(self.pipe)
             _work(pid, end, parent, stop=stop)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
         os.close(end)
 
     def listen(self) -> None:
@@ -113,8 +116,9 @@ class _Child:
 def _work(pid: int, pipe: int, parent: int, *, stop: bool) -> None:
     """Read the process, write what was found, and end; never returns."""
     try:
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in _ENDING:
             signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _ENDING)
         from postmortem import _native
 
         if _native.die_with_parent(parent):

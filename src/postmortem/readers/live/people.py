@@ -150,6 +150,8 @@ def _leaders(tops: Iterable[Status]) -> tuple[tuple[Member, ...], tuple[Status, 
     # A pid that was named, and is also the child of another that was, stands for itself once.
     inner = {pid for one in leaders.values() for pid in one.workers}
     kept = [one for pid, one in leaders.items() if pid not in inner or one.place.rank is not None]
+    # SLURM's batch script and its srun have the variables of a rank, too.
+    kept = [one for one in kept if one.status.command not in _BETWEEN] or kept
     return tuple(sorted(kept, key=_order)), tuple(zombies.values())
 
 

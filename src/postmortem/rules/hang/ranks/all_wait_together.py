@@ -39,15 +39,15 @@ def all_wait_together(job: LiveJob) -> Iterator[Finding]:
     first = job.stacks.items[0]
     unread = [one.label for one in ranks if one.label not in {m.label for m in first.members}]
     if unread:
-        yield _unread(unread, len(first.members), place_words(first.thread))
+        yield _unread(unread, len(first.members), place_words(first.thread, most=1))
         return
     size = ranks[0].world_size
     elsewhere = size is not None and size > len(ranks)
-    place = place_words(first.thread)
+    where = place_words(first.thread, most=1)
     title = (
-        f"all {len(ranks)} ranks here wait at {place}: whom they wait for is on another node"
+        f"all {len(ranks)} ranks here wait for a rank on another node, at {where}"
         if elsewhere
-        else f"all ranks wait in the same collective at {place}"
+        else f"all ranks wait in the same collective, at {where}"
     )
     yield Finding(
         title=clip(title, 100),
@@ -67,7 +67,7 @@ def all_wait_together(job: LiveJob) -> Iterator[Finding]:
 def _unread(labels: list[str], others: int, place: str) -> Finding:
     who = ", ".join(labels[:4])
     return Finding(
-        title=clip(f"{others} ranks wait at {place}; {who} could not be read", 100),
+        title=clip(f"{who} could not be read; the other {others} ranks wait at {place}", 100),
         cause=f"the ranks that could be read wait in one collective; {who} may stand elsewhere",
         confidence=Confidence.POSSIBLE,
         next_steps=("see the problems below for what keeps its stack from being read",),
