@@ -53,7 +53,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     pm::signatures::Scratch scratch;
     pm::signatures::Span spans[4];
     const std::string_view line = text.substr(0, std::min(text.find('\n'), std::size_t{2000}));
-    const bool matched = program.search({line}, scratch, spans);
+    const bool matched = program.search({line}, 0, scratch, spans);
     if (matched && (spans[0].begin > spans[0].end || spans[0].end > line.size())) std::abort();
     // Every match contains one of the texts that the filter would look for.
     const auto literals = pm::signatures::required_literals(syntax);
@@ -65,7 +65,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         std::none_of(literals.any_of.begin(), literals.any_of.end(), inside)) {
       std::abort();
     }
-    check(pm::signatures::Scanner({std::string(input.substr(0, end))}), text);
+    const pm::signatures::Scanner alone({std::string(input.substr(0, end))});
+    check(alone, text);
+    // The scanner begins its search near the text that it found: it must come to the same match.
+    const auto found = alone.scan(line, 1);
+    if (!line.ends_with('\r') && (found.hits.size() == 1) != matched) std::abort();
+    if (!line.ends_with('\r') && matched && found.hits[0].begin != spans[0].begin) std::abort();
   } catch (const std::invalid_argument&) {
   }
   return 0;

@@ -89,6 +89,7 @@ constexpr Entry kEntries[] = {
     {"OOM Killed", Kind::kLauncher},
     {"OOMKilled", Kind::kLauncher},
     {"Killed process", Kind::kLauncher},
+    {" Killed  ", Kind::kLauncher},  // a shell: "run.sh: line 3: 4711 Killed       python …"
     {"worker died", Kind::kLauncher},
     {"Worker crashed", Kind::kLauncher},
     {"NCCL WARN", Kind::kComm},

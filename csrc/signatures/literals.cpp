@@ -13,7 +13,36 @@ constexpr std::size_t kMostLength = 256;
 struct Known {
   bool all = false;
   std::vector<std::string> texts;
+  std::size_t lead = 0;  // bytes of a match that may stand before one of them, at most
 };
+
+std::size_t sum(std::size_t a, std::size_t b) { return a > kAnyWidth - b ? kAnyWidth : a + b; }
+
+// How many bytes a match of the tree may have.
+std::size_t widest(const Node& node) {
+  std::size_t width = 0;
+  switch (node.kind) {
+    case NodeKind::kEmpty:
+    case NodeKind::kAnchor:
+      return 0;
+    case NodeKind::kBytes:
+      return 1;
+    case NodeKind::kSequence:
+      for (const Node& part : node.parts) width = sum(width, widest(part));
+      return width;
+    case NodeKind::kChoice:
+      for (const Node& part : node.parts) width = std::max(width, widest(part));
+      return width;
+    case NodeKind::kRepeat:
+      width = widest(node.parts[0]);
+      if (width == 0 || node.most == 0) return 0;
+      if (node.most == kUnbounded || width > kAnyWidth / node.most) return kAnyWidth;
+      return width * node.most;
+    case NodeKind::kGroup:
+      return widest(node.parts[0]);
+  }
+  return kAnyWidth;
+}
 
 // How much a set of texts sorts out: by the shortest of them, of equal ones by how few they are.
 std::size_t worth(const std::vector<std::string>& texts) {
@@ -23,17 +52,19 @@ std::size_t worth(const std::vector<std::string>& texts) {
   return shortest * (kMostTexts + 1) + (kMostTexts - std::min(texts.size(), kMostTexts));
 }
 
-void keep_better(std::vector<std::string>& best, std::vector<std::string> texts) {
+void keep_better(Known& best, std::vector<std::string> texts, std::size_t lead) {
   const bool usable = std::none_of(texts.begin(), texts.end(),
                                    [](const std::string& text) { return text.empty(); });
-  if (usable && worth(texts) > worth(best)) best = std::move(texts);
+  if (usable && worth(texts) > worth(best.texts)) best = {false, std::move(texts), lead};
 }
 
 Known known(const Node& node);
 
 Known known_sequence(const Node& node) {
-  std::vector<std::string> best;
+  Known best;
   std::vector<std::string> run{""};  // the texts that stand side by side, up to here
+  std::size_t before = 0;            // widest of what stands before the part at hand
+  std::size_t run_lead = 0;          // the same before the run
   bool all = true;
   for (const Node& part : node.parts) {
     Known inner = known(part);
@@ -45,28 +76,33 @@ Known known_sequence(const Node& node) {
         for (const std::string& tail : inner.texts) longer.push_back(head + tail);
       }
       run = std::move(longer);
+      before = sum(before, widest(part));
       continue;
     }
     all = false;
-    keep_better(best, std::move(run));
+    keep_better(best, std::move(run), run_lead);
     run = {""};
     if (inner.all) {
       run = std::move(inner.texts);
+      run_lead = before;
     } else {
-      keep_better(best, std::move(inner.texts));
+      keep_better(best, std::move(inner.texts), sum(before, inner.lead));
+      run_lead = sum(before, widest(part));
     }
+    before = sum(before, widest(part));
   }
-  if (all) return {true, std::move(run)};
-  keep_better(best, std::move(run));
-  return {false, std::move(best)};
+  if (all) return {true, std::move(run), 0};
+  keep_better(best, std::move(run), run_lead);
+  return best;
 }
 
 Known known_choice(const Node& node) {
-  Known found{true, {}};
+  Known found{true, {}, 0};
   for (const Node& part : node.parts) {
     Known inner = known(part);
     if (inner.texts.empty()) return {};
     found.all &= inner.all;
+    found.lead = std::max(found.lead, inner.lead);
     std::move(inner.texts.begin(), inner.texts.end(), std::back_inserter(found.texts));
   }
   if (found.texts.size() > kMostTexts) return {};
@@ -95,10 +131,10 @@ Known known(const Node& node) {
   switch (node.kind) {
     case NodeKind::kEmpty:
     case NodeKind::kAnchor:
-      return {true, {""}};
+      return {true, {""}, 0};
     case NodeKind::kBytes: {
       if (node.bytes.count() == 0 || node.bytes.count() > kMostBytesOfSet) return {};
-      Known found{true, {}};
+      Known found{true, {}, 0};
       for (std::size_t value = 0; value < 256; ++value) {
         if (node.bytes[value]) found.texts.emplace_back(1, static_cast<char>(value));
       }
@@ -141,11 +177,18 @@ void drop_longer(std::vector<std::string>& texts) {
 Literals required_literals(const Syntax& syntax) {
   Known found = known(syntax.root);
   Literals literals;
-  keep_better(literals.any_of, std::move(found.texts));
+  Known best;
+  keep_better(best, std::move(found.texts), found.lead);
+  literals.any_of = std::move(best.texts);
   // Of several the leftmost, first-named one is the match: only a single one needs no machine.
+  std::size_t longest = 0;
+  for (const std::string& text : literals.any_of) longest = std::max(longest, text.size());
   literals.exact =
       found.all && literals.any_of.size() == 1 && syntax.groups.empty() && !has_anchor(syntax.root);
   drop_longer(literals.any_of);
+  // A shorter text may stand behind the begin of the longer one that it stands for; and of two that
+  // overlap, the second one may be found first.
+  literals.lead = sum(best.lead, 2 * longest);
   return literals;
 }
 

@@ -39,6 +39,9 @@ Program::Program(const Syntax& syntax) {
   compile(syntax.root);
   add({.op = Op::kMatch});
   if (first_bytes(syntax.root, firsts_)) firsts_.set();
+  for (int byte = 0; firsts_.count() == 1 && byte < 256; ++byte) {
+    if (firsts_[static_cast<std::size_t>(byte)]) only_first_ = byte;
+  }
 }
 
 std::uint32_t Program::add(Step step) {
@@ -118,15 +121,19 @@ void Program::compile_repeat(const Node& node) {
   for (const std::uint32_t split : splits) branch(split, split + 1, past);
 }
 
-bool Program::search(const Text& text, Scratch& scratch, std::span<Span> spans) const {
+bool Program::search(const Text& text, std::size_t from, Scratch& scratch,
+                     std::span<Span> spans) const {
   const std::size_t size = text.bytes.size();
   if (size >= kNowhere) return false;
   const std::size_t bits = splits_ * (size + 1);
   scratch.seen.assign(bits / 64 + 1, 0);
   scratch.slots.assign(slot_count_, kNowhere);
   const bool anywhere = firsts_.all();
-  for (std::size_t start = 0; start <= size; ++start) {
-    if (!anywhere) {
+  for (std::size_t start = from; start <= size; ++start) {
+    if (only_first_ >= 0) {
+      start = text.bytes.find(static_cast<char>(only_first_), start);
+      if (start == std::string_view::npos) return false;
+    } else if (!anywhere) {
       while (start < size && !firsts_[static_cast<unsigned char>(text.bytes[start])]) ++start;
       if (start == size) return false;
     }

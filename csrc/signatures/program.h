@@ -59,8 +59,9 @@ class Program {
   // Throws PatternError when the repeats of the pattern make too long a program.
   explicit Program(const Syntax& syntax);
 
-  // Finds the leftmost match; `spans` gets the whole and every group, as many as fit.
-  bool search(const Text& text, Scratch& scratch, std::span<Span> spans) const;
+  // Finds the leftmost match that begins at `from` or behind it; `spans` gets the whole and every
+  // group, as many as fit.
+  bool search(const Text& text, std::size_t from, Scratch& scratch, std::span<Span> spans) const;
 
   std::size_t steps() const { return steps_.size(); }
 
@@ -74,7 +75,8 @@ class Program {
 
   std::vector<Step> steps_;
   std::vector<ByteSet> sets_;
-  ByteSet firsts_;  // what a match may begin with; all, if it may be empty
+  ByteSet firsts_;       // what a match may begin with; all, if it may be empty
+  int only_first_ = -1;  // the byte, if it is only one
   std::uint32_t splits_ = 0;
   std::uint32_t slot_count_ = 2;
 };

@@ -72,7 +72,9 @@ class Scanner::Pass {
     }
     spans.assign(wanted.groups.size() + 1, Span{});
     const Text text{data.substr(from, to - from), from == begin_, to == end_};
-    const bool found = wanted.program.search(text, scratch_, spans);
+    const std::size_t lead = wanted.literals.lead;
+    const std::size_t start = at - from > lead ? at - from - lead : 0;
+    const bool found = wanted.program.search(text, start, scratch_, spans);
     // A text near the end of the piece gets a piece of its own.
     done_[signature] = found || to == end_ ? SIZE_MAX : std::max(at + 1, to - kBefore);
     return found;

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from postmortem.facts.blame import Blame, By, How, Party, Tie
 from postmortem.facts.kernel_log import Fault, KernelEvent, KernelKind
 from postmortem.facts.rank_logs import RankLogs, RankPid
+from postmortem.knowledge.xids import xid
 from postmortem.patterns import Pattern
 from postmortem.rules.logs.deciding.case import Case, cited
 from postmortem.rules.logs.deciding.standing import Standing
@@ -198,18 +199,27 @@ def _tie(case: Case, event: KernelEvent) -> Tie:
 def _by_host(case: Case, event: KernelEvent) -> Tie:
     logs = case.logs
     there: list[int] = []
+    others = _on_other_gpus(logs, event)
     for standing in case.ranks:
         host = standing.writer.host or (standing.exit.host if standing.exit else None)
         same = same_host(event.host, host)
         if same or (same is None and len(_hosts(logs)) <= 1):
             assert standing.rank is not None
-            if _same_day(logs, event, standing.rank):
+            if standing.rank not in others and _same_day(logs, event, standing.rank):
                 there.append(standing.rank)
     if not there:
         return Tie(event, By.NOTHING)
     known = event.host is not None and any(same_host(event.host, h) for h in logs.hosts)
     why = f"the same host, {event.host}" if known else "all of them ran on one host"
     return Tie(event, By.HOST, tuple(there), why, known)
+
+
+def _on_other_gpus(logs: RankLogs, event: KernelEvent) -> set[int]:
+    """Return the ranks that are known to use another GPU than the one that an Xid is about."""
+    bus = _bus(event.device) if event.number is not None and event.signature == "xid" else None
+    if bus is None or xid(event.number or 0).reach not in ("gpu", "process"):
+        return set()
+    return {one.rank for one in logs.pids if one.bus is not None and one.bus != bus}
 
 
 def _hosts(logs: RankLogs) -> set[str]:
