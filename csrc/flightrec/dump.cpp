@@ -230,7 +230,7 @@ void Reader::call(const Value& row) {
   if (!sequence) sequence = whole_of(field("seq_id"));  // version 1
   if (!sequence) return;
   const Value* const group = field("process_group");
-  const Value nothing;
+  const Value nothing{};
   const auto& names = document_.items(is_list(group) ? *group : nothing);
   if (names.empty()) {
     shape.group = words_of(field("pg_id"), "0");

@@ -112,6 +112,20 @@ def test_a_log_cut_behind_the_failure_did_not_recover(tmp_path: Path, tail: list
     assert body["first_failure"]["ranks"] == [1]
 
 
+def test_ranks_of_another_host_that_write_on_are_no_restart(tmp_path: Path) -> None:
+    def on(host: str, rank: int, lines: list[str]) -> list[str]:
+        return [f"[{host}:{rank % 2}]:{line}" for line in lines]
+
+    victim = "RuntimeError: Connection closed by peer [10.0.0.1]:2434"
+    lines = on("node1", 0, steps(0)) + on("node2", 2, steps(2))
+    lines += [*on("node1", 1, raised(1, "ValueError: bad")), agent(1, 11)]
+    lines += on("node2", 2, [*steps(2), *raised(2, victim)])
+    report, body = report_of(tmp_path, lines)
+    assert len(body["attempts"]) == 1
+    assert report.failed
+    assert body["first_failure"]["ranks"] == [1]
+
+
 def test_folders_of_attempts(tmp_path: Path) -> None:
     for attempt, words in enumerate(["ValueError: bad", "KeyError: 'lr'"]):
         for rank in (0, 1):

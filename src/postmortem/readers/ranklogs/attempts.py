@@ -73,8 +73,16 @@ class FileAttempts:
                 label["lines"] - label["at_marks"][place] > _FEW for label in labels
             )
         after = [i for i, x in enumerate(labels) if x["lines"] > x["at_marks"][place]]
-        if any(i != agent for i in after):
+        # Ranks of other hosts write on for a while; where all were started again, all hosts do.
+        nodes: dict[object, bool] = {}
+        for i, label in enumerate(labels):
+            if i != agent and label["lines"]:
+                node = label["task"] if label["task"] is not None else label["host"]
+                nodes[node] = nodes.get(node, False) or i in after
+        if nodes and all(nodes.values()):
             return True
+        if len(nodes) > 1:
+            return False
         # Without prefixes the agent's lines and those of the ranks have one label.
         words = [word for word in labels[agent]["last_words"] if word]
         return bool(after) and bool(words) and not _is_agent(words[-1])
