@@ -130,6 +130,7 @@ def _task(log: SystemCalls, task: Task) -> dict[str, object]:
         "seconds": sum(call.seconds for call in task.calls) if log.recording.durations else None,
         "seconds_by_call": {call.name: call.seconds for call in task.calls[:8] if call.seconds},
         "last_words": list(task.last_words),
+        "open_for_writing": list(task.writing),
         "interruptions": [
             {
                 "signal": one.signal,

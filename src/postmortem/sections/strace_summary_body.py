@@ -31,6 +31,7 @@ def summary_fields(view: StraceView) -> dict[str, object]:
                 "result": outcome(row),
                 "line": row.line,
                 "seconds": row.seconds or None,
+                "waits_in_vain": row.silent_waits,
             }
             for log in logs
             for row in log.connections

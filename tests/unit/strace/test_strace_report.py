@@ -165,3 +165,43 @@ def test_places_of_a_recording(tmp_path: Path) -> None:
     places = {row["prefix"]: row for row in body(made)["mounts"]}  # type: ignore[attr-defined]
     assert places["/dev/shm"]["opens"] > 0
     assert places["/dev/shm"]["errors"] > 0
+
+
+def test_a_trace_without_writes_names_what_was_open_for_writing(tmp_path: Path) -> None:
+    opened = '1 openat(AT_FDCWD, "/data/run/ckpt.bin", O_WRONLY|O_CREAT, 0666) = 3\n'
+    log = (
+        '1 execve("/bin/x", ["x"], 0x7f /* 9 vars */) = 0\n'
+        + opened
+        + '1 openat(AT_FDCWD, "/dev/null", O_WRONLY) = 4\n1 +++ exited with 1 +++\n'
+    )
+    verdict = report(tmp_path, log).verdict
+    assert verdict.endswith("it had open for writing: /data/run/ckpt.bin")
+    written = log.replace("1 +++", '1 write(3, "x", 1) = 1\n1 +++')
+    assert "open for writing" not in report(tmp_path, written).verdict
+
+
+def test_what_statfs_said_of_a_full_disk_is_evidence(tmp_path: Path) -> None:
+    log = (
+        '1 statfs("/data/run", {f_type=TMPFS_MAGIC, f_bsize=4096, f_blocks=64, f_bfree=0}) = 0\n'
+        '1 statfs("/data/other", {f_type=EXT2_SUPER_MAGIC, f_bsize=4096}) = 0\n'
+        '1 openat(AT_FDCWD, "/data/run/ckpt.bin", O_WRONLY|O_CREAT, 0666) = 3\n'
+        '1 write(3, "x", 1) = -1 ENOSPC (No space left on device)\n1 +++ exited with 1 +++\n'
+    )
+    (found,) = report(tmp_path, log).diagnoses
+    assert found.id == "disk_full"
+    assert [row.where for row in found.evidence][-1] == "strace.txt:1"
+    assert "TMPFS_MAGIC" in found.evidence[-1].what
+    assert not any("EXT2" in row.what for row in found.evidence)
+
+
+def test_mounts_that_the_log_shows_are_places(tmp_path: Path) -> None:
+    log = (
+        '1 mount("none", "/opt/run/in/memory", "tmpfs", 0, "size=1g") = 0\n'
+        '1 mount("none", "/opt/not", "tmpfs", 0, NULL) = -1 EPERM (Operation not permitted)\n'
+        '1 openat(AT_FDCWD, "/opt/run/in/memory/x", O_WRONLY|O_CREAT, 0666) = 3\n'
+        '1 write(3, "xy", 2) = 2\n1 close(3) = 0\n1 +++ exited with 0 +++\n'
+    )
+    rows = body(report(tmp_path, log))["mounts"]
+    assert isinstance(rows, list)
+    assert [row["prefix"] for row in rows if row["written_bytes"]] == ["/opt/run/in/memory"]
+    assert prefix_of("/opt/not/x", ("/opt/run/in/memory",)) == "/opt"

@@ -91,7 +91,7 @@ def ended_by_signal(logs: Logs) -> Iterator[Finding]:
     blocked = _was_in(task)
     yield Finding(
         title=(
-            f"{who(task.pid)}{more} was killed by {name}"
+            f"{who(task.pid)}{more} {'were' if more else 'was'} killed by {name}"
             f"{', its own timer' if timer else sender or ' from outside the log'}"
             f"{': the OOM killer?' if kill and not sender else ''}"
         ),
