@@ -8,6 +8,7 @@
 #include "base/mapped_file.h"
 #include "bind/scan_result.h"
 #include "bind/scan_tensors.h"
+#include "scan/place.h"
 #include "scan/scan.h"
 
 namespace py = pybind11;
@@ -16,28 +17,6 @@ namespace pm::bind {
 namespace {
 
 constexpr std::uint64_t kBatchBytes = std::uint64_t{256} << 20;  // between two words of progress
-
-// One past the last byte that the array reaches; nothing if that passes 2^63.
-std::optional<std::uint64_t> reach(const scan::Array& array) {
-  std::uint64_t last = 0;
-  std::int64_t dense = 1;
-  for (std::size_t i = array.shape.size(); i-- > 0;) {
-    const std::int64_t stride = array.strides.empty() ? dense : array.strides[i];
-    if (array.shape[i] == 0) return 0;
-    if (stride < 0) return std::nullopt;
-    std::uint64_t part = 0;
-    if (__builtin_mul_overflow(static_cast<std::uint64_t>(array.shape[i] - 1),
-                               static_cast<std::uint64_t>(stride), &part) ||
-        __builtin_add_overflow(last, part, &last)) {
-      return std::nullopt;
-    }
-    dense *= array.shape[i];  // no overflow: the number of elements was counted
-  }
-  const std::uint64_t item = scan::item_bytes(array.format) * (array.complex ? 2 : 1);
-  std::uint64_t bytes = 0;
-  if (__builtin_mul_overflow(last + 1, item, &bytes) || bytes >> 62) return std::nullopt;
-  return bytes;
-}
 
 // The row (offset, dtype, shape, strides) as an array in the file; false if it is none or does not
 // lie inside.
@@ -50,10 +29,7 @@ bool lay(const py::tuple& row, Bytes file, Held& held) {
   if (!count || (strides && strides->size() != shape.size())) return false;
   held.lay_out(shape.data(), strides && *count != 0 ? strides->data() : nullptr, shape.size(),
                *count);
-  const auto bytes = reach(held.array);
-  if (!bytes || offset > file.size() || *bytes > file.size() - offset) return false;
-  held.array.data = file.data() + offset;
-  return true;
+  return scan::place_in(file, offset, held.array);
 }
 
 void scan_batch(std::vector<Held>& held, const std::vector<std::size_t>& places,

@@ -17,13 +17,20 @@ const std::byte* Layout::row(std::uint64_t number) const noexcept {
 
 namespace {
 
+// A product that may wrap: that of an array without elements, or the stride of a dimension of size
+// 1, may be anything and is not used.
+std::int64_t times(std::int64_t one, std::int64_t other) noexcept {
+  return static_cast<std::int64_t>(static_cast<std::uint64_t>(one) *
+                                   static_cast<std::uint64_t>(other));
+}
+
 // Whether the dimensions are those of an array in C order without gaps.
 bool is_in_order(const std::vector<Dimension>& dimensions) {
   std::int64_t expected = 1;
   for (std::size_t i = dimensions.size(); i-- > 0;) {
     if (dimensions[i].size == 1) continue;
     if (dimensions[i].stride != expected) return false;
-    expected *= dimensions[i].size;
+    expected = times(expected, dimensions[i].size);
   }
   return true;
 }
@@ -35,10 +42,10 @@ std::vector<Dimension> dimensions_of(const Array& array) {
   std::int64_t dense = 1;
   for (std::size_t i = dimensions.size(); i-- > 0;) {
     dimensions[i] = {array.shape[i], array.strides.empty() ? dense : array.strides[i]};
-    dense *= array.shape[i];
+    dense = times(dense, array.shape[i]);
   }
   if (array.complex) {
-    for (Dimension& dimension : dimensions) dimension.stride *= 2;
+    for (Dimension& dimension : dimensions) dimension.stride = times(dimension.stride, 2);
     dimensions.push_back({2, 1});
   }
   return dimensions;

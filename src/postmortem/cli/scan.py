@@ -17,6 +17,7 @@ examples:
   postmortem scan model.safetensors
   postmortem scan checkpoint-4000/
   postmortem scan step_*.pt --json
+  postmortem scan dcp/step-4000/
 """
 
 _FIRST_WORD_SECONDS = 0.5
@@ -28,8 +29,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "files",
         metavar="FILE",
         nargs="+",
-        help="a checkpoint (.safetensors, .pt, .bin, .npy, .npz), an index of shards "
-        "(model.safetensors.index.json), or a folder with any of them; nothing in it is executed",
+        help="a checkpoint (.safetensors, .pt, .bin, .npy, .npz, .distcp), an index of shards "
+        "(model.safetensors.index.json, .metadata), or a folder with any of them; nothing in it is "
+        "executed",
     )
     add_report_options(parser)
 

@@ -141,6 +141,14 @@ def test_shards_that_are_cut_or_missing(saved: Path, tmp_path: Path) -> None:
         scanned(folder)
 
 
+def test_metadata_of_other_programs(saved: Path, tmp_path: Path) -> None:
+    (tmp_path / "project" / ".metadata").mkdir(parents=True)
+    (tmp_path / ".metadata").write_bytes(b"[workspace]\n")
+    torch.save(torch.ones(3), tmp_path / "a.pt")
+    facts = scanned(tmp_path)
+    assert (facts.problems, facts.damaged, len(facts.tensors.items)) == ((), False, 1)
+
+
 def test_names_that_lead_out_of_the_folder(saved: Path, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(saved, tmp_path / "copy"))
     metadata = folder / ".metadata"

@@ -232,7 +232,8 @@ def missing(metadata: str) -> Iterator[Problem]:
     try:
         _, lost = find_shards(metadata)
     except EvidenceError as error:
-        yield Problem(error.where, error.what, _NEVER_FINISHED)
+        if any(Path(metadata).parent.glob(f"*{SUFFIX}")):  # else another program's file
+            yield Problem(error.where, error.what, _NEVER_FINISHED)
         return
     if lost:
         more = f" and {len(lost) - 3} more" if len(lost) > 3 else ""

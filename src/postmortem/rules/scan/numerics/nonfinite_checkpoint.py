@@ -82,7 +82,7 @@ def _steps(state: Sequence[ScannedTensor]) -> tuple[str, ...]:
         "do not resume from this one: bad optimizer state alone is enough to spoil the weights"
         if state
         else "do not resume from this one: a bad weight spoils all others within a step",
-        "from there, watch the first bad module: torch.autograd.set_detect_anomaly(True), or "
+        "from there, find the first bad module: postmortem.NumericsMonitor(model); then perhaps "
         "bfloat16 in place of float16, or a lower learning rate",
     )
 
