@@ -42,6 +42,10 @@ class Fault(StrEnum):
     NONE = "none"
 
 
+MOST_COUNTED = 2000
+"""Lines of one kind that are read of a file: what goes on for ever says no more."""
+
+
 @record
 class KernelEvent:
     """One thing that went wrong, as the kernel's log says it."""
@@ -78,7 +82,7 @@ class KernelEvent:
     stack: tuple[str, ...] = ()
     """Functions of the kernel, the innermost first."""
     count: int = 1
-    """Lines that say the same of the same."""
+    """Lines that say the same of the same; from `MOST_COUNTED` on there may be more."""
 
     @property
     def where(self) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
 
-from postmortem.facts.kernel_log import KernelEvent, KernelKind, KernelLog
+from postmortem.facts.kernel_log import MOST_COUNTED, KernelEvent, KernelKind, KernelLog
 from postmortem.facts.rank_logs import Remark
 from postmortem.facts.signature import Hit
 from postmortem.facts.source import Problem, Source
@@ -17,8 +17,6 @@ from postmortem.readers.kernel_log.stamps import Stamped, stamped
 from postmortem.readers.signatures import Signatures
 from postmortem.records import replace
 
-EACH = 2000
-"""Lines of one kind of a file: what goes on for ever says no more."""
 _MOST_EVENTS = 20_000
 _STACK_LINES = 80
 _TABLE_LINES = 8000
@@ -90,7 +88,7 @@ def _known() -> Signatures:
 def _found(data: bytes, path: str, entries: list[tuple[int, Stamped]] | None) -> list[KernelEvent]:
     known = _known()
     events: list[KernelEvent] = []
-    for hit in known.tally(data, each=EACH).hits[:_MOST_EVENTS]:
+    for hit in known.tally(data, each=MOST_COUNTED).hits[:_MOST_EVENTS]:
         if entries is None:
             line, stamp = hit.line_number, stamped(hit.text)
         else:

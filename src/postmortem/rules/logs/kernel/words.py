@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from postmortem.facts.blame import Blame, How, Tie
-from postmortem.facts.kernel_log import Fault, KernelKind
+from postmortem.facts.kernel_log import MOST_COUNTED, Fault, KernelKind
 from postmortem.knowledge.signatures import by_id
 from postmortem.knowledge.xids import xid
 from postmortem.patterns import Pattern
@@ -79,7 +79,8 @@ def program_ties(blame: Blame) -> list[Tie]:
 def cite_tie(tie: Tie) -> Evidence:
     """Return a line of the kernel's log as evidence."""
     event = tie.event
-    times = f" ({event.count} times)" if event.count > 1 else ""
+    least = "at least " if event.count >= MOST_COUNTED else ""
+    times = f" ({least}{event.count:,} times)" if event.count > 1 else ""
     host = f"{event.host}: " if event.host else ""
     where = f"{event.file.rpartition('/')[2]}:{event.line}"
     return Evidence(where, clip(f"{host}{event.text}{times}", 300))
