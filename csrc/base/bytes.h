@@ -60,7 +60,6 @@ class Cursor {
   bool at_end() const noexcept { return failed_ || offset_ >= bytes_.size(); }
   std::uint64_t offset() const noexcept { return offset_; }
   std::uint64_t left() const noexcept { return failed_ ? 0 : bytes_.size() - offset_; }
-  Bytes rest() const noexcept { return failed_ ? Bytes{} : bytes_.subspan(offset_); }
 
   template <class T>
   T get() noexcept {

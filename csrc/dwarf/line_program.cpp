@@ -1,7 +1,6 @@
 #include "dwarf/line_program.h"
 
 #include <algorithm>
-#include <array>
 
 #include "dwarf/constants.h"
 
@@ -72,25 +71,6 @@ class Rows {
 struct Registers {
   std::uint64_t address = 0, operation = 0, file = 1, line = 1;
 };
-
-// What a special opcode does; most of a program is such, and to divide for each takes half the
-// time.
-struct Special {
-  std::uint8_t operations = 0;
-  std::int16_t lines = 0;
-};
-
-std::array<Special, 256> specials(std::uint8_t opcode_base, std::int8_t line_base,
-                                  std::uint8_t line_range) {
-  std::array<Special, 256> table;
-  for (unsigned opcode = opcode_base; opcode < table.size(); ++opcode) {
-    const unsigned special = opcode - opcode_base;
-    table[opcode].operations = static_cast<std::uint8_t>(special / line_range);
-    table[opcode].lines =
-        static_cast<std::int16_t>(line_base + static_cast<int>(special % line_range));
-  }
-  return table;
-}
 
 }  // namespace
 
@@ -238,9 +218,8 @@ void LineProgram::run(std::span<const std::uint64_t> addresses, const Rows::Foun
   Rows rows(addresses, found);
   Registers state;
   Cursor cursor(code_);
-  const std::array<Special, 256> special = specials(opcode_base_, line_base_, line_range_);
   const auto advance = [&](std::uint64_t operations) {
-    if (max_operations_ == 1) {  // all but VLIW machines
+    if (max_operations_ == 1) {  // all but VLIW machines, without a division
       state.address += min_length_ * operations;
       return;
     }
@@ -249,17 +228,15 @@ void LineProgram::run(std::span<const std::uint64_t> addresses, const Rows::Foun
     state.operation %= max_operations_;
   };
   while (!cursor.at_end()) {
-    std::size_t run = 0;
-    for (const Bytes rest = cursor.rest(); run < rest.size(); ++run) {
-      if (rest[run] < opcode_base_) break;
-      const Special step = special[rest[run]];
-      advance(step.operations);
-      state.line += static_cast<std::uint64_t>(std::int64_t{step.lines});
-      rows.add(state.address, state.file, state.line, false);
-    }
-    cursor.skip(run);
-    if (cursor.at_end()) break;
     const std::uint8_t opcode = cursor.u8();
+    if (opcode >= opcode_base_) {
+      const unsigned special = opcode - opcode_base_;
+      advance(special / line_range_);
+      state.line +=
+          static_cast<std::uint64_t>(line_base_ + static_cast<int>(special % line_range_));
+      rows.add(state.address, state.file, state.line, false);
+      continue;
+    }
     switch (opcode) {
       case kExtended: {
         const Bytes operand = cursor.take(cursor.uleb());

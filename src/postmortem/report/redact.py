@@ -98,8 +98,10 @@ class Redactor:
             return text
         known = self._texts.get(text)
         if known is None:
-            if text.startswith("0x") and text.isalnum() and not self._roots:
-                return text  # an address, of which a report has more than of anything else
+            # An address, of which a report has more than of anything else, is a secret only if
+            # it is known as one.
+            if text.startswith("0x") and text.isalnum() and not self._has_known(text):
+                return text
             if len(self._texts) >= _MOST_TEXTS:
                 self._texts.clear()
             known = self._texts[text] = self._mask_text(text)
@@ -193,6 +195,9 @@ class Redactor:
         text = self._cut_out(text, find_values(text))
         return self._cut_out(text, find_told(text))
 
+    def _has_known(self, text: str) -> bool:
+        return bool(self._roots) and self._known().search(text) is not None
+
     def _known(self) -> re.Pattern[str]:
         if self._pattern is None:  # the longest first: one secret may begin another
             forms = sorted(self._roots, key=len, reverse=True)
@@ -249,8 +254,9 @@ class Redactor:
         texts = self._texts
         for name, item in fields.items():
             if type(item) is str:
-                masked[name] = texts.get(item) or self.text(item)
-            elif item is None or item is False or type(item) is int:
+                short = len(item) < SHORTEST
+                masked[name] = item if short else texts.get(item) or self.text(item)
+            elif not item or item is True or type(item) is int:
                 masked[name] = item
             else:
                 masked[name] = self._body(item, str(name))

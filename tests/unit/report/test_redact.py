@@ -394,3 +394,19 @@ def test_a_crafted_environment_is_still_masked_by_name() -> None:
     env = {f"A{i}_SECRET": f"v{i * 7919}x{i}yz" for i in range(20_000)}
     masked = redactor(env).env(env.items())
     assert all(value == f"[masked: {name}]" for name, value in masked)
+
+
+def test_an_address_is_masked_only_where_it_is_a_known_secret() -> None:
+    address = "0x00007f0123456789"
+    known = Redactor.from_process([("API_TOKEN", "0xdeadbeefdeadbeef12")], [], [])
+    assert known.text(address) == address
+    assert known.text("0xdeadbeefdeadbeef12") == "[masked: API_TOKEN]"
+    assert Redactor().text("0xdeadbeefdeadbeef12") == "0xdeadbeefdeadbeef12"
+
+
+def test_c_plus_plus_names_are_no_assignments_and_what_looks_like_one_is() -> None:
+    redactor = Redactor()
+    name = "at::_ops::addmm::redispatch(c10::DispatchKeySet, at::Tensor const&)"
+    assert redactor.text(name) == name
+    assert "hunter2hunter" not in redactor.text("my::Config password: 'hunter2hunter'")
+    assert "hunter2hunter" not in redactor.text("my::map('password', 'hunter2hunter')")
