@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from postmortem.facts.crash import CppException
 from postmortem.facts.known_words import KnownWords
+from postmortem.facts.threads import Threads
 from postmortem.report.model import Confidence, Evidence, Role
 from postmortem.rules.names import clip
 from postmortem.rules.rule import Finding, rule
+from postmortem.rules.special_exceptions import has_own_rule
 
 
 @rule(
     role=Role.CONTRIBUTING,
     references=("https://en.cppreference.com/w/cpp/error/terminate",),
 )
-def known_error_text(words: KnownWords) -> Iterator[Finding]:
+def known_error_text(
+    words: KnownWords, exception: CppException | None, threads: Threads | None
+) -> Iterator[Finding]:
     """The process said something before it ended that the knowledge base knows.
 
     What it means
@@ -30,6 +35,8 @@ def known_error_text(words: KnownWords) -> Iterator[Finding]:
     from postmortem.knowledge.signatures import by_id  # only where there is something known
 
     known = by_id()
+    crashed = threads.crashed if threads is not None else None
+    explained = crashed is not None and has_own_rule(exception, crashed)
     # A root before what only belongs to it; of equals the first that was said.
     items = sorted(words.items, key=lambda item: known[item.signature].role != "root")
     for item in items[:2]:
@@ -43,4 +50,6 @@ def known_error_text(words: KnownWords) -> Iterator[Finding]:
             confidence=Confidence.LIKELY,
             next_steps=signature.next_steps,
             evidence=(Evidence(f"{item.where}{thread}", clip(item.text, 300)),),
+            # Another rule reads the same exception, and says more of this process.
+            role=Role.CONTEXT if explained and item.where == "C++ exception" else None,
         )
