@@ -304,6 +304,28 @@ def _modules(raw: RawCore) -> Modules:
     )
 
 
+class _Frames:
+    """Makes frames of rows; threads that stand in the same function share what is made of it.
+
+    250 workers of a pool have 4,000 frames, of which 40 differ, and whatever later asks about a
+    frame (its area, its JSON, secrets in it) asks once for each object.
+    """
+
+    def __init__(self, raw: RawCore) -> None:
+        self._raw = raw
+        self._known: dict[tuple[int, str], tuple[RawFrame, tuple[Frame, ...]]] = {}
+
+    def of(self, row: RawFrame) -> tuple[Frame, ...]:
+        """Return the calls that were inlined into a frame, and the frame itself."""
+        key = row["pc"], row["trust"]
+        known = self._known.get(key)
+        if known is not None and known[0] == row:
+            return known[1]
+        frames = tuple(_frames(row, self._raw))
+        self._known[key] = row, frames
+        return frames
+
+
 def _frames(row: RawFrame, raw: RawCore) -> Iterator[Frame]:
     """Yield the calls that were inlined into a frame, and the frame itself."""
     module, function = row["module"], row["function"]
@@ -360,6 +382,7 @@ def _threads(raw: RawCore, origin: Origin, python: Mapping[int, RawPythonThread]
         return raw["command"] if row["tid"] == main else None
 
     waits = read_waits(raw)
+    frames = _Frames(raw)
     items = [
         Thread(
             tid=row["tid"],
@@ -370,7 +393,7 @@ def _threads(raw: RawCore, origin: Origin, python: Mapping[int, RawPythonThread]
             holds_gil=row["tid"] in python and python[row["tid"]]["holds_gil"],
             python_exception=_raised(python.get(row["tid"])),
             registers=tuple(zip(raw["register_names"], row["registers"], strict=True)),
-            frames=tuple(frame for part in row["frames"] for frame in _frames(part, raw)),
+            frames=tuple(frame for part in row["frames"] for frame in frames.of(part)),
             stopped=row["stopped"],
             skipped=row["skipped"],
             skipped_at=row["skipped_at"],

@@ -9,6 +9,7 @@ stacks can be cut at the same places.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from postmortem.facts.threads import Frame, Thread, Trust
@@ -37,15 +38,17 @@ class PythonFrame:
     locals: tuple[tuple[str, str], ...] = ()
 
     def frame(self) -> Frame:
-        """Return it as a frame of the thread."""
-        return Frame(
-            function=self.function,
-            kind="python",
-            file=self.file,
-            line=self.line,
-            trust=Trust.PYTHON,
-            locals=self.locals,
-        )
+        """Return it as a frame of the thread; threads at the same line share it."""
+        return _frame(self.function, self.file, self.line, self.locals)
+
+
+@lru_cache(maxsize=1024)
+def _frame(
+    function: str, file: str | None, line: int | None, local: tuple[tuple[str, str], ...]
+) -> Frame:
+    return Frame(
+        function=function, kind="python", file=file, line=line, trust=Trust.PYTHON, locals=local
+    )
 
 
 @record

@@ -65,8 +65,23 @@ def _laid_out(value: object) -> str:
     `indent` switches off (five times as long for 250 threads).
     """
     if isinstance(value, list | tuple) and any(isinstance(item, dict) for item in value):
-        return "[\n" + ",\n".join(f"    {_ENCODE(item)}" for item in value) + "\n  ]"
+        written: dict[int, str] = {}
+        return "[\n" + ",\n".join(f"    {_row(item, written)}" for item in value) + "\n  ]"
     return _ENCODE(value)
+
+
+def _row(item: object, written: dict[int, str]) -> str:
+    """Write an object in one line; frames that threads share are written once, by their `id`."""
+    if not isinstance(item, dict) or next(reversed(item), None) != "frames":
+        return _ENCODE(item)
+    frames = item["frames"]
+    if not isinstance(frames, list) or len(item) == 1:
+        return _ENCODE(item)
+    for frame in frames:
+        if id(frame) not in written:
+            written[id(frame)] = _ENCODE(frame)
+    head = _ENCODE({key: value for key, value in item.items() if key != "frames"})
+    return f'{head[:-1]}, "frames": [{", ".join([written[id(frame)] for frame in frames])}]}}'
 
 
 def _whole(report: Report, version: str) -> dict[str, object]:

@@ -52,6 +52,8 @@ class Redactor:
         self._names: dict[str, str | None] = {}  # secret → name
         self._pattern: re.Pattern[str] | None = None
         self._texts: dict[str, str] = {}
+        # What threads share, by its id, with the object itself, so that the id stays its own.
+        self._shared: dict[int, tuple[object, object]] = {}
         self._masked: set[str] = set()
 
     @classmethod
@@ -146,6 +148,7 @@ class Redactor:
                 self._roots[form] = value
                 self._pattern = None
                 self._texts.clear()
+                self._shared.clear()
 
     def _learn_details(self, line: BacktraceLine) -> None:
         for name, value in line.details:
@@ -245,8 +248,17 @@ class Redactor:
         if isinstance(value, list | tuple):
             if key == "argv" and all(isinstance(item, str) for item in value):
                 return list(self.argv(value))
+            if key == "frames":
+                return [self._frame(item) for item in value]
             return [self._body(item, key) for item in value]
         return value
+
+    def _frame(self, frame: object) -> object:
+        """Return a frame masked; threads that stand in the same function share it."""
+        known = self._shared.get(id(frame))
+        if known is None:
+            known = self._shared[id(frame)] = frame, self._body(frame, "frames")
+        return known[1]
 
     def _fields(self, fields: dict[str, object]) -> dict[str, object]:
         """Return the fields of a JSON object; nearly all are short texts, numbers and nulls."""

@@ -22,6 +22,7 @@ def core_body(view: CoreView, *, with_locals: bool = False) -> dict[str, object]
     group_of = {tid: group.id for group in found for tid in group.tids}
     crashed = view.threads.crashed
     exception = view.cpp_exception
+    shared: dict[int, dict[str, object]] = {}
     return {
         "process": _process(view.process),
         "signal": _signal(view),
@@ -48,7 +49,8 @@ def core_body(view: CoreView, *, with_locals: bool = False) -> dict[str, object]
         if crashed is None
         else {name: address(value) for name, value in crashed.registers},
         "threads": [
-            _thread(thread, view, group_of[thread.tid], with_locals) for thread in view.threads
+            _thread(thread, view, group_of[thread.tid], with_locals, shared)
+            for thread in view.threads
         ],
         "groups": [_group(group) for group in found],
         "modules": [_module(module) for module in view.modules],
@@ -114,7 +116,17 @@ def _caught(signal: Signal) -> dict[str, object]:
     }
 
 
-def _thread(thread: Thread, view: CoreView, group: int, with_locals: bool) -> dict[str, object]:
+def _thread(
+    thread: Thread,
+    view: CoreView,
+    group: int,
+    with_locals: bool,
+    shared: dict[int, dict[str, object]],
+) -> dict[str, object]:
+    """Return one thread; a frame that threads share is one object in `shared`, by its `id`."""
+    for frame in thread.frames:
+        if id(frame) not in shared:
+            shared[id(frame)] = _frame(frame, view.process.executable, with_locals)
     executable = view.process.executable
     return {
         "tid": thread.tid,
@@ -129,7 +141,7 @@ def _thread(thread: Thread, view: CoreView, group: int, with_locals: bool) -> di
         "stopped": thread.stopped,
         "skipped_frames": thread.skipped,
         "skipped_at": thread.skipped_at,
-        "frames": [_frame(frame, executable, with_locals) for frame in thread.frames],
+        "frames": [shared[id(frame)] for frame in thread.frames],
     }
 
 

@@ -72,3 +72,20 @@ def test_a_field_of_a_kind_cannot_replace_the_envelope() -> None:
 def test_a_value_that_json_does_not_have_is_named() -> None:
     with pytest.raises(TypeError, match=r"report\.threads\[1\] is a set"):
         written(replace(EMPTY, body={"threads": [1, {2}]}))
+
+
+def test_frames_that_threads_share_are_written_in_each() -> None:
+    frame = {"function": "wait\x9b", "pc": "0x10", "locals": {"a": "1"}}
+    other = {"function": "läuft", "pc": None}
+    threads: list[dict[str, object]] = [
+        {"tid": 1, "name": None, "frames": [frame, other]},
+        {"tid": 2, "name": 'a "b"', "frames": [frame]},
+        {"tid": 3, "frames": []},
+        {"frames": [other], "tid": 4},
+        {"frames": [other]},
+    ]
+    text = written(replace(EMPTY, body={"threads": threads}))
+    assert json.loads(text)["threads"] == threads
+    rows = text.split('"threads": [\n')[1].split("\n  ]")[0].split(",\n")
+    plain = [json.dumps(row, ensure_ascii=False).replace("\x9b", "\\u009b") for row in threads]
+    assert [row.strip() for row in rows] == plain

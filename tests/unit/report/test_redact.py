@@ -410,3 +410,13 @@ def test_c_plus_plus_names_are_no_assignments_and_what_looks_like_one_is() -> No
     assert redactor.text(name) == name
     assert "hunter2hunter" not in redactor.text("my::Config password: 'hunter2hunter'")
     assert "hunter2hunter" not in redactor.text("my::map('password', 'hunter2hunter')")
+
+
+def test_a_frame_that_threads_share_is_masked_in_each_and_stays_shared() -> None:
+    secret = "ghp_" + "a1B2c3D4e5" * 4
+    frame = {"function": "login", "file": secret}
+    body: dict[str, Any] = {"threads": [{"tid": tid, "frames": [frame]} for tid in (1, 2)]}
+    rows: Any = redactor().report(replace(full_report(), body=body)).body["threads"]
+    assert secret not in str(rows)
+    assert rows[0]["frames"][0] is rows[1]["frames"][0]
+    assert frame["file"] == secret
