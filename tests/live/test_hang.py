@@ -379,16 +379,13 @@ def test_a_signal_that_is_handled_and_one_that_would_kill(tmp_path: Path) -> Non
             child.kill()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def jobs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """Return `job(kind)`: the folder and the launcher of three ranks, of which rank 1 hangs."""
     pytest.importorskip("torch")
-    running: dict[str, tuple[Path, subprocess.Popen[bytes]]] = {}
     with ExitStack() as stack:
 
         def start(kind: str) -> tuple[Path, subprocess.Popen[bytes]]:
-            if kind in running:
-                return running[kind]
             folder = tmp_path_factory.mktemp(kind)
             os.mkfifo(folder / "gate")
             line = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
@@ -401,8 +398,7 @@ def jobs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
             ranks = [folder / f"ready{rank}" for rank in range(3)]
             until("the ranks train", lambda: child.poll() is not None or all(map(_whole, ranks)))
             assert child.poll() is None, (folder / "log").read_text()
-            running[kind] = (folder, child)
-            return running[kind]
+            return folder, child
 
         yield start
 
@@ -430,6 +426,7 @@ STUCK = {
 }
 
 
+@pytest.mark.timeout(400)
 @pytest.mark.parametrize("kind", list(STUCK))
 def test_the_rank_that_holds_up_the_others(jobs: Any, kind: str, tmp_path: Path) -> None:
     folder, launcher = jobs(kind)
@@ -470,6 +467,7 @@ def _read_with_logs(out: Path, pids: list[int]) -> None:
     assert report["first_failure"]["rank"] == 1
 
 
+@pytest.mark.timeout(400)
 def test_a_healthy_job(jobs: Any) -> None:
     _, launcher = jobs("healthy")
     report = hang(launcher.pid, "--gap", 3, code=0)
@@ -477,6 +475,7 @@ def test_a_healthy_job(jobs: Any) -> None:
     assert report["stuck"] == []
 
 
+@pytest.mark.timeout(400)
 def test_a_rank_that_is_gone(jobs: Any) -> None:
     """The others and the launcher would see it within moments; stopped, they cannot."""
     folder, launcher = jobs("gone")
