@@ -10,12 +10,18 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
-# A run has the same numbers and examples as any other run: what failed can be had again. To look
-# for new ones: --hypothesis-profile=search.
-settings.register_profile("fixed", derandomize=True, database=None)
-settings.register_profile("search", max_examples=1000)
+# A run has the same numbers and examples as any other run, however busy the machine is: what failed
+# can be had again. To look for new ones: --hypothesis-profile=search.
+settings.register_profile(
+    "fixed",
+    derandomize=True,
+    database=None,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.register_profile("search", max_examples=1000, deadline=None)
 settings.load_profile("fixed")
 
 # nohup and a shell's background jobs leave signals ignored, and every program that a test starts

@@ -8,11 +8,10 @@ from __future__ import annotations
 from postmortem.facts.crash import Fault, Signal
 from postmortem.facts.memory import Address, Module
 from postmortem.facts.process import CoreFile, Process
-from postmortem.facts.threads import Frame, RaisedException, Thread, Wait
-from postmortem.sections.activity import area, kind_of, role
 from postmortem.sections.core_view import CoreView
-from postmortem.sections.grouping import Group, groups
-from postmortem.sections.quantities import address
+from postmortem.sections.grouping import groups
+from postmortem.sections.quantities import address, address_or_null
+from postmortem.sections.thread_body import ThreadBodies, group_body, raised_body
 
 
 def core_body(view: CoreView, *, with_locals: bool = False) -> dict[str, object]:
@@ -22,7 +21,7 @@ def core_body(view: CoreView, *, with_locals: bool = False) -> dict[str, object]
     group_of = {tid: group.id for group in found for tid in group.tids}
     crashed = view.threads.crashed
     exception = view.cpp_exception
-    shared: dict[int, dict[str, object]] = {}
+    bodies = ThreadBodies(view.threads.main_tid, executable, with_locals=with_locals)
     return {
         "process": _process(view.process),
         "signal": _signal(view),
@@ -42,17 +41,14 @@ def core_body(view: CoreView, *, with_locals: bool = False) -> dict[str, object]
             "tid": exception.tid,
             "found_by": exception.found_by,
         },
-        "python_exception": _raised(view.python_exception),
+        "python_exception": raised_body(view.python_exception),
         "crashed_thread": None if crashed is None else crashed.tid,
         "main_thread": view.threads.main_tid,
         "registers": None
         if crashed is None
         else {name: address(value) for name, value in crashed.registers},
-        "threads": [
-            _thread(thread, view, group_of[thread.tid], with_locals, shared)
-            for thread in view.threads
-        ],
-        "groups": [_group(group) for group in found],
+        "threads": [bodies.of(thread, group_of[thread.tid]) for thread in view.threads],
+        "groups": [group_body(group) for group in found],
         "modules": [_module(module) for module in view.modules],
         "memory": {
             "mapped_bytes": view.memory.mapped_bytes,
@@ -97,7 +93,7 @@ def _signal(view: CoreView) -> dict[str, object]:
         "name": None if signal is None else signal.name,
         "code": None if signal is None else signal.code,
         "code_number": None if signal is None else signal.code_number,
-        "address": None if signal is None else _hex(signal.address),
+        "address": None if signal is None else address_or_null(signal.address),
         "sender_pid": None if signal is None else signal.sender_pid,
         "sender_uid": None if signal is None else signal.sender_uid,
         "explanation": view.explanation,
@@ -111,90 +107,8 @@ def _caught(signal: Signal) -> dict[str, object]:
         "number": signal.number,
         "name": signal.name,
         "code": signal.code,
-        "address": _hex(signal.address),
+        "address": address_or_null(signal.address),
         "sender_pid": signal.sender_pid,
-    }
-
-
-def _thread(
-    thread: Thread,
-    view: CoreView,
-    group: int,
-    with_locals: bool,
-    shared: dict[int, dict[str, object]],
-) -> dict[str, object]:
-    """Return one thread; a frame that threads share is one object in `shared`, by its `id`."""
-    for frame in thread.frames:
-        if id(frame) not in shared:
-            shared[id(frame)] = _frame(frame, view.process.executable, with_locals)
-    executable = view.process.executable
-    return {
-        "tid": thread.tid,
-        "name": thread.name,
-        "python_name": thread.python_name,
-        "role": role(thread, view.threads.main_tid, executable),
-        "crashed": thread.crashed,
-        "holds_gil": thread.holds_gil,
-        "group": group,
-        "python_exception": _raised(thread.python_exception),
-        "waits_for": _wait(thread.waits_for),
-        "stopped": thread.stopped,
-        "skipped_frames": thread.skipped,
-        "skipped_at": thread.skipped_at,
-        "frames": [shared[id(frame)] for frame in thread.frames],
-    }
-
-
-def _frame(frame: Frame, executable: str | None, with_locals: bool) -> dict[str, object]:
-    fields: dict[str, object] = {
-        "kind": frame.kind,
-        "function": frame.function,
-        "pc": _hex(frame.pc),
-        "module": frame.module,
-        "module_offset": _hex(frame.module_offset),
-        "file": frame.file,
-        "line": frame.line,
-        "inlined": frame.inlined,
-        "tail_call": frame.tail_call,
-        "note": kind_of(frame, executable).note,
-        "area": area(frame, executable),
-        "trust": str(frame.trust),
-        "arguments": dict(frame.arguments),
-    }
-    if with_locals:
-        fields["locals"] = dict(frame.locals)
-    return fields
-
-
-def _raised(exception: RaisedException | None) -> dict[str, object] | None:
-    if exception is None:
-        return None
-    return {"type": exception.type, "message": exception.message}
-
-
-def _wait(wait: Wait | None) -> dict[str, object] | None:
-    if wait is None:
-        return None
-    return {
-        "what": wait.what,
-        "address": address(wait.address),
-        "holder": wait.holder,
-        "kind": wait.kind,
-        "confidence": None if wait.holder is None else "certain" if wait.certain else "likely",
-        "how": wait.how,
-        "held_at": wait.held_at,
-        "missing_owner": wait.missing_owner,
-        "timed": wait.timed,
-    }
-
-
-def _group(group: Group) -> dict[str, object]:
-    return {
-        "id": group.id,
-        "tids": list(group.tids),
-        "summary": group.summary,
-        "role": group.activity.role,
-        "state": group.activity.state,
     }
 
 
@@ -245,7 +159,7 @@ def _fault(fault: Fault | None) -> dict[str, object] | None:
             "code": instruction.code.hex(),
             "text": instruction.text,
             "operand": instruction.operand,
-            "operand_address": _hex(instruction.operand_address),
+            "operand_address": address_or_null(instruction.operand_address),
             "access": instruction.access,
             "feature": instruction.feature,
         },
@@ -270,17 +184,13 @@ def _address(place: Address | None) -> dict[str, object] | None:
     return {
         "value": address(place.value),
         "mapped": place.mapped,
-        "start": _hex(place.start),
-        "end": _hex(place.end),
+        "start": address_or_null(place.start),
+        "end": address_or_null(place.end),
         "permissions": place.permissions,
         "kind": place.kind,
         "path": place.path,
         "file_offset": place.file_offset,
-        "above_start": _hex(place.above_start),
+        "above_start": address_or_null(place.above_start),
         "above_kind": place.above_kind,
-        "below_end": _hex(place.below_end),
+        "below_end": address_or_null(place.below_end),
     }
-
-
-def _hex(value: int | None) -> str | None:
-    return None if value is None else address(value)

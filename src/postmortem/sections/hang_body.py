@@ -5,11 +5,11 @@ from __future__ import annotations
 from postmortem.facts.blame import Blame
 from postmortem.facts.live import Descriptor, LiveJob, LiveProcess, SystemCall, Task
 from postmortem.facts.live_waits import waits_words
-from postmortem.facts.threads import Frame, Thread, Wait
-from postmortem.sections.activity import area, kind_of, role
-from postmortem.sections.grouping import Group, groups
+from postmortem.facts.threads import Thread
+from postmortem.sections.grouping import groups
 from postmortem.sections.quantities import address
 from postmortem.sections.ranklogs_stacks import class_rows
+from postmortem.sections.thread_body import ThreadBodies, group_body
 
 _MOST_DESCRIPTORS = 1000
 
@@ -43,6 +43,7 @@ def _pid(job: LiveJob, label: str) -> int | None:
 def _process(one: LiveProcess, job: LiveJob) -> dict[str, object]:
     found = groups(one.threads, one.executable)
     group_of = {tid: group.id for group in found for tid in group.tids}
+    bodies = ThreadBodies(one.pid, one.executable)
     motion = job.motion(one.label) if one.of_pid is None else None
     return {
         "pid": one.pid,
@@ -72,30 +73,22 @@ def _process(one: LiveProcess, job: LiveJob) -> dict[str, object]:
             "switches": motion.switches,
         },
         "main_thread": one.pid,
-        "threads": [_thread(thread, one, group_of.get(thread.tid)) for thread in one.threads],
-        "groups": [_group(group) for group in found],
+        "threads": [
+            _thread(thread, one, bodies.of(thread, group_of.get(thread.tid)))
+            for thread in one.threads
+        ],
+        "groups": [group_body(group) for group in found],
         "descriptors": [_descriptor(row) for row in one.descriptors[:_MOST_DESCRIPTORS]],
     }
 
 
-def _thread(thread: Thread, one: LiveProcess, group: int | None) -> dict[str, object]:
-    task = one.task(thread.tid)
+def _thread(thread: Thread, one: LiveProcess, body: dict[str, object]) -> dict[str, object]:
+    frames = body.pop("frames")
     return {
-        "tid": thread.tid,
-        "name": thread.name,
-        "python_name": thread.python_name,
-        "role": role(thread, one.pid, one.executable),
-        "crashed": False,
-        "holds_gil": thread.holds_gil,
-        "group": group,
-        "python_exception": None,
-        "waits_for": _wait(thread.waits_for),
+        **body,
         "does": waits_words(one, thread),
-        **_task(task),
-        "stopped": thread.stopped,
-        "skipped_frames": thread.skipped,
-        "skipped_at": thread.skipped_at,
-        "frames": [_frame(frame, one.executable) for frame in thread.frames],
+        **_task(one.task(thread.tid)),
+        "frames": frames,
     }
 
 
@@ -116,47 +109,6 @@ def _call(call: SystemCall) -> dict[str, object]:
         "arguments": [address(value) for value in call.arguments],
         "words": call.words,
         "fds": list(call.descriptors),
-    }
-
-
-def _frame(frame: Frame, executable: str | None) -> dict[str, object]:
-    return {
-        "kind": frame.kind,
-        "function": frame.function,
-        "pc": None if frame.pc is None else address(frame.pc),
-        "module": frame.module,
-        "file": frame.file,
-        "line": frame.line,
-        "inlined": frame.inlined,
-        "note": kind_of(frame, executable).note,
-        "area": area(frame, executable),
-        "trust": str(frame.trust),
-    }
-
-
-def _wait(wait: Wait | None) -> dict[str, object] | None:
-    if wait is None:
-        return None
-    return {
-        "what": wait.what,
-        "address": address(wait.address),
-        "holder": wait.holder,
-        "kind": wait.kind,
-        "confidence": None if wait.holder is None else "certain" if wait.certain else "likely",
-        "how": wait.how,
-        "held_at": wait.held_at,
-        "missing_owner": wait.missing_owner,
-        "timed": wait.timed,
-    }
-
-
-def _group(group: Group) -> dict[str, object]:
-    return {
-        "id": group.id,
-        "tids": list(group.tids),
-        "summary": group.summary,
-        "role": group.activity.role,
-        "state": group.activity.state,
     }
 
 

@@ -387,7 +387,7 @@ def test_250_threads_of_a_trainer_take_milliseconds() -> None:
     core_blocks(many)
     started = time.thread_time()
     core_blocks(many)
-    assert time.thread_time() - started < 0.1  # 4 ms where it was written
+    assert time.thread_time() - started < 1.0  # 4 ms where it was written; seconds if quadratic
 
 
 names = st.text(max_size=40) | st.sampled_from(["??", "a<b>::c(int)", "\x1b[31m", "\udc80"])
