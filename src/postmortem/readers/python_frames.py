@@ -190,8 +190,8 @@ def _evaluators(native: Sequence[Frame]) -> list[int]:
     for index, frame in enumerate(native):
         if frame.kind != "native" or frame.inlined or frame.tail_call:
             continue
-        instruction = _TAIL_CALL.fullmatch(frame.function) is not None
-        if instruction or _EVALUATOR.fullmatch(_bare(frame.function)):
+        instruction, evaluator = _runs_python(frame.function)
+        if instruction or evaluator:
             # The function of an instruction and the evaluator that jumped to it are one call.
             if tail_call:
                 found[-1] = index
@@ -201,6 +201,18 @@ def _evaluators(native: Sequence[Frame]) -> list[int]:
         else:
             tail_call = False
     return found
+
+
+@lru_cache(maxsize=4096)
+def _runs_python(function: str) -> tuple[bool, bool]:
+    """Return whether a function is one instruction of an evaluator, and whether it is a whole one.
+
+    Asked for every frame of every thread, and most threads stand in the same functions.
+    """
+    return (
+        _TAIL_CALL.fullmatch(function) is not None,
+        _EVALUATOR.fullmatch(_bare(function)) is not None,
+    )
 
 
 def _bare(function: str) -> str:
