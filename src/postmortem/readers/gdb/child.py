@@ -7,9 +7,12 @@ import os
 import selectors
 import signal
 import subprocess
+import time
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Self
+
+from postmortem.records import record
 
 _CHUNK = 1 << 16
 # How long select() sleeps at most before the process itself is looked at. A pipe alone does not
@@ -18,6 +21,18 @@ _LOOK = 0.1
 # With both pipes closed nothing can wake select(), and the process is about to end.
 _LOOK_AFTER_CLOSING = 0.005
 _REAP_SECONDS = 2.0
+
+
+@record
+class Heard:
+    """What a program said until it ended, or until nobody listened any longer."""
+
+    said: str
+    complaint: str
+    """What it wrote on standard error."""
+    ending: str | None
+    """As `Child.ending`; None when it was left: its time was up, or it would not stop talking."""
+    flooded: bool
 
 
 class Child:
@@ -92,6 +107,26 @@ class Child:
             else:
                 heard[key.data] = self._read(key.fd)
         return heard["stdout"], heard["stderr"]
+
+    def hear(self, seconds: float, most: int) -> Heard:
+        """Return all that it says, up to `most` bytes and for that long."""
+        heard = [bytearray(), bytearray()]
+        end = time.monotonic() + seconds
+        ending, flooded = None, False
+        while True:
+            finished = self.ending()
+            for place, data in zip(heard, self.pump(end - time.monotonic()), strict=True):
+                place += data
+            # Once more after its end: what it wrote last may still be in the pipes.
+            if finished is not None and (self.silent or ending is not None):
+                break
+            ending = finished
+            flooded = sum(map(len, heard)) > most
+            if flooded or time.monotonic() > end:
+                finished = None
+                break
+        said, complaint = (bytes(part).decode("utf-8", "replace") for part in heard)
+        return Heard(said, complaint, finished, flooded)
 
     @property
     def silent(self) -> bool:

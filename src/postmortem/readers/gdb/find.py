@@ -6,7 +6,6 @@ import os
 import re
 import shutil
 import sys
-import time
 from pathlib import Path
 
 from postmortem.errors import DebuggerError
@@ -112,29 +111,18 @@ def _probe(path: str, command: tuple[str, ...] = ()) -> Gdb:
 
 
 def _version_output(path: str, start: tuple[str, ...]) -> tuple[str, str, str]:
-    heard = [bytearray(), bytearray()]
-    end = time.monotonic() + _PROBE_SECONDS
     try:
         with Child((*start, "--version"), cwd=None, env=environment()) as child:
-            ending = None
-            while True:
-                finished = child.ending()
-                for place, data in zip(heard, child.pump(end - time.monotonic()), strict=True):
-                    place += data
-                if finished is not None and (child.silent or ending is not None):
-                    break
-                ending = finished
-                if len(heard[0]) > _PROBE_BYTES or len(heard[1]) > _PROBE_BYTES:
-                    finished = "it would not stop talking"
-                    break
-                if time.monotonic() > end:
-                    raise DebuggerError(
-                        f"{path} does not work: --version gave no answer in {_PROBE_SECONDS:.0f} s"
-                    )
+            heard = child.hear(_PROBE_SECONDS, _PROBE_BYTES)
     except OSError as error:
         raise DebuggerError(f"{path} cannot be started: {error.strerror or error}") from error
-    out, complaint = (bytes(part).decode("utf-8", "replace") for part in heard)
-    return out, complaint, finished
+    if heard.flooded:
+        return heard.said, heard.complaint, "it would not stop talking"
+    if heard.ending is None:
+        raise DebuggerError(
+            f"{path} does not work: --version gave no answer in {_PROBE_SECONDS:.0f} s"
+        )
+    return heard.said, heard.complaint, heard.ending
 
 
 def version_of(line: str) -> tuple[int, int] | None:

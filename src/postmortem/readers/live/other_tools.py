@@ -148,27 +148,15 @@ def _written(pid: int, places: list[tuple[str, int]]) -> StackDump:
 
 
 def _output(command: Sequence[str], seconds: float) -> tuple[str, str]:
-    heard = [bytearray(), bytearray()]
-    end = time.monotonic() + seconds
+    tool = Path(command[0]).name
     try:
         with Child(command, cwd=None, env=os.environ) as child:
-            ending = None
-            while True:
-                finished = child.ending()
-                for place, data in zip(heard, child.pump(end - time.monotonic()), strict=True):
-                    place += data
-                if finished is not None and (child.silent or ending is not None):
-                    break
-                ending = finished
-                if sum(map(len, heard)) > _LARGEST or time.monotonic() > end:
-                    raise EvidenceError(
-                        Path(command[0]).name, f"gave no answer within {seconds:g} s"
-                    )
+            heard = child.hear(seconds, _LARGEST)
     except OSError as error:
-        what = f"cannot be started: {error.strerror}"
-        raise EvidenceError(Path(command[0]).name, what) from None
-    said, complaint = (bytes(data).decode("utf-8", "replace") for data in heard)
-    return said, complaint
+        raise EvidenceError(tool, f"cannot be started: {error.strerror}") from None
+    if heard.ending is None:
+        raise EvidenceError(tool, f"gave no answer within {seconds:g} s")
+    return heard.said, heard.complaint
 
 
 def _state(pid: int) -> str:
