@@ -26,9 +26,9 @@ class Compiled:
     """Whose code a nameless frame is."""
 
     compiler: str
-    tid: int
+    thread: Thread
     index: int
-    """The frame that tells, in the thread `tid`."""
+    """The frame that tells, in `thread`."""
 
 
 def is_nameless(frame: Frame) -> bool:
@@ -62,7 +62,7 @@ def _told(thread: Thread, begin: int, end: int) -> Compiled | None:
         bundled = ".libs/" in (path or "")  # OpenMP, say, which runs other libraries' work too
         name = None if bundled else _PACKAGES.get(package(path or "") or "")
         if name is not None:
-            return Compiled(name, thread.tid, index)
+            return Compiled(name, thread, index)
         if frame.kind == "python":
             return None  # a Python function called it: what lies further out has not
     return None

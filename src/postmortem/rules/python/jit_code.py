@@ -59,11 +59,10 @@ def jit_code(
     told = told or compiled_for_worker(threads, start)
     if told is None:
         return
-    thread = next(thread for thread in threads.items if thread.tid == told.tid)
     evidence: list[Evidence] = [cite_signal(kind, signal, fault, threads)]
     evidence.append(cite_frame(crashed, start))
-    evidence.append(cite_frame(thread, told.index))
-    evidence.extend(cite_python(thread, threads))
+    evidence.append(cite_frame(told.thread, told.index))
+    evidence.extend(cite_python(told.thread, threads))
     yield Finding(
         title=f"the crash is in code that {told.compiler} compiled at run time",
         cause=f"the code at the fault lies in no file, and {told.compiler} "
