@@ -1,21 +1,24 @@
-"""One rank of a training under the monitor: RANK, WORLD_SIZE, STORE (a file) from the environment.
+"""One rank of trainings under the monitor: RANK, WORLD_SIZE, STORE (a file) from the environment.
 
-watched_ranks.py KIND BAD_RANK FLIGHT
+watched_ranks.py FOLDER KIND:BAD_RANK...: one training after the other; FOLDER/KIND-BAD_RANK-RANK.txt
+is what each rank has to say of it, and FOLDER/KIND-BAD_RANK/ has the flight files.
 """
 
 import os
 import sys
+from contextlib import redirect_stdout
+from pathlib import Path
 
 import torch
 import torch.distributed as dist
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 from postmortem import NumericsMonitor
 
-kind, bad_rank, flight = sys.argv[1], int(sys.argv[2]), sys.argv[3]
-rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-store = dist.FileStore(os.environ["STORE"], size)
-dist.init_process_group("gloo", store=store, rank=rank, world_size=size)
+FOLDER = Path(sys.argv[1])
+RANK, SIZE = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 
 
 class Model(torch.nn.Module):
@@ -28,29 +31,25 @@ class Model(torch.nn.Module):
         return self.second(x / 0 if spoil else x)
 
 
-torch.manual_seed(0)
-model = Model()
-if kind == "fsdp":
-    from torch.distributed.device_mesh import init_device_mesh
-    from torch.distributed.fsdp import fully_shard
-
-    mesh = init_device_mesh("cpu", (size,))
-    for layer in (model.first, model.second):
-        fully_shard(layer, mesh=mesh)
-    fully_shard(model, mesh=mesh)
-    watched = called = model
-else:
-    watched = model
-    called = DistributedDataParallel(model)
-optimizer = torch.optim.SGD(called.parameters(), lr=0.01)
-try:
-    with NumericsMonitor(watched, flight=flight) as monitor:
+def train(kind, bad_rank, flight):
+    torch.manual_seed(0)
+    model = Model()
+    if kind == "fsdp":
+        mesh = init_device_mesh("cpu", (SIZE,))
+        for layer in (model.first, model.second):
+            fully_shard(layer, mesh=mesh)
+        fully_shard(model, mesh=mesh)
+        called = model
+    else:
+        called = DistributedDataParallel(model)
+    optimizer = torch.optim.SGD(called.parameters(), lr=0.01)
+    with NumericsMonitor(model, flight=flight):
         for batch in range(4):
-            if rank == 0 and batch == 1:  # a rank that evaluates alone must not wait for others
-                if kind != "fsdp":
-                    with torch.no_grad():
-                        model(torch.ones(1, 4), False)
-            spoil = rank == bad_rank and batch == 2
+            # A rank that evaluates alone must not wait for others.
+            if RANK == 0 and batch == 1 and kind != "fsdp":
+                with torch.no_grad():
+                    model(torch.ones(1, 4), False)
+            spoil = RANK == bad_rank and batch == 2
             if kind == "accumulate" and batch % 2 == 0:
                 with called.no_sync():
                     called(torch.ones(2, 4), spoil).sum().backward()
@@ -58,16 +57,28 @@ try:
             called(torch.ones(2, 4), spoil).sum().backward()
             optimizer.step()
             optimizer.zero_grad()
-except ValueError as error:
-    found = error.first_bad
-    print(
-        f"RAISED rank={found.rank} module={found.module} batch={found.batch} {found.origin.value}"
-    )
-    print(f"SAID {error}")
-else:
-    print("FINE")
+
+
+def tell(kind, bad_rank, flight):
+    try:
+        train(kind, bad_rank, flight)
+    except ValueError as error:
+        found = error.first_bad
+        place = f"rank={found.rank} module={found.module} batch={found.batch}"
+        print(f"RAISED {place} {found.origin.value}\nSAID {error}")
+    else:
+        print("FINE")
+
+
+store = dist.FileStore(os.environ["STORE"], SIZE)
+dist.init_process_group("gloo", store=store, rank=RANK, world_size=SIZE)
+for case in sys.argv[2:]:
+    kind, bad_rank = case.split(":")
+    flights = FOLDER / f"{kind}-{bad_rank}"
+    flights.mkdir(exist_ok=True)
+    with (FOLDER / f"{flights.name}-{RANK}.txt").open("w") as file, redirect_stdout(file):
+        tell(kind, int(bad_rank), f"{flights}/")
 dist.destroy_process_group()
 # Without the interpreter's own ending: the group's thread, which DistributedDataParallel keeps alive, may still have to
 # drop what autograd left of Python in the last collective, and then it aborts the process (pytorch/pytorch#38228).
-sys.stdout.flush()
 os._exit(0)

@@ -9,6 +9,7 @@ import time
 from typing import TYPE_CHECKING
 
 from postmortem.cli.output import add_report_options, emit
+from postmortem.cli.progress import Status
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -120,7 +121,8 @@ def run(args: argparse.Namespace) -> int:
     # Ends as Ctrl-C does: whatever was started on the way is ended, too.
     before = signal.signal(signal.SIGTERM, _interrupt)
     try:
-        report = analyse(options, _tell if sys.stderr.isatty() else None)
+        with Status() as status:
+            report = analyse(options, status if sys.stderr.isatty() else None)
     except KeyboardInterrupt:
         print("postmortem: interrupted; no process was left stopped", file=sys.stderr)
         raise
@@ -134,10 +136,6 @@ def run(args: argparse.Namespace) -> int:
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
-
-
-def _tell(words: str) -> None:
-    print(f"postmortem: {words}", file=sys.stderr)
 
 
 def _pid(text: str) -> int:

@@ -21,52 +21,54 @@ pytestmark = [
 PROGRAM = Path(__file__).parents[2] / "programs" / "watched_ranks.py"
 
 
-def run(tmp_path: Path, kind: str, bad_rank: int, size: int = 2) -> list[str]:
-    """What each rank prints; fails if one of them hangs."""
-    source = Path(postmortem.__file__).parents[1]
+CASES = [(kind, bad_rank) for kind in ("ddp", "accumulate", "fsdp") for bad_rank in (0, 1)]
+HEALTHY = ("ddp", -1)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder in which two ranks left what they have to say of all trainings."""
+    folder = tmp_path_factory.mktemp("ranks")
     environment = os.environ | {
-        "PYTHONPATH": str(source),
-        "WORLD_SIZE": str(size),
-        "STORE": str(tmp_path / "store"),
+        "PYTHONPATH": str(Path(postmortem.__file__).parents[1]),
+        "WORLD_SIZE": "2",
+        "STORE": str(folder / "store"),
         "OMP_NUM_THREADS": "1",
     }
-    command = [sys.executable, "-W", "ignore", str(PROGRAM), kind, str(bad_rank), f"{tmp_path}/"]
-    ranks = [
-        subprocess.Popen(
-            command, env=environment | {"RANK": str(rank)}, stdout=subprocess.PIPE, text=True
-        )
-        for rank in range(size)
-    ]
+    cases = [f"{kind}:{bad_rank}" for kind, bad_rank in [*CASES, HEALTHY]]
+    command = [sys.executable, "-W", "ignore", str(PROGRAM), str(folder), *cases]
+    ranks = [subprocess.Popen(command, env=environment | {"RANK": str(rank)}) for rank in range(2)]
     try:
-        outputs = [rank.communicate(timeout=100)[0] for rank in ranks]
+        codes = [rank.wait(timeout=100) for rank in ranks]
     finally:
         for rank in ranks:
             rank.kill()
-    assert [rank.returncode for rank in ranks] == [0] * size, outputs
-    return outputs
+    assert codes == [0, 0]
+    return folder
 
 
-@pytest.mark.parametrize("kind", ["ddp", "accumulate", "fsdp"])
-@pytest.mark.parametrize("bad_rank", [0, 1])
-def test_all_ranks_stop_with_the_same_culprit(tmp_path: Path, kind: str, bad_rank: int) -> None:
-    outputs = run(tmp_path, kind, bad_rank)
+@pytest.mark.parametrize(("kind", "bad_rank"), CASES)
+def test_all_ranks_stop_with_the_same_culprit(trained: Path, kind: str, bad_rank: int) -> None:
     # The evaluation of rank 0 alone is a batch of its own there.
     batch = 3 if bad_rank == 0 and kind != "fsdp" else 2
     want = f"RAISED rank={bad_rank} module=second batch={batch} between"
-    for rank, output in enumerate(outputs):
-        assert want in output
-        assert ("Detected inf/nan during batch_number" in output) == (rank == bad_rank)
-        assert (f"rank {rank} stops with rank {bad_rank}" in output) == (rank != bad_rank)
-        assert f"of rank {bad_rank}\n" in output
-        flight, _ = read_flight(tmp_path / f"rank{rank}.flight")
+    for rank in range(2):
+        said = (trained / f"{kind}-{bad_rank}-{rank}.txt").read_text()
+        assert want in said
+        assert ("Detected inf/nan during batch_number" in said) == (rank == bad_rank)
+        assert (f"rank {rank} stops with rank {bad_rank}" in said) == (rank != bad_rank)
+        assert f"of rank {bad_rank}\n" in said
+        flight, _ = read_flight(trained / f"{kind}-{bad_rank}" / f"rank{rank}.flight")
         assert (flight.recorder.rank, flight.recorder.world_size) == (rank, 2)
         assert flight.recorder.ended == "stopped"
         found = find_first_bad(flight)
         assert (found is not None) == (rank == bad_rank)
 
 
-def test_nothing_is_raised_where_nothing_is_bad(tmp_path: Path) -> None:
-    assert all("FINE" in output for output in run(tmp_path, "ddp", -1))
+def test_nothing_is_raised_where_nothing_is_bad(trained: Path) -> None:
+    kind, bad_rank = HEALTHY
+    said = [(trained / f"{kind}-{bad_rank}-{rank}.txt").read_text() for rank in range(2)]
+    assert said == ["FINE\n", "FINE\n"]
 
 
 def test_the_first_of_several_ranks_is_the_one_whose_frame_was_first() -> None:
