@@ -327,6 +327,8 @@ def _is_stack_overflow(signal: Signal, fault: Fault, threads: Threads | None) ->
     address = fault.address
     if address is None:
         return False
+    if _is_frame_larger_than_stack(sp, address):
+        return True
     if not sp.value - STACK_NEAR <= address.value <= sp.value + STACK_REACH:
         return False
     if is_sp_lost(fault) and address.value <= sp.value + STACK_NEAR:
@@ -344,6 +346,21 @@ def _is_stack_overflow(signal: Signal, fault: Fault, threads: Threads | None) ->
     if address.mapped:
         return False
     return abs(address.value - sp.value) <= STACK_NEAR and _recurses(threads)
+
+
+def _is_frame_larger_than_stack(sp: Address, address: Address) -> bool:
+    """Return whether one frame holds more than the stack does, and was touched from its top down.
+
+    gcc and clang probe large arrays of variable length, and loops fill them backwards: the access
+    is then just past the end of the stack, while the stack pointer is any distance below.
+    """
+    return (
+        not sp.mapped
+        and not is_null_based(sp.value)
+        and sp.value < address.value
+        and _is_below_stack(address)
+        and sp.above_start == address.above_start
+    )
 
 
 def is_sp_lost(fault: Fault) -> bool:

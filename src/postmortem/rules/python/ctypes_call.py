@@ -129,6 +129,8 @@ def _callback(thread: Thread, index: int, signal: Evidence) -> Finding:
     """Return what a fault in libffi's closure means, called by native code."""
     frame = thread.frames[index]
     caller = short(spoken(frame.function)) if frame.function != "??" else file_name(frame.module)
+    if owner(frame) is Owner.LIBFFI:
+        caller = "Python itself"  # through the address, as a function that ctypes calls
     return Finding(
         title=clip(f"{caller} called a ctypes callback that no longer exists", 100),
         cause=f"{caller} called back into Python through libffi, and the closure of that callback "
