@@ -152,6 +152,15 @@ class Child:
         except ValueError:
             return f"killed by signal {info.si_status}"
 
+    def cpu_seconds(self) -> float:
+        """Return the processor time that it has used; 0 where /proc does not tell (proc(5))."""
+        try:
+            with open(f"/proc/{self.pid}/stat", "rb") as file:
+                fields = file.read().rpartition(b")")[2].split()
+            return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        except (OSError, ValueError, IndexError):
+            return 0.0
+
     def kill(self) -> None:
         """Kill the whole process group and reap the program; safe to call twice."""
         process = self._process
