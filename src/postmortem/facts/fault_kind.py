@@ -123,6 +123,18 @@ _RAISING = (
 )
 _SENT_CODES = ("SI_USER", "SI_TKILL", "SI_QUEUE")
 _OF_LIMITS = ("SIGXFSZ",)
+_DUMPING = (
+    "SIGQUIT",
+    "SIGILL",
+    "SIGABRT",
+    "SIGBUS",
+    "SIGFPE",
+    "SIGSEGV",
+    "SIGXCPU",
+    "SIGXFSZ",
+    "SIGSYS",
+)
+"""Signals whose default is a core (signal(7)), but for SIGTRAP, which is gdb's own."""
 _SYNCHRONOUS = ("SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGTRAP")
 
 
@@ -134,7 +146,7 @@ def classify(
     process: Process | None,
 ) -> FaultKind:
     """Return how the process ended, as far as the evidence defines it."""
-    if core is not None and core.origin == "gcore":
+    if core is not None and core.origin == "gcore" and not _saved_by_debugger(signal):
         return FaultKind.SNAPSHOT
     if signal is None:
         return FaultKind.UNKNOWN
@@ -168,6 +180,15 @@ def classify(
         # (n_tty.c: isig -> kill_pgrp); a hang-up of the same kind cannot be told apart.
         return FaultKind.TERMINAL_QUIT if signal.name == "SIGQUIT" else FaultKind.KILLED_BY_KERNEL
     return FaultKind.UNKNOWN
+
+
+def _saved_by_debugger(signal: Signal | None) -> bool:
+    """Return whether a core by gdb is of a process that the signal was about to end.
+
+    `generate-core-file` of a stopped process keeps the signal that it stopped for: SIGSTOP, SIGTRAP
+    or SIGINT if gdb itself stopped it, else the one that kills it, with its siginfo.
+    """
+    return signal is not None and signal.name in _DUMPING
 
 
 def is_canonical(address: int, machine: str = "x86_64") -> bool:

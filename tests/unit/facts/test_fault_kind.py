@@ -149,11 +149,17 @@ def test_who_sent_the_signal(name: str, code: str, sender: int | None, expected:
     assert kind(Signal(1, name, code=code, sender_pid=sender)) is expected
 
 
-def test_a_snapshot_is_no_crash_whatever_its_signal() -> None:
+@pytest.mark.parametrize("signal", [None, Signal(19, "SIGSTOP"), Signal(5, "SIGTRAP")])
+def test_a_snapshot_is_no_crash(signal: Signal | None) -> None:
     core = CoreFile("core", "gcore", 1, 1)
-    found = classify(segv(0), None, None, core, PROCESS)
+    found = classify(signal, None, None, core, PROCESS)
     assert found is FaultKind.SNAPSHOT
-    assert "not a crash" in explain(found, segv(0))
+    assert "not a crash" in explain(found, signal)
+
+
+def test_a_crash_that_gdb_saved_is_a_crash() -> None:
+    core = CoreFile("core", "gcore", 1, 1)
+    assert classify(segv(0), None, None, core, PROCESS) is FaultKind.NULL_DEREFERENCE
 
 
 def test_a_trap_is_not_a_missing_instruction() -> None:

@@ -33,7 +33,7 @@ _HARMLESS = re.compile(
     r"reg-xstate|libthread_db|in core file too small|debuginfod|Missing auto-load|"
     r"Unexpected size of section|No symbol table is loaded|Undefined (set )?command|"
     r"Error while mapping shared library sections|is not at the expected address|"
-    r"Source file is more recent|auto-load safe-path|"
+    r"Source file is more recent|auto-load safe-path|index cache directory|"
     # Said of every mapped file that is gone (semaphores and tensors in /dev/shm are, as a rule);
     # of those that matter, the modules, our own reader says it.
     r"during file-backed mapping note processing|Could not load shared library symbols|"

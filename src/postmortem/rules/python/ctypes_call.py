@@ -14,7 +14,7 @@ from postmortem.rules.foreign_calls import cut_pointer, dead_callback, spoken
 from postmortem.rules.names import bare, clip, short
 from postmortem.rules.owners import Owner, file_name, owner
 from postmortem.rules.rule import Finding, rule
-from postmortem.rules.stacks import ctypes_index, fault_start
+from postmortem.rules.stacks import api_without_gil, ctypes_index, fault_start
 
 NEAR = 4
 """Native frames between the fault and ctypes that still make the arguments the first suspect."""
@@ -95,6 +95,8 @@ def ctypes_call(
             cite_frame(crashed, index),
             *cite_python(crashed),
         ),
+        # gil_not_held says what is wrong with the call, and it is not what it was given.
+        role=Role.CONTRIBUTING if api_without_gil(threads) is not None else None,
     )
 
 
