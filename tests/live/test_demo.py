@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from postmortem.demo import KINDS
+from postmortem.analyses.core import CoreOptions, analyse
 from postmortem.demo.crashing import crash, crash_under_gdb, program
 from postmortem.errors import DebuggerError, EvidenceError
 from postmortem.readers.corefind import core_pid
@@ -96,6 +97,9 @@ def test_gdb_writes_the_core_where_the_kernel_cannot(tmp_path: Path, kind: str) 
     assert crashed.by_gdb
     assert core_pid(crashed.core) == crashed.pid
     check(kind, crashed.core)
+    found = analyse(crashed.core, CoreOptions(engine="native", blocks=False))
+    assert "did not crash" not in found.verdict
+    assert all(diagnosis.id != "snapshot" for diagnosis in found.diagnoses)
 
 
 def test_gdb_that_does_nothing_is_told_so(tmp_path: Path) -> None:
