@@ -204,6 +204,15 @@ def test_recursion_counts_functions_and_ignores_ordinary_depth() -> None:
     assert not found.is_python
 
 
+def test_a_long_cycle_is_a_recursion_too() -> None:
+    # CPython 3.9, __getattr__ that asks for itself: 14 frames a turn, 10 of them inlined
+    turn = [Frame("__getattr__", "python"), *(Frame(f"turn{i}") for i in range(13))]
+    found = recursion(tuple(turn * 40))
+    assert found is not None
+    assert found.is_python
+    assert recursion(tuple(turn * 20)) is None
+
+
 def test_sizes() -> None:
     assert size_words(4096) == "4096 bytes"
     assert size_words(67108864) == "64.0 MiB"
