@@ -169,6 +169,8 @@ def classify(
         "SIGXCPU": FaultKind.RESOURCE_LIMIT,
         "SIGXFSZ": FaultKind.RESOURCE_LIMIT,
     }
+    if signal.name == "SIGTRAP" and fault is not None and _jumped_to_data(fault.pc):
+        return FaultKind.BAD_CALL  # bytes of 0xcc: int3
     if signal.name == "SIGTRAP" and process is not None and process.machine == "aarch64":
         return _break_of_aarch64(fault)
     if signal.name in simple:

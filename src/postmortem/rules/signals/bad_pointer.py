@@ -51,6 +51,11 @@ _RAN_INTO = (
     "before it comes to a stop exactly there"
 )
 
+_RAN_OUT = (
+    "Memory ends right there: a copy or a loop that ran past the end of an array, through all that "
+    "lay behind it; or memory that was given back"
+)
+
 
 @rule(
     role=Role.ROOT,
@@ -146,6 +151,8 @@ def _cause(kind: FaultKind, signal: Signal, fault: Fault | None) -> str:
     place = fault.address if fault is not None else None
     if kind is FaultKind.UNMAPPED and place is not None and _is_low(place):
         return _LOW
+    if kind is FaultKind.UNMAPPED and place is not None and _is_at_end(place):
+        return _RAN_OUT
     if kind is not FaultKind.NO_PERMISSION or place is None:
         return _CAUSES[kind]
     if place.start is not None and place.value - place.start < _STRIDE:
@@ -167,6 +174,11 @@ def _cause(kind: FaultKind, signal: Signal, fault: Fault | None) -> str:
 def _is_low(place: Address) -> bool:
     """Whether no mapping lies below an address of 32 bits (a program at 0x400000 has some)."""
     return place.value < 1 << 32 and not place.mapped and place.below_end is None
+
+
+def _is_at_end(place: Address) -> bool:
+    end = place.below_end
+    return end is not None and not place.mapped and 0 <= place.value - end < _STRIDE
 
 
 def _is_explained(
