@@ -41,8 +41,9 @@ _CAUSES = {
 }
 
 _LOW = (
-    "The process has nothing that low: an element far behind a null pointer, or a pointer of which "
-    "only 32 bits are left (a 64-bit address that went through an int)"
+    "The process has nothing that low: an element far behind a null pointer, a pointer of which "
+    "only 32 bits are left (a 64-bit address that went through an int), or a number that never was "
+    "a pointer"
 )
 _STRIDE = 64
 """The most bytes that one vector instruction writes: how far behind a start an overrun is seen."""
