@@ -181,6 +181,7 @@ def test_a_trap_is_not_a_missing_instruction() -> None:
         (0xDEADBEF7, "0xdeadbeef"),
         (0xDDDD_DDDD_DDDD_DDDD, "debug allocator"),
         (0x5A5A_5A5A_5A5A_5A62, "jemalloc"),
+        (0x5A5A_5A5A_5A5A_5A5A, "the letter Z"),
         (0xFEFE_FEFE_FEFE_FEFE, "freed"),
     ],
 )
