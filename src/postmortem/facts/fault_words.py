@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from postmortem.facts.caught import aftermath
 from postmortem.facts.crash import Fault, Instruction, Signal
-from postmortem.facts.fault_kind import (
-    FaultKind,
-    is_canonical,
-    is_sp_lost,
-    lost_stack_pointer,
-    number_as_pointer,
-)
+from postmortem.facts.fault_kind import FaultKind
 from postmortem.facts.memory import Address, MappedFile
+from postmortem.facts.pointers import is_canonical, lost_stack_pointer, number_as_pointer
 from postmortem.facts.poison import pointer_hint
 from postmortem.facts.process import Process
 from postmortem.facts.recursion import recursion
+from postmortem.facts.stack_end import is_sp_lost
 from postmortem.facts.threads import Threads
 
 NEAR = 1 << 30

@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from postmortem.facts.crash import Fault, Instruction, Signal
-from postmortem.facts.fault_kind import FaultKind, classify, is_canonical
+from postmortem.facts.fault_kind import FaultKind, classify
 from postmortem.facts.fault_words import explain, size_words
 from postmortem.facts.memory import Address, MappedFile
+from postmortem.facts.pointers import is_canonical
 from postmortem.facts.poison import pointer_hint
 from postmortem.facts.process import CoreFile, Process
 from postmortem.facts.recursion import recursion

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.facts.crash import Fault, Signal
-from postmortem.facts.fault_kind import FaultKind, lost_stack_pointer
+from postmortem.facts.fault_kind import FaultKind
 from postmortem.facts.fault_words import explain
 from postmortem.facts.memory import Address
+from postmortem.facts.pointers import lost_stack_pointer
 from postmortem.facts.poison import pointer_hint
 from postmortem.facts.threads import Threads
 from postmortem.report.model import Confidence, Role

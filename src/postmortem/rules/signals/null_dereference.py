@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.facts.crash import Fault, Signal
-from postmortem.facts.fault_kind import FaultKind, number_as_pointer
+from postmortem.facts.fault_kind import FaultKind
 from postmortem.facts.fault_words import explain
+from postmortem.facts.pointers import number_as_pointer
 from postmortem.facts.threads import Threads
 from postmortem.report.model import Confidence, Evidence, Role
 from postmortem.rules.citing import cite_frame, cite_python, cite_signal
