@@ -23,7 +23,8 @@ class GdbOptions:
     tid: int | None = None
     sysroot: str | None = None
     debuginfod: bool = False
-    deadline_seconds: float = 60.0
+    deadline_seconds: float | None = None
+    """None: as long as it is worth, which is less where nobody asked for gdb."""
 
 
 @record

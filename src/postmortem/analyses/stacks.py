@@ -15,6 +15,9 @@ from postmortem.readers.gdb import merge, stacks
 from postmortem.readers.gdb.find import Gdb, find_gdb
 from postmortem.records import replace
 
+_DEADLINE_SECONDS = 60.0
+_CPU_SECONDS = 8.0
+"""What gdb may use up where nobody asked for it: the report is complete but for arguments."""
 _SMALL = 16 << 20
 """Bytes of a library whose symbols gdb reads in a few hundredths of a second."""
 
@@ -54,7 +57,8 @@ def with_gdb(
         pcs={t.tid: [f.pc for f in t.frames if f.pc is not None] for t in threads},
         tid=options.tid,
         with_locals=options.with_locals,
-        deadline_seconds=options.deadline_seconds,
+        deadline_seconds=options.deadline_seconds or _DEADLINE_SECONDS,
+        cpu_seconds=_cpu_seconds(options),
         debuginfod=options.debuginfod,
         progress=progress,
     )
@@ -79,6 +83,16 @@ def with_gdb(
     )
 
 
+def _cpu_seconds(options: GdbOptions) -> float | None:
+    """Return the limit of gdb's own work; None where the user wants it, or gave a deadline.
+
+    Processor time, not time on the wall: a machine that is busy with other things must not make
+    another report of the same core.
+    """
+    asked = options.always or options.with_locals or options.tid is not None or options.debuginfod
+    return None if asked or options.deadline_seconds is not None else _CPU_SECONDS
+
+
 def _all_but_mismatched(modules: Modules) -> dict[str, int] | None:
     """Return what to load so that nothing of another build is; None if all may be loaded."""
     mismatched = any(module.status == "mismatch" for module in modules)
@@ -95,12 +109,19 @@ def _worth_loading(threads: Threads, modules: Modules) -> dict[str, int]:
 
     gdb cannot unwind through a module that it did not load, and so would lose the arguments of the
     frames behind it (a program's own ones, behind abort() of libc).
+
+    Of large ones it is not enough that they have line tables somewhere: a few objects that were
+    assembled with -g make 1 KiB of them in jaxlib's libjax_common.so, and gdb reads its 700,000
+    symbols in 7 to 20 s for nothing. A frame must have a line by our own reader.
     """
     on_stacks = {frame.module for thread in threads for frame in thread.frames}
+    with_line = {f.module for thread in threads for f in thread.frames if f.line is not None}
     usable = [m for m in modules if m.path in on_stacks and m.status in ("ok", "unverified")]
-    if not any(m.has_debug_lines for m in usable):
+    small = {m.path for m in usable if _size(m) <= _SMALL}
+    told = [m for m in usable if m.has_debug_lines and m.path in small | with_line]
+    if not told:
         return {}
-    return _usable(m for m in usable if m.has_debug_lines or _size(m) <= _SMALL)
+    return _usable(m for m in usable if m.path in small or m in told)
 
 
 def _size(module: Module) -> int:

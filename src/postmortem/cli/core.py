@@ -91,8 +91,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--deadline",
         metavar="SECONDS",
         type=_seconds,
-        default=60.0,
-        help="how long gdb may take; what it has said by then is used (default: 60)",
+        help="how long gdb may take; what it has said by then is used (default: 60, and no more "
+        "than 8 of processor time where gdb only adds arguments)",
     )
     parser.add_argument(
         "--temp-dir",

@@ -73,14 +73,30 @@ def crash(kind: str, folder: Path, *, gdb: str | None = None, say: Say) -> Crash
         copy_to=folder,
         wait_seconds=0.0 if limit == 0 else 15.0,
     )
-    if found.path is not None:
-        return Crashed(kind, ran.pid, found.path, by_gdb=False)
+    had = Crashed(kind, ran.pid, found.path, by_gdb=False) if found.path is not None else None
+    if had is not None and not _is_cut(had.core, limit):
+        return had
     why, hint = _why_no_core(found, limit)
+    if had is not None:
+        why = f"the hard limit of this session cut its core to {limit:,} bytes (ulimit -Hc)"
     say(f"{why}; trying again with gdb, which can write a core itself")
     try:
         return crash_under_gdb(kind, folder, _gdb_command(gdb))
     except DebuggerError as error:
+        if had is not None:
+            say(f"{error.what}; explaining what there is of the core")
+            return had  # what is left of it is explained all the same
         raise EvidenceError("demo", f"{why}; and {error.what}", hint=hint) from error
+
+
+def _is_cut(core: Path, limit: int) -> bool:
+    """Return whether a core is as large as it may be: the kernel stops in the page of the limit.
+
+    Holes count for nothing, neither there (fs/coredump.c, dump_skip) nor here.
+    """
+    status = core.stat()
+    written = min(status.st_size, status.st_blocks * 512)
+    return limit >= 0 and written + resource.getpagesize() >= limit
 
 
 def program(kind: str) -> Path:

@@ -25,6 +25,9 @@ class Signal:
     """The signal that ended the process, where a handler of the process caught this one first."""
 
 
+_ZEROS = 4
+
+
 @record
 class Instruction:
     """The instruction that the crashed thread was at, decoded as far as a diagnosis needs it."""
@@ -50,6 +53,11 @@ class Instruction:
     """What an integer division divided by, read as a signed number of its size."""
     alignment: int = 0
     """Bytes that the operand's address must be a multiple of; 0 if any will do, or unknown."""
+
+    @property
+    def is_zeros(self) -> bool:
+        """Whether zeroed memory stands there, which aarch64 refuses as `udf #0`."""
+        return len(self.code) >= _ZEROS and not any(self.code[:_ZEROS])
 
 
 @record

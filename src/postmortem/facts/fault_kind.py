@@ -11,24 +11,15 @@ from enum import StrEnum
 
 from postmortem.facts.crash import Fault, Signal
 from postmortem.facts.memory import Address, MappedFile
+from postmortem.facts.pointers import (
+    is_canonical,
+    is_null_based,
+    lost_stack_pointer,
+    pointer_value,
+)
 from postmortem.facts.process import CoreFile, Process
-from postmortem.facts.recursion import recursion
+from postmortem.facts.stack_end import is_stack_overflow
 from postmortem.facts.threads import Threads
-from postmortem.patterns import Pattern
-
-NULL_PAGE = 64 * 1024
-"""Addresses below it are never mapped: `vm.mmap_min_addr` is 65536 on usual kernels."""
-
-STACK_NEAR = 64 * 1024
-"""How far below the stack pointer, in bytes, an access can be and still belong to its frame."""
-
-STACK_REACH = 16 * 1024 * 1024
-"""How far below the end of a stack, in bytes, one large frame can put the stack pointer."""
-
-ADDRESS_SPACE = 1 << 64
-
-_OPERAND = Pattern(r"^(?P<base>[a-z]\w*)(?P<offset>[+-]0x[0-9a-f]+)?$|^0x[0-9a-f]+$")
-_OF_STACK = Pattern(r"^(rsp|rbp|sp)\b")
 
 
 class FaultKind(StrEnum):
@@ -123,6 +114,18 @@ _RAISING = (
 )
 _SENT_CODES = ("SI_USER", "SI_TKILL", "SI_QUEUE")
 _OF_LIMITS = ("SIGXFSZ",)
+_DUMPING = (
+    "SIGQUIT",
+    "SIGILL",
+    "SIGABRT",
+    "SIGBUS",
+    "SIGFPE",
+    "SIGSEGV",
+    "SIGXCPU",
+    "SIGXFSZ",
+    "SIGSYS",
+)
+"""Signals whose default is a core (signal(7)), but for SIGTRAP, which is gdb's own."""
 _SYNCHRONOUS = ("SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGTRAP")
 
 
@@ -134,7 +137,7 @@ def classify(
     process: Process | None,
 ) -> FaultKind:
     """Return how the process ended, as far as the evidence defines it."""
-    if core is not None and core.origin == "gcore":
+    if core is not None and core.origin == "gcore" and not _saved_by_debugger(signal):
         return FaultKind.SNAPSHOT
     if signal is None:
         return FaultKind.UNKNOWN
@@ -157,6 +160,8 @@ def classify(
         "SIGXCPU": FaultKind.RESOURCE_LIMIT,
         "SIGXFSZ": FaultKind.RESOURCE_LIMIT,
     }
+    if signal.name == "SIGTRAP" and fault is not None and _jumped_to_data(fault.pc):
+        return FaultKind.BAD_CALL  # bytes of 0xcc: int3
     if signal.name == "SIGTRAP" and process is not None and process.machine == "aarch64":
         return _break_of_aarch64(fault)
     if signal.name in simple:
@@ -170,63 +175,13 @@ def classify(
     return FaultKind.UNKNOWN
 
 
-def is_canonical(address: int, machine: str = "x86_64") -> bool:
-    """Return whether an address can exist on that machine.
+def _saved_by_debugger(signal: Signal | None) -> bool:
+    """Return whether a core by gdb is of a process that the signal was about to end.
 
-    x86-64 sign-extends 48 bits, of which a process has the lower half (Intel SDM 1, 3.3.7.1);
-    aarch64 gives processes up to 52 bits, and their stacks do lie at 0xffff… of 48 bits
-    (Documentation/arch/arm64/memory.rst).
+    `generate-core-file` of a stopped process keeps the signal that it stopped for: SIGSTOP, SIGTRAP
+    or SIGINT if gdb itself stopped it, else the one that kills it, with its siginfo.
     """
-    half = 1 << (47 if machine == "x86_64" else 52)
-    return address < half or address >= ADDRESS_SPACE - half
-
-
-def is_null_based(address: int) -> bool:
-    """Return whether an address is a small offset, forward or backward, from NULL."""
-    return address < NULL_PAGE or address >= ADDRESS_SPACE - NULL_PAGE
-
-
-def pointer_value(fault: Fault | None) -> int | None:
-    """Return what the one register held that the faulting instruction took for a pointer.
-
-    None where the address was made of two registers, or where the instruction is not decoded.
-    """
-    if fault is None or fault.operand is None or fault.instruction is None:
-        return None
-    found = _OPERAND.match(fault.instruction.operand or "")
-    if found is None or found["base"] == "rip":
-        return None
-    if found["base"] is None:
-        return 0  # the compiler knew that the pointer was null, and left the offset
-    return (fault.operand.value - int(found["offset"] or "0", 16)) % ADDRESS_SPACE
-
-
-def number_as_pointer(signal: Signal | None, fault: Fault | None) -> int | None:
-    """Return the small number that was used as a pointer instead of one; None for NULL itself.
-
-    It shows by a register that holds -1 … -4095 (MAP_FAILED, an error number) or a number that no
-    aligned member of an object can have for an offset.
-    """
-    pointer = pointer_value(fault)
-    if pointer is None or signal is None or signal.address is None or not fault:
-        return None
-    if not fault.operand or not is_null_based(signal.address):
-        return None
-    if not 0 <= signal.address - fault.operand.value < NULL_PAGE:
-        return None
-    if pointer > ADDRESS_SPACE - 4096:
-        return pointer - ADDRESS_SPACE
-    return pointer if 0 < pointer < NULL_PAGE and pointer % 4 else None
-
-
-def lost_stack_pointer(fault: Fault | None) -> str | None:
-    """Return the register of the stack that the failed instruction used and that points nowhere."""
-    operand = fault.instruction.operand if fault and fault.instruction else None
-    found = _OF_STACK.match(operand or "")
-    pointer = pointer_value(fault)
-    if found is None or pointer is None:
-        return None
-    return found[1] if is_null_based(pointer) or not is_canonical(pointer) else None
+    return signal is not None and signal.name in _DUMPING
 
 
 def _is_from(signal: Signal, process: Process | None) -> bool:
@@ -265,7 +220,7 @@ def _is_elsewhere(threads: Threads | None) -> bool:
 def _segmentation_fault(
     signal: Signal, fault: Fault | None, threads: Threads | None, machine: str
 ) -> FaultKind:
-    if fault is not None and _is_stack_overflow(signal, fault, threads):
+    if fault is not None and is_stack_overflow(signal, fault, threads):
         return FaultKind.STACK_OVERFLOW
     if signal.code == "SI_KERNEL":
         return _general_protection(fault)
@@ -318,68 +273,13 @@ def _is_bad_call(signal: Signal, fault: Fault) -> bool:
     return not fault.pc.mapped or "x" not in (fault.pc.permissions or "x")
 
 
-def _is_stack_overflow(signal: Signal, fault: Fault, threads: Threads | None) -> bool:
-    sp = fault.sp
-    if signal.code == "SI_KERNEL":
-        # The kernel could not push the frame of a signal handler (arch/x86/kernel/signal.c,
-        # force_sigsegv): handlers without an alternate stack turn an overflow into this.
-        return _is_below_stack(sp) or _is_guard(sp)
-    address = fault.address
-    if address is None:
-        return False
-    if not sp.value - STACK_NEAR <= address.value <= sp.value + STACK_REACH:
-        return False
-    if is_sp_lost(fault) and address.value <= sp.value + STACK_NEAR:
-        return True
-    if _is_below_stack(address):
-        bottom = address.above_start or 0
-        return sp.value <= bottom + STACK_NEAR
-    if _is_guard(address):
-        # Other guard pages exist (malloc arenas, allocators): the stack pointer must stand in
-        # this one or in the mapping that begins where it ends.
-        return (address.start or 0) <= sp.value <= (address.end or 0) + STACK_NEAR
-    if signal.code == "SEGV_MAPERR" and "stack" in (address.kind or "") and address.mapped:
-        # glibc 2.42 makes guards with MADV_GUARD_INSTALL: no mapping of their own.
-        return address.value - (address.start or 0) <= STACK_NEAR
-    if address.mapped:
-        return False
-    return abs(address.value - sp.value) <= STACK_NEAR and _recurses(threads)
-
-
-def is_sp_lost(fault: Fault) -> bool:
-    """Return whether the stack pointer itself is where nothing is mapped.
-
-    One frame larger than the rest of the stack (a local array, alloca) jumps over any guard page.
-    """
-    sp = fault.sp
-    return not sp.mapped and sp.above_start is not None and not is_null_based(sp.value)
-
-
-def _is_below_stack(address: Address) -> bool:
-    return (
-        not address.mapped
-        and "stack" in (address.above_kind or "")
-        and address.above_start is not None
-        and address.above_start - address.value <= STACK_REACH
-    )
-
-
-def _is_guard(address: Address) -> bool:
-    return address.mapped and address.permissions is not None and address.permissions[:3] == "---"
-
-
-def _recurses(threads: Threads | None) -> bool:
-    crashed = threads.crashed if threads is not None else None
-    return crashed is not None and recursion(crashed.frames) is not None
-
-
 def _bus_error(signal: Signal, fault: Fault | None, threads: Threads | None) -> FaultKind:
     if signal.code in ("BUS_MCEERR_AR", "BUS_MCEERR_AO"):
         return FaultKind.HARDWARE_MEMORY
     if signal.code == "BUS_ADRALN":
         return FaultKind.MISALIGNED
     if fault is None or fault.file is None:
-        if fault is not None and _is_stack_overflow(signal, fault, threads):
+        if fault is not None and is_stack_overflow(signal, fault, threads):
             return FaultKind.STACK_OVERFLOW
         # x86 has an exception of its own (#SS) for addresses made of rsp or rbp that are not
         # canonical, which Linux reports as SIGBUS (arch/x86/kernel/traps.c).

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from postmortem.facts.caught import aftermath
 from postmortem.facts.crash import Fault, Instruction, Signal
-from postmortem.facts.fault_kind import (
-    FaultKind,
-    is_canonical,
-    is_sp_lost,
-    lost_stack_pointer,
-    number_as_pointer,
-)
+from postmortem.facts.fault_kind import FaultKind
 from postmortem.facts.memory import Address, MappedFile
+from postmortem.facts.pointers import is_canonical, lost_stack_pointer, number_as_pointer
 from postmortem.facts.poison import pointer_hint
 from postmortem.facts.process import Process
 from postmortem.facts.recursion import recursion
+from postmortem.facts.stack_end import is_sp_lost
 from postmortem.facts.threads import Threads
 
 NEAR = 1 << 30
@@ -118,7 +114,9 @@ def place_words(address: Address) -> str:
     parts = []
     below = None if address.below_end is None else address.value - address.below_end
     above = None if address.above_start is None else address.above_start - address.value
-    if below is not None and 0 <= below < NEAR:
+    if below == 0:
+        parts.append("right at the end of the mapping below it")
+    elif below is not None and 0 < below < NEAR:
         parts.append(f"{size_words(below)} past the mapping below it")
     if above is not None and 0 <= above < NEAR:
         kind = f" ({address.above_kind})" if address.above_kind else ""
@@ -164,6 +162,9 @@ def _number(number: int, address: int, verb: str) -> str:
         return f"{text}; it may also be -1 (MAP_FAILED, an error) and {number + 1} bytes more"
     if number == -1:
         return f"{text}, as a failed mmap (MAP_FAILED), shmat or a call with an error returns"
+    if number < 0 and number % 4 == 0:
+        before = count_words(-number, "byte")
+        return f"{text}: an error number, or an element {before} before a null pointer"
     return f"{text}, which looks like an error number" if number < 0 else text
 
 
@@ -417,6 +418,8 @@ def _bus_other(signal: Signal, fault: Fault | None) -> str:
 def _instruction_words(instruction: Instruction | None) -> str:
     if instruction is None or not instruction.code:
         return "the bytes there cannot be read"
+    if instruction.is_zeros:
+        return "zeroed memory was executed, which is no code of any processor"
     shown = instruction.text or " ".join(f"{byte:02x}" for byte in instruction.code)
     if instruction.feature:
         return f"{shown} needs {instruction.feature}, which this processor may not have"

@@ -47,7 +47,8 @@ def _repeated(value: int) -> str | None:
     top = value >> 16
     byte = top & 0xFF
     if byte in _REPEATED_BYTES and top == int.from_bytes(bytes([byte]) * 6):
-        return f"it is made of the byte {byte:#04x}: {_REPEATED_BYTES[byte]}"
+        letter = f", or the letter {chr(byte)} of a text" if 0x20 < byte < 0x7F else ""
+        return f"it is made of the byte {byte:#04x}: {_REPEATED_BYTES[byte]}{letter}"
     return None
 
 

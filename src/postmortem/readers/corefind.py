@@ -32,6 +32,7 @@ _NAME = Pattern(
     r"(core|core[.-].+|.+\.core|coredump|CoreDump|vgcore\..+)(\.(zst|zstd|lz4|gz|xz|bz2))?"
 )
 _SOURCE_CODE = Pattern(r".*\.(py|pyc|pyi|c|cc|cpp|h|hpp|js|ts|txt|md|rst|json|yaml|log|html)")
+_ABRT = ("coredump", "executable")
 _MOST_FILES = 20_000
 _MOST_ODD_NAMES = 2_000
 _MOST_LISTED = 5
@@ -63,8 +64,10 @@ class CoreSearch:
 
 
 def newest_core(folder: Path) -> FoundCore:
-    """Return the newest core among the files of a folder (not of its sub-folders).
+    """Return the newest core among the files of a folder.
 
+    Not of its sub-folders, but for those of ABRT, which makes one for each crash, with the core
+    under the name ``coredump`` and the program's under ``executable``.
     Newest by modification time, then by name; by content, so that ``core.py`` is none. Raises
     EvidenceError when there is none, saying what is there instead.
     """
@@ -100,8 +103,15 @@ def _regular_files(folder: Path) -> list[Path]:
                     status = entry.stat()
                 except OSError:  # a dangling link, or removed meanwhile
                     continue
+                path = Path(entry.path)
+                if stat.S_ISDIR(status.st_mode) and (path / _ABRT[1]).is_file():
+                    path = path / _ABRT[0]
+                    try:
+                        status = path.stat()
+                    except OSError:
+                        continue
                 if stat.S_ISREG(status.st_mode):
-                    rows.append((status.st_mtime_ns, _natural(entry.name), Path(entry.path)))
+                    rows.append((status.st_mtime_ns, _natural(entry.name), path))
     except OSError as error:
         raise EvidenceError(str(folder), f"cannot list the folder: {error.strerror}") from error
     rows.sort(key=lambda row: row[:2], reverse=True)
@@ -158,7 +168,17 @@ def _no_core(folder: Path, files: int, skipped: list[tuple[Path, str]]) -> Evide
         what += f" ({named}{more})"
     taker = destination(read_core_pattern(), container=container_kind())
     hint = f"on this machine cores go to {taker.words}; `postmortem doctor` says what is missing"
+    if not files and not skipped and _has_folders(folder):
+        hint = f"postmortem core --fold {folder} looks into its folders too; {hint}"
     return EvidenceError(str(folder), what, hint=hint)
+
+
+def _has_folders(folder: Path) -> bool:
+    try:
+        with os.scandir(folder) as entries:
+            return any(entry.is_dir() for entry in entries)
+    except OSError:
+        return False
 
 
 def find_core_of(

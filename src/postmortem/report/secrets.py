@@ -47,6 +47,9 @@ _STRONG_PAIRS = _words(
 # Old names are written without a seam: PGPASSWORD, DBPASSWORD, GITHUBTOKEN.
 _STRONG_ENDINGS = ("PASSWORD", "PASSWD", "PASSPHRASE", "SECRET", "APIKEY", "TOKEN")
 
+# Without a seam too, as MYPASS, DBPASS, SMTPPASS; these only end so.
+_NO_PASSWORDS = _words("BYPASS COMPASS ENCOMPASS TRESPASS SURPASS LOWPASS HIGHPASS BANDPASS")
+
 # What the value is about, when it is not the secret itself: SSH_AUTH_SOCK, TOKEN_FILE,
 # XDG_SESSION_ID, DBUS_SESSION_BUS_ADDRESS, DESKTOP_SESSION.
 _ABOUT = _words(
@@ -91,7 +94,7 @@ def suspicion(name: str) -> Suspicion:
     level = Suspicion.NONE
     if known & _STRONG or pairs & _STRONG_PAIRS or any(w.endswith(_STRONG_ENDINGS) for w in upper):
         level = Suspicion.STRONG
-    elif known & _MEDIUM:
+    elif known & _MEDIUM or any(w.endswith("PASS") and w not in _NO_PASSWORDS for w in upper):
         level = Suspicion.MEDIUM
     elif known & _WEAK:
         level = Suspicion.STRONG if upper[0] in ("AWS", "AZURE") else Suspicion.WEAK

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from postmortem.facts.crash import Fault, Signal
 from postmortem.facts.fault_kind import FaultKind
 from postmortem.facts.threads import Frame, Threads
@@ -56,13 +58,29 @@ def dead_callback(kind: FaultKind, threads: Threads | None) -> int | None:
     start = index = fault_start(crashed, kind)
     while index < len(crashed.frames) and _of_closure(crashed.frames[index]):
         index += 1
-    if index == start or index >= len(crashed.frames):
+    if index == start:
+        return _damaged_callback(crashed.frames, start)
+    if index >= len(crashed.frames):
         return None
     frame = crashed.frames[index]
     outward = (Owner.CPYTHON, Owner.LIBFFI)  # ctypes' own call of C
     if frame.kind == "python" or owner(frame) in outward or _is_ctypes(frame):
         return None
     return index
+
+
+def _damaged_callback(frames: Sequence[Frame], start: int) -> int | None:
+    """Return who called a callback on whose record ctypes itself fails (`CThunkObject`).
+
+    libffi still had its closure, and ctypes' side of it was freed or used again.
+    """
+    index = start
+    while index < len(frames) and _is_ctypes(frames[index]):
+        index += 1
+    closure = index
+    while index < len(frames) and _of_closure(frames[index]):
+        index += 1
+    return index if start < closure < index < len(frames) else None
 
 
 def _of_closure(frame: Frame) -> bool:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from enum import StrEnum
 
 from postmortem.facts.crash import Fault, Signal
-from postmortem.facts.fault_kind import FaultKind, number_as_pointer
+from postmortem.facts.fault_kind import FaultKind
+from postmortem.facts.pointers import number_as_pointer
 from postmortem.facts.threads import Frame, Thread, Threads
 from postmortem.patterns import Pattern
 from postmortem.records import record

@@ -15,6 +15,8 @@ from postmortem.rules.stacks import place, python_index
 
 # Contexts that say how far the evidence can be trusted; they are no answer to "what happened".
 _ABOUT_EVIDENCE = ("mismatched_module", "replaced_module", "truncated_core")
+# Says whose process it was, which the sentence says anyway, not what happened in it.
+_WHOSE = "dataloader_worker"
 _ORDER = (Role.ROOT, Role.CASCADE, Role.CONTRIBUTING, Role.CONTEXT)
 
 
@@ -38,6 +40,7 @@ def verdict(
             doubt = "possibly " if stuck.confidence is Confidence.POSSIBLE else ""
             return f"{_who(None, process)}{doubt}{stuck.title} (a snapshot of a live process)"
         return f"{_who(None, process)}{taken.title}"
+    usable.sort(key=lambda diagnosis: diagnosis.id == _WHOSE)
     for role in _ORDER:
         of_role = [d for d in usable if d.role is role]
         if of_role:

@@ -156,7 +156,10 @@ def identity(view: CoreView, *, verbose: bool) -> Block:
     kinds = ", ".join(f"{size(count)} {kind}" for kind, count in memory.by_kind[:5] if count)
     held = f"{size(memory.dumped_bytes)} in the core of {size(memory.mapped_bytes)} mapped"
     rows.append(("memory", f"{held}: {kinds}" if kinds else held))
-    origin = "written by the kernel" if core.origin == "kernel" else f"a snapshot by {core.origin}"
+    origin = "written by the kernel"
+    if core.origin != "kernel":
+        is_crash = view.threads.crashed is not None
+        origin = "saved by gdb when the signal came" if is_crash else f"a snapshot by {core.origin}"
     text = f"{core.path} · {size(core.size_bytes)} · {origin}"
     if core.truncated:
         text += f" · cut: {size(core.expected_bytes - core.size_bytes)} are missing at the end"

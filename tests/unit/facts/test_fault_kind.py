@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from postmortem.facts.crash import Fault, Instruction, Signal
-from postmortem.facts.fault_kind import FaultKind, classify, is_canonical
+from postmortem.facts.fault_kind import FaultKind, classify
 from postmortem.facts.fault_words import explain, size_words
 from postmortem.facts.memory import Address, MappedFile
+from postmortem.facts.pointers import is_canonical
 from postmortem.facts.poison import pointer_hint
 from postmortem.facts.process import CoreFile, Process
 from postmortem.facts.recursion import recursion
@@ -149,11 +150,17 @@ def test_who_sent_the_signal(name: str, code: str, sender: int | None, expected:
     assert kind(Signal(1, name, code=code, sender_pid=sender)) is expected
 
 
-def test_a_snapshot_is_no_crash_whatever_its_signal() -> None:
+@pytest.mark.parametrize("signal", [None, Signal(19, "SIGSTOP"), Signal(5, "SIGTRAP")])
+def test_a_snapshot_is_no_crash(signal: Signal | None) -> None:
     core = CoreFile("core", "gcore", 1, 1)
-    found = classify(segv(0), None, None, core, PROCESS)
+    found = classify(signal, None, None, core, PROCESS)
     assert found is FaultKind.SNAPSHOT
-    assert "not a crash" in explain(found, segv(0))
+    assert "not a crash" in explain(found, signal)
+
+
+def test_a_crash_that_gdb_saved_is_a_crash() -> None:
+    core = CoreFile("core", "gcore", 1, 1)
+    assert classify(segv(0), None, None, core, PROCESS) is FaultKind.NULL_DEREFERENCE
 
 
 def test_a_trap_is_not_a_missing_instruction() -> None:
@@ -175,6 +182,7 @@ def test_a_trap_is_not_a_missing_instruction() -> None:
         (0xDEADBEF7, "0xdeadbeef"),
         (0xDDDD_DDDD_DDDD_DDDD, "debug allocator"),
         (0x5A5A_5A5A_5A5A_5A62, "jemalloc"),
+        (0x5A5A_5A5A_5A5A_5A5A, "the letter Z"),
         (0xFEFE_FEFE_FEFE_FEFE, "freed"),
     ],
 )
@@ -196,6 +204,15 @@ def test_recursion_counts_functions_and_ignores_ordinary_depth() -> None:
     assert set(found.functions) == {"visit", "visit_left"}
     assert found.frames == 120
     assert not found.is_python
+
+
+def test_a_long_cycle_is_a_recursion_too() -> None:
+    # CPython 3.9, __getattr__ that asks for itself: 14 frames a turn, 10 of them inlined
+    turn = [Frame("__getattr__", "python"), *(Frame(f"turn{i}") for i in range(13))]
+    found = recursion(tuple(turn * 40))
+    assert found is not None
+    assert found.is_python
+    assert recursion(tuple(turn * 20)) is None
 
 
 def test_sizes() -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from postmortem.errors import EvidenceError
 from postmortem.facts.machine import CorePattern
-from postmortem.readers.corefind import core_pid, find_core_of, newest_core
+from postmortem.readers.corefind import FoundCore, core_pid, find_core_of, newest_core
 from postmortem.readers.corepattern import (
     container_kind,
     destination,
@@ -57,6 +57,22 @@ def test_newest_core_is_taken_and_the_others_counted(tmp_path: Path) -> None:
     put(tmp_path, "train.py", b"import torch\n")
     found = newest_core(tmp_path)
     assert (found.path, found.others, found.skipped) == (newest, 2, ())
+
+
+def test_a_folder_of_abrt_has_one_folder_for_each_crash(tmp_path: Path) -> None:
+    for name, age in (("ccpp-2026-11-20-1", 90), ("ccpp-2026-11-21-2", 10)):
+        put(tmp_path, f"{name}/executable", b"/usr/bin/python3.11")
+        newest = put(tmp_path, f"{name}/coredump", core(), age=age)
+    put(tmp_path, "job/coredump", core(), age=1)  # a sub-folder of somebody else
+    assert newest_core(tmp_path) == FoundCore(newest, 1)
+
+
+def test_a_folder_of_folders_names_what_looks_into_them(tmp_path: Path) -> None:
+    put(tmp_path, "rank0/core.1", core())
+    with pytest.raises(EvidenceError, match="the folder has no files") as caught:
+        newest_core(tmp_path)
+    assert caught.value.hint is not None
+    assert f"core --fold {tmp_path}" in caught.value.hint
 
 
 def test_equal_times_are_decided_by_name_as_numbers(tmp_path: Path) -> None:

@@ -46,7 +46,9 @@ def find_gdb(explicit: str | None = None, *, probe: bool = True) -> Gdb:
     asked = explicit or os.environ.get("POSTMORTEM_GDB")
     if asked:
         origin = "--gdb" if explicit else "POSTMORTEM_GDB"
-        path = shutil.which(str(Path(asked).expanduser()))
+        named = Path(asked).expanduser()
+        # Path drops the "./" that keeps a name from being looked up on PATH.
+        path = shutil.which(str(named.absolute() if "/" in asked else named))
         if path is None:
             seen = "is not executable" if Path(asked).exists() else "does not exist"
             raise DebuggerError(f"{origin} names {asked}, which {seen}", hint=HINT)

@@ -44,6 +44,10 @@ class GdbTooSlow(DebuggerError):
     """The deadline of the conversation passed."""
 
 
+class GdbTooBusy(DebuggerError):
+    """gdb used up the processor time that it was given."""
+
+
 class Lines:
     """Lines out of chunks of bytes; of a line that is too long only the beginning is kept."""
 
@@ -90,11 +94,16 @@ class Conversation:
         deadline: float,
         on_wait: Callable[[], None] | None = None,
         max_line: int = MAX_LINE,
+        cpu_seconds: float | None = None,
     ) -> None:
-        """`deadline` is a `time.monotonic` value; `on_wait` is called while gdb is waited for."""
+        """`deadline` is a `time.monotonic` value; `on_wait` is called while gdb is waited for.
+
+        `cpu_seconds` limits gdb's own processor time, all its threads together.
+        """
         self._child = Child(command, cwd=cwd, env=env)
         self._deadline = deadline
         self._on_wait = on_wait
+        self._cpu_seconds = cpu_seconds
         self._lines = Lines(max_line)
         self._errors = Lines(1 << 16)
         self._heard_bytes = 0
@@ -174,6 +183,8 @@ class Conversation:
     def _listen(self, token: int) -> None:
         if self.seconds_left <= 0:
             raise GdbTooSlow(f"gdb did not answer {self._doing} in time")
+        if self._cpu_seconds is not None and self._child.cpu_seconds() > self._cpu_seconds:
+            raise GdbTooBusy(f"gdb had used {self._cpu_seconds:g} s of processor time")
         ending = self._child.ending()
         said, complained = self._child.pump(self.seconds_left)
         self._heard_bytes += len(said) + len(complained)

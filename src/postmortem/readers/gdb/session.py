@@ -7,7 +7,7 @@ from pathlib import Path
 
 from postmortem.errors import DebuggerError
 from postmortem.facts.source import Problem
-from postmortem.readers.gdb.mi import Conversation, GdbDied, GdbRefused, GdbTooSlow
+from postmortem.readers.gdb.mi import Conversation, GdbDied, GdbRefused, GdbTooBusy, GdbTooSlow
 from postmortem.records import record
 
 _NOWHERE = "no-files-here"
@@ -80,6 +80,10 @@ def complaint(error: DebuggerError, seconds: float) -> Problem:
     if isinstance(error, GdbTooSlow):
         what = f"{error.what} ({seconds:g} s); what it had said by then is used"
         return Problem("gdb", what, "postmortem core --engine native does without gdb")
+    if isinstance(error, GdbTooBusy):
+        what = f"{error.what} and was stopped; what it had said by then is used"
+        remedy = "postmortem core --deadline 60 gives it that long; the rest of the report is whole"
+        return Problem("gdb", what, remedy)
     if isinstance(error, GdbDied):
         return Problem("gdb", error.what, "another gdb may do better: postmortem core --gdb PATH")
     return Problem("gdb", error.what, error.hint)

@@ -33,7 +33,7 @@ _HARMLESS = re.compile(
     r"reg-xstate|libthread_db|in core file too small|debuginfod|Missing auto-load|"
     r"Unexpected size of section|No symbol table is loaded|Undefined (set )?command|"
     r"Error while mapping shared library sections|is not at the expected address|"
-    r"Source file is more recent|auto-load safe-path|"
+    r"Source file is more recent|auto-load safe-path|index cache directory|"
     # Said of every mapped file that is gone (semaphores and tensors in /dev/shm are, as a rule);
     # of those that matter, the modules, our own reader says it.
     r"during file-backed mapping note processing|Could not load shared library symbols|"
@@ -56,6 +56,7 @@ def read_stacks(
     tid: int | None,
     with_locals: bool,
     deadline_seconds: float,
+    cpu_seconds: float | None = None,
     debuginfod: bool = False,
     progress: Callable[[str], None] | None = None,
     max_frames: int = 512,
@@ -68,7 +69,8 @@ def read_stacks(
     is. `pcs` are the program counters per thread, innermost first, to which source lines are
     wanted even where gdb itself cannot unwind. `tid` limits the walk to one thread.
     `use_python` False keeps to plain MI commands. A gdb that hangs is killed after
-    `deadline_seconds`; what it had written by then is in the result.
+    `deadline_seconds`, one that works for longer than `cpu_seconds` of processor time then; what it
+    had written by then is in the result.
     """
     request = Request(
         executable=None if executable is None else str(Path(executable).absolute()),
@@ -83,7 +85,8 @@ def read_stacks(
         "max_bytes": _MAX_ANSWER,
         "value_limit": _VALUE_LIMIT,
     }
-    reading = _Reading(gdb, request, question, time.monotonic() + deadline_seconds, progress)
+    deadline = time.monotonic() + deadline_seconds
+    reading = _Reading(gdb, request, question, deadline, cpu_seconds, progress)
     try:
         with tempfile.TemporaryDirectory(prefix="postmortem-gdb-") as folder:
             reading.run(
@@ -115,12 +118,14 @@ class _Reading:
         request: Request,
         question: dict[str, Any],
         deadline: float,
+        cpu_seconds: float | None,
         progress: Callable[[str], None] | None,
     ) -> None:
         self._gdb = gdb
         self._request = request
         self._question = question
         self._deadline = deadline
+        self._cpu_seconds = cpu_seconds
         self._progress = progress
         self._core = ""
         self._folder = Path()
@@ -172,6 +177,7 @@ class _Reading:
                 env=environment(debuginfod=debuginfod),
                 deadline=min(self._deadline, time.monotonic() + _START_SECONDS),
                 on_wait=self._tick,
+                cpu_seconds=self._cpu_seconds,
             )
             with talk:
                 try:

@@ -87,17 +87,22 @@ def uncaught_exception(
     title = f"uncaught C++ exception {short_type(own.type, 44)}"
     title += f"{by}{said}" if len(f"{title}{by}{said}") <= 100 or not said else said
     sure = own.found_by == "tls" and terminated
-    noexcept = " It met a function that may not throw (noexcept, a destructor)"
+    more = " It met a function that may not throw (noexcept, a destructor)"
+    again = _was_thrown_elsewhere(crashed)
+    if again:
+        more = " It is not new here: std::rethrow_exception threw again what other code had thrown"
+        more += " before, on this thread or another (a future, a pool of threads)"
+    who = f"see why {frame_name(crashed.frames[index], 48)} threw" if by and index else None
     yield Finding(
         title=clip(title, 100),
         cause=f"{own.type}{clip(said, 400)}: nothing caught it, so the C++ runtime ended the "
-        f"process.{noexcept if _met_noexcept(crashed) else ''}".rstrip("."),
+        f"process.{more if again or _met_noexcept(crashed) else ''}".rstrip("."),
         confidence=Confidence.CERTAIN if sure else Confidence.LIKELY,
         next_steps=(
             "read the exception's message: it is the error itself",
-            f"see why {frame_name(crashed.frames[index], 48)} threw"
-            if by and index is not None
-            else "see in the stack who threw: the first function outside the C++ runtime",
+            "search the program for who throws that message: the stack shows only who asked"
+            if again
+            else who or "see in the stack who threw: the first function outside the C++ runtime",
             "catch it at the top of that thread, so that it can be reported as an error",
         ),
         evidence=tuple(evidence),
@@ -204,6 +209,10 @@ def _met_noexcept(thread: Thread) -> bool:
     )
 
 
+def _was_thrown_elsewhere(thread: Thread) -> bool:
+    return any(bare(f.function) == "std::rethrow_exception" for f in thread.frames[:16])
+
+
 def _is_plain_program(thread: Thread) -> bool:
     """Return whether a C++ program's own main() led to this end, and no Python."""
     if any(f.kind == "python" or owner(f) is Owner.CPYTHON for f in thread.frames):
@@ -256,6 +265,7 @@ def _without_exception(thread: Thread) -> Iterator[Finding]:
         title=clip(f"std::terminate was called without an exception{by}", 100),
         cause="no C++ exception is in flight: the usual cause is a std::thread that was destroyed "
         "while it still ran (not joined)"
+        + ("" if joinable else "; code may also have called std::terminate itself")
         + ("; here the program was already ending" if at_exit else ""),
         confidence=Confidence.LIKELY if joinable or is_named else Confidence.POSSIBLE,
         next_steps=(

@@ -14,7 +14,7 @@ from postmortem.rules.foreign_calls import cut_pointer, dead_callback, spoken
 from postmortem.rules.names import bare, clip, short
 from postmortem.rules.owners import Owner, file_name, owner
 from postmortem.rules.rule import Finding, rule
-from postmortem.rules.stacks import ctypes_index, fault_start
+from postmortem.rules.stacks import api_without_gil, ctypes_index, fault_start
 
 NEAR = 4
 """Native frames between the fault and ctypes that still make the arguments the first suspect."""
@@ -95,6 +95,8 @@ def ctypes_call(
             cite_frame(crashed, index),
             *cite_python(crashed),
         ),
+        # gil_not_held says what is wrong with the call, and it is not what it was given.
+        role=Role.CONTRIBUTING if api_without_gil(threads) is not None else None,
     )
 
 
@@ -129,6 +131,8 @@ def _callback(thread: Thread, index: int, signal: Evidence) -> Finding:
     """Return what a fault in libffi's closure means, called by native code."""
     frame = thread.frames[index]
     caller = short(spoken(frame.function)) if frame.function != "??" else file_name(frame.module)
+    if owner(frame) is Owner.LIBFFI:
+        caller = "Python itself"  # through the address, as a function that ctypes calls
     return Finding(
         title=clip(f"{caller} called a ctypes callback that no longer exists", 100),
         cause=f"{caller} called back into Python through libffi, and the closure of that callback "

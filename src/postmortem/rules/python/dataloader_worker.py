@@ -13,7 +13,7 @@ from postmortem.rules.rule import Finding, rule
 
 
 @rule(
-    role=Role.CONTRIBUTING,
+    role=Role.CONTEXT,
     references=(
         "https://pytorch.org/docs/stable/data.html#multi-process-data-loading",
         "https://github.com/pytorch/pytorch/issues/8976",

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.facts.crash import Fault, Signal
-from postmortem.facts.fault_kind import FaultKind, lost_stack_pointer
+from postmortem.facts.fault_kind import FaultKind
 from postmortem.facts.fault_words import explain
+from postmortem.facts.memory import Address
+from postmortem.facts.pointers import lost_stack_pointer
 from postmortem.facts.poison import pointer_hint
 from postmortem.facts.threads import Threads
 from postmortem.report.model import Confidence, Role
@@ -38,6 +40,23 @@ _CAUSES = {
     FaultKind.GENERAL_PROTECTION: "The pointer is damaged, or a vector access was misaligned; the "
     "evidence does not decide between them",
 }
+
+_LOW = (
+    "The process has nothing that low: an element far behind a null pointer, a pointer of which "
+    "only 32 bits are left (a 64-bit address that went through an int), or a number that never was "
+    "a pointer"
+)
+_STRIDE = 64
+"""The most bytes that one vector instruction writes: how far behind a start an overrun is seen."""
+_RAN_INTO = (
+    "That is the very start of a mapping: a copy or a loop that ran past the end of the memory "
+    "before it comes to a stop exactly there"
+)
+
+_RAN_OUT = (
+    "Memory ends right there: a copy or a loop that ran past the end of an array, through all that "
+    "lay behind it; or memory that was given back"
+)
 
 
 @rule(
@@ -132,8 +151,14 @@ def _cause(kind: FaultKind, signal: Signal, fault: Fault | None) -> str:
             "set the flag (popf, a debugging aid) and did not clear it"
         )
     place = fault.address if fault is not None else None
+    if kind is FaultKind.UNMAPPED and place is not None and _is_low(place):
+        return _LOW
+    if kind is FaultKind.UNMAPPED and place is not None and _is_at_end(place):
+        return _RAN_OUT
     if kind is not FaultKind.NO_PERMISSION or place is None:
         return _CAUSES[kind]
+    if place.start is not None and place.value - place.start < _STRIDE:
+        return _RAN_INTO
     if (place.permissions or "").startswith("---"):
         return (
             "Nobody may touch that memory: a guard page behind a buffer or a stack, which an index "
@@ -146,6 +171,16 @@ def _cause(kind: FaultKind, signal: Signal, fault: Fault | None) -> str:
             "buffer)"
         )
     return _CAUSES[kind]
+
+
+def _is_low(place: Address) -> bool:
+    """Whether no mapping lies below an address of 32 bits (a program at 0x400000 has some)."""
+    return place.value < 1 << 32 and not place.mapped and place.below_end is None
+
+
+def _is_at_end(place: Address) -> bool:
+    end = place.below_end
+    return end is not None and not place.mapped and 0 <= place.value - end < _STRIDE
 
 
 def _is_explained(

@@ -72,22 +72,89 @@ def illegal_instruction(
         at_load = any(plain(frame.function) in _INITIALISERS for frame in crashed.frames[:12])
     if at_load:
         evidence.append(Evidence("stack", "the library was just being loaded (its initialisers)"))
+    words = explain(kind, signal, fault, threads)
+    if instruction is not None and instruction.is_zeros and fault is not None:
+        yield _zeros(where, words, fault, tuple(evidence))
+        return
+    is_known = feature is not None or at_load
+    if fault is not None and _is_nobodys(fault) and not is_known:
+        yield _nobodys(words, tuple(evidence))
+        return
     host = f" of host {process.hostname}" if process is not None and process.hostname else ""
     needs = f": it needs {feature}" if feature else ""
     yield Finding(
         title=clip(f"illegal instruction{where}{needs}", 100),
-        cause=f"{explain(kind, signal, fault, threads)}. "
+        cause=f"{words}. "
         + (
             f"The library was built for a processor with {feature}"
             if feature
             else "Either the code was built for another processor, or what ran there was not code"
         ),
-        confidence=Confidence.LIKELY if feature or at_load else Confidence.POSSIBLE,
+        confidence=Confidence.LIKELY if is_known else Confidence.POSSIBLE,
         next_steps=(
-            f"grep -m1 flags /proc/cpuinfo{host}: is {feature or 'the extension'} there?",
+            f"grep -m1 {_FLAGS.get(_machine(process), 'flags')} /proc/cpuinfo{host}: "
+            f"is {feature or 'the extension'} there?",
             "install a build for that processor (or build it there), or keep the job on hosts "
             "that have the extension",
             "for PyTorch's own kernels only: ATEN_CPU_CAPABILITY=default",
         ),
         evidence=tuple(evidence),
+    )
+
+
+_FLAGS = {"aarch64": "Features"}
+"""What the line of /proc/cpuinfo is called, where it is not "flags"."""
+
+
+def _machine(process: Process | None) -> str:
+    return process.machine if process is not None else ""
+
+
+def _is_nobodys(fault: Fault) -> bool:
+    """Whether the code stands in memory that no file was mapped to."""
+    return fault.pc.mapped and fault.pc.path is None and fault.pc.kind != "vdso"
+
+
+_WRONG_JUMP = "look at the caller in the stack: the pointer that it called, and who sets it"
+
+
+def _zeros(where: str, words: str, fault: Fault, evidence: tuple[Evidence, ...]) -> Finding:
+    """Return what zeros in place of code mean: no processor has the instruction that is missing."""
+    path = fault.pc.path
+    if path is None:
+        cause = "Code made at run time was never written there or is gone, or a jump went wrong"
+        steps: tuple[str, ...] = (
+            _WRONG_JUMP,
+            "a JIT compiler (torch.compile, Triton, Numba)? run once without it",
+        )
+    else:
+        cause = (
+            "The program counter is in a file that was mapped as code: a jump went into its "
+            "padding, or a part of the file is missing (a copy that was cut short, a full disk)"
+        )
+        steps = (
+            f"cmp -l {path} with the file of another host, or install its package again",
+            _WRONG_JUMP,
+        )
+    return Finding(
+        title=clip(f"zeroed memory was executed{where}", 100),
+        cause=f"{words}. {cause}",
+        confidence=Confidence.LIKELY,
+        next_steps=steps,
+        evidence=evidence,
+    )
+
+
+def _nobodys(words: str, evidence: tuple[Evidence, ...]) -> Finding:
+    return Finding(
+        title="illegal instruction in memory that belongs to no file",
+        cause=f"{words}. The code there was made at run time (by a JIT compiler, perhaps for "
+        "another processor), or a jump went to data",
+        confidence=Confidence.POSSIBLE,
+        next_steps=(
+            _WRONG_JUMP,
+            "a JIT compiler (torch.compile, Triton, Numba)? run once without it, and delete its "
+            "cache where hosts of several kinds share one",
+        ),
+        evidence=evidence,
     )

@@ -58,10 +58,12 @@ def killed_by_signal(
             by = "by a process outside its container"
         elif is_parent:
             by += ", its parent"
-        steps.append(
-            f"ps -p {signal.sender_pid} -o pid,user,args if it still lives; else look for that pid "
-            "in the logs of the launcher and the scheduler"
-        )
+        steps.append(_who_sent(signal.sender_pid))
+        if process is not None and process.ppid == 1 and signal.sender_pid:
+            steps.append(
+                f"the parent of this process is gone: if that was {signal.sender_pid}, its own end "
+                "sent the signal (prctl(2), PR_SET_PDEATHSIG), and what ended it is the question"
+            )
     main = threads.main if threads is not None else None
     if main is not None and main.frames:
         evidence.extend([cite_frame(main, 0), *cite_python(main)])
@@ -73,4 +75,16 @@ def killed_by_signal(
         confidence=Confidence.CERTAIN,
         next_steps=tuple(steps),
         evidence=tuple(evidence),
+    )
+
+
+def _who_sent(pid: int | None) -> str:
+    if not pid:
+        return (
+            "ask on the host: docker events, kubectl describe pod or the scheduler's log around "
+            "that time say who stopped the container or the job"
+        )
+    return (
+        f"ps -p {pid} -o pid,user,args if it still lives; else look for that pid in the logs of "
+        "the launcher and the scheduler"
     )

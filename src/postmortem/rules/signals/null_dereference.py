@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.facts.crash import Fault, Signal
-from postmortem.facts.fault_kind import FaultKind, number_as_pointer
+from postmortem.facts.fault_kind import FaultKind
 from postmortem.facts.fault_words import explain
+from postmortem.facts.pointers import number_as_pointer
 from postmortem.facts.threads import Threads
 from postmortem.report.model import Confidence, Evidence, Role
 from postmortem.rules.citing import cite_frame, cite_python, cite_signal
+from postmortem.rules.foreign_calls import dead_callback
 from postmortem.rules.names import clip
 from postmortem.rules.objects import object_fault
 from postmortem.rules.rule import Finding, rule
@@ -72,6 +74,7 @@ def null_dereference(
         role=Role.CONTRIBUTING
         if in_allocator(crashed)
         or api_without_gil(threads) is not None
+        or dead_callback(kind, threads) is not None
         or object_fault(kind, signal, threads, fault) is not None
         else None,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from postmortem.facts.fault_kind import FaultKind
 from postmortem.facts.process import CoreFile
 from postmortem.facts.threads import Threads
 from postmortem.report.model import Confidence, Evidence, Role
@@ -15,7 +16,7 @@ from postmortem.rules.rule import Finding, rule
     role=Role.CONTEXT,
     references=("https://man7.org/linux/man-pages/man1/gcore.1.html",),
 )
-def snapshot(core: CoreFile, threads: Threads | None) -> Iterator[Finding]:
+def snapshot(kind: FaultKind, core: CoreFile, threads: Threads | None) -> Iterator[Finding]:
     """The core is a snapshot of a process that lived on.
 
     What it means
@@ -30,7 +31,7 @@ def snapshot(core: CoreFile, threads: Threads | None) -> Iterator[Finding]:
         Read it for a hang: what does each thread wait for? Take a second one some seconds later;
         only what is equal in both is stuck.
     """
-    if core.origin != "gcore":
+    if kind is not FaultKind.SNAPSHOT:
         return
     evidence = [Evidence(f"core {core.path}", "written by gcore from a live process")]
     main = threads.main if threads is not None else None

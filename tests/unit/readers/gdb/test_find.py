@@ -68,6 +68,14 @@ def test_name_is_looked_up_on_path(
     assert found.version_text == "GNU gdb (Fake 0.1-2) 12.3"
 
 
+def test_a_path_that_begins_with_a_dot_is_no_name(
+    fake_gdb: FakeGdb, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    path = fake_gdb("", "my-gdb")
+    monkeypatch.chdir(tmp_path)
+    assert find_gdb("./my-gdb").path == path
+
+
 def test_asked_for_and_broken_is_an_error_though_another_works(
     fake_gdb: FakeGdb, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -17,6 +17,7 @@ from postmortem.readers.gdb.mi import (
     Conversation,
     GdbDied,
     GdbRefused,
+    GdbTooBusy,
     GdbTooSlow,
     Lines,
     parse_record,
@@ -280,3 +281,29 @@ def test_lines_do_not_depend_on_how_they_were_cut(chunks: list[bytes], size: int
     pieces = [whole[i : i + size] for i in range(0, len(whole), size)]
     assert [line for piece in pieces for line in piecewise.feed(piece)] == expected
     assert all(len(line) <= 20 for line in expected)
+
+
+def test_a_gdb_that_works_too_long_is_stopped_by_its_own_time(fake_gdb: FakeGdb) -> None:
+    path = fake_gdb(
+        """
+        while True:
+            pass
+        """
+    )
+    with talk_to(path, 60, cpu_seconds=0.2) as gdb:
+        with pytest.raises(GdbTooBusy, match=r"0\.2 s of processor time"):
+            gdb.ask("-slow")
+        group = gdb.pid
+    assert group_is_gone(group)
+
+
+def test_a_gdb_that_waits_uses_none_of_its_processor_time(fake_gdb: FakeGdb) -> None:
+    path = fake_gdb(
+        """
+        for token, command in commands():
+            time.sleep(0.4)
+            answer(token, command)
+        """
+    )
+    with talk_to(path, 60, cpu_seconds=30) as gdb:
+        assert gdb.ask("-patient") == {}
