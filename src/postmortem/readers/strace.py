@@ -11,10 +11,10 @@ from postmortem import _native
 from postmortem.errors import EvidenceError
 from postmortem.facts.source import Problem, Source
 from postmortem.facts.syscalls import SystemCalls
+from postmortem.patterns import Pattern
 from postmortem.readers.log_files import OpenedLog, Watch
 from postmortem.readers.stracefind import LogGroup, is_ltrace, likeness
 from postmortem.readers.stracerows import calls_of
-from postmortem.patterns import Pattern
 from postmortem.records import record
 
 if TYPE_CHECKING:

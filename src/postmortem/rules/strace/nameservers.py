@@ -56,7 +56,10 @@ def asked_servers(logs: Logs) -> list[AskedServer]:
         for message in log.name_messages:
             if message.answer or not message.peer.endswith(":53"):
                 continue
+            # Anybody may send anything to a port 53: it is a question if it reads as one.
             name = _question_name(_bytes(message.data))
+            if not name:
+                continue
             found.append(
                 AskedServer(
                     leaders.get(message.pid, message.pid),
@@ -64,7 +67,7 @@ def asked_servers(logs: Logs) -> list[AskedServer]:
                     message.line,
                     Evidence(
                         f"{message.file.rpartition('/')[2]}:{message.line}",
-                        f"{who(message.pid)} asked {message.peer} for {name or 'a name'}",
+                        f"{who(message.pid)} asked {message.peer} for {name}",
                     ),
                 )
             )
