@@ -233,6 +233,7 @@ void add_summary(const Tracker& tracker, py::dict& result) {
     row["line"] = one.place.line;
     row["answer"] = one.answer;
     row["data"] = text(one.data);
+    row["peer"] = text(one.peer);
     names.append(row);
   }
   result["name_messages"] = names;

@@ -63,6 +63,17 @@ void read_value(const char* p, const char* end, Result& result) noexcept {
     result.value = read_number(p, end);
     result.known = p != first;
   }
+  // 2 /* 7153 in strace's PID NS */
+  if (starts(p, end, " /* ") && p + 4 < end && is_digit(p[4])) {
+    const char* own = p + 4;
+    const std::int64_t number = read_number(own, end);
+    constexpr std::string_view kWords = " in strace's PID NS */";
+    if (starts(own, end, kWords)) {
+      result.value = number;
+      result.translated = true;
+      p = own + kWords.size();
+    }
+  }
   const char* const note = skip_annotation(p, end);
   if (note != p) {
     const char* close = note;

@@ -61,6 +61,7 @@ constexpr CloneFlag kCloneVm{"CLONE_VM", 0x100};
 constexpr CloneFlag kCloneFs{"CLONE_FS", 0x200};
 constexpr CloneFlag kCloneFiles{"CLONE_FILES", 0x400};
 constexpr CloneFlag kCloneThread{"CLONE_THREAD", 0x10000};
+constexpr CloneFlag kCloneNewPid{"CLONE_NEWPID", 0x20000000};
 
 // Whether the arguments of clone() or clone3(), or their first half, hold a flag.
 bool clone_shares(std::string_view arguments, const CloneFlag& flag) noexcept;
@@ -77,6 +78,7 @@ struct Result {
   std::string_view annotation;  // of a returned descriptor
   bool deleted = false;
   bool injected = false;
+  bool translated = false;   // a pid as strace sees it, by --pidns-translation
   std::string_view note;     // Timeout
   std::string_view seconds;  // of -T
   bool failed() const noexcept { return known && value == -1 && !error.empty(); }

@@ -62,6 +62,8 @@ constexpr Call kSpecial[] = {
     {"readlink", Op::readlink, Role::path, 0, 0},
     {"readlinkat", Op::readlink, Role::at, 0, 1},
     {"unshare", Op::unshare, Role::none, 0, 0},
+    {"chroot", Op::chroot, Role::path, 0, 0},
+    {"setns", Op::setns, Role::none, 0, 0},
     {"getpid", Op::self, Role::none, 0, 0},
     {"gettid", Op::self, Role::none, 0, 0},
     {"set_tid_address", Op::self, Role::none, 0, 0},
@@ -170,7 +172,6 @@ constexpr std::string_view kFirstIsFd[] = {
     "io_uring_register",
     "process_madvise",
     "process_mrelease",
-    "setns",
     "quotactl_fd",
     "finit_module",
     "fsconfig",
@@ -178,12 +179,13 @@ constexpr std::string_view kFirstIsFd[] = {
 };
 
 constexpr std::string_view kFirstIsPath[] = {
-    "stat",        "stat64",       "lstat",      "lstat64",  "oldstat",   "oldlstat",  "access",
-    "mkdir",       "truncate",     "truncate64", "chmod",    "chown",     "chown32",   "lchown",
-    "lchown32",    "statfs",       "statfs64",   "utime",    "utimes",    "mknod",     "acct",
-    "chroot",      "setxattr",     "lsetxattr",  "getxattr", "lgetxattr", "listxattr", "llistxattr",
-    "removexattr", "lremovexattr", "swapon",     "swapoff",  "umount",    "umount2",   "uselib",
-    "pivot_root",  "mq_unlink",    "quotactl",
+    "stat",      "stat64",    "lstat",      "lstat64",     "oldstat",      "oldlstat",
+    "access",    "mkdir",     "truncate",   "truncate64",  "chmod",        "chown",
+    "chown32",   "lchown",    "lchown32",   "statfs",      "statfs64",     "utime",
+    "utimes",    "mknod",     "acct",       "setxattr",    "lsetxattr",    "getxattr",
+    "lgetxattr", "listxattr", "llistxattr", "removexattr", "lremovexattr", "swapon",
+    "swapoff",   "umount",    "umount2",    "uselib",      "pivot_root",   "mq_unlink",
+    "quotactl",
 };
 
 constexpr std::string_view kFirstIsDirectory[] = {

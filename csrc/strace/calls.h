@@ -31,9 +31,11 @@ enum class Op : std::uint8_t {
   exec,
   chdir,
   fchdir,
+  chroot,
   getcwd,
   readlink,
   unshare,
+  setns,
   self,  // getpid, gettid, set_tid_address: the result is the caller's pid
   sendmsg,
   recvmsg,

@@ -61,7 +61,11 @@ std::string Tracker::resolve(Task& task, const FdArgument& directory, std::strin
                              std::shared_ptr<Directory>* base) {
   std::string path;
   unescape(raw, path);
-  if (path.starts_with('/')) return normal_path(std::move(path));
+  if (path.starts_with('/')) {
+    // What the links of /proc stand for does not depend on where it is mounted.
+    const bool within = !task.root->empty() && !path.starts_with("/proc/");
+    return normal_path(within ? *task.root + path : std::move(path));
+  }
   if (!directory.annotation.empty() && options_.annotations) {
     std::string annotated;
     unescape(directory.annotation, annotated);
@@ -154,7 +158,7 @@ void Tracker::created(Task& task, const Event& event, const Opened& by) {
       break;
     }
     case Op::pidfd_open:
-      made.target_pid = static_cast<std::uint32_t>(event.a);
+      made.target_pid = log_pid(task, static_cast<std::uint32_t>(event.a));
       break;
     case Op::accept: {
       made.kind = Kind::socket;
@@ -393,7 +397,8 @@ void Tracker::killed(Task& task, const Event& event) {
   const std::string_view all = view(event.arguments, event.arguments_end);
   const bool to_thread = event.call != kUnknownCall && call_at(event.call).name == "tgkill";
   const std::string_view signal = argument_at(all, to_thread ? 2 : 1);
-  const std::int64_t victim = read_fd(argument_at(all, to_thread ? 1 : 0)).number;
+  std::int64_t victim = read_fd(argument_at(all, to_thread ? 1 : 0)).number;
+  if (victim > 0) victim = log_pid(task, static_cast<std::uint32_t>(victim));
   if (victim <= 0 || !signal.starts_with("SIG") || killers_.size() > 100'000) return;
   killers_[static_cast<std::uint32_t>(victim)] = {std::string(signal), task.leader};
 }

@@ -82,6 +82,7 @@ struct Begun {
   Half half = Half::elsewhere;
   bool used = false;
   bool has_pid = false;
+  bool idle = false;  // neither its begin nor its end changes anything
 };
 
 // The last begun call of each task: an open table, reset for each block.

@@ -51,8 +51,7 @@ class Extractor {
     }
     const char* p = line;
     std::uint32_t pid = 0;
-    while (is_digit(*p)) pid = pid * 10 + static_cast<unsigned>(*p++ - '0');
-    if (*p != ' ' || p == line || p - line > 7) return false;
+    if (!read_short(p, pid) || *p != ' ') return false;
     while (*p == ' ') ++p;
     if (is_digit(*p)) {
       const unsigned length = find_in_32(p, ' ');
@@ -94,14 +93,18 @@ class Extractor {
       const char* stop = end - 16;
       if (stop > arguments && stop[-1] == ' ') --stop;
       Event event = make(line, end, pid, call, Shape::entry, arguments, stop);
-      emit_begun(event);
+      const bool kept = emit_begun(event);
+      // Its end changes nothing either, then.
+      if (!kept && errors_only_ && by_arguments(what.op)) out_.begun.at(pid).idle = true;
     }
     return true;
   }
 
-  void emit_begun(Event& event) {
+  bool emit_begun(Event& event) {
     uses(event);
-    if (wanted_op(event.op) && fill(event)) out_.events.push_back(event);
+    const bool kept = wanted_op(event.op) && fill(event);
+    if (kept) out_.events.push_back(event);
+    return kept;
   }
 
   void remember(const char* line, const char* end, const char* arguments, std::uint32_t pid,
@@ -114,14 +117,24 @@ class Extractor {
   bool complete(const char* line, const char* end, std::uint32_t pid, std::uint16_t call,
                 const char* arguments) {
     const Op op = calls_.at(call).op;
-    if (!wanted_op(op) && errors_only_ && !may_be_hit(arguments, end)) {
-      open_ = line;
-      open_end_ = end;
-      open_number_ = number_;
-      ++out_.counts.calls;
-      return true;
-    }
     Tail tail;
+    if (errors_only_) {
+      const Outcome outcome = outcome_of(arguments, end);
+      if (outcome != Outcome::hit && !wanted_op(op)) {
+        open_ = line;
+        open_end_ = end;
+        open_number_ = number_;
+        ++out_.counts.calls;
+        return true;
+      }
+      if ((outcome == Outcome::failed && only_by_success(op)) ||
+          (outcome == Outcome::other && by_arguments(op) && read_tail(arguments, end, tail) &&
+           !changes(line, end, pid, call, arguments))) {
+        ++out_.counts.calls;
+        open_ = nullptr;
+        return true;
+      }
+    }
     if (counts_only_ && (op == Op::none || op == Op::read || op == Op::write) &&
         read_tail(arguments, end, tail) && plain(line, end, pid, call, arguments, tail)) {
       ++out_.counts.calls;
@@ -137,29 +150,76 @@ class Extractor {
     return true;
   }
 
-  // Whether a line may end in an errno that is asked for: `= -1 ENOSPC (No space left on device)`,
-  // with a duration or `(INJECTED)` behind it. False only where it surely does not.
-  bool may_be_hit(const char* begin, const char* end) const noexcept {
+  // What the end of a line says where only errors are asked for.
+  enum class Outcome : std::uint8_t {
+    hit,  // it may be an errno that is asked for: `= -1 ENOSPC (No space left on device)`, with a
+          // duration or `(INJECTED)` behind it
+    failed,  // another errno, for sure
+    other,   // no errno that is asked for
+  };
+  Outcome outcome_of(const char* begin, const char* end) const noexcept {
     const char* q = end;
     if (q[-1] == '>') {
       q -= 2;
-      while (is_digit(*q) || *q == '.') --q;
-      if (*q != '<') return true;
+      if (end - begin > 10 && end[-10] == '<' && end[-8] == '.') {  // <0.000007>, as nearly all are
+        q = end - 10;
+      } else {
+        while (is_digit(*q) || *q == '.') --q;
+        if (*q != '<') return Outcome::hit;
+      }
       --q;
     }
-    if (q[-1] != ')') return q[-1] == '>';
-    if (q[-2] == 'D') return true;
+    if (q[-1] != ')') return q[-1] == '>' ? Outcome::hit : Outcome::other;
+    if (q[-2] == 'D') return Outcome::hit;
     const char* const limit = q - begin > 100 ? q - 100 : begin;
     while (q > limit && *q != '(') --q;
     const char* word = q - 1;
-    if (q == limit) return true;
+    if (q == limit) return Outcome::hit;
     while (word > begin && is_word(word[-1])) --word;
     const std::string_view name = view(word, q - 1);
-    if (name.size() < 2 || name[0] != 'E' || word[-1] != ' ') return true;
+    if (name.size() < 2 || name[0] != 'E' || word[-1] != ' ') return Outcome::hit;
     for (const std::string& wanted : wanted_.errors) {
-      if (name == wanted) return true;
+      if (name == wanted) return Outcome::hit;
     }
-    return false;
+    return word - begin > 5 && std::memcmp(word - 5, "= -1 ", 5) == 0 ? Outcome::failed
+                                                                      : Outcome::other;
+  }
+  bool may_be_hit(const char* begin, const char* end) const noexcept {
+    return outcome_of(begin, end) == Outcome::hit;
+  }
+
+  // Calls that change nothing where they fail. close() frees its number all the same, and what was
+  // sent or connected to is known from a failure too.
+  static constexpr bool only_by_success(Op op) noexcept {
+    switch (op) {
+      case Op::open:
+      case Op::openat:
+      case Op::creat:
+      case Op::dup:
+      case Op::fcntl:
+      case Op::ioctl:
+      case Op::mmap:
+      case Op::munmap:
+      case Op::chdir:
+      case Op::unlink:
+      case Op::unlinkat:
+      case Op::readlink:
+      case Op::rename:
+      case Op::renameat:
+        return true;
+      default:
+        return false;
+    }
+  }
+
+  // Calls of which most change nothing, as their arguments tell.
+  static constexpr bool by_arguments(Op op) noexcept {
+    return op == Op::mmap || op == Op::fcntl || op == Op::ioctl || op == Op::getsockopt;
+  }
+  bool changes(const char* line, const char* end, std::uint32_t pid, std::uint16_t call,
+               const char* arguments) const {
+    Event event = make(line, end, pid, call, Shape::call, arguments, end);
+    return fill_first(event);
   }
 
   void resumed(const char* line, const char* end, std::uint32_t pid, const char* name,
@@ -177,7 +237,8 @@ class Extractor {
         return;
       }
     }
-    if (wanted_op(op) || !errors_only_ || may_be_hit(rest, end)) {
+    const bool idle = slot.idle && slot.half == Half::here && by_arguments(op);
+    if ((wanted_op(op) && !idle) || !errors_only_ || may_be_hit(rest, end)) {
       Event event = make(line, end, pid, call, Shape::resumed, rest, end);
       take_half(event, slot);
       event.result = read_result(rest, end);

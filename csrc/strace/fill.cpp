@@ -81,6 +81,7 @@ bool Extractor::fill_first(Event& event) const {
     case Op::open:
     case Op::creat:
     case Op::chdir:
+    case Op::chroot:
     case Op::unlink:
     case Op::rmdir: {
       if (!arguments.next(argument)) return true;
@@ -93,6 +94,13 @@ bool Extractor::fill_first(Event& event) const {
     }
     case Op::close:
     case Op::fchdir:
+      // All that there is, mostly: no need to look where an annotation ends.
+      if (std::uint32_t plain = 0;
+          read_short(p, plain) && (p == end || (p < end && (*p == ')' || *p == '<')))) {
+        event.a = plain;
+        return true;
+      }
+      return number(event.a);
     case Op::pidfd_open:
     case Op::read:
     case Op::accept:

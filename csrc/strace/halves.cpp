@@ -20,6 +20,7 @@ bool keeps_arguments(Op op) noexcept {
     case Op::renameat:
     case Op::linkat:
     case Op::unshare:
+    case Op::setns:
     case Op::pidfd_getfd:
     case Op::readlink:
     case Op::getcwd:
@@ -228,7 +229,20 @@ void Tracker::effect(Task& task, const Event& event, const Opened& by) {
         task.table = std::make_shared<Table>(*task.table);
       if (has_flag(flags, kCloneFs.name, kCloneFs.bit)) {
         task.directory = std::make_shared<Directory>(*task.directory);
+        task.root = std::make_shared<std::string>(*task.root);
       }
+      task.inner_children |= has_flag(flags, kCloneNewPid.name, kCloneNewPid.bit);
+      return;
+    }
+    case Op::setns: {
+      const std::string_view kind = argument_at(view(event.arguments, event.arguments_end), 1);
+      task.inner_children |= worked && has_flag(kind, kCloneNewPid.name, kCloneNewPid.bit);
+      return;
+    }
+    case Op::chroot: {
+      if (!worked) return;
+      std::string path = resolve(task, {true, kWorkingDirectory, {}, false}, event.text);
+      if (path.starts_with('/')) *task.root = path == "/" ? std::string() : std::move(path);
       return;
     }
     case Op::chdir: {
@@ -258,6 +272,7 @@ void Tracker::effect(Task& task, const Event& event, const Opened& by) {
       if (!worked || !quoted || !raw.starts_with('/')) return;
       std::string path;
       unescape(raw, path);
+      if (!task.root->empty()) path = normal_path(*task.root + path);
       // In place: whoever was opened relative to it, before it was known, learns it too.
       Directory* where = task.directory.get();
       while (!where->known && where->path.empty() && where->below) where = where->below.get();
@@ -268,7 +283,15 @@ void Tracker::effect(Task& task, const Event& event, const Opened& by) {
     }
     case Op::self: {
       Task& self = task;
-      if (self.named || !worked || result.value <= 0) return;
+      if (!worked || result.value <= 0) return;
+      if (self.named) {  // getpid() of a thread gives another number by nature
+        const bool own = event.call != kUnknownCall && call_at(event.call).name != "getpid";
+        if (!own || result.value == self.pid || result.translated) return;
+        self.inner = true;
+        self.inner_pid = static_cast<std::uint32_t>(result.value);
+        if (inner_pids_.size() < 100'000) inner_pids_[self.inner_pid] = self.pid;
+        return;
+      }
       const auto pid = static_cast<std::uint32_t>(result.value);
       if (tasks_.contains(pid)) return;
       auto node = tasks_.extract(self.pid);
@@ -317,9 +340,10 @@ void Tracker::effect(Task& task, const Event& event, const Opened& by) {
       if (result.known && result.error.empty()) mapped(task, event);
       return;
     case Op::munmap: {
+      if (task.memory->mappings.empty()) return;
       const std::string_view all = view(event.arguments, event.arguments_end);
       const std::string_view start = argument_at(all, 0);
-      if (task.memory->mappings.empty() || start.empty()) return;
+      if (start.empty()) return;
       const std::string_view length = argument_at(all, 1);
       const char* at = start.data();
       const char* size = length.data();

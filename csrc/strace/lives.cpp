@@ -9,6 +9,10 @@ namespace pm::strace {
 namespace {
 
 constexpr std::size_t kLongestText = 4096;
+// Children that a pid namespace has numbers of its own for stand beyond all pids until they are
+// seen.
+constexpr std::uint32_t kUnbornKeys = 0x80000000;
+constexpr std::size_t kMostUnborn = 1000;
 
 }  // namespace
 
@@ -53,11 +57,23 @@ void Tracker::forked(Task& task, const Event& event) {
   const auto child = static_cast<std::uint32_t>(event.result.value);
   upcoming_.erase(child);
   if (child == task.pid) return;  // no fork gives the caller's own number, but a log may say so
+  const bool own_number = task.inner && !event.result.translated;
+  if (own_number && task.fork_started) return;
   const auto known = tasks_.find(child);
   if (task.fork_started && known != tasks_.end() && known->second->live) return;
   const auto shares = [&](const CloneFlag& flag) { return clone_shares(arguments, flag); };
-  start(child, &task, shares(kCloneThread), shares(kCloneFiles), shares(kCloneFs),
-        shares(kCloneVm));
+  if (own_number) {  // until its first line tells the log's number for it
+    if (unborn_.size() >= kMostUnborn) return;
+    const std::uint32_t key = kUnbornKeys + next_unborn_++ % kUnbornKeys;
+    Task& made = start(key, &task, shares(kCloneThread), shares(kCloneFiles), shares(kCloneFs),
+                       shares(kCloneVm));
+    made.inner_pid = processes_[made.process].pid = child;
+    unborn_.push_back(key);
+    return;
+  }
+  Task& made = start(child, &task, shares(kCloneThread), shares(kCloneFiles), shares(kCloneFs),
+                     shares(kCloneVm));
+  made.inner |= shares(kCloneNewPid);
 }
 
 void Tracker::executed(Task& task, const Event& event) {
@@ -107,7 +123,7 @@ void Tracker::signalled(Task& task, const Event& event, const Context& context) 
     return static_cast<std::uint64_t>(read_number(p, body.data() + body.size()));
   };
   // Whatever the code is called (-X raw writes numbers): only who sends one is named by its pid.
-  task.fatal_sender = static_cast<std::uint32_t>(field("si_pid="));
+  task.fatal_sender = log_pid(task, static_cast<std::uint32_t>(field("si_pid=")));
   if (options_.statistics) {
     asked_to_end(task, name, {context.file, context.first_line + event.number});
   }
@@ -237,6 +253,7 @@ void Tracker::superseded(Task& task, std::uint32_t by) {
   Task& taker = *found->second;
   task.table = taker.table;
   task.directory = taker.directory;
+  task.root = taker.root;
   task.memory = taker.memory;
   task.pending = taker.pending;
   task.begun = taker.begun;

@@ -93,8 +93,9 @@ void Tracker::asked_name(Task& task, const Event& event, const Description& sock
   bool quoted;
   const std::string_view raw = quoted_part(data, quoted);
   if (!quoted) return;
-  name_messages_.push_back(
-      {task.pid, place, event.op == Op::read, std::string(raw.substr(0, kLongestMessage))});
+  name_messages_.push_back({task.pid, place, event.op == Op::read,
+                            std::string(raw.substr(0, kLongestMessage)),
+                            address_words(argument_at(arguments, 4))});
 }
 
 // A wait for a connection came back with nothing.

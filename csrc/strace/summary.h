@@ -54,6 +54,7 @@ struct NameMessage {
   Place place;
   bool answer = false;
   std::string data;  // as strace wrote it, without its quotes
+  std::string peer;  // to whom or from whom, where the call itself says so
 };
 
 // Waits that came back with nothing: no call failed, but time was lost.

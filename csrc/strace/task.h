@@ -49,6 +49,7 @@ class Task {
   bool live = true;
   std::shared_ptr<Table> table;
   std::shared_ptr<Directory> directory;
+  std::shared_ptr<std::string> root;  // of chroot(); empty where that was not called
   std::shared_ptr<Memory> memory;
   std::uint32_t leader = 0;
   std::uint32_t process = 0;
@@ -57,6 +58,11 @@ class Task {
   std::shared_ptr<Table> fork_table;
   std::shared_ptr<Directory> fork_directory;
   bool fork_started = false;  // its child has shown up
+  // Lives in a pid namespace of its own: the numbers that its calls return are not those of the
+  // log, which has them as strace sees them (pid_namespaces(7)).
+  bool inner = false;
+  std::uint32_t inner_pid = 0;  // its number there; 0 if not known
+  bool inner_children = false;  // unshare(CLONE_NEWPID): those that it makes from now on will
   // The last begun call, kept from blocks that are gone.
   std::string begun_line;
   Place begun_place;

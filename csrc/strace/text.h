@@ -41,6 +41,24 @@ inline unsigned find_in_32(const char* at, char c) noexcept {
 #endif
 }
 
+// From 1 to 7 digits as a number, all at once; moves `at` behind them. 8 bytes must be readable.
+// False, and nothing moves, where there is no digit or there are more.
+inline bool read_short(const char*& at, std::uint32_t& value) noexcept {
+  std::uint64_t word;
+  std::memcpy(&word, at, sizeof word);
+  word ^= 0x3030303030303030ULL;  // digits are 0 to 9 now
+  const std::uint64_t others = ((word + 0x7676767676767676ULL) | word) & 0x8080808080808080ULL;
+  if (others == 0) return false;
+  const auto bits = static_cast<unsigned>(std::countr_zero(others)) & ~7U;
+  if (bits == 0) return false;
+  at += bits / 8;
+  word <<= 64 - bits;  // the first byte is the lowest: zeros in front
+  word = (word * 10 + (word >> 8)) & 0x00ff00ff00ff00ffULL;
+  word = (word * 100 + (word >> 16)) & 0x0000ffff0000ffffULL;
+  value = static_cast<std::uint32_t>(word * 10'000 + (word >> 32));
+  return true;
+}
+
 inline bool starts(const char* at, const char* end, std::string_view word) noexcept {
   return static_cast<std::size_t>(end - at) >= word.size() &&
          std::memcmp(at, word.data(), word.size()) == 0;

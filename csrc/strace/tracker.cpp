@@ -57,6 +57,10 @@ Task& Tracker::task_of(const Event& event, const Context& context) {
     last_ = found->second.get();
     return *last_;
   }
+  if (Task* const child = unborn(pid)) {
+    last_ = child;
+    return *child;
+  }
   if (Task* const parent = parent_waiting_for(pid)) {
     Task& child = start(pid, parent, false, false, false, false);
     parent->fork_started = true;
@@ -79,6 +83,30 @@ Task& Tracker::task_of(const Event& event, const Context& context) {
   return *last_;
 }
 
+// The child that a fork within a pid namespace returned, when the log's number for it shows up: the
+// one that has waited longest, as both are in the order of the forks.
+Task* Tracker::unborn(std::uint32_t pid) {
+  if (unborn_.empty() || upcoming_.contains(pid)) return nullptr;
+  const std::uint32_t number = unborn_.front();
+  unborn_.erase(unborn_.begin());
+  auto node = tasks_.extract(number);
+  if (node.empty()) return nullptr;
+  node.key() = pid;
+  tasks_.erase(pid);
+  Task& child = *tasks_.insert(std::move(node)).position->second;
+  if (child.leader == child.pid) child.leader = pid;
+  child.pid = pid;
+  processes_[child.process].pid = pid;
+  if (inner_pids_.size() < 100'000) inner_pids_[child.inner_pid] = pid;
+  return &child;
+}
+
+std::uint32_t Tracker::log_pid(const Task& task, std::uint32_t number) const {
+  if (!task.inner) return number;
+  const auto known = inner_pids_.find(number);
+  return known == inner_pids_.end() ? 0 : known->second;
+}
+
 // The task whose fork has begun and will return this pid; if nobody knows, the one that has waited
 // longest.
 Task* Tracker::parent_waiting_for(std::uint32_t pid) {
@@ -86,7 +114,7 @@ Task* Tracker::parent_waiting_for(std::uint32_t pid) {
   if (announced != upcoming_.end()) {
     const auto parent = tasks_.find(announced->second);
     upcoming_.erase(announced);
-    if (parent != tasks_.end() && parent->second->pending.op == Op::fork)
+    if (parent != tasks_.end() && parent->second->pending.op == Op::fork && !parent->second->inner)
       return parent->second.get();
   }
   for (const std::uint32_t waiting : forking_) {
@@ -106,7 +134,9 @@ Task& Tracker::start(std::uint32_t pid, Task* parent, bool thread, bool share_ta
   Process process;
   process.pid = pid;
   if (parent) {
+    bool new_namespace = false;
     if (parent->pending.is && parent->pending.op == Op::fork) {  // its flags are known from there
+      new_namespace = clone_shares(parent->pending.arguments, kCloneNewPid);
       const std::string_view flags = parent->pending.arguments;
       share_table |= clone_shares(flags, kCloneFiles);
       share_directory |= clone_shares(flags, kCloneFs);
@@ -116,11 +146,14 @@ Task& Tracker::start(std::uint32_t pid, Task* parent, bool thread, bool share_ta
     const auto& table = parent->fork_table ? parent->fork_table : parent->table;
     const auto& directory = parent->fork_directory ? parent->fork_directory : parent->directory;
     made->table = share_table ? parent->table : std::make_shared<Table>(*table);
+    made->root = share_directory ? parent->root : std::make_shared<std::string>(*parent->root);
     made->directory = share_directory ? parent->directory : std::make_shared<Directory>(*directory);
     if (!share_directory && !directory->known)
       made->directory = std::make_shared<Directory>(Directory{"", false, directory});
     made->memory = share_memory ? parent->memory : std::make_shared<Memory>(*parent->memory);
     if (thread) made->leader = parent->leader;
+    made->inner = parent->inner || parent->inner_children || new_namespace;
+    made->inner_children = thread && parent->inner_children;
     process.parent = thread ? processes_[parent->process].parent : parent->leader;
     process.thread_of = thread ? parent->leader : 0;
     process.argv = processes_[parent->process].argv;
@@ -129,6 +162,7 @@ Task& Tracker::start(std::uint32_t pid, Task* parent, bool thread, bool share_ta
   } else {
     made->table = std::make_shared<Table>(&descriptions_);
     made->directory = std::make_shared<Directory>();
+    made->root = std::make_shared<std::string>();
     made->memory = std::make_shared<Memory>(&descriptions_);
   }
   if (processes_.size() >= kMostProcesses && !spent_.empty()) {

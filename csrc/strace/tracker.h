@@ -243,6 +243,9 @@ class Tracker {
   Task& start(std::uint32_t pid, Task* parent, bool thread, bool share_table, bool share_directory,
               bool share_memory);
   Task* parent_waiting_for(std::uint32_t pid);
+  Task* unborn(std::uint32_t pid);
+  // The log's number for a pid that a task names; 0 if a namespace hides it.
+  std::uint32_t log_pid(const Task& task, std::uint32_t number) const;
   void began(Task& task, const Event& event, const Context& context);
   void ended(Task& task, const Event& event, const Context& context);
   void effect(Task& task, const Event& event, const Opened& by);
@@ -314,7 +317,10 @@ class Tracker {
   std::unordered_map<std::uint32_t, std::unique_ptr<Task>> tasks_;
   std::unordered_map<std::uint32_t, std::uint32_t> upcoming_;  // child to parent
   std::vector<std::uint32_t> forking_;
-  Task* anonymous_ = nullptr;  // lines without a pid are its
+  std::vector<std::uint32_t> unborn_;  // children by their numbers in a pid namespace, not yet seen
+  std::uint32_t next_unborn_ = 0;
+  std::unordered_map<std::uint32_t, std::uint32_t> inner_pids_;  // in a namespace, to the log's
+  Task* anonymous_ = nullptr;                                    // lines without a pid are its
   Task* last_ = nullptr;
   std::unordered_map<std::string, std::vector<std::int32_t>> connecting_;  // by address
   std::unordered_map<std::string, std::vector<std::int32_t>> accepting_;   // the same, by_entry

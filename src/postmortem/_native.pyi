@@ -527,6 +527,7 @@ class RawNameMessage(TypedDict):
     line: int
     answer: bool
     data: str
+    peer: str
 
 class RawTimeout(TypedDict):
     syscall: str

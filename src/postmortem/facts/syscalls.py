@@ -360,6 +360,8 @@ class NameMessage:
     answer: bool
     data: str
     """The bytes as strace wrote them, with escapes, as far as strace -s let them through."""
+    peer: str = ""
+    """Whom the call itself names; that of a connected socket is known from its connect()."""
 
 
 @record

@@ -11,6 +11,7 @@ from postmortem import _native
 from postmortem.errors import EvidenceError
 from postmortem.facts.source import Problem, Source
 from postmortem.facts.syscalls import SystemCalls
+from postmortem.patterns import Pattern
 from postmortem.readers.log_files import OpenedLog, Watch
 from postmortem.readers.stracefind import LogGroup, is_ltrace, likeness
 from postmortem.readers.stracerows import calls_of
@@ -26,6 +27,9 @@ MOST_OF_ONE = 400
 """Hits with one errno of one call that are kept when many are asked for at once."""
 
 _MOST_THREADS = 4
+
+_NO_CHARACTER = Pattern(r"\\udc([89a-f][0-9a-f])")
+"""A byte that is no UTF-8, as repr() shows it."""
 
 
 @record
@@ -145,9 +149,11 @@ def _remarks(group: LogGroup, raw: RawStrace) -> Iterator[Problem]:
         where = f"{group.files[raw['first_unparsed_file']][0]}:{raw['first_unparsed_line']}"
         what = f"{counts['unparsed']:,} of {counts['lines']:,} lines were not understood"
         text = (raw["first_unparsed"] or "")[:80]
-        yield Problem(where, f"{what}; the first: {text!r}" if text else what)
+        shown = _NO_CHARACTER.sub(r"\\x\1", repr(text))
+        yield Problem(where, f"{what}; the first: {shown}" if text else what)
     if raw["cut_lines"]:
-        yield Problem(group.name, f"{raw['cut_lines']} lines over 32 MiB were read in part")
+        count = "1 line" if raw["cut_lines"] == 1 else f"{raw['cut_lines']:,} lines"
+        yield Problem(group.name, f"{count} over 32 MiB read in part: what is behind is not known")
     if raw["forgotten"]:
         what = (
             f"{raw['forgotten']:,} processes that ended with 0 are not listed: there are too many"

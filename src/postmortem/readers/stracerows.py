@@ -119,7 +119,9 @@ def calls_of(group: LogGroup, raw: RawStrace, head: bytes) -> SystemCalls:
             for row in raw["connections"]
         ),
         name_messages=tuple(
-            NameMessage(row["pid"], names[row["file"]], row["line"], row["answer"], row["data"])
+            NameMessage(
+                row["pid"], names[row["file"]], row["line"], row["answer"], row["data"], row["peer"]
+            )
             for row in raw["name_messages"]
         ),
         timeouts=tuple(

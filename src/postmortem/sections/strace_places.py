@@ -92,7 +92,12 @@ def mounts(logs: Iterable[SystemCalls]) -> tuple[Mount, ...]:
             if prefix is not None:
                 folders[prefix].append(folder)
     rows = [_mount(p, files.get(p, []), folders.get(p, [])) for p in {*files, *folders}]
-    return tuple(sorted(rows, key=lambda m: (-(m.read_bytes + m.written_bytes), -m.lookups)))
+    return tuple(sorted(rows, key=_heaviest_first))
+
+
+def _heaviest_first(mount: Mount) -> tuple[int, int, str]:
+    # The name at last: rows come out of a set, whose order differs from run to run.
+    return -(mount.read_bytes + mount.written_bytes), -mount.lookups, mount.prefix
 
 
 def _mount(prefix: str, files: list[FileCount], folders: list[FolderCount]) -> Mount:

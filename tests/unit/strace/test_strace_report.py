@@ -205,3 +205,14 @@ def test_mounts_that_the_log_shows_are_places(tmp_path: Path) -> None:
     assert isinstance(rows, list)
     assert [row["prefix"] for row in rows if row["written_bytes"]] == ["/opt/run/in/memory"]
     assert prefix_of("/opt/not/x", ("/opt/run/in/memory",)) == "/opt"
+
+
+def test_places_with_the_same_totals_stand_by_name(tmp_path: Path) -> None:
+    """What they are collected in has another order in every run."""
+    names = [f"place{i}" for i in range(9, -1, -1)]
+    log = "".join(
+        f'1 openat(AT_FDCWD, "/{name}/x", O_RDONLY) = -1 ENOENT (No such file or directory)\n'
+        for name in names
+    )
+    rows = body(report(tmp_path, log))["mounts"]
+    assert [row["prefix"] for row in rows] == [f"/{name}" for name in sorted(names)]  # type: ignore[attr-defined]

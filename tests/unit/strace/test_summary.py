@@ -359,7 +359,7 @@ def test_what_is_said_to_name_servers() -> None:
         'sin_addr=inet_addr("10.0.0.2")}, 16) = 2\n'
     )
     rows = summary(log)["name_messages"]
-    assert [(r["line"], r["answer"], r["data"]) for r in rows] == [
-        (2, False, "\\1\\2"),
-        (3, True, "\\3\\4"),
+    assert [(r["line"], r["answer"], r["data"], r["peer"]) for r in rows] == [
+        (2, False, "\\1\\2", "10.0.0.2:53"),
+        (3, True, "\\3\\4", "10.0.0.2:53"),
     ]

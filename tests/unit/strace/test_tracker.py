@@ -27,6 +27,47 @@ def failed(pid: int, fd: int) -> str:
 
 
 CASES = {
+    "children of a pid namespace, whose forks return numbers of their own": (
+        opened(10, "a", 3)
+        + "10 unshare(CLONE_NEWPID) = 0\n10 clone(child_stack=NULL, flags=SIGCHLD) = 11\n"
+        + "11 set_tid_address(0x7f) = 1\n11 clone(child_stack=NULL, flags=SIGCHLD) = 2\n"
+        + "11 close(3) = 0\n"
+        + opened(11, "decoy", 3)
+        + "12 dup2(3, 1) = 1\n12 vfork( <unfinished ...>\n"
+        + failed(13, 1)
+        + "12 <... vfork resumed>) = 3\n",
+        "/m/a",
+    ),
+    "a number of a pid namespace that is another task's in the log": (
+        opened(2, "decoy", 3)
+        + "2 clone(child_stack=NULL, flags=CLONE_NEWPID|SIGCHLD) = 11\n11 close(3) = 0\n"
+        + opened(11, "a", 3)
+        + "11 clone(child_stack=NULL, flags=SIGCHLD) = 2\n11 close(3) = 0\n"
+        + failed(12, 3),
+        "/m/a",
+    ),
+    "pids that strace itself translates": (
+        opened(11, "a", 3)
+        + "11 getpid() = 1 /* 11 in strace's PID NS */\n"
+        + "11 clone(child_stack=NULL, flags=SIGCHLD) = 2 /* 12 in strace's PID NS */\n"
+        + "11 close(3) = 0\n"
+        + failed(12, 3),
+        "/m/a",
+    ),
+    "a path within a chroot": (
+        '1 chroot("/jail") = 0\n1 chdir("/") = 0\n1 openat(AT_FDCWD, "a", O_WRONLY) = 3\n'
+        + failed(1, 3),
+        "/jail/a",
+    ),
+    "chroot moves those that share it, and no others": (
+        "1 fork() = 2\n1 clone(child_stack=0x7f, flags=CLONE_VM|CLONE_FS|CLONE_THREAD) = 3\n"
+        + '3 chroot("/jail") = 0\n'
+        + opened(1, "a", 3)
+        + opened(2, "a", 3)
+        + failed(1, 3)
+        + failed(2, 3),
+        ["/jail/m/a", "/m/a"],
+    ),
     "a closed number is another file": (
         opened(1, "a", 3) + "1 close(3) = 0\n" + opened(1, "b", 3) + failed(1, 3),
         "/m/b",

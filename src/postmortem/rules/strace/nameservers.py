@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from postmortem.facts.syscall_logs import Logs
 from postmortem.patterns import Pattern
+from postmortem.records import record
+from postmortem.report.model import Evidence
+from postmortem.rules.names import clip
+from postmortem.rules.strace.calls import where
+from postmortem.rules.strace.peers import name_servers
+from postmortem.rules.strace.who import who
 
 _QUESTION = Pattern(r'iov_base="(?P<data>(?:[^"\\]|\\.)*)"')
 _ESCAPE = Pattern(r"\\(?:([0-7]{1,3})|x([0-9a-f]{2})|(.))")
@@ -17,6 +23,55 @@ _MEANINGS = {
     "": "no answer came",
 }
 """What an answer means, in words."""
+
+
+@record
+class AskedServer:
+    """A process turned to a name server."""
+
+    pid: int
+    """Of the process, not of a thread of it."""
+    server: str
+    line: int
+    evidence: Evidence
+
+
+def asked_servers(logs: Logs) -> list[AskedServer]:
+    """Return who turned to name servers, in the order of the log.
+
+    glibc connects a socket to each server, as do other resolvers; musl sends to all of them from
+    one socket, without connect().
+    """
+    found = [
+        AskedServer(
+            match.task.thread_of or match.pid,
+            match.target.words,
+            match.line,
+            Evidence(where(match), clip(f"{who(match.pid)} {match.text}", 200)),
+        )
+        for match in name_servers(logs)
+    ]
+    for log in logs.logs:
+        leaders = {task.pid: task.thread_of or task.pid for task in log.tasks}
+        for message in log.name_messages:
+            if message.answer or not message.peer.endswith(":53"):
+                continue
+            # Anybody may send anything to a port 53: it is a question if it reads as one.
+            name = _question_name(_bytes(message.data))
+            if not name:
+                continue
+            found.append(
+                AskedServer(
+                    leaders.get(message.pid, message.pid),
+                    message.peer,
+                    message.line,
+                    Evidence(
+                        f"{message.file.rpartition('/')[2]}:{message.line}",
+                        f"{who(message.pid)} asked {message.peer} for {name}",
+                    ),
+                )
+            )
+    return sorted(found, key=lambda one: one.line)
 
 
 def asked_names(logs: Logs, pid: int) -> list[str]:

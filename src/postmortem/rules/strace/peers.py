@@ -41,7 +41,7 @@ def name_servers(logs: Logs) -> tuple[Match, ...]:
     return tuple(m for m in logs.asked("connect") if (m.target.path or "").endswith(":53"))
 
 
-def reached_anything(logs: Logs, pid: int, after: Match, *, worked: bool = False) -> bool:
+def reached_anything(logs: Logs, pid: int, after: int, *, worked: bool = False) -> bool:
     """Return whether a process tried a peer that is no name server after it asked one.
 
     getaddrinfo() itself connects UDP sockets to each answer, to sort them: that too shows that
@@ -49,7 +49,7 @@ def reached_anything(logs: Logs, pid: int, after: Match, *, worked: bool = False
     """
     return any(
         (match.task.thread_of or match.pid) == pid
-        and match.line > after.line
+        and match.line > after
         and "AF_INET" in match.text
         and not (match.target.path or "").endswith(":53")
         and (not worked or _worked(match))

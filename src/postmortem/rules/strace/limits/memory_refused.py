@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.facts.syscall_logs import Logs
-from postmortem.facts.syscalls import Failures, Match
+from postmortem.facts.syscalls import FailedCalls, Failures, Match
 from postmortem.patterns import Pattern
 from postmortem.report.model import Confidence, Role
 from postmortem.rules.rule import Finding, rule
@@ -61,7 +61,7 @@ def memory_refused(failures: Failures, logs: Logs) -> Iterator[Finding]:
         Raise the limit that is reached, or ask for less: smaller batches, fewer workers, fewer
         pinned buffers.
     """
-    groups = worst(logs, tuple(g for g in failures.of("ENOMEM") if g.first.syscall in _CALLS))
+    groups = worst(logs, tuple(_refusals(failures)))
     if not groups:
         return
     group = groups[0]
@@ -90,6 +90,19 @@ def memory_refused(failures: Failures, logs: Logs) -> Iterator[Finding]:
         evidence=(*cite_calls(group), *(found.evidence for found in known)),
         role=weight.role,
     )
+
+
+def _refusals(failures: Failures) -> Iterator[FailedCalls]:
+    """Yield what was refused, but for huge pages.
+
+    There are none unless somebody reserved them (vm.nr_hugepages): programs that ask for them
+    (PostgreSQL, JVMs, allocators) go on with pages of the usual size.
+    """
+    for group in failures.of("ENOMEM"):
+        if group.first.syscall in _CALLS:
+            left = tuple(match for match in group.matches if "MAP_HUGETLB" not in match.text)
+            if left:
+                yield FailedCalls(group.errno, group.target, left)
 
 
 def _asked(match: Match) -> int | None:

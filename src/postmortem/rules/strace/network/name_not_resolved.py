@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.facts.syscall_logs import Fate, Logs
-from postmortem.facts.syscalls import Match
-from postmortem.report.model import Confidence, Evidence, Role
+from postmortem.report.model import Confidence, Role
 from postmortem.rules.names import clip
 from postmortem.rules.rule import Finding, rule
-from postmortem.rules.strace.calls import where
-from postmortem.rules.strace.nameservers import answer, answer_words, asked_names
-from postmortem.rules.strace.peers import name_servers, reached_anything
+from postmortem.rules.strace.nameservers import (
+    AskedServer,
+    answer,
+    answer_words,
+    asked_names,
+    asked_servers,
+)
+from postmortem.rules.strace.peers import reached_anything
 from postmortem.rules.strace.weighing import weigh_fate
 from postmortem.rules.strace.who import who
 
@@ -39,18 +43,18 @@ def name_not_resolved(logs: Logs) -> Iterator[Finding]:
         Use an address or a name that /etc/hosts has (MASTER_ADDR), or repair resolv.conf. A search
         list makes short names slow.
     """
-    asked: dict[int, list[Match]] = {}
-    for match in name_servers(logs):
-        asked.setdefault(match.task.thread_of or match.pid, []).append(match)
-    for pid, matches in asked.items():
-        fate = logs.fate_of(pid, matches[-1].line)
-        if fate in (Fate.SURVIVED, Fate.FAILED_LATER) or reached_anything(logs, pid, matches[-1]):
+    asked: dict[int, list[AskedServer]] = {}
+    for one in asked_servers(logs):
+        asked.setdefault(one.pid, []).append(one)
+    for pid, tries in asked.items():
+        fate, last = logs.fate_of(pid, tries[-1].line), tries[-1].line
+        if fate in (Fate.SURVIVED, Fate.FAILED_LATER) or reached_anything(logs, pid, last):
             continue
         weight = weigh_fate(fate, Confidence.LIKELY)
-        servers = list(dict.fromkeys(match.target.words for match in matches))
+        servers = list(dict.fromkeys(one.server for one in tries))
         names = asked_names(logs, pid)
         name = f"the name {names[0]}" if names else "a host name"
-        code = answer(logs, pid, matches[0].line)
+        code = answer(logs, pid, tries[0].line)
         if code == "answered":
             continue
         yield Finding(
@@ -71,10 +75,7 @@ def name_not_resolved(logs: Logs) -> Iterator[Finding]:
                 ),
                 "use an address, or a name of /etc/hosts, for MASTER_ADDR",
             ),
-            evidence=tuple(
-                Evidence(where(match), clip(f"{who(match.pid)} {match.text}", 200))
-                for match in matches[:3]
-            ),
+            evidence=tuple(one.evidence for one in tries[:3]),
             role=weight.role,
         )
         return

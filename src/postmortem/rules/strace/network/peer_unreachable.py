@@ -99,4 +99,4 @@ def _counts(logs: Logs, group: FailedCalls) -> bool:
     """
     last = group.matches[-1]
     pid = last.task.thread_of or last.pid
-    return group.target.kind == "socket" and not reached_anything(logs, pid, last, worked=True)
+    return group.target.kind == "socket" and not reached_anything(logs, pid, last.line, worked=True)

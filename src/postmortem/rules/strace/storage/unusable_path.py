@@ -37,8 +37,12 @@ def unusable_path(failures: Failures, logs: Logs) -> Iterator[Finding]:
         Shorten names that are put together from settings (run names, hyper-parameters, hashes), or
         break the circle of links.
     """
-    groups = worst(logs, failures.of("ENAMETOOLONG", "ELOOP"))
-
+    # epoll_ctl() gives ELOOP for descriptors that watch each other: no path has to do with it.
+    groups = [
+        group
+        for group in worst(logs, failures.of("ENAMETOOLONG", "ELOOP"))
+        if group.target.source == "argument" or group.target.kind == "file"
+    ]
     if not groups:
         return
     group = groups[0]
