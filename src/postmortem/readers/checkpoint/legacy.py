@@ -30,7 +30,7 @@ def is_legacy(head: bytes) -> bool:
 
 def read_places(stream: BinaryIO, size: int, name: str) -> Layout:
     """Return where the tensors lie; raises EvidenceError if the pickles cannot be followed."""
-    pickles = _Pickles(stream, min(size, _MOST_PICKLE_BYTES))
+    pickles = Pickles(stream, min(size, _MOST_PICKLE_BYTES))
     part = "head"
     try:
         for part in ("head", "protocol", "system"):  # noqa: B007 - named when one fails
@@ -55,7 +55,7 @@ def read_places(stream: BinaryIO, size: int, name: str) -> Layout:
     return layout
 
 
-class _Pickles(io.BufferedReader):
+class Pickles(io.BufferedReader):
     """The front of a file, of which no more is asked than there is.
 
     A pickle may say that a text of 2^60 bytes follows, and the room would be made before it is

@@ -8,20 +8,14 @@ never imported: calls of the few that rebuild tensors are understood, all others
 from __future__ import annotations
 
 import pickletools
-import re
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from typing import Any, BinaryIO
 
 from postmortem.records import record
 
 _MOST_OPCODES = 20_000_000
-_MOST_NAMES = 2_000_000
 _MARK = object()
-
-
-_OF_MODULE = re.compile(r"(?:^|(?<=\.))_(?:modules|parameters|buffers)\.")
-"""Where a torch.nn.Module keeps what state_dict() names without these."""
 
 
 class PickleError(Exception):
@@ -411,42 +405,3 @@ def _tensor(name: str, parts: tuple[Any, ...]) -> Tensor | None:
     if name.endswith("_v3") and len(parts) > 6 and isinstance(parts[6], Global):
         dtype = parts[6].name.removeprefix("torch.")
     return Tensor(storage, dtype, storage.begin + offset, tuple(shape), tuple(strides))
-
-
-def tensors_of(root: object) -> Iterator[tuple[str, Tensor]]:
-    """Yield the tensors below an object with the path to them: ``optimizer.state.0.exp_avg``."""
-    seen: set[int] = set()
-    stack: list[tuple[str, object]] = [("", root)]
-    for _ in range(_MOST_NAMES):
-        if not stack:
-            return
-        path, value = stack.pop()
-        if isinstance(value, Storage):
-            if value.dtype is not None:
-                value = Tensor(value, value.dtype, value.begin, (value.numel,), (1,))
-            else:
-                continue
-        if isinstance(value, Tensor):
-            yield _OF_MODULE.sub("", path), value
-            continue
-        if isinstance(value, (dict, list, tuple, Unknown)):
-            if id(value) in seen:
-                continue
-            seen.add(id(value))
-            stack.extend(reversed(list(_below(path, value))))
-
-
-def _below(path: str, value: object) -> Iterator[tuple[str, object]]:
-    if isinstance(value, Unknown):
-        yield path, value.parts
-        yield path, value.state
-        return
-    pairs: Iterable[tuple[object, object]] = ()
-    if isinstance(value, dict):
-        pairs = value.items()
-    elif isinstance(value, (list, tuple)):
-        pairs = enumerate(value)
-    for key, item in pairs:
-        if isinstance(item, (Tensor, Storage, dict, list, tuple, Unknown)):
-            word = str(key)[:200]
-            yield f"{path}.{word}" if path else word, item

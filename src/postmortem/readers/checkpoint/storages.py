@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from postmortem.facts.tensors import TensorPlace
+from postmortem.readers.checkpoint.arrays import MAKERS, lay_array
+from postmortem.readers.checkpoint.contents import contents_of
 from postmortem.readers.checkpoint.layout import Layout, NotScanned
 from postmortem.readers.checkpoint.numpy_files import ITEM_BYTES as _NUMPY_BYTES
-from postmortem.readers.checkpoint.pickled import Storage, Tensor, tensors_of
+from postmortem.readers.checkpoint.pickled import Storage, Tensor
 
 ITEM_BYTES = {
     **_NUMPY_BYTES,
@@ -28,15 +30,20 @@ StoragePlace = Callable[[Storage], tuple[int, int]]
 def lay(layout: Layout, value: object, file: str, place: StoragePlace, within: str = "") -> None:
     """Add the tensors below a value that was followed out of a pickle; `within` names the value."""
     seen: set[tuple[object, ...]] = set()
-    for path, tensor in tensors_of(value):
-        key = (tensor.storage.key, tensor.dtype, tensor.offset, tensor.shape, tensor.strides)
-        if key in seen:  # tied weights
-            continue
-        seen.add(key)
+    for path, found in contents_of(value):
         name = f"{within}.{path}" if within and path else within or path
         where = f"{file}: {name}"
         try:
-            layout.tensors.append(_laid(name, tensor, *place(tensor.storage)))
+            if not isinstance(found, Tensor):
+                if found.name not in MAKERS:
+                    raise NotScanned("a tensor that pickle.dump() wrote, not torch.save()")
+                layout.tensors.append(lay_array(name, found, ITEM_BYTES))
+                continue
+            key = (found.storage.key, found.dtype, found.offset, found.shape, found.strides)
+            if key in seen:  # tied weights
+                continue
+            seen.add(key)
+            layout.tensors.append(_laid(name, found, *place(found.storage)))
         except NotScanned as reason:
             layout.skip(where, str(reason))
         except ValueError as error:
