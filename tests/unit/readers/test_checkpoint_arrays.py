@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -130,6 +131,22 @@ def test_a_pickle_is_not_run(tmp_path: Path) -> None:
     facts = scanned(pickled(tmp_path, {"trap": Trap(str(mark)), "a": np.ones(2)}))
     assert [tensor.name for tensor in facts.tensors] == ["a"]
     assert not mark.exists()
+
+
+@pytest.mark.torch
+def test_an_archive_that_was_packed_anew(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    base = torch.arange(12.0).reshape(3, 4)
+    base[1, 2] = NAN
+    plain, path = tmp_path / "plain.pt", tmp_path / "packed.pt"
+    torch.save({"whole": base, "row": base[1], "turned": base.t(), "a": np.ones(2)}, plain)
+    with zipfile.ZipFile(plain) as old, zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as new:
+        for name in old.namelist():
+            new.writestr(name, old.read(name))
+    facts = scanned(path)
+    found = {name: tensor.first_nonfinite for name, tensor in by_name(facts).items()}
+    assert found == {"whole": 6, "row": 2, "a": None}
+    assert ["do not lie side by side" in problem.what for problem in facts.problems] == [True]
 
 
 @pytest.mark.torch

@@ -97,9 +97,9 @@ class _Places:
             self._places[key] = (at, max(0, min(bytes_of_it, size - at)))
             at += bytes_of_it
 
-    def place(self, storage: Storage) -> tuple[int, int]:
+    def place(self, storage: Storage) -> tuple[int, int, str | None]:
         """Return offset and size of a storage; ValueError if it is not in the file."""
         found = self._places.get(storage.key)
         if found is None:
             raise ValueError(f"its storage {storage.key} is not in the file")
-        return found
+        return (*found, None)

@@ -32,5 +32,5 @@ def read_places(stream: BinaryIO, size: int, name: str) -> Layout:
     return layout
 
 
-def _nowhere(_: Storage) -> tuple[int, int]:
+def _nowhere(_: Storage) -> tuple[int, int, str | None]:
     raise NotScanned("its storage is not in the file")

@@ -23,8 +23,9 @@ ITEM_BYTES = {
     "float4_e2m1fn_x2": 1,
 }
 
-StoragePlace = Callable[[Storage], tuple[int, int]]
-"""Gives offset and size in bytes of a storage; raises ValueError or NotScanned."""
+StoragePlace = Callable[[Storage], tuple[int, int, str | None]]
+"""Gives offset and size in bytes of a storage, and the record to be unpacked if it is packed (the
+offset is then 0); raises ValueError or NotScanned."""
 
 
 def lay(layout: Layout, value: object, file: str, place: StoragePlace, within: str = "") -> None:
@@ -50,7 +51,7 @@ def lay(layout: Layout, value: object, file: str, place: StoragePlace, within: s
             layout.damage(where, str(error))
 
 
-def _laid(name: str, tensor: Tensor, begin: int, size: int) -> TensorPlace:
+def _laid(name: str, tensor: Tensor, begin: int, size: int, packed: str | None) -> TensorPlace:
     item = ITEM_BYTES.get(tensor.dtype or "")
     if item is None or tensor.dtype is None:
         raise NotScanned(f"its data type {tensor.dtype} is not known here")
@@ -60,6 +61,18 @@ def _laid(name: str, tensor: Tensor, begin: int, size: int) -> TensorPlace:
     if 0 not in tensor.shape and (tensor.offset + last + 1) * item > size:
         reach = (tensor.offset + last + 1) * item
         raise ValueError(f"it reaches {reach:,} bytes into its record of {size:,}")
-    return TensorPlace(
-        name, tensor.dtype, tensor.shape, begin + tensor.offset * item, tensor.strides
-    )
+    begin += tensor.offset * item
+    if packed is None:
+        return TensorPlace(name, tensor.dtype, tensor.shape, begin, tensor.strides)
+    if not _is_contiguous(tensor):
+        raise NotScanned("its record is compressed, and its values do not lie side by side")
+    return TensorPlace(name, tensor.dtype, tensor.shape, begin, packed=packed)
+
+
+def _is_contiguous(tensor: Tensor) -> bool:
+    expected = 1
+    for size, stride in reversed(list(zip(tensor.shape, tensor.strides, strict=True))):
+        if size != 1 and stride != expected:
+            return False
+        expected *= size
+    return True
