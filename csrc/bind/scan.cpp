@@ -26,10 +26,9 @@ PyObject* scan_other = nullptr;  // Python: what to do with all else
 const CudaScanner* cuda_scanner = nullptr;
 
 PyObject* scanned(const Held& held) {
+  if (scan::bytes_of(held.array) < kReleaseBytes) return new_scan_result(held.array, held.dtype);
   scan::Result result;
-  if (scan::bytes_of(held.array) < kReleaseBytes) {
-    result = scan::scan(held.array);
-  } else {
+  {
     Py_BEGIN_ALLOW_THREADS result = scan::scan(held.array);
     Py_END_ALLOW_THREADS
   }
@@ -69,22 +68,49 @@ bool scan_on_cuda(const std::vector<Held>& held, const std::vector<std::size_t>&
   return true;
 }
 
+// Scans the tensors of a list or tuple one by one and puts the results into a list, up to the first
+// that Python has to look at, or that lies on a GPU, or with which it is worth to leave the
+// interpreter. Returns how many that were, or -1 with a Python error. No Python code runs
+// meanwhile, which could change the sequence.
+Py_ssize_t scan_small(PyObject* sequence, PyObject* list) {
+  const Py_ssize_t count = PySequence_Fast_GET_SIZE(sequence);
+  PyObject** const items = PySequence_Fast_ITEMS(sequence);
+  std::uint64_t bytes = 0;
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    Held held;
+    if (take_trusted(items[i], held) != Taken::yes) return i;
+    if ((bytes += scan::bytes_of(held.array)) >= kReleaseBytes) return i;
+    PyObject* const result = new_scan_result(held.array, held.dtype);
+    if (result == nullptr) return -1;
+    PyList_SET_ITEM(list, i, result);
+  }
+  return count;
+}
+
 PyObject* scan_sequence(PyObject* sequence) {
+  PyObject* const list = PyList_New(PySequence_Fast_GET_SIZE(sequence));
+  if (list == nullptr) return nullptr;
+  py::object made = py::reinterpret_steal<py::object>(list);
+  const Py_ssize_t before = scan_small(sequence, list);
+  if (before < 0) return nullptr;
+  if (before == PyList_GET_SIZE(list)) return made.release().ptr();
   PyObject* const items = PySequence_Tuple(sequence);  // ours: nobody changes it meanwhile
   if (items == nullptr) return nullptr;
   const py::object owner = py::reinterpret_steal<py::object>(items);
   const auto count = static_cast<std::size_t>(PyTuple_GET_SIZE(items));
-  PyObject* const list = PyList_New(static_cast<Py_ssize_t>(count));
-  if (list == nullptr) return nullptr;
-  py::object made = py::reinterpret_steal<py::object>(list);
+  if (count != static_cast<std::size_t>(PyList_GET_SIZE(list))) {
+    PyErr_SetString(PyExc_RuntimeError, "the sequence is not as long as it was");
+    return nullptr;
+  }
+  const auto begin = static_cast<std::size_t>(before);
   std::vector<Held> held(count);
   std::vector<scan::Array> arrays;
   std::vector<std::size_t> places;
-  arrays.reserve(count);
-  places.reserve(count);
+  arrays.reserve(count - begin);
+  places.reserve(count - begin);
   std::vector<std::size_t> on_cuda;
   std::uint64_t bytes = 0;
-  for (std::size_t i = 0; i < count; ++i) {
+  for (std::size_t i = begin; i < count; ++i) {
     PyObject* const item = PyTuple_GET_ITEM(items, static_cast<Py_ssize_t>(i));
     const Taken taken = take_trusted(item, held[i]);
     if (taken == Taken::on_cuda && cuda_scanner != nullptr) {

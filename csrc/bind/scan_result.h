@@ -13,6 +13,9 @@ bool add_scan_result(PyObject* module);
 // A new reference, or null with a Python error. `dtype` is a static text.
 PyObject* new_scan_result(const scan::Result& result, const char* dtype);
 
+// The same for what a scan of this array gives, which is put where it stays.
+PyObject* new_scan_result(const scan::Array& array, const char* dtype);
+
 // The same for numbers that `pending` gives when it is called; takes its reference.
 PyObject* new_pending_result(PyObject* pending, const char* dtype);
 

@@ -76,7 +76,6 @@ Taken take(const DLTensor& tensor, Held& held) {
   const std::span<const std::int64_t> shape(tensor.shape, rank);
   const std::optional<std::uint64_t> count = scan::element_count(shape);
   if (!count || (*count != 0 && tensor.data == nullptr)) return Taken::no;  // DTensor, FakeTensor
-  held.array = {};
   held.array.data = static_cast<const char*>(tensor.data) + tensor.byte_offset;
   held.array.format = kind->format;
   held.array.complex = kind->complex;
@@ -105,6 +104,7 @@ void Held::lay_out(const std::int64_t* shape, const std::int64_t* strides, std::
   }
   for (std::size_t i = 0; i < rank; ++i) room[i] = shape[i];
   array.shape = {room, rank};
+  array.strides = {};
   if (in_order) return;
   for (std::size_t i = 0; i < rank; ++i) room[rank + i] = strides[i];
   array.strides = {room + rank, rank};

@@ -71,9 +71,19 @@ std::atomic<const Level*>& current() {
   return level;
 }
 
+// Those of the level in use; null until it is first asked for. Apart from current(), whose first
+// call has to be looked for at each one.
+std::atomic<const Kernels*> chosen{nullptr};
+
 }  // namespace
 
-const Kernels& kernels() noexcept { return *current().load(std::memory_order_relaxed)->kernels; }
+const Kernels& kernels() noexcept {
+  const Kernels* const known = chosen.load(std::memory_order_relaxed);
+  if (known != nullptr) return *known;
+  const Level* const level = current().load(std::memory_order_relaxed);
+  chosen.store(level->kernels, std::memory_order_relaxed);
+  return *level->kernels;
+}
 
 std::vector<std::string_view> levels() {
   std::vector<std::string_view> names;
@@ -88,6 +98,7 @@ bool use_level(std::string_view name) {
   for (const Level& level : found) {
     if (level.name != name) continue;
     current().store(&level, std::memory_order_relaxed);
+    chosen.store(level.kernels, std::memory_order_relaxed);
     return true;
   }
   return false;

@@ -74,8 +74,6 @@ std::atomic<unsigned>& threads_set() {
 
 }  // namespace
 
-std::uint64_t values_each(Format format) noexcept { return format == Format::e2m1x2 ? 2 : 1; }
-
 Result result_of(const Tally& tally, Format format, std::uint64_t values, std::uint64_t repeats) {
   const double none = std::numeric_limits<double>::quiet_NaN();
   const double infinity = std::numeric_limits<double>::infinity();

@@ -36,6 +36,8 @@ class TensorPlace:
     """None for a whole tensor."""
     packed: str | None = None
     """The record of the archive that has to be unpacked; `offset` is then one in the record."""
+    held: bytes | bytearray | None = None
+    """The values, if a pickle holds them and they do not lie in the file as they are."""
 
 
 @record

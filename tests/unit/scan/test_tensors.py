@@ -110,6 +110,24 @@ def memoryview_array() -> Any:
     return numpy.arange(3.0)
 
 
+def test_a_list_of_all_that_can_be_in_one() -> None:
+    """Small tensors are scanned one by one; from the first that is not, all others together."""
+    numpy = pytest.importorskip("numpy")
+    small = [torch.full((16,), float(i + 1)) for i in range(300)]  # more than room is kept for
+    large = torch.full((40_000,), 301.0)
+    foreign = numpy.full(3, 302.0, "f4")
+    for extra in ([], [large], [foreign], [foreign, large], [large, foreign, small[0].bfloat16()]):
+        for at in (0, 150, 300):
+            given = [*small[:at], *extra, *small[at:]]
+            for _ in range(2):  # the second time in the room of the first results
+                found = fastscan(given)
+                assert [r.abs_max for r in found] == [float(t.max()) for t in given]
+                assert [r.numel for r in found] == [len(t) for t in given]
+                assert {r.first_nonfinite for r in found} == {None}
+    with pytest.raises(TypeError):
+        fastscan([*small, "text"])
+
+
 def test_subclasses_are_unwrapped_or_named() -> None:
     class Mine(torch.Tensor):
         pass

@@ -103,9 +103,10 @@ class _Archive:
 
     def place_or_packed(self, path: str) -> tuple[int, int, str | None]:
         """Return offset, size and None of a stored record; 0, size and path of a packed one."""
-        info = self.records[path]
-        if info.compress_type == zipfile.ZIP_STORED or info.flag_bits & 1:
-            return (*self.place(path), None)
+        info = self.records.get(path)
+        stored = info is None or info.compress_type == zipfile.ZIP_STORED
+        if info is None or stored or info.flag_bits & 1 or self._base:
+            return (*self.place(path), None)  # which says what is wrong with it
         if info.file_size > _MOST_EXPANSION * max(info.compress_size, 1):
             raise ValueError(
                 f"its record of {info.compress_size:,} bytes claims to hold {info.file_size:,}"
@@ -137,7 +138,13 @@ def _torch(archive: _Archive, pickle: str, within: str) -> Layout:
             archive.name, f"its description cannot be read: {error}", hint=hint
         ) from None
     layout = Layout()
-    lay(layout, value, archive.name, lambda of: archive.place(f"{root}data/{of.key}"), within)
+    lay(
+        layout,
+        value,
+        archive.name,
+        lambda of: archive.place_or_packed(f"{root}data/{of.key}"),
+        within,
+    )
     return layout
 
 

@@ -11,12 +11,31 @@ from typing import BinaryIO
 from postmortem.errors import EvidenceError
 from postmortem.facts.source import Problem
 from postmortem.facts.tensors import TensorPlace
-from postmortem.readers.checkpoint import archives, distributed, legacy, numpy_files, safetensors
+from postmortem.readers.checkpoint import (
+    archives,
+    distributed,
+    foreign,
+    gguf,
+    legacy,
+    numpy_files,
+    plain,
+    safetensors,
+)
 from postmortem.readers.checkpoint.layout import Layout, NotScanned
 from postmortem.readers.formats import compression_of
 from postmortem.records import record
 
-_SUFFIXES = (".safetensors", ".pt", ".pth", ".bin", ".ckpt", ".npy", ".npz", distributed.SUFFIX)
+_SUFFIXES = (
+    ".safetensors",
+    ".pt",
+    ".pth",
+    ".bin",
+    ".ckpt",
+    ".npy",
+    ".npz",
+    distributed.SUFFIX,
+    gguf.SUFFIX,
+)
 _INDEX_SUFFIX = ".index.json"
 _HEAD_BYTES = 4096
 
@@ -50,7 +69,9 @@ def find_files(names: Iterable[str]) -> tuple[list[str], list[Problem]]:
             for metadata in sorted(str(entry) for entry in path.rglob(distributed.METADATA)):
                 problems += distributed.missing(metadata)
             if not inside:
-                problems.append(Problem(name, f"holds no file named {', '.join(_SUFFIXES)}"))
+                other = foreign.folder(path)
+                what = other or f"holds no file named {', '.join(_SUFFIXES)}"
+                problems.append(Problem(name, what, foreign.HINT if other else None))
             found.update(dict.fromkeys(inside))
         elif path.name == distributed.METADATA:
             found.update(dict.fromkeys(map(str, distributed.find_shards(name)[0])))
@@ -129,6 +150,8 @@ def _read(stream: BinaryIO, size: int, path: str) -> Layout:
             return Layout([numpy_files.read_place(stream, size, path, tensor=name)])
         except NotScanned as reason:
             raise EvidenceError(path, str(reason)) from None
+    if head.startswith(gguf.MAGIC):
+        return gguf.read_places(stream, size, path)
     if legacy.is_legacy(head):
         return legacy.read_places(stream, size, path)
     if not head:
@@ -141,9 +164,14 @@ def _read(stream: BinaryIO, size: int, path: str) -> Layout:
     packing = compression_of(head)
     if packing is not None:
         raise EvidenceError(path, f"is compressed ({packing})", hint="unpack it, then scan it")
+    other = foreign.file(path, head)
+    if other is not None:
+        raise EvidenceError(path, other, hint=foreign.HINT)
+    if plain.looks_like_pickle(head):
+        return plain.read_places(stream, size, path)
     raise EvidenceError(
         path,
         "is no checkpoint that can be scanned",
         hint="known are .safetensors, what torch.save() and torch.distributed.checkpoint write, "
-        ".npy and .npz",
+        ".npy, .npz and .gguf",
     )

@@ -30,7 +30,7 @@ def is_legacy(head: bytes) -> bool:
 
 def read_places(stream: BinaryIO, size: int, name: str) -> Layout:
     """Return where the tensors lie; raises EvidenceError if the pickles cannot be followed."""
-    pickles = _Pickles(stream, min(size, _MOST_PICKLE_BYTES))
+    pickles = Pickles(stream, min(size, _MOST_PICKLE_BYTES))
     part = "head"
     try:
         for part in ("head", "protocol", "system"):  # noqa: B007 - named when one fails
@@ -55,7 +55,7 @@ def read_places(stream: BinaryIO, size: int, name: str) -> Layout:
     return layout
 
 
-class _Pickles(io.BufferedReader):
+class Pickles(io.BufferedReader):
     """The front of a file, of which no more is asked than there is.
 
     A pickle may say that a text of 2^60 bytes follows, and the room would be made before it is
@@ -97,9 +97,9 @@ class _Places:
             self._places[key] = (at, max(0, min(bytes_of_it, size - at)))
             at += bytes_of_it
 
-    def place(self, storage: Storage) -> tuple[int, int]:
+    def place(self, storage: Storage) -> tuple[int, int, str | None]:
         """Return offset and size of a storage; ValueError if it is not in the file."""
         found = self._places.get(storage.key)
         if found is None:
             raise ValueError(f"its storage {storage.key} is not in the file")
-        return found
+        return (*found, None)

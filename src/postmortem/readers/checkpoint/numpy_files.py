@@ -32,6 +32,11 @@ _KINDS = {
     "u4": "uint32",
     "u8": "uint64",
 }
+_EXTENSIONS = {
+    name: name
+    for name in ("bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz")
+}
+"""Of the package ml_dtypes, which pickles name by its class."""
 _NATIVE = re.compile(r"[<|=]?([fciub]\d+)")
 ITEM_BYTES = {"bool": 1, **{name: int(code[1:]) for code, name in _KINDS.items()}}
 
@@ -56,10 +61,7 @@ def read_place(
     descr, fortran, shape = _header(stream.read(length), name)
     if not isinstance(descr, str):
         raise NotScanned("it holds records, which are not of one data type")
-    native = _NATIVE.fullmatch(descr)
-    dtype = _KINDS.get(native.group(1)) if native else None
-    if dtype is None:
-        raise NotScanned(f"its data type {descr[:40]!r} is not known here")
+    dtype = dtype_of(descr)
     needed = prod(shape) * ITEM_BYTES[dtype]
     there = size - start - length
     if needed > there:
@@ -67,8 +69,25 @@ def read_place(
         raise EvidenceError(name, what, hint="the file is cut: copy it again, or write it again")
     strides = None
     if fortran and len(shape) > 1:
-        strides = tuple(prod(shape[:i]) for i in range(len(shape)))
+        strides = fortran_strides(shape)
     return TensorPlace(tensor, dtype, shape, base + start + length, strides)
+
+
+def dtype_of(descr: str) -> str:
+    """Return the name of a data type as NumPy describes it, such as ``<f4``, or by its name.
+
+    Raises NotScanned if it is none of numbers, or not in the order of this machine's bytes.
+    """
+    native = _NATIVE.fullmatch(descr)
+    dtype = _KINDS.get(native.group(1)) if native else _EXTENSIONS.get(descr)
+    if dtype is None:
+        raise NotScanned(f"its data type {descr[:40]!r} is not known here")
+    return dtype
+
+
+def fortran_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the strides, in elements, of an array whose first index runs fastest."""
+    return tuple(prod(shape[:i]) for i in range(len(shape)))
 
 
 def _header(text: bytes, name: str) -> tuple[object, bool, tuple[int, ...]]:

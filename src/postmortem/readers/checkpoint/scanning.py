@@ -70,10 +70,13 @@ class _Run:
         self.problems += places.problems
         self.damaged |= places.damaged
         self._done(0)
-        self._in_place([place for place in places.tensors if place.packed is None])
+        self._in_place([t for t in places.tensors if t.packed is None and t.held is None])
         for place in places.tensors:
             if place.packed is not None:
                 self._packed(place)
+            elif place.held is not None:
+                found = self._piece(place, bytearray(place.held), place.shape, place.strides)
+                self.items.append((found, place.part))
         self._before += places.size_bytes
 
     def _done(self, of_this: int) -> None:

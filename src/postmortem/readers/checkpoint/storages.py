@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from postmortem.facts.tensors import TensorPlace
+from postmortem.readers.checkpoint.arrays import MAKERS, lay_array
+from postmortem.readers.checkpoint.contents import contents_of
 from postmortem.readers.checkpoint.layout import Layout, NotScanned
 from postmortem.readers.checkpoint.numpy_files import ITEM_BYTES as _NUMPY_BYTES
-from postmortem.readers.checkpoint.pickled import Storage, Tensor, tensors_of
+from postmortem.readers.checkpoint.pickled import Storage, Tensor
 
 ITEM_BYTES = {
     **_NUMPY_BYTES,
@@ -21,29 +23,35 @@ ITEM_BYTES = {
     "float4_e2m1fn_x2": 1,
 }
 
-StoragePlace = Callable[[Storage], tuple[int, int]]
-"""Gives offset and size in bytes of a storage; raises ValueError or NotScanned."""
+StoragePlace = Callable[[Storage], tuple[int, int, str | None]]
+"""Gives offset and size in bytes of a storage, and the record to be unpacked if it is packed (the
+offset is then 0); raises ValueError or NotScanned."""
 
 
 def lay(layout: Layout, value: object, file: str, place: StoragePlace, within: str = "") -> None:
     """Add the tensors below a value that was followed out of a pickle; `within` names the value."""
     seen: set[tuple[object, ...]] = set()
-    for path, tensor in tensors_of(value):
-        key = (tensor.storage.key, tensor.dtype, tensor.offset, tensor.shape, tensor.strides)
-        if key in seen:  # tied weights
-            continue
-        seen.add(key)
+    for path, found in contents_of(value):
         name = f"{within}.{path}" if within and path else within or path
         where = f"{file}: {name}"
         try:
-            layout.tensors.append(_laid(name, tensor, *place(tensor.storage)))
+            if not isinstance(found, Tensor):
+                if found.name not in MAKERS:
+                    raise NotScanned("a tensor that pickle.dump() wrote, not torch.save()")
+                layout.tensors.append(lay_array(name, found, ITEM_BYTES))
+                continue
+            key = (found.storage.key, found.dtype, found.offset, found.shape, found.strides)
+            if key in seen:  # tied weights
+                continue
+            seen.add(key)
+            layout.tensors.append(_laid(name, found, *place(found.storage)))
         except NotScanned as reason:
             layout.skip(where, str(reason))
         except ValueError as error:
             layout.damage(where, str(error))
 
 
-def _laid(name: str, tensor: Tensor, begin: int, size: int) -> TensorPlace:
+def _laid(name: str, tensor: Tensor, begin: int, size: int, packed: str | None) -> TensorPlace:
     item = ITEM_BYTES.get(tensor.dtype or "")
     if item is None or tensor.dtype is None:
         raise NotScanned(f"its data type {tensor.dtype} is not known here")
@@ -53,6 +61,18 @@ def _laid(name: str, tensor: Tensor, begin: int, size: int) -> TensorPlace:
     if 0 not in tensor.shape and (tensor.offset + last + 1) * item > size:
         reach = (tensor.offset + last + 1) * item
         raise ValueError(f"it reaches {reach:,} bytes into its record of {size:,}")
-    return TensorPlace(
-        name, tensor.dtype, tensor.shape, begin + tensor.offset * item, tensor.strides
-    )
+    begin += tensor.offset * item
+    if packed is None:
+        return TensorPlace(name, tensor.dtype, tensor.shape, begin, tensor.strides)
+    if not _is_contiguous(tensor):
+        raise NotScanned("its record is compressed, and its values do not lie side by side")
+    return TensorPlace(name, tensor.dtype, tensor.shape, begin, packed=packed)
+
+
+def _is_contiguous(tensor: Tensor) -> bool:
+    expected = 1
+    for size, stride in reversed(list(zip(tensor.shape, tensor.strides, strict=True))):
+        if size != 1 and stride != expected:
+            return False
+        expected *= size
+    return True

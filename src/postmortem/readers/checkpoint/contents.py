@@ -1,0 +1,61 @@
+"""What of a checkpoint lies below an object that was followed out of a pickle, and its names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from postmortem.readers.checkpoint.arrays import MAKERS
+from postmortem.readers.checkpoint.pickled import Storage, Tensor, Unknown
+
+_MOST_NAMES = 2_000_000
+_SAVED_WITHIN = "torch.storage._load_from_bytes"
+"""How pickle.dump() writes a tensor: torch.save() into bytes."""
+
+_OF_MODULE = re.compile(r"(?:^|(?<=\.))_(?:modules|parameters|buffers)\.")
+"""Where a torch.nn.Module keeps what state_dict() names without these."""
+
+
+def contents_of(root: object) -> Iterator[tuple[str, Tensor | Unknown]]:
+    """Yield what holds numbers below an object, with the path to it: ``optimizer.state.0.exp_avg``.
+
+    That is tensors, and what pickles of NumPy's arrays were followed to.
+    """
+    seen: set[int] = set()
+    stack: list[tuple[str, object]] = [("", root)]
+    for _ in range(_MOST_NAMES):
+        if not stack:
+            return
+        path, value = stack.pop()
+        if isinstance(value, Storage):
+            if value.dtype is not None:
+                value = Tensor(value, value.dtype, value.begin, (value.numel,), (1,))
+            else:
+                continue
+        if isinstance(value, Tensor):
+            yield _OF_MODULE.sub("", path), value
+            continue
+        if isinstance(value, (dict, list, tuple, Unknown)):
+            if id(value) in seen:
+                continue
+            seen.add(id(value))
+            if isinstance(value, Unknown) and (value.name in MAKERS or value.name == _SAVED_WITHIN):
+                yield _OF_MODULE.sub("", path), value
+                continue
+            stack.extend(reversed(list(_below(path, value))))
+
+
+def _below(path: str, value: object) -> Iterator[tuple[str, object]]:
+    if isinstance(value, Unknown):
+        yield path, value.parts
+        yield path, value.state
+        return
+    pairs: Iterable[tuple[object, object]] = ()
+    if isinstance(value, dict):
+        pairs = value.items()
+    elif isinstance(value, (list, tuple)):
+        pairs = enumerate(value)
+    for key, item in pairs:
+        if isinstance(item, (Tensor, Storage, dict, list, tuple, Unknown)):
+            word = str(key)[:200]
+            yield f"{path}.{word}" if path else word, item

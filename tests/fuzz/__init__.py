@@ -1,0 +1,1 @@
+"""Fuzz targets of what is read in Python; those of C++ are in csrc/fuzz."""
