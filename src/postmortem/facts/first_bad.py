@@ -15,6 +15,8 @@ _LOST = 0.5
 """From this share of values that are zero or subnormal on, a gradient is told to underflow."""
 _WIDE = ("float32", "float64", "bfloat16")
 _MASK_WORDS = ("mask", "bias")
+READ_OUTSIDE = "read outside of its module"
+"""Note of a weight or buffer that explains a frame before it: nobody called its module."""
 
 
 class Origin(Enum):
@@ -137,6 +139,30 @@ def _judge(frame: Frame, bad: list[Cell], before: Sequence[Frame], rank: int) ->
     )
 
 
+def read_outside(
+    found: FirstBad, module: str, class_name: str, cell: Cell, confidence: str
+) -> FirstBad:
+    """Return what was found, but of a weight that was read without a call of its module."""
+    numbers = cell.numbers
+    assert numbers is not None
+    where = f"{found.module or 'the model'} ({found.class_name})"
+    return replace(
+        found,
+        origin=Origin.WEIGHT,
+        module=module,
+        class_name=class_name,
+        cell=cell.name,
+        nan_count=numbers.nan_count,
+        inf_count=numbers.inf_count,
+        numel=numbers.numel,
+        first_index=numbers.first_nonfinite,
+        dtype=numbers.dtype,
+        confidence=confidence,
+        hints=(f"it shows first in {found.cell} of {where}", _weight_hint(found.batch)),
+        unseen=False,
+    )
+
+
 def _only_outputs(frame: Frame) -> bool:
     """Return whether a call is known by its outputs alone: what it was given may be to blame."""
     return frame.phase is Phase.FORWARD and all(c.kind is CellKind.OUTPUT for c in frame.cells)
@@ -179,13 +205,15 @@ def _hints(origin: Origin, frame: Frame, cell: Cell, before: Sequence[Frame]) ->
         yield f"look at the code that calls {frame.module or 'the model'}{after}"
         yield from near_the_edge(before)
     elif origin is Origin.WEIGHT:
-        yield (
-            "the step of the optimizer before this batch wrote it"
-            if frame.batch
-            else "it was bad when training began: scan the checkpoint that was loaded"
-        )
+        yield _weight_hint(frame.batch)
     elif origin is Origin.GRADIENT:
         yield from near_the_edge(before)
+
+
+def _weight_hint(batch: int) -> str:
+    if batch:
+        return "it became bad after the batch before: as a rule by the step of the optimizer"
+    return "it was bad when training began: scan the checkpoint that was loaded"
 
 
 def near_the_edge(frames: Sequence[Frame]) -> list[str]:
@@ -245,7 +273,7 @@ def find_first_bad(flight: Flight) -> FirstBad | None:
     """
     forward = [frame for frame in flight.frames if frame.phase is not Phase.BACKWARD]
     rank = flight.recorder.rank
-    found = first_bad(forward, rank=rank)
+    found = _explained(first_bad(forward, rank=rank), forward)
     earliest = first_bad(flight.frames, rank=rank)
     if found is None or earliest is None or found.origin is not Origin.WEIGHT:
         return found or earliest
@@ -254,3 +282,15 @@ def find_first_bad(flight: Flight) -> FirstBad | None:
     name = f"{earliest.module}.{earliest.cell}".lstrip(".")
     hint = f"the gradient of {name} had gone bad in batch {earliest.batch}"
     return replace(found, hints=(hint, *found.hints))
+
+
+def _explained(found: FirstBad | None, frames: Sequence[Frame]) -> FirstBad | None:
+    """Return what was found, or the weight behind it, where the monitor has found one."""
+    if found is None or found.origin not in (Origin.PRODUCER, Origin.BETWEEN):
+        return found
+    for frame in frames:
+        if frame.number > found.frame and frame.batch == found.batch:
+            for cell in frame.cells:
+                if cell.note == READ_OUTSIDE and is_bad(cell):
+                    return read_outside(found, frame.module, frame.class_name, cell, "likely")
+    return found

@@ -55,17 +55,27 @@ class Backward:
         self._state_every = state_every
         self._alone = alone
         self._names: dict[int, tuple[str, str, str]] = {}
-        self._bad: dict[int, tuple[torch.Tensor, Frame]] = {}
+        self._bad: dict[int, tuple[torch.Tensor, Frame, Frame | None]] = {}
+        """By id: a weight, the frame of its bad gradient, and the gradient that came before."""
+        self._left_out = False
+        """Whether gradients came that nobody looked at."""
+        self._late: list[Any] = []
+        """Parameters of lazy modules, which have no shape yet."""
         self._streak = 0
         self._loss_scale = LossScale()
         self._ours: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
         self._before: Callable[[], None] = lambda: None
         self._last_bad: tuple[str, int] | None = None
 
-    def attach(self, model: torch.nn.Module, before_step: Callable[[], None]) -> list[Any]:
-        """Return the handles of hooks on all parameters, and on all optimizers of the process."""
+    def attach(
+        self, model: torch.nn.Module, handles: list[Any], before_step: Callable[[], None]
+    ) -> None:
+        """Add the handles of hooks on all parameters, and on all optimizers of the process."""
         self._before = before_step
-        handles: list[Any] = [
+        self._names.clear()
+        self._bad.clear()
+        self._late.clear()
+        handles += [
             optimizers.register_optimizer_step_pre_hook(self._step_begins),
             optimizers.register_optimizer_step_post_hook(self._step_ended),
         ]
@@ -74,23 +84,39 @@ class Backward:
                 if weight is None or id(weight) in self._names:
                     continue
                 self._names[id(weight)] = (name, own, type(module).__name__)
-                if self.with_gradients and weight.requires_grad and weight.is_leaf:
+                if not self.with_gradients:
+                    continue
+                if isinstance(weight, torch.nn.parameter.UninitializedTensorMixin):
+                    self._late.append(weight)
+                elif weight.requires_grad and weight.is_leaf:
                     handles.append(weight.register_post_accumulate_grad_hook(self._accumulated))
-        return handles
+
+    def attach_late(self, handles: list[Any]) -> None:
+        """Add hooks on the parameters of lazy modules that have got their shapes by now."""
+        if not self._late:
+            return
+        waiting, self._late = self._late, []
+        for weight in waiting:
+            if isinstance(weight, torch.nn.parameter.UninitializedTensorMixin):
+                self._late.append(weight)
+            elif weight.requires_grad and weight.is_leaf:
+                handles.append(weight.register_post_accumulate_grad_hook(self._accumulated))
 
     # -- gradients ------------------------------------------------------------------------------
 
     def _accumulated(self, weight: torch.Tensor) -> None:
         if not self.watching or weight.grad is None or torch.compiler.is_compiling():
+            self._left_out = True
             return
         name, own, class_name = self._names[id(weight)]
         self.heard.add(id(weight))
         cells: list[Cell] = []
         leaves: list[Leaf] = [(own, weight.grad)]
         self._records.scans.cells(CellKind.GRADIENT, leaves, cells)
+        last = self._records.backward[-1] if self._records.backward else None
         frame = self._records.frame(name, class_name, cells, leaves, Phase.BACKWARD, self.batch)
         if any(cell.numbers is not None and is_bad_now(cell) for cell in frame.cells):
-            self._bad.setdefault(id(weight), (weight, frame))
+            self._bad.setdefault(id(weight), (weight, frame, last))
 
     def bad(self, frame: Frame) -> None:
         """Take a frame of gradients or of the optimizer that turned out to be bad."""
@@ -104,6 +130,11 @@ class Backward:
     def hints(self) -> tuple[str, ...]:
         """Return what gradients have to do with a weight that went bad."""
         if self._last_bad is None:
+            if self.with_gradients and self.heard and self.steps and not self._left_out:
+                return (
+                    "no gradient had gone bad before: look at the optimizer's state and its "
+                    "learning rate, and at code that writes weights",
+                )
             return ()
         name, batch = self._last_bad
         return (f"the gradient of {name} had gone bad in batch {batch}",)
@@ -112,16 +143,16 @@ class Backward:
         """Tell bad gradients that were dropped from those that still accumulate."""
         if not self._bad:
             return
-        first = next(iter(self._bad.values()))[1]
-        for key, (weight, _) in list(self._bad.items()):
+        dropped = [frame for _, frame, _ in self._bad.values()]
+        first = dropped[0]
+        for key, (weight, _, _) in list(self._bad.items()):
             if not self._is_still_bad(weight):
                 del self._bad[key]
         if self._bad:
             return
         self.discarded += 1
         self._streak += 1
-        nan = any(cell.numbers is not None and cell.numbers.nan_count for cell in first.cells)
-        self._loss_scale.discarded(first.batch, self._streak, nan=nan)
+        self._loss_scale.discarded(first.batch, self._streak, nan=_only_nan(dropped))
         if self._streak == 1:
             cell = first.cells[0]
             log.info(
@@ -163,33 +194,18 @@ class Backward:
             return  # a fused optimizer under GradScaler skips by itself
         steps = {id(p) for group in optimizer.param_groups for p in group["params"]}
         applied = [
-            frame
-            for key, (weight, frame) in self._bad.items()
+            (frame, last)
+            for key, (weight, frame, last) in self._bad.items()
             if key in steps and self._is_still_bad(weight)
         ]
         for key in steps:
             self._bad.pop(key, None)
         if not applied:
             return
-        found = first_bad([min(applied, key=lambda frame: frame.number)])
+        frame, last = min(applied, key=lambda pair: pair[0].number)
+        found = first_bad([frame])
         assert found is not None
-        self._stop(replace(found, hints=self._gradient_hints(found, applied)))
-
-    def _gradient_hints(self, found: FirstBad, applied: list[Frame]) -> tuple[str, ...]:
-        after = [
-            frame
-            for frame in self._records.backward
-            if frame.number < found.frame and frame.batch == found.batch and frame.cells
-        ]
-        said = [f"it was about to be applied, with {len(applied) - 1} other bad gradients"]
-        if after:
-            last = after[-1]
-            name = f"{last.module}.{last.cells[0].name}".lstrip(".")
-            said.append(
-                f"the gradient that came before it, of {name}, was clean: what lies between the "
-                "two made it"
-            )
-        return (*said, *found.hints)
+        self._stop(replace(found, hints=_gradient_hints(found, last, len(applied) - 1)))
 
     def _step_ended(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         if not self._is_ours(optimizer):
@@ -211,6 +227,28 @@ class Backward:
             self._records.scans.cells(CellKind.STATE, leaves, cells)
             if cells:
                 self._records.frame(name, class_name, cells, leaves, Phase.OPTIMIZER, self.batch)
+
+
+def _gradient_hints(found: FirstBad, last: Frame | None, others: int) -> tuple[str, ...]:
+    said = [f"it was about to be applied, with {others} other bad gradients"]
+    if last is None or last.batch != found.batch:
+        said.append(
+            "it is the first gradient of its batch: the loss made it, or what lies between the "
+            f"loss and {found.module or 'the model'}"
+        )
+    elif last.cells and not any(map(is_bad, last.cells)):
+        name = f"{last.module}.{last.cells[0].name}".lstrip(".")
+        said.append(
+            f"the gradient that came before it, of {name}, was clean: what lies between the two "
+            "made it"
+        )
+    return (*said, *found.hints)
+
+
+def _only_nan(frames: list[Frame]) -> bool:
+    """Return whether bad gradients hold NaN and no Inf: sums of Inf and -Inf are NaN too."""
+    numbers = [cell.numbers for frame in frames for cell in frame.cells if cell.numbers is not None]
+    return any(n.nan_count for n in numbers) and not any(n.inf_count for n in numbers)
 
 
 def is_bad_now(cell: Cell) -> bool:

@@ -278,8 +278,9 @@ def test_compiled_models_record_without_a_graph_break() -> None:
             optimizer.step()
     found = raised.value.first_bad
     assert found is not None
-    assert (found.module, found.cell, found.nan_count) == ("second", "output", 2)
-    assert (found.batch, found.confidence) == (3, "likely")
+    assert (found.origin, found.module, found.cell) == (Origin.WEIGHT, "second", "bias")
+    assert (found.batch, found.nan_count, found.confidence) == (3, 1, "certain")
+    assert "it shows first in output of second (Linear)" in found.hints
 
 
 def test_bad_data_of_a_compiled_model_are_not_blamed_on_a_module() -> None:
