@@ -182,7 +182,13 @@ def _origin(frame: Frame, bad: list[Cell]) -> tuple[Origin, Cell, str]:
         return Origin.BETWEEN, kinds[CellKind.INPUT], "likely"
     unread = [cell for cell in frame.cells if cell.numbers is None and cell.note.startswith("no ")]
     masked = any(cell.masked for cell in frame.cells if cell.kind is not CellKind.OUTPUT)
-    return Origin.PRODUCER, bad[0], "likely" if unread or masked else "certain"
+    unsure = unread or masked or _has_shards(frame)
+    return Origin.PRODUCER, bad[0], "likely" if unsure else "certain"
+
+
+def _has_shards(frame: Frame) -> bool:
+    """Return whether of a weight only one rank's part was read."""
+    return any(c.kind is CellKind.WEIGHT and c.note.startswith("shard ") for c in frame.cells)
 
 
 def _hints(origin: Origin, frame: Frame, cell: Cell, before: Sequence[Frame]) -> Iterable[str]:
@@ -198,6 +204,8 @@ def _hints(origin: Origin, frame: Frame, cell: Cell, before: Sequence[Frame]) ->
                 "an input holds the -inf of a mask: a row that is masked altogether gives NaN in "
                 "softmax"
             )
+        if _has_shards(frame):
+            yield "of its weights this rank's shards alone were read: those of others may be bad"
         yield from near_the_edge([*before, frame])
     elif origin is Origin.BETWEEN:
         last = next((f for f in reversed(before) if f.phase is Phase.FORWARD), None)

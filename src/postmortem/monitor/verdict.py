@@ -19,6 +19,8 @@ from postmortem.records import replace
 from postmortem.report.frame_text import dump, frame_text
 
 _MOST_REPORTS = 3
+_LATER = 1 << 40
+"""What a forward pass finds comes after what the backward pass before it has left."""
 
 
 class Verdict:
@@ -114,12 +116,14 @@ class Verdict:
 
     def stop(self, found: FirstBad) -> None:
         """Print the report and raise; with several ranks, when all of them have agreed to."""
+        found = replace(found, rank=self._ranks.rank)
         if self.first_bad is None:
             self.first_bad = found
         if self._ranks.several():
             if self._ranks.pending is None:
                 self._ranks.pending = found
-                self._ranks.order = found.frame - self.opened_at
+                early = found.origin in (Origin.GRADIENT, Origin.STATE)  # of the batch before
+                self._ranks.order = found.frame - self.opened_at + (0 if early else _LATER)
             self._blind()
             return
         self._report(found)
@@ -150,6 +154,8 @@ class Verdict:
     def _raise(self, found: FirstBad, beside: str = "") -> None:
         if self._on_bad == "raise":
             self.raised = True
+            if self._records.flight is not None:  # whoever trains may never come to detach
+                self._records.flight.ends("stopped")
             raise NumericsError(self._message(found) + beside, found)
 
     def _report(self, found: FirstBad) -> None:

@@ -168,13 +168,14 @@ class NumericsMonitor:
             if self._handles and not self._verdict.raised:
                 self._step_boundary()
                 self._records.settle(wait=True)
+                self._backward.settle()
                 self._recomputed.settle(wait=True)
                 self._verdict.raise_pending()
                 self._say_what_did_not_run()
         except NumericsError:
             self._remove("stopped")
             raise
-        self._remove("finished")
+        self._remove("stopped" if self._verdict.raised else "finished")
 
     def _remove(self, ended: str) -> None:
         for handle in self._handles:
@@ -261,6 +262,7 @@ class NumericsMonitor:
         records.settle()
         self._recomputed.settle()
         at = records.batch
+        self._backward.batch = at
         self._watching = at % self._every == 0 or at in self._trace
         self._backward.watching = self._watching
         self._slowly = at in self._trace or (
