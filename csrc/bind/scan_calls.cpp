@@ -198,11 +198,6 @@ class Walk {
     if (holds_something(value)) inside(value, name, depth);
   }
 
-  // A tensor, and nothing else.
-  void weight(PyObject* value, PyObject* name) {
-    if (!leaf(value, name)) stopped = true;
-  }
-
   void output(PyObject* value) {
     if (!PyTuple_CheckExact(value)) return argument(value, output_name);
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value) && !stopped; ++i) {
@@ -340,26 +335,6 @@ PyObject* call(PyObject* self, PyObject* const* given, Py_ssize_t count) {
   return PyLong_FromSsize_t(walk.stopped ? -1 : 2 * inputs + (walk.bad ? 1 : 0));
 }
 
-// scans.weights(parameters, into) -> bool. Adds name and numbers of a module's own parameters;
-// False if Python has to look at them: one is bad, or no plain tensor in memory.
-PyObject* weights(PyObject* self, PyObject* const* given, Py_ssize_t count) {
-  if (count != 2 || !PyDict_Check(given[0]) || !PyList_Check(given[1])) {
-    PyErr_SetString(PyExc_TypeError, "weights(parameters, into)");
-    return nullptr;
-  }
-  Walk walk(self_of(self), given[1]);
-  PyObject* key = nullptr;
-  PyObject* value = nullptr;
-  Py_ssize_t at = 0;
-  while (!walk.stopped && !walk.bad && PyDict_Next(given[0], &at, &key, &value)) {
-    if (value == Py_None) continue;
-    const py::object name = py::reinterpret_borrow<py::object>(key);
-    walk.weight(value, key);
-  }
-  if (PyErr_Occurred()) return nullptr;
-  return PyBool_FromLong(!walk.stopped && !walk.bad);
-}
-
 PyObject* numbers(PyObject* self, PyObject* tensor) {
   PyObject* const result = is_trusted(tensor) ? look(self_of(self), tensor) : nullptr;
   if (result != nullptr || PyErr_Occurred()) return result;
@@ -413,8 +388,6 @@ void dealloc(PyObject* self) {
 
 PyMethodDef kMethods[] = {
     {"call", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(call)), METH_FASTCALL, nullptr},
-    {"weights", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(weights)), METH_FASTCALL,
-     nullptr},
     {"numbers", numbers, METH_O, nullptr},
     {"forget", forget, METH_NOARGS, nullptr},
     {nullptr, nullptr, 0, nullptr},

@@ -66,13 +66,6 @@ class CallScans:
         to be looked at in Python (other types of tensors, of devices, of containers).
         """
 
-    def weights(self, parameters: dict[str, Any], into: list[Any], /) -> bool:
-        """Add name and numbers of a module's own parameters.
-
-        Returns False if they have to be looked at in Python: one is bad, or no plain tensor in
-        memory.
-        """
-
     def numbers(self, tensor: Any, /) -> ScanResult | None:
         """Return a tensor's scan; None if it is no plain tensor in memory."""
 

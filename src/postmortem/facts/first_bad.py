@@ -15,6 +15,8 @@ _LOST = 0.5
 """From this share of values that are zero or subnormal on, a gradient is told to underflow."""
 _WIDE = ("float32", "float64", "bfloat16")
 _MASK_WORDS = ("mask", "bias")
+ONLY_NEGATIVE = "-inf only"
+"""Note of an output: log of 0 gives that, and so does a mask that the module makes itself."""
 READ_OUTSIDE = "read outside of its module"
 """Note of a weight or buffer that explains a frame before it: nobody called its module."""
 
@@ -182,7 +184,7 @@ def _origin(frame: Frame, bad: list[Cell]) -> tuple[Origin, Cell, str]:
         return Origin.BETWEEN, kinds[CellKind.INPUT], "likely"
     unread = [cell for cell in frame.cells if cell.numbers is None and cell.note.startswith("no ")]
     masked = any(cell.masked for cell in frame.cells if cell.kind is not CellKind.OUTPUT)
-    unsure = unread or masked or _has_shards(frame)
+    unsure = unread or masked or _has_shards(frame) or bad[0].note == ONLY_NEGATIVE
     return Origin.PRODUCER, bad[0], "likely" if unsure else "certain"
 
 
@@ -203,6 +205,11 @@ def _hints(origin: Origin, frame: Frame, cell: Cell, before: Sequence[Frame]) ->
             yield (
                 "an input holds the -inf of a mask: a row that is masked altogether gives NaN in "
                 "softmax"
+            )
+        if cell.note == ONLY_NEGATIVE:
+            yield (
+                "all that is bad is -inf: the log of 0, or a mask that the module makes itself; if "
+                "it is meant, fill with torch.finfo(dtype).min, which no monitor takes for a fault"
             )
         if _has_shards(frame):
             yield "of its weights this rank's shards alone were read: those of others may be bad"
@@ -271,7 +278,8 @@ def what_failed(flight: Flight) -> FirstBad | None:
     found = find_first_bad(flight)
     if found is None or found.origin is not Origin.GRADIENT or flight.recorder.ended == "stopped":
         return found
-    return None
+    forward = [frame for frame in flight.frames if frame.phase is not Phase.BACKWARD]
+    return found if first_bad(forward) is not None else None
 
 
 def find_first_bad(flight: Flight) -> FirstBad | None:
@@ -285,11 +293,32 @@ def find_first_bad(flight: Flight) -> FirstBad | None:
     earliest = first_bad(flight.frames, rank=rank)
     if found is None or earliest is None or found.origin is not Origin.WEIGHT:
         return found or earliest
-    if earliest.origin is not Origin.GRADIENT:
+    applied = _applied_before(found, flight.frames)
+    if applied is None:
         return found
-    name = f"{earliest.module}.{earliest.cell}".lstrip(".")
-    hint = f"the gradient of {name} had gone bad in batch {earliest.batch}"
-    return replace(found, hints=(hint, *found.hints))
+    gradient = first_bad([applied], rank=rank)
+    assert gradient is not None
+    weight = f"{found.module}.{found.cell}".lstrip(".")
+    hints = (f"it was applied: {weight} was bad in batch {found.batch}", *gradient.hints)
+    return replace(gradient, confidence="likely", hints=hints)
+
+
+def _applied_before(found: FirstBad, frames: Sequence[Frame]) -> Frame | None:
+    """Return the first bad gradient of the batches right before a weight was bad.
+
+    Gradients that were discarded earlier are followed by clean ones.
+    """
+    batches: dict[int, Frame | None] = {}
+    for frame in frames:
+        if frame.phase is Phase.BACKWARD and frame.number < found.frame:
+            bad = frame if any(map(is_bad, frame.cells)) else None
+            batches[frame.batch] = batches.get(frame.batch) or bad
+    first = None
+    for batch in sorted(batches, reverse=True):
+        if batches[batch] is None:
+            break
+        first = batches[batch]
+    return first
 
 
 def _explained(found: FirstBad | None, frames: Sequence[Frame]) -> FirstBad | None:

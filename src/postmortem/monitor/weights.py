@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import Any
-from weakref import ref
 
 import torch
 
@@ -25,6 +24,7 @@ class Weights:
         self._scans = scans
         self._known: dict[int, tuple[Any, ...]] = {}
         self._refreshed = object()
+        self._all_plain = False
         self.epoch = 0
         """Changes when weights may have been written to."""
 
@@ -33,26 +33,15 @@ class Weights:
 
         None where they have to be looked at one by one: parts of tensors, and what is not clean.
         """
-        known: list[Any] | None = own.get("pairs")
         if own.get("of") is self._refreshed:
+            known: list[Any] | None = own["pairs"]
             return known
-        versions, trained = _versions(module)
-        written = trained and own.get("epoch") != self.epoch
-        if not written and _same_versions(own.get("versions"), versions):
-            own["of"] = self._refreshed
-            return known
-        fresh: list[Any] = []
-        if self._scans.calls.weights(module._parameters, fresh):
-            # One native call, while the module that has just used them has them in the cache.
-            own["of"], own["pairs"] = self._refreshed, fresh
-            own["epoch"], own["versions"] = self.epoch, versions
-            return fresh
         pairs: list[Any] | None = []
         for name, weight in module._parameters.items():
             if weight is None or pairs is None:
                 continue
             cells = self._current(weight)
-            if cells is None:
+            if cells is None:  # now, while it is in the cache: the module has just used it
                 cells = []
                 self._scans.cells(CellKind.WEIGHT, [(name, weight)], cells)
                 self._remember(weight, cells)
@@ -60,7 +49,7 @@ class Weights:
                 pairs = None
                 continue
             pairs += (name, cells[0].numbers)
-        if all(weight is None or type(weight) in _PLAIN for weight in module._parameters.values()):
+        if self._all_plain:
             own["of"], own["pairs"] = self._refreshed, pairs
         return pairs
 
@@ -87,17 +76,14 @@ class Weights:
 
         Those in memory are read when their module runs, which has them in the cache then.
         """
+        stale = []
         self._refreshed = object()
-        first = next(model.parameters(), None)
-        if first is None or first.device.type == "cpu":
-            return
-        stale = [
-            weight
-            for weight in model.parameters()
-            if type(weight) in _PLAIN
-            and weight.device.type != "cpu"
-            and self._current(weight) is None
-        ]
+        self._all_plain = True
+        for weight in model.parameters():
+            if type(weight) not in _PLAIN:
+                self._all_plain = False
+            elif weight.device.type != "cpu" and self._current(weight) is None:
+                stale.append(weight)
         if not stale:
             return
         try:
@@ -128,29 +114,6 @@ class Weights:
         except RuntimeError:  # made in inference mode, or without storage: read each time
             return
         self._known[id(weight)] = (weight, version, self.epoch, cells, address)
-
-
-_Versions = list[tuple[Any, int, int]]
-
-
-def _versions(module: torch.nn.Module) -> tuple[_Versions | None, bool]:
-    """Return what tells whether own parameters were written to, and whether any is trained."""
-    found, trained = [], False
-    try:
-        for weight in module._parameters.values():
-            if weight is not None:
-                found.append((ref(weight), weight._version, weight.data_ptr()))
-                trained = trained or weight.requires_grad
-    except RuntimeError:  # made in inference mode, or without storage: read each time
-        return None, True
-    return found, trained
-
-
-def _same_versions(one: _Versions | None, other: _Versions | None) -> bool:
-    """Whether weights are the same objects (an object has one weak reference) and unwritten."""
-    if one is None or other is None or len(one) != len(other):
-        return False
-    return all(a[0] is b[0] and a[1:] == b[1:] for a, b in zip(one, other, strict=True))
 
 
 def _is_simple(cell: Cell) -> bool:

@@ -6,6 +6,7 @@ import io
 import json
 import os
 import random
+import resource
 import signal
 import struct
 import subprocess
@@ -18,7 +19,7 @@ import pytest
 import postmortem
 from postmortem.errors import EvidenceError
 from postmortem.facts import flight_format as layout
-from postmortem.facts.first_bad import Origin, find_first_bad
+from postmortem.facts.first_bad import Origin, find_first_bad, what_failed
 from postmortem.monitor.flight import main
 from postmortem.readers.flight import read_flight
 from postmortem.report.frame_text import frame_text
@@ -69,7 +70,9 @@ def test_the_first_bad_frame_of_a_killed_process(
     assert "Detected inf/nan during batch_number=" in text
     assert "abs min  abs max  metadata" in text
     assert "\nfirst bad: " in text
-    assert "had gone bad in batch 2" in text
+    assert "the gradient of bias of 2 (Linear) went bad" in text
+    assert "values in batch 2" in text
+    assert "it was applied: 0.weight was bad in batch 3" in text
 
 
 def test_json(written: tuple[Path, list[str]], capsys: pytest.CaptureFixture[str]) -> None:
@@ -148,6 +151,55 @@ def test_a_folder_that_cannot_be_written_is_no_failure(caplog: pytest.LogCapture
         model(torch.ones(1, 2))
     assert monitor.batch == 1
     assert "the run goes on without" in caplog.text
+
+
+def test_a_file_system_that_is_full_is_no_failure(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The space is taken when the file is made: a page that cannot be had later is SIGBUS."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, before[1]))
+    try:
+        with postmortem.NumericsMonitor(torch.nn.Linear(2, 2), flight=tmp_path) as monitor:
+            monitor.model(torch.ones(1, 2))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert monitor.batch == 1
+    assert "the run goes on without" in caplog.text
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_child_of_fork_leaves_the_file_alone(tmp_path: Path) -> None:
+    model = torch.nn.Linear(2, 2)
+    path = tmp_path / "a.flight"
+    with postmortem.NumericsMonitor(model, flight=path) as monitor:
+        model(torch.ones(1, 2))
+        before = path.read_bytes()
+        child = os.fork()
+        if not child:
+            model(torch.ones(1, 2))
+            monitor.detach()
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        assert path.read_bytes() == before
+
+
+def test_a_run_that_was_stopped_says_so_where_nobody_detaches(tmp_path: Path) -> None:
+    """As in a trainer, which passes the error on."""
+    model = torch.nn.Linear(2, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    path = tmp_path / "a.flight"
+    monitor = postmortem.NumericsMonitor(model, flight=path, out=io.StringIO()).attach()
+    (model(torch.ones(1, 2)).sum() * float("nan")).backward()
+    with pytest.raises(postmortem.NumericsError):
+        optimizer.step()
+    flight, _ = read_flight(path)
+    assert flight.recorder.ended == "stopped"
+    found = what_failed(flight)
+    assert found is not None
+    assert found.origin is Origin.GRADIENT
+    monitor.detach()
+    assert read_flight(path)[0].recorder.ended == "stopped"
 
 
 def test_records_are_little_endian_and_checked_by_zlib(written: tuple[Path, list[str]]) -> None:

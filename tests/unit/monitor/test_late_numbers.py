@@ -64,7 +64,6 @@ CALLS = {
     "spared": 0,
     "opaque": set(),
     "call": lambda *_: -1,
-    "weights": lambda *_: False,
     "forget": lambda *_: None,
 }
 

@@ -81,6 +81,16 @@ def test_masks_in_buffers_and_statistics_of_the_batch_are_no_cause() -> None:
     assert (found.origin, found.module, found.cell) == (Origin.BETWEEN, "head", "input[0]")
 
 
+def test_infinities_of_one_sign_may_be_a_mask_that_a_module_makes() -> None:
+    class Router(nn.Module):
+        def forward(self, x: Any) -> Any:
+            return x.masked_fill(x < 0, -math.inf)
+
+    found = found_in(nn.Sequential(Router()))
+    assert (found.origin, found.confidence) == (Origin.PRODUCER, "likely")
+    assert found.hints[0].startswith("all that is bad is -inf")
+
+
 def test_the_loss_is_named_where_the_first_gradient_is_bad() -> None:
     model = nn.Sequential(*(nn.Linear(4, 4) for _ in range(15)))  # more weights than frames kept
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

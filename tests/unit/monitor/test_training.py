@@ -75,6 +75,27 @@ def test_a_bad_gradient_stops_the_step_before_weights_are_written() -> None:
     assert "first Linear (backward)" in out.getvalue()
 
 
+def test_gradients_that_a_closure_makes_are_judged_before_they_are_applied() -> None:
+    """Lightning calls each step with a closure."""
+    model = Model()
+    model.spoils = True
+    optimizer = sgd(model)
+    before = model.first.weight.clone()
+
+    def closure() -> Any:
+        loss = model(torch.ones(2, 4)).square().mean()
+        loss.backward()
+        return loss
+
+    with NumericsMonitor(model, out=io.StringIO()) as monitor:
+        monitor.begin_batch()
+        with pytest.raises(NumericsError, match="gradient of bias of first"):
+            optimizer.step(closure)
+        with pytest.raises(NumericsError, match="gradient of bias of first"):
+            optimizer.step(closure=closure)
+    assert torch.equal(before, model.first.weight)
+
+
 def test_gradients_that_are_dropped_are_told_and_nothing_is_raised(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
