@@ -17,6 +17,7 @@ _WIDE = ("float32", "float64", "bfloat16")
 _MASK_WORDS = ("mask", "bias")
 ONLY_NEGATIVE = "-inf only"
 """Note of an output: log of 0 gives that, and so does a mask that the module makes itself."""
+LOOK_AT_DATA = "look at the data of this batch"
 READ_OUTSIDE = "read outside of its module"
 """Note of a weight or buffer that explains a frame before it: nobody called its module."""
 
@@ -322,11 +323,14 @@ def _applied_before(found: FirstBad, frames: Sequence[Frame]) -> Frame | None:
 
 
 def _explained(found: FirstBad | None, frames: Sequence[Frame]) -> FirstBad | None:
-    """Return what was found, or the weight behind it, where the monitor has found one."""
+    """Return what was found, or the weight or data behind it, where the monitor noted any."""
     if found is None or found.origin not in (Origin.PRODUCER, Origin.BETWEEN):
         return found
     for frame in frames:
         if frame.number > found.frame and frame.batch == found.batch:
+            came = first_bad([frame], rank=found.rank) if frame.phase is Phase.BATCH else None
+            if came is not None:
+                return replace(came, frame=found.frame, hints=(LOOK_AT_DATA,))
             for cell in frame.cells:
                 if cell.note == READ_OUTSIDE and is_bad(cell):
                     return read_outside(found, frame.module, frame.class_name, cell, "likely")

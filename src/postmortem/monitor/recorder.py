@@ -115,11 +115,19 @@ class Recorder:
             self._arrived(frame, bad, leaves)
         return frame
 
-    def note(self, module: str, class_name: str, cells: list[Cell], batch: int) -> None:
+    def note(
+        self,
+        module: str,
+        class_name: str,
+        cells: list[Cell],
+        batch: int,
+        phase: Phase = Phase.FORWARD,
+    ) -> None:
         """Keep cells that explain a frame before them, and are judged by nobody."""
         self.made += 1
-        frame = Frame(self.made, batch, module, class_name, cells)
-        self._forward.append(frame)
+        frame = Frame(self.made, batch, module, class_name, cells, phase)
+        if phase is Phase.FORWARD:
+            self._forward.append(frame)
         if self.flight is not None:
             self.flight.write(frame)
 

@@ -8,7 +8,14 @@ from typing import Literal, TextIO
 
 import torch
 
-from postmortem.facts.first_bad import FirstBad, Origin, first_bad, is_bad, read_outside
+from postmortem.facts.first_bad import (
+    LOOK_AT_DATA,
+    FirstBad,
+    Origin,
+    first_bad,
+    is_bad,
+    read_outside,
+)
 from postmortem.facts.frames import Cell, Frame, Phase
 from postmortem.monitor.backward import Backward
 from postmortem.monitor.errors import NumericsError
@@ -88,7 +95,8 @@ class Verdict:
         if found.origin is Origin.BETWEEN and batch is not None:
             came = first_bad([batch], rank=found.rank)
             if came is not None and (came.nan_count or found.cell == came.cell):
-                return replace(came, hints=("look at the data of this batch",))
+                self._records.note("", came.class_name, batch.cells, found.batch, Phase.BATCH)
+                return replace(came, hints=(LOOK_AT_DATA,))
         if self.first_bad is None and found.origin in (Origin.PRODUCER, Origin.BETWEEN):
             found = self._of_a_tensor(found)
         if found.origin is not Origin.WEIGHT:

@@ -20,6 +20,7 @@ import postmortem
 from postmortem.errors import EvidenceError
 from postmortem.facts import flight_format as layout
 from postmortem.facts.first_bad import Origin, find_first_bad, what_failed
+from postmortem.facts.frames import Phase
 from postmortem.monitor.flight import main
 from postmortem.readers.flight import read_flight
 from postmortem.report.frame_text import frame_text
@@ -83,7 +84,7 @@ def test_json(written: tuple[Path, list[str]], capsys: pytest.CaptureFixture[str
     assert "of 6 float32 values in batch 2" in report["verdict"]
     assert [problem["where"] for problem in report["problems"]] == [path + ".gone"]
     (flight,) = report["flights"]
-    assert (flight["first_bad"]["origin"], flight["ended"]) == ("between", "finished")
+    assert (flight["first_bad"]["origin"], flight["ended"]) == ("batch", "finished")
     assert [frame["number"] for frame in flight["frames"]] == [6, 7]
     (cell,) = [c for c in flight["frames"][1]["cells"] if c["kind"] == "input"]
     assert (cell["nan_count"], cell["abs_max"]) == (6, None)
@@ -110,11 +111,12 @@ def test_a_file_says_what_the_monitor_says(written: tuple[Path, list[str]]) -> N
     path, frames = written
     flight, problems = read_flight(path)
     assert problems == ()
-    assert [frame_text(frame) for frame in flight.frames] == frames
+    assert [frame_text(frame) for frame in flight.frames[:7]] == frames
+    assert [frame.phase for frame in flight.frames[7:]] == [Phase.BATCH]
     assert len(frames) == 7  # nothing is looked at after the first bad frame
     found = find_first_bad(flight)
     assert found is not None
-    assert (found.origin, found.module, found.batch) == (Origin.BETWEEN, "0", 2)
+    assert (found.origin, found.module, found.batch) == (Origin.BATCH, "", 2)
 
 
 def test_files_of_earlier_runs_are_kept(tmp_path: Path) -> None:
@@ -234,7 +236,7 @@ def test_cut_torn_and_damaged_files(written: tuple[Path, list[str]], tmp_path: P
     other.write_bytes(torn)
     flight, problems = read_flight(other)
     assert flight.unreadable_records == 1
-    assert len(flight.frames) == len(frames)
+    assert len(flight.frames) == len(frames) + 1
     assert ["1 records are not whole" in problem.what for problem in problems] == [True]
     other.write_bytes(raw[: records_at + 128 * 2 + 60])
     flight, problems = read_flight(other)
@@ -251,7 +253,7 @@ def test_lying_counts_are_bounded(written: tuple[Path, list[str]], tmp_path: Pat
         other.write_bytes(lying)
         flight, problems = read_flight(other)
         assert any("checksum is wrong" in problem.what for problem in problems)
-        assert len(flight.frames) <= 7
+        assert len(flight.frames) <= 8
 
 
 def test_any_damage_is_survived(written: tuple[Path, list[str]], tmp_path: Path) -> None:
