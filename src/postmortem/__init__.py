@@ -9,12 +9,18 @@ from typing import TYPE_CHECKING, Any
 from postmortem._version import __version__
 
 if TYPE_CHECKING:
-    from postmortem.monitor import DebugUnderflowOverflow, NumericsMonitor, detect_overflow
+    from postmortem.monitor import (
+        DebugUnderflowOverflow,
+        NumericsError,
+        NumericsMonitor,
+        detect_overflow,
+    )
     from postmortem.readers.strace_table import SyscallTable, read_strace
     from postmortem.scan import ScanResult, fastscan
 
 __all__ = [
     "DebugUnderflowOverflow",
+    "NumericsError",
     "NumericsMonitor",
     "ScanResult",
     "SyscallTable",
@@ -26,6 +32,7 @@ __all__ = [
 
 _HOMES = {
     "DebugUnderflowOverflow": "postmortem.monitor",
+    "NumericsError": "postmortem.monitor",
     "NumericsMonitor": "postmortem.monitor",
     "ScanResult": "postmortem.scan",
     "SyscallTable": "postmortem.readers.strace_table",

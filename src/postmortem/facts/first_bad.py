@@ -15,6 +15,11 @@ _LOST = 0.5
 """From this share of values that are zero or subnormal on, a gradient is told to underflow."""
 _WIDE = ("float32", "float64", "bfloat16")
 _MASK_WORDS = ("mask", "bias")
+ONLY_NEGATIVE = "-inf only"
+"""Note of an output: log of 0 gives that, and so does a mask that the module makes itself."""
+LOOK_AT_DATA = "look at the data of this batch"
+READ_OUTSIDE = "read outside of its module"
+"""Note of a weight or buffer that explains a frame before it: nobody called its module."""
 
 
 class Origin(Enum):
@@ -137,6 +142,30 @@ def _judge(frame: Frame, bad: list[Cell], before: Sequence[Frame], rank: int) ->
     )
 
 
+def read_outside(
+    found: FirstBad, module: str, class_name: str, cell: Cell, confidence: str
+) -> FirstBad:
+    """Return what was found, but of a weight that was read without a call of its module."""
+    numbers = cell.numbers
+    assert numbers is not None
+    where = f"{found.module or 'the model'} ({found.class_name})"
+    return replace(
+        found,
+        origin=Origin.WEIGHT,
+        module=module,
+        class_name=class_name,
+        cell=cell.name,
+        nan_count=numbers.nan_count,
+        inf_count=numbers.inf_count,
+        numel=numbers.numel,
+        first_index=numbers.first_nonfinite,
+        dtype=numbers.dtype,
+        confidence=confidence,
+        hints=(f"it shows first in {found.cell} of {where}", _weight_hint(found.batch)),
+        unseen=False,
+    )
+
+
 def _only_outputs(frame: Frame) -> bool:
     """Return whether a call is known by its outputs alone: what it was given may be to blame."""
     return frame.phase is Phase.FORWARD and all(c.kind is CellKind.OUTPUT for c in frame.cells)
@@ -156,7 +185,13 @@ def _origin(frame: Frame, bad: list[Cell]) -> tuple[Origin, Cell, str]:
         return Origin.BETWEEN, kinds[CellKind.INPUT], "likely"
     unread = [cell for cell in frame.cells if cell.numbers is None and cell.note.startswith("no ")]
     masked = any(cell.masked for cell in frame.cells if cell.kind is not CellKind.OUTPUT)
-    return Origin.PRODUCER, bad[0], "likely" if unread or masked else "certain"
+    unsure = unread or masked or _has_shards(frame) or bad[0].note == ONLY_NEGATIVE
+    return Origin.PRODUCER, bad[0], "likely" if unsure else "certain"
+
+
+def _has_shards(frame: Frame) -> bool:
+    """Return whether of a weight only one rank's part was read."""
+    return any(c.kind is CellKind.WEIGHT and c.note.startswith("shard ") for c in frame.cells)
 
 
 def _hints(origin: Origin, frame: Frame, cell: Cell, before: Sequence[Frame]) -> Iterable[str]:
@@ -172,6 +207,13 @@ def _hints(origin: Origin, frame: Frame, cell: Cell, before: Sequence[Frame]) ->
                 "an input holds the -inf of a mask: a row that is masked altogether gives NaN in "
                 "softmax"
             )
+        if cell.note == ONLY_NEGATIVE:
+            yield (
+                "all that is bad is -inf: the log of 0, or a mask that the module makes itself; if "
+                "it is meant, fill with torch.finfo(dtype).min, which no monitor takes for a fault"
+            )
+        if _has_shards(frame):
+            yield "of its weights this rank's shards alone were read: those of others may be bad"
         yield from near_the_edge([*before, frame])
     elif origin is Origin.BETWEEN:
         last = next((f for f in reversed(before) if f.phase is Phase.FORWARD), None)
@@ -179,13 +221,15 @@ def _hints(origin: Origin, frame: Frame, cell: Cell, before: Sequence[Frame]) ->
         yield f"look at the code that calls {frame.module or 'the model'}{after}"
         yield from near_the_edge(before)
     elif origin is Origin.WEIGHT:
-        yield (
-            "the step of the optimizer before this batch wrote it"
-            if frame.batch
-            else "it was bad when training began: scan the checkpoint that was loaded"
-        )
+        yield _weight_hint(frame.batch)
     elif origin is Origin.GRADIENT:
         yield from near_the_edge(before)
+
+
+def _weight_hint(batch: int) -> str:
+    if batch:
+        return "it became bad after the batch before: as a rule by the step of the optimizer"
+    return "it was bad when training began: scan the checkpoint that was loaded"
 
 
 def near_the_edge(frames: Sequence[Frame]) -> list[str]:
@@ -235,7 +279,8 @@ def what_failed(flight: Flight) -> FirstBad | None:
     found = find_first_bad(flight)
     if found is None or found.origin is not Origin.GRADIENT or flight.recorder.ended == "stopped":
         return found
-    return None
+    forward = [frame for frame in flight.frames if frame.phase is not Phase.BACKWARD]
+    return found if first_bad(forward) is not None else None
 
 
 def find_first_bad(flight: Flight) -> FirstBad | None:
@@ -245,12 +290,48 @@ def find_first_bad(flight: Flight) -> FirstBad | None:
     """
     forward = [frame for frame in flight.frames if frame.phase is not Phase.BACKWARD]
     rank = flight.recorder.rank
-    found = first_bad(forward, rank=rank)
+    found = _explained(first_bad(forward, rank=rank), forward)
     earliest = first_bad(flight.frames, rank=rank)
     if found is None or earliest is None or found.origin is not Origin.WEIGHT:
         return found or earliest
-    if earliest.origin is not Origin.GRADIENT:
+    applied = _applied_before(found, flight.frames)
+    if applied is None:
         return found
-    name = f"{earliest.module}.{earliest.cell}".lstrip(".")
-    hint = f"the gradient of {name} had gone bad in batch {earliest.batch}"
-    return replace(found, hints=(hint, *found.hints))
+    gradient = first_bad([applied], rank=rank)
+    assert gradient is not None
+    weight = f"{found.module}.{found.cell}".lstrip(".")
+    hints = (f"it was applied: {weight} was bad in batch {found.batch}", *gradient.hints)
+    return replace(gradient, confidence="likely", hints=hints)
+
+
+def _applied_before(found: FirstBad, frames: Sequence[Frame]) -> Frame | None:
+    """Return the first bad gradient of the batches right before a weight was bad.
+
+    Gradients that were discarded earlier are followed by clean ones.
+    """
+    batches: dict[int, Frame | None] = {}
+    for frame in frames:
+        if frame.phase is Phase.BACKWARD and frame.number < found.frame:
+            bad = frame if any(map(is_bad, frame.cells)) else None
+            batches[frame.batch] = batches.get(frame.batch) or bad
+    first = None
+    for batch in sorted(batches, reverse=True):
+        if batches[batch] is None:
+            break
+        first = batches[batch]
+    return first
+
+
+def _explained(found: FirstBad | None, frames: Sequence[Frame]) -> FirstBad | None:
+    """Return what was found, or the weight or data behind it, where the monitor noted any."""
+    if found is None or found.origin not in (Origin.PRODUCER, Origin.BETWEEN):
+        return found
+    for frame in frames:
+        if frame.number > found.frame and frame.batch == found.batch:
+            came = first_bad([frame], rank=found.rank) if frame.phase is Phase.BATCH else None
+            if came is not None:
+                return replace(came, frame=found.frame, hints=(LOOK_AT_DATA,))
+            for cell in frame.cells:
+                if cell.note == READ_OUTSIDE and is_bad(cell):
+                    return read_outside(found, frame.module, frame.class_name, cell, "likely")
+    return found

@@ -27,6 +27,8 @@ class NumericsCallback(TrainerCallback):  # type: ignore[misc]
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Attach to the model."""
+        if self.monitor is not None:  # of a run that raised: nobody is told then
+            self.monitor.detach()
         self.monitor = NumericsMonitor(kwargs["model"], **self._options).attach()
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:

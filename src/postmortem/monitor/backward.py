@@ -8,8 +8,9 @@ at gradients, and the hook before `Optimizer.step` judges those that are still b
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import torch
@@ -24,8 +25,25 @@ from postmortem.monitor.weights import Weights
 from postmortem.records import replace
 
 log = logging.getLogger("postmortem.monitor")
+_MOST_APPLIED = 2
+"""So many steps later the numbers of gradients are waited for."""
 _STREAK = 10
 """So many discarded batches in a row are no search for a scale any more."""
+
+
+class _Seen(NamedTuple):
+    """The frame of a gradient, and of the one that came before it."""
+
+    frame: Frame
+    last: Frame | None
+
+
+class _Applied(NamedTuple):
+    """Gradients that a step took while their numbers were on their way."""
+
+    numbers: list[Any]
+    """Of the gradients as the step took them."""
+    taken: list[_Seen]
 
 
 class Backward:
@@ -55,17 +73,29 @@ class Backward:
         self._state_every = state_every
         self._alone = alone
         self._names: dict[int, tuple[str, str, str]] = {}
-        self._bad: dict[int, tuple[torch.Tensor, Frame]] = {}
+        self._bad: dict[int, tuple[torch.Tensor, list[_Seen]]] = {}
+        """By id: weights whose gradients are bad, or may be once a device has answered."""
+        self._applied: deque[_Applied] = deque()
+        self._left_out = False
+        """Whether gradients came that nobody looked at."""
+        self._late: list[Any] = []
+        """Parameters of lazy modules, which have no shape yet."""
         self._streak = 0
         self._loss_scale = LossScale()
         self._ours: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
         self._before: Callable[[], None] = lambda: None
         self._last_bad: tuple[str, int] | None = None
 
-    def attach(self, model: torch.nn.Module, before_step: Callable[[], None]) -> list[Any]:
-        """Return the handles of hooks on all parameters, and on all optimizers of the process."""
+    def attach(
+        self, model: torch.nn.Module, handles: list[Any], before_step: Callable[[], None]
+    ) -> None:
+        """Add the handles of hooks on all parameters, and on all optimizers of the process."""
         self._before = before_step
-        handles: list[Any] = [
+        self._names.clear()
+        self._bad.clear()
+        self._applied.clear()
+        self._late.clear()
+        handles += [
             optimizers.register_optimizer_step_pre_hook(self._step_begins),
             optimizers.register_optimizer_step_post_hook(self._step_ended),
         ]
@@ -74,23 +104,42 @@ class Backward:
                 if weight is None or id(weight) in self._names:
                     continue
                 self._names[id(weight)] = (name, own, type(module).__name__)
-                if self.with_gradients and weight.requires_grad and weight.is_leaf:
+                if not self.with_gradients:
+                    continue
+                if isinstance(weight, torch.nn.parameter.UninitializedTensorMixin):
+                    self._late.append(weight)
+                elif weight.requires_grad and weight.is_leaf:
                     handles.append(weight.register_post_accumulate_grad_hook(self._accumulated))
-        return handles
+
+    def attach_late(self, handles: list[Any]) -> None:
+        """Add hooks on the parameters of lazy modules that have got their shapes by now."""
+        if not self._late:
+            return
+        waiting, self._late = self._late, []
+        for weight in waiting:
+            if isinstance(weight, torch.nn.parameter.UninitializedTensorMixin):
+                self._late.append(weight)
+            elif weight.requires_grad and weight.is_leaf:
+                handles.append(weight.register_post_accumulate_grad_hook(self._accumulated))
 
     # -- gradients ------------------------------------------------------------------------------
 
     def _accumulated(self, weight: torch.Tensor) -> None:
         if not self.watching or weight.grad is None or torch.compiler.is_compiling():
+            self._left_out = True
             return
         name, own, class_name = self._names[id(weight)]
         self.heard.add(id(weight))
         cells: list[Cell] = []
         leaves: list[Leaf] = [(own, weight.grad)]
         self._records.scans.cells(CellKind.GRADIENT, leaves, cells)
+        last = self._records.backward[-1] if self._records.backward else None
         frame = self._records.frame(name, class_name, cells, leaves, Phase.BACKWARD, self.batch)
-        if any(cell.numbers is not None and is_bad_now(cell) for cell in frame.cells):
-            self._bad.setdefault(id(weight), (weight, frame))
+        if _may_be_bad(frame):
+            _, seen = self._bad.setdefault(id(weight), (weight, []))
+            seen[:] = [one for one in seen if _may_be_bad(one.frame)]
+            if not any(_is_here(one.frame) for one in seen):  # else it was bad before
+                seen.append(_Seen(frame, last))
 
     def bad(self, frame: Frame) -> None:
         """Take a frame of gradients or of the optimizer that turned out to be bad."""
@@ -104,15 +153,26 @@ class Backward:
     def hints(self) -> tuple[str, ...]:
         """Return what gradients have to do with a weight that went bad."""
         if self._last_bad is None:
+            if self.with_gradients and self.heard and self.steps and not self._left_out:
+                return (
+                    "no gradient had gone bad before: look at the optimizer's state and its "
+                    "learning rate, and at code that writes weights",
+                )
             return ()
         name, batch = self._last_bad
         return (f"the gradient of {name} had gone bad in batch {batch}",)
 
     def batch_begins(self) -> None:
         """Tell bad gradients that were dropped from those that still accumulate."""
-        if not self._bad:
+        self._judge_applied()
+        for key, (_, seen) in list(self._bad.items()):
+            seen[:] = [one for one in seen if _may_be_bad(one.frame)]
+            if not seen:
+                del self._bad[key]
+        dropped = [one.frame for _, seen in self._bad.values() for one in seen]
+        if not dropped or not all(map(_is_here, dropped)):
             return
-        first = next(iter(self._bad.values()))[1]
+        first = dropped[0]
         for key, (weight, _) in list(self._bad.items()):
             if not self._is_still_bad(weight):
                 del self._bad[key]
@@ -120,8 +180,7 @@ class Backward:
             return
         self.discarded += 1
         self._streak += 1
-        nan = any(cell.numbers is not None and cell.numbers.nan_count for cell in first.cells)
-        self._loss_scale.discarded(first.batch, self._streak, nan=nan)
+        self._loss_scale.discarded(first.batch, self._streak, nan=_only_nan(dropped))
         if self._streak == 1:
             cell = first.cells[0]
             log.info(
@@ -155,41 +214,72 @@ class Backward:
             self._ours[optimizer] = known
         return known
 
-    def _step_begins(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+    def _step_begins(self, optimizer: Any, args: Any, kwargs: Any) -> Any:
+        """Judge gradients that are about to be applied: now, or when a closure has made them."""
         if not self._is_ours(optimizer):
-            return
+            return None
+        closure = args[1] if len(args) > 1 else kwargs.get("closure")
+        if closure is None or isinstance(optimizer, torch.optim.LBFGS):
+            self._judge(optimizer)
+            return None
+
+        def judged() -> Any:
+            loss = closure()
+            self._judge(optimizer)
+            return loss
+
+        if len(args) > 1:
+            return (args[0], judged, *args[2:]), kwargs
+        return args, {**kwargs, "closure": judged}
+
+    def _judge(self, optimizer: Any) -> None:
         self._before()
         if not self._bad or getattr(optimizer, "found_inf", None) is not None:
             return  # a fused optimizer under GradScaler skips by itself
         steps = {id(p) for group in optimizer.param_groups for p in group["params"]}
-        applied = [
-            frame
-            for key, (weight, frame) in self._bad.items()
-            if key in steps and self._is_still_bad(weight)
-        ]
-        for key in steps:
-            self._bad.pop(key, None)
-        if not applied:
-            return
-        found = first_bad([min(applied, key=lambda frame: frame.number)])
-        assert found is not None
-        self._stop(replace(found, hints=self._gradient_hints(found, applied)))
+        taken = [self._bad.pop(key) for key in steps if key in self._bad]
+        bad: list[_Seen] = []
+        late: list[tuple[torch.Tensor, list[_Seen]]] = []
+        for weight, seen in taken:
+            if not all(_is_here(one.frame) for one in seen):
+                late.append((weight, seen))
+            elif any(_may_be_bad(one.frame) for one in seen) and self._is_still_bad(weight):
+                bad += seen
+        if bad:
+            self._stop_for(bad, "was about to be applied")
+        if late:
+            numbers = self._as_applied([weight for weight, _ in late])
+            self._applied.append(_Applied(numbers, [one for _, seen in late for one in seen]))
 
-    def _gradient_hints(self, found: FirstBad, applied: list[Frame]) -> tuple[str, ...]:
-        after = [
-            frame
-            for frame in self._records.backward
-            if frame.number < found.frame and frame.batch == found.batch and frame.cells
-        ]
-        said = [f"it was about to be applied, with {len(applied) - 1} other bad gradients"]
-        if after:
-            last = after[-1]
-            name = f"{last.module}.{last.cells[0].name}".lstrip(".")
-            said.append(
-                f"the gradient that came before it, of {name}, was clean: what lies between the "
-                "two made it"
-            )
-        return (*said, *found.hints)
+    def _as_applied(self, weights: list[torch.Tensor]) -> list[Any]:
+        """Start scans of gradients as they are now: clipping may have written to them."""
+        cells: list[Cell] = []
+        leaves: list[Leaf] = [("", w.grad) for w in weights if w.grad is not None]
+        self._records.scans.cells(CellKind.GRADIENT, leaves, cells)
+        return [cell.numbers for cell in cells if cell.numbers is not None]
+
+    def _judge_applied(self, *, wait: bool = False) -> None:
+        """Judge gradients that steps have applied before a device gave their numbers."""
+        while self._applied:
+            numbers, taken = self._applied[0]
+            late = wait or len(self._applied) > _MOST_APPLIED
+            if not late and not all(n.ready for n in numbers):
+                return
+            self._applied.popleft()
+            bad = [one for one in taken if any(map(is_bad, one.frame.cells))]
+            if bad and not all(n.is_finite for n in numbers):
+                self._stop_for(bad, "was applied before the device gave its numbers")
+
+    def settle(self) -> None:
+        """Judge what steps have applied, waiting for a device: at the end."""
+        self._judge_applied(wait=True)
+
+    def _stop_for(self, bad: list[_Seen], what: str) -> None:
+        bad = [one for one in bad if any(map(is_bad, one.frame.cells))]
+        frame, last = min(bad, key=lambda one: one.frame.number)
+        found = first_bad([frame])
+        assert found is not None
+        self._stop(replace(found, hints=_gradient_hints(found, last, len(bad) - 1, what)))
 
     def _step_ended(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         if not self._is_ours(optimizer):
@@ -211,6 +301,36 @@ class Backward:
             self._records.scans.cells(CellKind.STATE, leaves, cells)
             if cells:
                 self._records.frame(name, class_name, cells, leaves, Phase.OPTIMIZER, self.batch)
+
+
+def _is_here(frame: Frame) -> bool:
+    return all(c.numbers is None or c.numbers.ready for c in frame.cells)  # type: ignore[attr-defined]
+
+
+def _may_be_bad(frame: Frame) -> bool:
+    return any(cell.numbers is not None and is_bad_now(cell) for cell in frame.cells)
+
+
+def _gradient_hints(found: FirstBad, last: Frame | None, others: int, what: str) -> tuple[str, ...]:
+    said = [f"it {what}, with {others} other bad gradients"]
+    if last is None or last.batch != found.batch:
+        said.append(
+            "it is the first gradient of its batch: the loss made it, or what lies between the "
+            f"loss and {found.module or 'the model'}"
+        )
+    elif last.cells and _is_here(last) and not any(map(is_bad, last.cells)):
+        name = f"{last.module}.{last.cells[0].name}".lstrip(".")
+        said.append(
+            f"the gradient that came before it, of {name}, was clean: what lies between the two "
+            "made it"
+        )
+    return (*said, *found.hints)
+
+
+def _only_nan(frames: list[Frame]) -> bool:
+    """Return whether bad gradients hold NaN and no Inf: sums of Inf and -Inf are NaN too."""
+    numbers = [cell.numbers for frame in frames for cell in frame.cells if cell.numbers is not None]
+    return any(n.nan_count for n in numbers) and not any(n.inf_count for n in numbers)
 
 
 def is_bad_now(cell: Cell) -> bool:

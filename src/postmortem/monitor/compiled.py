@@ -123,8 +123,12 @@ class CompiledRows:
             self._on_their_way = (here, event)
         return come
 
-    def unheard(self, model: torch.nn.Module, gradients: bool, frames: int) -> str | None:
-        """Say which modules were trained without giving a record, where compiled code ran."""
+    def unheard(self, model: torch.nn.Module, heard: set[int], *, called: bool) -> str | None:
+        """Say which modules were trained without giving a record, where compiled code ran.
+
+        heard: parameters (by id) whose gradients came; they may be gone from the parameters by now.
+        called: whether there was any record of a forward pass.
+        """
         if not _dynamo_ran():
             return None
         silent = [
@@ -132,10 +136,10 @@ class CompiledRows:
             for name, module in model.named_modules()
             if name not in self.ran
             and not isinstance(module, torch.nn.MultiheadAttention)
-            and any(p is not None and p.grad is not None for p in module._parameters.values())
+            and any(_is_trained(p, heard) for p in module._parameters.values())
             and not _inside_attention(model, name)
         ]
-        if not silent and frames:
+        if not silent and called:
             return None
         what = f"{len(silent)} modules were trained" if silent else "nothing was recorded"
         which = f" (first: {silent[0]})" if silent else ""
@@ -144,6 +148,10 @@ class CompiledRows:
             "registered after the first compiled call, or on another model of a compiled class; "
             "attach the monitor before that call, or call torch._dynamo.reset() after attaching"
         )
+
+
+def _is_trained(weight: torch.Tensor | None, heard: set[int]) -> bool:
+    return weight is not None and (id(weight) in heard or weight.grad is not None)
 
 
 def _inside_attention(model: torch.nn.Module, name: str) -> bool:

@@ -41,8 +41,12 @@ class FlightWriter:
         self._names_end = records_at
         total = records_at + _RECORDS * layout.RECORD_BYTES
         with path.open("w+b") as file:
-            os.posix_fallocate(file.fileno(), 0, total)  # a full disk says so now, not by SIGBUS
-            self._map = mmap.mmap(file.fileno(), total)
+            try:
+                os.posix_fallocate(file.fileno(), 0, total)  # a full disk says so now, not SIGBUS
+                self._map = mmap.mmap(file.fileno(), total)
+            except OSError:
+                path.unlink(missing_ok=True)
+                raise
         self._records_at = records_at
         self._view = memoryview(self._map)
         self._names: dict[str, int] = {}
@@ -166,13 +170,19 @@ class FlightWriter:
             if written is not None:
                 self._written = written
 
+    def ends(self, ended: str) -> None:
+        """Write how the run ended; a batch that begins after all takes it back."""
+        self._state(layout.ENDINGS.index(ended))
+
     def close(self, ended: str) -> None:
         """Write how the run ended, and let go of the file."""
-        self._state(layout.ENDINGS.index(ended))
+        self.ends(ended)
         self._view.release()
         self._map.close()
 
     def _state(self, ending: int) -> None:
+        if os.getpid() != self._pid:  # a child of fork is not the run
+            return
         row = layout.STATE.pack(ending, self._batch, time.time(), 0)[:-4]
         at = layout.STATE_OFFSET
         self._map[at : at + layout.STATE.size] = row + crc32(row).to_bytes(4, "little")

@@ -70,7 +70,7 @@ class LossScale:
         return min(fallen, default=None)
 
 
-_WITH_NAN = "they also hold NaN, which no scale mends: look for what makes it in the backward pass"
+_WITH_NAN = "they hold NaN and no Inf, which a lower scale hardly mends: look for what makes it"
 _WITHOUT_NAN = "lower the loss or the learning rate, or train in bfloat16"
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import torch
 
-from postmortem.facts.first_bad import looks_like_mask
+from postmortem.facts.first_bad import ONLY_NEGATIVE, looks_like_mask
 from postmortem.facts.frames import Cell, CellKind, Numbers
 from postmortem.monitor.walk import Leaf
 
@@ -51,6 +51,8 @@ class Masks:
                 continue
             if expected or looks_like_mask("", cell.numbers):
                 self._mark(cell)
+            else:
+                cell.note = cell.note or ONLY_NEGATIVE
 
     def _mark(self, cell: Cell) -> None:
         assert cell.numbers is not None

@@ -11,10 +11,10 @@ from typing import Any
 
 import torch
 
-from postmortem.facts.first_bad import FirstBad
+from postmortem.facts.first_bad import FirstBad, Origin
 
 _NOTHING = (1 << 63) - 1
-_ORDER_BITS, _RANK_BITS = 42, 20
+_ORDER_BITS, _RANK_BITS = 41, 20
 
 
 def place_among_ranks() -> tuple[int, int]:
@@ -85,7 +85,10 @@ class Ranks:
         if self.pending is None:
             return _NOTHING
         order = min(max(self.order, 0), (1 << _ORDER_BITS) - 1)
-        return order << _RANK_BITS | min(self.rank, (1 << _RANK_BITS) - 1)
+        # Where one shard of a weight is bad, the ranks with the others see a bad output at once.
+        passed = self.pending.origin in (Origin.PRODUCER, Origin.BETWEEN)
+        place = (order << 1 | passed) << _RANK_BITS
+        return place | min(self.rank, (1 << _RANK_BITS) - 1)
 
     def _cpu_group(self) -> Any:
         """Return a group that reduces numbers in memory; made when all ranks are here at once."""

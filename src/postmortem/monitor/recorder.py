@@ -30,6 +30,8 @@ class Recorder:
         self.batch = 0
         self.made = 0
         """How many frames there were in all."""
+        self.called = False
+        """Whether there was a frame of a forward pass."""
         self._forward: deque[Frame | Call] = deque(maxlen=max_frames)
         self.backward: deque[Frame] = deque(maxlen=max_frames)
         self._bad = bad
@@ -56,6 +58,7 @@ class Recorder:
             self.made, self.batch, module, class_name, self._opening, weights, pairs, inputs
         )
         self._opening = False
+        self.called = True
         self._forward.append(call)
         see, edge = self.trends.see, 2 * inputs
         for at in range(edge, len(pairs), 2):
@@ -93,6 +96,7 @@ class Recorder:
         frame = Frame(self.made, at, module, class_name, cells, phase, opens)
         if forward:
             self._opening = False
+            self.called = True
             self._forward.append(frame)
         else:
             self.backward.append(frame)
@@ -110,6 +114,22 @@ class Recorder:
         else:
             self._arrived(frame, bad, leaves)
         return frame
+
+    def note(
+        self,
+        module: str,
+        class_name: str,
+        cells: list[Cell],
+        batch: int,
+        phase: Phase = Phase.FORWARD,
+    ) -> None:
+        """Keep cells that explain a frame before them, and are judged by nobody."""
+        self.made += 1
+        frame = Frame(self.made, batch, module, class_name, cells, phase)
+        if phase is Phase.FORWARD:
+            self._forward.append(frame)
+        if self.flight is not None:
+            self.flight.write(frame)
 
     def _arrived(self, frame: Frame, bad: bool, leaves: list[Leaf]) -> None:
         if bad and frame.phase is Phase.FORWARD:

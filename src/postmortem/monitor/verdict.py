@@ -8,16 +8,26 @@ from typing import Literal, TextIO
 
 import torch
 
-from postmortem.facts.first_bad import FirstBad, Origin, first_bad, is_bad
+from postmortem.facts.first_bad import (
+    LOOK_AT_DATA,
+    FirstBad,
+    Origin,
+    first_bad,
+    is_bad,
+    read_outside,
+)
 from postmortem.facts.frames import Cell, Frame, Phase
 from postmortem.monitor.backward import Backward
 from postmortem.monitor.errors import NumericsError
 from postmortem.monitor.ranks import Ranks
 from postmortem.monitor.recorder import Recorder
+from postmortem.monitor.suspects import bad_tensor
 from postmortem.records import replace
 from postmortem.report.frame_text import dump, frame_text
 
 _MOST_REPORTS = 3
+_LATER = 1 << 40
+"""What a forward pass finds comes after what the backward pass before it has left."""
 
 
 class Verdict:
@@ -50,11 +60,12 @@ class Verdict:
         self._message = message
         self._blind = blind
         """Ends the watch until the next batch: all that follows is only passed on."""
-        self._batches: dict[int, Frame] = {}
+        self._batches: dict[int, tuple[Frame, int]] = {}
 
     def batch_begins(self, frame: Frame, kept: int) -> None:
         """Take what came into the model; forget what came so many batches ago."""
-        self._batches[frame.batch] = frame
+        assert self.backward is not None
+        self._batches[frame.batch] = frame, self.backward.steps
         self._batches.pop(frame.batch - kept, None)
 
     def judge(self, frame: Frame) -> None:
@@ -80,32 +91,47 @@ class Verdict:
 
     def _of_the_batch(self, found: FirstBad) -> FirstBad:
         """Say that numbers came with the batch, or with gradients before it, where they did."""
-        batch = self._batches.get(found.batch)
+        batch, _ = self._batches.get(found.batch, (None, 0))
         if found.origin is Origin.BETWEEN and batch is not None:
             came = first_bad([batch], rank=found.rank)
             if came is not None and (came.nan_count or found.cell == came.cell):
-                return replace(came, hints=("look at the data of this batch",))
-        names = self._other_names(found)
-        assert self.backward is not None
-        hints = (*self.backward.hints(), *found.hints) if found.origin is Origin.WEIGHT else None
-        return replace(found, names=names, hints=found.hints if hints is None else hints)
-
-    def _other_names(self, found: FirstBad) -> tuple[str, ...]:
-        """Return the other names of a weight that is tied."""
+                self._records.note("", came.class_name, batch.cells, found.batch, Phase.BATCH)
+                return replace(came, hints=(LOOK_AT_DATA,))
+        if self.first_bad is None and found.origin in (Origin.PRODUCER, Origin.BETWEEN):
+            found = self._of_a_tensor(found)
         if found.origin is not Origin.WEIGHT:
-            return ()
-        full = f"{found.module}.{found.cell}".lstrip(".")
+            return found
+        assert self.backward is not None
         every = dict(self._model.named_parameters(remove_duplicate=False))
-        return tuple(n for n, p in every.items() if p is every.get(full) and n != full)
+        full = f"{found.module}.{found.cell}".lstrip(".")
+        weight = every.get(full)
+        names = tuple(n for n, p in every.items() if p is weight and n != full)
+        hints = self.backward.hints() if weight is not None and weight.requires_grad else ()
+        return replace(found, names=names, hints=(*hints, *found.hints))
+
+    def _of_a_tensor(self, found: FirstBad) -> FirstBad:
+        """Say that a weight or a buffer is bad that was read without a call of its module."""
+        suspect = bad_tensor(self._model, found)
+        if suspect is None:
+            return found
+        name, owner, cell, confidence = suspect
+        assert self.backward is not None
+        steps = self.backward.steps
+        if self._batches.get(found.batch, (None, steps))[1] != steps:
+            confidence = "possible"  # numbers of a device came late: a step has written it since
+        self._records.note(name, type(owner).__name__, [cell], found.batch)
+        return read_outside(found, name, type(owner).__name__, cell, confidence)
 
     def stop(self, found: FirstBad) -> None:
         """Print the report and raise; with several ranks, when all of them have agreed to."""
+        found = replace(found, rank=self._ranks.rank)
         if self.first_bad is None:
             self.first_bad = found
         if self._ranks.several():
             if self._ranks.pending is None:
                 self._ranks.pending = found
-                self._ranks.order = found.frame - self.opened_at
+                early = found.origin in (Origin.GRADIENT, Origin.STATE)  # of the batch before
+                self._ranks.order = found.frame - self.opened_at + (0 if early else _LATER)
             self._blind()
             return
         self._report(found)
@@ -136,6 +162,8 @@ class Verdict:
     def _raise(self, found: FirstBad, beside: str = "") -> None:
         if self._on_bad == "raise":
             self.raised = True
+            if self._records.flight is not None:  # whoever trains may never come to detach
+                self._records.flight.ends("stopped")
             raise NumericsError(self._message(found) + beside, found)
 
     def _report(self, found: FirstBad) -> None:

@@ -13,9 +13,10 @@ import torch
 from postmortem.facts.first_bad import FirstBad, first_bad, is_bad
 from postmortem.facts.frames import Cell, CellKind, Frame, Phase
 from postmortem.monitor.backward import Backward
-from postmortem.monitor.compiled import CompiledRows, record_output
+from postmortem.monitor.compiled import CompiledRows
 from postmortem.monitor.errors import NumericsError
 from postmortem.monitor.flight_writer import FlightWriter
+from postmortem.monitor.hooks import BatchHook, CallHook
 from postmortem.monitor.ranks import Ranks, place_among_ranks
 from postmortem.monitor.recomputed import Recomputed
 from postmortem.monitor.recorder import Recorder
@@ -27,7 +28,6 @@ from postmortem.report.frame_text import frame_text
 
 log = logging.getLogger("postmortem.monitor")
 
-_is_compiling = torch.compiler.is_compiling
 _graph_task: Callable[[], int] = getattr(torch._C, "_current_graph_task_id", lambda: -1)
 _NO_WEIGHTS: list[Any] = []
 _STOPPED = (
@@ -79,6 +79,8 @@ class NumericsMonitor:
         self._handles: list[Any] = []
         self._watching = True
         self._model_called = False
+        self._in_batch = False
+        """Whether a call of the model has begun and not come back: one that raised never does."""
         self._told = False
         """Whether somebody says when a batch begins."""
         self._slowly = bool(self._trace)
@@ -124,21 +126,41 @@ class NumericsMonitor:
         """Put the hooks in place; before the first call of a compiled model."""
         if self._handles:
             return self
+        self._verdict.raised = self._in_batch = False
+        try:
+            self._put_hooks()
+        except BaseException:
+            self._remove("failed")
+            raise
+        return self
+
+    def _put_hooks(self) -> None:
+        named = list(self.model.named_modules())
+        scripted = [name for name, module in named if _is_scripted(module)]
+        if scripted:
+            log.warning(
+                "%d modules are compiled by torch.jit and take no hooks (first: %s): of them only "
+                "gradients are seen, and what modules around them are given and give",
+                len(scripted),
+                scripted[0] or "the model",
+            )
         if self._flight_path is not None:
             self._records.flight = FlightWriter.open(
                 self._flight_path, self.model, *place_among_ranks()
             )
-        named = list(self.model.named_modules())
-        self._compiled = CompiledRows(named)
+        self._compiled = compiled = CompiledRows(named)
         for name, module in named:
+            if _is_scripted(module):
+                continue
+            at = (compiled.rows, compiled.slots[name])
+            hook = CallHook(self._forward, name, module is self.model, *at)
+            self._handles.append(module.register_forward_hook(hook, with_kwargs=True))
+        if not _is_scripted(self.model):
+            before = BatchHook(self._before)
             self._handles.append(
-                module.register_forward_hook(self._hook(name, module), with_kwargs=True)
+                self.model.register_forward_pre_hook(before, with_kwargs=True, prepend=True)
             )
-        self._handles.append(
-            self.model.register_forward_pre_hook(self._before, with_kwargs=True, prepend=True)
-        )
-        self._handles += self._backward.attach(self.model, self._step_boundary)
-        return self
+        self._backward.attach(self.model, self._handles, self._step_boundary)
 
     def detach(self) -> None:
         """Take the hooks away; raises if numbers that were still on a device are bad."""
@@ -146,13 +168,14 @@ class NumericsMonitor:
             if self._handles and not self._verdict.raised:
                 self._step_boundary()
                 self._records.settle(wait=True)
+                self._backward.settle()
                 self._recomputed.settle(wait=True)
                 self._verdict.raise_pending()
                 self._say_what_did_not_run()
         except NumericsError:
             self._remove("stopped")
             raise
-        self._remove("finished")
+        self._remove("stopped" if self._verdict.raised else "finished")
 
     def _remove(self, ended: str) -> None:
         for handle in self._handles:
@@ -222,30 +245,13 @@ class NumericsMonitor:
 
     # -- hooks ----------------------------------------------------------------------------------
 
-    def _hook(self, name: str, module: torch.nn.Module) -> Callable[..., None]:
-        assert self._compiled is not None
-        rows, slot = self._compiled.rows, self._compiled.slots[name]
-        take = self._forward
-        own: dict[str, Any] = {}
-        is_root = module is self.model
-
-        def hook(
-            module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any
-        ) -> None:
-            if _is_compiling():
-                record_output(output, rows, slot)
-                return
-            take(name, own, is_root, module, args, kwargs, output)
-
-        return hook
-
-    def _before(
-        self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> None:
+    def _before(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Begin a batch, before the model itself is called."""
-        if _is_compiling() or _graph_task() != -1:
+        if _graph_task() != -1:
             return
-        self._model_called = True
+        if self._in_batch:  # the call before raised, and whoever trains goes on
+            self._records.batch += 1
+        self._model_called = self._in_batch = True
         self._open(args, kwargs)
 
     def _open(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -256,6 +262,7 @@ class NumericsMonitor:
         records.settle()
         self._recomputed.settle()
         at = records.batch
+        self._backward.batch = at
         self._watching = at % self._every == 0 or at in self._trace
         self._backward.watching = self._watching
         self._slowly = at in self._trace or (
@@ -338,8 +345,10 @@ class NumericsMonitor:
 
     def _batch_ends(self, module: torch.nn.Module) -> None:
         records = self._records
+        self._in_batch = False
         self._backward.batch = records.batch
         records.batch += 1
+        self._backward.attach_late(self._handles)
         records.settle()
         if torch.is_grad_enabled() and module.training and self._ranks.several():
             self._verdict.agree()
@@ -382,6 +391,10 @@ class NumericsMonitor:
 
     def _say_what_did_not_run(self) -> None:
         assert self._compiled is not None
-        said = self._compiled.unheard(self.model, self._backward.with_gradients, self._records.made)
+        said = self._compiled.unheard(self.model, self._backward.heard, called=self._records.called)
         if said is not None:
             log.warning(said)
+
+
+def _is_scripted(module: torch.nn.Module) -> bool:
+    return isinstance(module, torch.jit.ScriptModule)

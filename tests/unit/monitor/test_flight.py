@@ -6,6 +6,7 @@ import io
 import json
 import os
 import random
+import resource
 import signal
 import struct
 import subprocess
@@ -18,7 +19,8 @@ import pytest
 import postmortem
 from postmortem.errors import EvidenceError
 from postmortem.facts import flight_format as layout
-from postmortem.facts.first_bad import Origin, find_first_bad
+from postmortem.facts.first_bad import Origin, find_first_bad, what_failed
+from postmortem.facts.frames import Phase
 from postmortem.monitor.flight import main
 from postmortem.readers.flight import read_flight
 from postmortem.report.frame_text import frame_text
@@ -69,7 +71,9 @@ def test_the_first_bad_frame_of_a_killed_process(
     assert "Detected inf/nan during batch_number=" in text
     assert "abs min  abs max  metadata" in text
     assert "\nfirst bad: " in text
-    assert "had gone bad in batch 2" in text
+    assert "the gradient of bias of 2 (Linear) went bad" in text
+    assert "values in batch 2" in text
+    assert "it was applied: 0.weight was bad in batch 3" in text
 
 
 def test_json(written: tuple[Path, list[str]], capsys: pytest.CaptureFixture[str]) -> None:
@@ -80,7 +84,7 @@ def test_json(written: tuple[Path, list[str]], capsys: pytest.CaptureFixture[str
     assert "of 6 float32 values in batch 2" in report["verdict"]
     assert [problem["where"] for problem in report["problems"]] == [path + ".gone"]
     (flight,) = report["flights"]
-    assert (flight["first_bad"]["origin"], flight["ended"]) == ("between", "finished")
+    assert (flight["first_bad"]["origin"], flight["ended"]) == ("batch", "finished")
     assert [frame["number"] for frame in flight["frames"]] == [6, 7]
     (cell,) = [c for c in flight["frames"][1]["cells"] if c["kind"] == "input"]
     assert (cell["nan_count"], cell["abs_max"]) == (6, None)
@@ -107,11 +111,12 @@ def test_a_file_says_what_the_monitor_says(written: tuple[Path, list[str]]) -> N
     path, frames = written
     flight, problems = read_flight(path)
     assert problems == ()
-    assert [frame_text(frame) for frame in flight.frames] == frames
+    assert [frame_text(frame) for frame in flight.frames[:7]] == frames
+    assert [frame.phase for frame in flight.frames[7:]] == [Phase.BATCH]
     assert len(frames) == 7  # nothing is looked at after the first bad frame
     found = find_first_bad(flight)
     assert found is not None
-    assert (found.origin, found.module, found.batch) == (Origin.BETWEEN, "0", 2)
+    assert (found.origin, found.module, found.batch) == (Origin.BATCH, "", 2)
 
 
 def test_files_of_earlier_runs_are_kept(tmp_path: Path) -> None:
@@ -150,6 +155,57 @@ def test_a_folder_that_cannot_be_written_is_no_failure(caplog: pytest.LogCapture
     assert "the run goes on without" in caplog.text
 
 
+def test_a_file_system_that_is_full_is_no_failure(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The space is taken when the file is made: a page that cannot be had later is SIGBUS."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, before[1]))
+    try:
+        with postmortem.NumericsMonitor(torch.nn.Linear(2, 2), flight=tmp_path) as monitor:
+            monitor.model(torch.ones(1, 2))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert monitor.batch == 1
+    assert "the run goes on without" in caplog.text
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_child_of_fork_leaves_the_file_alone(tmp_path: Path) -> None:
+    model = torch.nn.Linear(2, 2)
+    path = tmp_path / "a.flight"
+    with postmortem.NumericsMonitor(model, flight=path) as monitor:
+        model(torch.ones(1, 2))
+        before = path.read_bytes()
+        child = os.fork()
+        if not child:  # calls no kernel: OpenMP's threads do not survive a fork
+            flight = monitor._records.flight
+            assert flight is not None
+            flight.begin_batch(7)
+            monitor._remove("failed")
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        assert path.read_bytes() == before
+
+
+def test_a_run_that_was_stopped_says_so_where_nobody_detaches(tmp_path: Path) -> None:
+    """As in a trainer, which passes the error on."""
+    model = torch.nn.Linear(2, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    path = tmp_path / "a.flight"
+    monitor = postmortem.NumericsMonitor(model, flight=path, out=io.StringIO()).attach()
+    (model(torch.ones(1, 2)).sum() * float("nan")).backward()
+    with pytest.raises(postmortem.NumericsError):
+        optimizer.step()
+    flight, _ = read_flight(path)
+    assert flight.recorder.ended == "stopped"
+    found = what_failed(flight)
+    assert found is not None
+    assert found.origin is Origin.GRADIENT
+    monitor.detach()
+    assert read_flight(path)[0].recorder.ended == "stopped"
+
+
 def test_records_are_little_endian_and_checked_by_zlib(written: tuple[Path, list[str]]) -> None:
     """By the documentation alone: docs/flight-file.md."""
     raw = written[0].read_bytes()
@@ -182,7 +238,7 @@ def test_cut_torn_and_damaged_files(written: tuple[Path, list[str]], tmp_path: P
     other.write_bytes(torn)
     flight, problems = read_flight(other)
     assert flight.unreadable_records == 1
-    assert len(flight.frames) == len(frames)
+    assert len(flight.frames) == len(frames) + 1
     assert ["1 records are not whole" in problem.what for problem in problems] == [True]
     other.write_bytes(raw[: records_at + 128 * 2 + 60])
     flight, problems = read_flight(other)
@@ -199,7 +255,7 @@ def test_lying_counts_are_bounded(written: tuple[Path, list[str]], tmp_path: Pat
         other.write_bytes(lying)
         flight, problems = read_flight(other)
         assert any("checksum is wrong" in problem.what for problem in problems)
-        assert len(flight.frames) <= 7
+        assert len(flight.frames) <= 8
 
 
 def test_any_damage_is_survived(written: tuple[Path, list[str]], tmp_path: Path) -> None:

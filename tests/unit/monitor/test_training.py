@@ -75,6 +75,27 @@ def test_a_bad_gradient_stops_the_step_before_weights_are_written() -> None:
     assert "first Linear (backward)" in out.getvalue()
 
 
+def test_gradients_that_a_closure_makes_are_judged_before_they_are_applied() -> None:
+    """Lightning calls each step with a closure."""
+    model = Model()
+    model.spoils = True
+    optimizer = sgd(model)
+    before = model.first.weight.clone()
+
+    def closure() -> Any:
+        loss = model(torch.ones(2, 4)).square().mean()
+        loss.backward()
+        return loss
+
+    with NumericsMonitor(model, out=io.StringIO()) as monitor:
+        monitor.begin_batch()
+        with pytest.raises(NumericsError, match="gradient of bias of first"):
+            optimizer.step(closure)
+        with pytest.raises(NumericsError, match="gradient of bias of first"):
+            optimizer.step(closure=closure)
+    assert torch.equal(before, model.first.weight)
+
+
 def test_gradients_that_are_dropped_are_told_and_nothing_is_raised(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -278,8 +299,9 @@ def test_compiled_models_record_without_a_graph_break() -> None:
             optimizer.step()
     found = raised.value.first_bad
     assert found is not None
-    assert (found.module, found.cell, found.nan_count) == ("second", "output", 2)
-    assert (found.batch, found.confidence) == (3, "likely")
+    assert (found.origin, found.module, found.cell) == (Origin.WEIGHT, "second", "bias")
+    assert (found.batch, found.nan_count, found.confidence) == (3, 1, "certain")
+    assert "it shows first in output of second (Linear)" in found.hints
 
 
 def test_bad_data_of_a_compiled_model_are_not_blamed_on_a_module() -> None:

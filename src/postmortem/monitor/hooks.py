@@ -1,0 +1,72 @@
+"""The hooks that stand on a watched model: they stay behind when it is copied or saved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any
+
+import torch
+
+from postmortem.monitor.compiled import record_output
+
+_is_compiling = torch.compiler.is_compiling
+
+
+class _Staying:
+    """A hook of one model: a copy of the model (for averages, by ``deepcopy``) is not watched.
+
+    A pickle holds a callable of the standard library in its place, which does nothing: whoever
+    loads the model need not have this package.
+    """
+
+    def __deepcopy__(self, memo: Any) -> Callable[..., None]:
+        return _nothing
+
+    def __reduce__(self) -> Any:
+        return getattr, (nullcontext(), "__exit__")
+
+
+class CallHook(_Staying):
+    """Runs after each call of one module; under Dynamo only the operator that it traces."""
+
+    def __init__(
+        self, take: Callable[..., None], name: str, is_root: bool, rows: torch.Tensor, slot: int
+    ) -> None:
+        self._take = take
+        self._name = name
+        self._is_root = is_root
+        self._rows = rows
+        self._slot = slot
+        self._own: dict[str, Any] = {}
+
+    def __call__(
+        self,
+        module: torch.nn.Module,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        output: Any,
+    ) -> None:
+        """Pass the call on, or record its output in compiled code."""
+        if _is_compiling():
+            record_output(output, self._rows, self._slot)
+            return
+        self._take(self._name, self._own, self._is_root, module, args, kwargs, output)
+
+
+class BatchHook(_Staying):
+    """Runs before each call of the model itself."""
+
+    def __init__(self, begin: Callable[..., None]) -> None:
+        self._begin = begin
+
+    def __call__(
+        self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> None:
+        """Begin a batch."""
+        if not _is_compiling():
+            self._begin(args, kwargs)
+
+
+def _nothing(*_: Any) -> None:
+    """Stand in the place of a hook on a copy."""
