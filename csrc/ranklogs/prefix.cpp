@@ -249,7 +249,7 @@ bool is_log_word(std::string_view name) noexcept {
         "loss", "File",       "Traceback", "mpirun",  "torchrun"}) {
     if (name == word) return true;
   }
-  return name.ends_with("Error") || name.ends_with("Warning") || name.ends_with("Exception") ||
+  return name.starts_with("slurmstepd-") || name.ends_with("Error") || name.ends_with("Warning") || name.ends_with("Exception") ||
          is_file_name(name);
 }
 
@@ -304,6 +304,19 @@ struct Count {
   }
   // A numbered list names every number once; writers come again.
   bool repeats() const { return lines <= 8 || writers.size() * 2 <= lines; }
+};
+
+// Whether a blank stands between mpirun's tag and the text: Open MPI 5 puts one there, 4 does not.
+struct TagBlanks {
+  std::size_t tags = 0, blanks = 0;
+
+  void count(std::string_view text) {
+    Prefix prefix;
+    const std::size_t size = certain_bracket(text, prefix).size;
+    if (!size || !text.substr(0, size).ends_with(">:")) return;
+    ++tags;
+    blanks += text.size() == size || text[size] == ' ';
+  }
 };
 
 struct Ballot {
@@ -378,6 +391,9 @@ Prefix Grammar::parse(std::string_view line) const {
     std::size_t size = 0;
     if (first == '[') {
       size = certain_bracket(text, found).size;
+      if (blank_tags && text.substr(0, size).ends_with(">:") && text.substr(size).starts_with(' ')) {
+        ++size;
+      }
       if (!size && (tee || number)) size = voted_bracket(text, tee, number, found);
     } else if (first == '(') {
       if (found.pid < 0) size = ray_at(text, found);
@@ -419,6 +435,7 @@ InnerTag inner_tag(std::string_view text) noexcept {
 
 Grammar vote(std::string_view sample) {
   Grammar grammar;
+  TagBlanks tag;
   std::string clean;
   for (int round = 0; round < 5; ++round) {
     Ballot ballot;
@@ -432,7 +449,9 @@ Grammar vote(std::string_view sample) {
       if (line.empty()) continue;
       ++ballot.lines;
       ballot.count(line.substr(grammar.parse(line).size));
+      if (round == 0) tag.count(line.substr(grammar.time ? time_at(line) : 0));
     }
+    if (round == 0) grammar.blank_tags = tag.tags && tag.tags == tag.blanks;
     if (!accept(grammar, ballot)) break;
   }
   return grammar;

@@ -17,6 +17,8 @@ constexpr std::size_t kMostRows = 3000;
 constexpr std::size_t kMostRegionBytes = std::size_t{512} << 10;
 constexpr std::size_t kMostLabels = 200000;
 constexpr std::size_t kLastWords = 3;
+constexpr std::size_t kWordsBefore = 6;
+constexpr std::size_t kHeldWords = kWordsBefore + 1;  // the line at hand, and those before it
 constexpr std::size_t kLongestWords = 200;
 // Lines that say nothing special and may still belong to what stands before them: the message of an
 // exception may have several.
@@ -84,7 +86,7 @@ struct Writer {
   std::size_t open_bytes = 0;
   unsigned quiet = 0;
   std::array<std::unique_ptr<Shelf>, kKinds> shelves;
-  std::array<std::string, kLastWords> words;
+  std::array<std::string, kHeldWords> words;
   std::size_t next_word = 0;
   std::string pending;  // text for the sink
 };
@@ -187,7 +189,7 @@ void Reader::line(std::string_view raw) {
   const Prefix prefix = log_.grammar.parse(text);
   const std::string_view head = text.substr(0, prefix.size);
   text.remove_prefix(prefix.size);
-  if (head.ends_with(">:") && text.find("]<std") != std::string_view::npos) {
+  if ((head.ends_with(">:") || head.ends_with(">: ")) && text.find("]<std") != std::string_view::npos) {
     tagged(prefix, text);
     return;
   }
@@ -247,7 +249,7 @@ void Reader::piece(std::uint32_t index, std::string_view text) {
   label.last_line = log_.lines;
   if (options_.sink) hand_out(index, text);
   if (!text.empty()) {
-    writer.words[writer.next_word++ % kLastWords].assign(text.substr(0, kLongestWords));
+    writer.words[writer.next_word++ % kHeldWords].assign(text.substr(0, kLongestWords));
   }
   Kinds kinds = needles_.find(text);
   if (kinds & bit(Kind::kLink)) {
@@ -294,6 +296,12 @@ void Reader::append(Writer& writer, std::string_view text, Kinds kinds) {
     writer.open = std::make_unique<Region>();
     writer.open->label = writer.index;
     writer.open_bytes = 0;
+    if (kinds & bit(Kind::kTraceback) && writer.next_word > 1) {
+      const std::size_t now = writer.next_word - 1;
+      for (std::size_t k = now - std::min(now, kWordsBefore); k < now; ++k) {
+        writer.open->before.push_back(writer.words[k % kHeldWords]);
+      }
+    }
   }
   Region& region = *writer.open;
   region.kinds |= kinds;
@@ -360,7 +368,7 @@ Log Reader::finish() {
     if (options_.sink) spill(i);
     const std::size_t count = std::min(writer.next_word, kLastWords);
     for (std::size_t k = writer.next_word - count; k < writer.next_word; ++k) {
-      writer.label.last_words.push_back(std::move(writer.words[k % kLastWords]));
+      writer.label.last_words.push_back(std::move(writer.words[k % kHeldWords]));
     }
     log_.labels.push_back(std::move(writer.label));
     for (const auto& shelf : writer.shelves) {
