@@ -88,8 +88,6 @@ constexpr Entry kEntries[] = {
     {"exits with return code", Kind::kLauncher},
     {"terminated with code ", Kind::kLauncher},
     {"Worker PID: ", Kind::kLauncher},
-    {"global_rank_mapping", Kind::kWorld},
-    {"node_rank=", Kind::kWorld},
     {"Killing subprocess", Kind::kLauncher},
     {"terminated with ", Kind::kLauncher},
     {"oom-kill", Kind::kLauncher},

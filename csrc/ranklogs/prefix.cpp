@@ -249,8 +249,8 @@ bool is_log_word(std::string_view name) noexcept {
         "loss", "File",       "Traceback", "mpirun",  "torchrun"}) {
     if (name == word) return true;
   }
-  return name.starts_with("slurmstepd-") || name.ends_with("Error") || name.ends_with("Warning") || name.ends_with("Exception") ||
-         is_file_name(name);
+  return name.starts_with("slurmstepd-") || name.ends_with("Error") || name.ends_with("Warning") ||
+         name.ends_with("Exception") || is_file_name(name);
 }
 
 // "[host:0] " and "[3] " of a log whose grammar has them.
@@ -391,7 +391,8 @@ Prefix Grammar::parse(std::string_view line) const {
     std::size_t size = 0;
     if (first == '[') {
       size = certain_bracket(text, found).size;
-      if (blank_tags && text.substr(0, size).ends_with(">:") && text.substr(size).starts_with(' ')) {
+      if (blank_tags && text.substr(0, size).ends_with(">:") &&
+          text.substr(size).starts_with(' ')) {
         ++size;
       }
       if (!size && (tee || number)) size = voted_bracket(text, tee, number, found);

@@ -189,7 +189,8 @@ void Reader::line(std::string_view raw) {
   const Prefix prefix = log_.grammar.parse(text);
   const std::string_view head = text.substr(0, prefix.size);
   text.remove_prefix(prefix.size);
-  if ((head.ends_with(">:") || head.ends_with(">: ")) && text.find("]<std") != std::string_view::npos) {
+  if ((head.ends_with(">:") || head.ends_with(">: ")) &&
+      text.find("]<std") != std::string_view::npos) {
     tagged(prefix, text);
     return;
   }

@@ -20,7 +20,8 @@ _FAILED = Pattern(r"failed \(exitcode: (-?\d+)\) local_rank: (\d+) \(pid: (\d+)\
 _CLOSING = Pattern(r"Sending process (\d+) closing signal (SIG\w+)")
 _FORCED = Pattern(r"Unable to shutdown process (\d+) via")
 _SRUN = Pattern(
-    r"(?:srun|slurmstepd(?:-[\w.-]+)?): error: (?P<host>[\w.-]+): tasks? (?P<tasks>[\d,-]+): (?P<how>.+)$"
+    r"(?:srun|slurmstepd(?:-[\w.-]+)?): error: (?P<host>[\w.-]+): tasks? (?P<tasks>[\d,-]+): "
+    r"(?P<how>.+)$"
 )
 _ABORTING = Pattern(
     r"^srun: (?:forcing job termination|Job step aborted|Terminating|launch/slurm: _step_signal: "
@@ -31,10 +32,8 @@ _MPIRUN = Pattern(
     r"noticed that process rank (\d+) with PID (\d+) on node (\S+)\s+exited\s+on\s+signal\s+(\d+)"
 )
 _MPIRUN_BEGINS = Pattern(r"noticed that process rank \d+ with PID \d+")
-# deepspeed/launcher/launch.py
-_DEEPSPEED = Pattern(r"--local_rank=(\d{1,5})\b.*\] exits with return code = (-?\d{1,5})\b")
-_DEEPSPEED_NODE = Pattern(r"\bnum_local_procs=\d+, node_rank=(\d{1,6})")
-_DEEPSPEED_RANKS = Pattern(r"global_rank_mapping=.*?\{(.*)\}")
+# deepspeed/launcher/launch.py; the command before it is that of the last process, whoever failed
+_DEEPSPEED = Pattern(r"\] exits with return code = (-?\d{1,5})\b")
 # lightning/fabric/strategies/launchers/subprocess_script.py
 _LIGHTNING = Pattern(
     r"\[rank: (\d{1,6})\] Child process with PID (\d{1,9}) terminated with code (-?\d{1,5})\b"
@@ -65,7 +64,6 @@ _RAYLET = Pattern(
     r"A worker died .*Worker IP address: (?P<ip>\S+) .*Worker PID: (?P<pid>\d{1,9}) "
     r"Worker exit type: (?!INTENDED)"
 )
-_WHOLE = Pattern(r"\d+")
 _LONGEST_NOTICE = 1000
 _WORDS = {
     "Killed": "SIGKILL",
@@ -116,8 +114,6 @@ class Launchers:
         self._hydra: tuple[int | None, int, str] | None = None
         self._mpi: int | None = None
         self._noticed: str | None = None
-        self._node = 0
-        self._ranks: list[list[int]] = []
 
     def take(self, rows: Iterable[tuple[int, int, str]]) -> None:
         """Take (line, ordinal, text) of one region."""
@@ -270,29 +266,10 @@ class Launchers:
 
     def _trainers(self, number: int, text: str) -> Iterator[LogExit]:
         """What the launchers of DeepSpeed and Lightning say of the first process that failed."""
-        if "node_rank=" in text:
-            node = _DEEPSPEED_NODE.search(text)
-            self._node = int(node[1]) if node else self._node
-        if "global_rank_mapping" in text:
-            ranks = _DEEPSPEED_RANKS.search(text)
-            lists = ranks[1].split("]")[:-1] if ranks else []
-            self._ranks = [
-                [int(n[:9]) for n in _WHOLE.findall(part[part.rfind("[") :])] for part in lists
-            ]
         said = _DEEPSPEED.search(text) if "exits with return code" in text else None
         if said:
-            code, name = ended(int(said[2]))
-            local = int(said[1])
-            here = self._ranks[self._node] if self._node < len(self._ranks) else []
-            yield LogExit(
-                self._file,
-                number,
-                rank=here[local] if local < len(here) else None,
-                local_rank=local,
-                code=code,
-                signal=name,
-                launcher="deepspeed",
-            )
+            code, name = ended(int(said[1]))
+            yield LogExit(self._file, number, code=code, signal=name, launcher="deepspeed")
         child = _LIGHTNING.search(text) if "terminated with code" in text else None
         if child:
             code, name = ended(int(child[3]))

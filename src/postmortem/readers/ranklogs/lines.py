@@ -124,7 +124,8 @@ def _plain(number: int, ordinal: int, body: str) -> Line:
 _LOG_LIKE = Pattern(
     r"^(?:\[?\d{4}-\d\d-\d\d|\[?\d\d:\d\d:\d\d|[IWEF]\d{4} |\[[IWEF]\d{4} |INFO|WARN|ERROR|DEBUG"
     r"|frame #\d|Exception raised from|={5,}|-{5,}|\[rank|\S+:\d+:\d+ \[\d+\] NCCL"
-    r"|(?:srun|slurmstepd(?:-[\w.-]+)?|mpirun): |terminate called|Fatal Python error|Epoch\b|epoch\b|[Ss]tep\b"
+    r"|(?:srun|slurmstepd(?:-[\w.-]+)?|mpirun): |terminate called"
+    r"|Fatal Python error|Epoch\b|epoch\b|[Ss]tep\b"
     r"|Current thread 0x|Thread 0x)"
 )
 

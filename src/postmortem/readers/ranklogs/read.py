@@ -305,7 +305,7 @@ class _Assembly:
     ) -> bool:
         """Return whether lines like those before a traceback come behind it too.
 
-        Of lines that no prefix tells apart only the last of all count: others may be another rank's.
+        Where no prefix tells ranks apart only the last lines of all count.
         """
         region = next((r for r in regions if r[3][0][0] <= traceback.line <= r[3][-1][0]), None)
         if region is None:

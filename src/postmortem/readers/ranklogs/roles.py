@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-
 from typing import TYPE_CHECKING
 
 from postmortem.patterns import Pattern

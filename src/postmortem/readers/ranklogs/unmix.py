@@ -232,7 +232,7 @@ class Unmixer:
         self._group = building if building.group else None
         self._done.append(building)
         if line.exception is not None and line.exception.startswith(_RAY):
-            # ray/exceptions.py: the frames and the error of the remote process follow, without a head
+            # ray/exceptions.py: the remote process's frames and error follow, without a head
             building.remote = line.message
             inner = _Building(building.kind, line)
             inner.lines, inner.outer = [], building

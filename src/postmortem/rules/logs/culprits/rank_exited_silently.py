@@ -10,7 +10,6 @@ from postmortem.rules.logs.telling import cite, ranks_words, torchrun_words, vic
 from postmortem.rules.names import clip
 from postmortem.rules.rule import Finding, rule
 
-
 _STEPS = (
     "give the logs of all ranks, standard output too: torchrun --log-dir DIR --tee 3",
     "search the program for os._exit and sys.exit",

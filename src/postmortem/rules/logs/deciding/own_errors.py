@@ -102,7 +102,7 @@ def _of_shared(case: Case) -> Blame | None:
     ]
     if len(failing) > 1 and len(first) == 1:
         # The others say under their own prefix what they failed of.
-        quiet = [e for e in failing if (s := case.known.get(e.rank)) is not None and s.silent]
+        quiet = [e for e in failing if (s := case.known.get(e.rank or 0)) is not None and s.silent]
         failing = quiet if len(quiet) == 1 else failing
     party = standing.party(failure.said.words, failure)
     if any(s.crashed for s in case.ranks) and len(first) == 1 and not _codes(case):

@@ -10,12 +10,11 @@ from postmortem.rules.logs.telling import cite
 from postmortem.rules.names import clip
 from postmortem.rules.rule import Finding, rule
 
-
 _WHY = (
     ("DUE TO TIME LIMIT", "the job was stopped from outside: its time was over"),
     (
         "DUE TO PREEMPTION",
-        "the job was stopped from outside, to make room for another one (preemption)",
+        "the job was stopped from outside: another one was preferred",
     ),
     ("DUE TO NODE", "the job was stopped from outside: one of its nodes failed"),
 )
