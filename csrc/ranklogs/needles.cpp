@@ -95,7 +95,8 @@ constexpr Entry kEntries[] = {
     {"OOM Killed", Kind::kLauncher},
     {"OOMKilled", Kind::kLauncher},
     {"Killed process", Kind::kLauncher},
-    {" Killed  ", Kind::kLauncher},  // a shell: "run.sh: line 3: 4711 Killed       python …"
+    {"job killed", Kind::kLauncher},  // LSF, PBS
+    {"Killed", Kind::kLauncher},      // a shell: "run.sh: line 3: 4711 Killed       python …"
     {"worker died", Kind::kLauncher},
     {"Worker crashed", Kind::kLauncher},
     {"NCCL WARN", Kind::kComm},

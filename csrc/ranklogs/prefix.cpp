@@ -152,6 +152,17 @@ Piece certain_bracket(std::string_view text, Prefix& to) noexcept {
     to.pod = inner;
     return {size + 1};
   }
+  if (const std::size_t at = inner.find("mpirank:");  // SageMaker: "[1,mpirank:3,algo-2]<stderr>:"
+      at != std::string_view::npos && rest.starts_with("<std")) {
+    const Number number = number_at(inner.substr(at + 8));
+    const std::size_t end = rest.substr(0, 10).find(">:");
+    if (number.size && end != std::string_view::npos) {
+      const std::string_view behind = inner.substr(at + 8 + number.size);
+      if (behind.starts_with(',')) to.host = behind.substr(1);
+      to.rank = number.value;
+      return {size + end + 2};
+    }
+  }
   if (rest.starts_with("<std")) {
     const std::size_t comma = inner.rfind(',');
     const Number number =
@@ -293,6 +304,41 @@ std::size_t before_certain(std::string_view text, Prefix& to) noexcept {
   return size;
 }
 
+// "Nov 21 20:28:01 gpu-a01 train[4711]: " of journalctl and syslog daemons, also with an ISO time.
+std::size_t journal_at(std::string_view text, Prefix& to) noexcept {
+  constexpr std::string_view kForm = "Aaa .d dd:dd:dd ";
+  std::size_t at = 0;
+  bool fits = text.size() > kForm.size();
+  for (std::size_t i = 0; fits && i < kForm.size(); ++i) {
+    const char form = kForm[i];
+    const char c = text[i];
+    fits = form == 'A'   ? c >= 'A' && c <= 'Z'
+           : form == 'a' ? is_letter(c)
+           : form == 'd' ? is_digit(c)
+           : form == '.' ? is_digit(c) || c == ' '
+                         : c == form;
+  }
+  if (fits) {
+    at = kForm.size();
+  } else if (!text.empty() && is_digit(text[0])) {
+    at = time_at(text);
+  }
+  if (!at || at >= text.size() || !is_letter(text[at])) return 0;
+  const std::string_view host = name_at(text.substr(at));
+  at += host.size();
+  if (host.empty() || !text.substr(at).starts_with(' ')) return 0;
+  const std::string_view program = name_at(text.substr(++at));
+  at += program.size();
+  if (program.empty() || !text.substr(at).starts_with('[')) return 0;
+  const Number pid = number_at(text.substr(++at));
+  at += pid.size;
+  if (!pid.size || !text.substr(at).starts_with("]:")) return 0;
+  to.host = host;
+  to.worker = program;
+  to.pid = pid.value;
+  return std::min(at + 3, text.size());
+}
+
 // Counts lines that have one form, and who they say wrote them.
 struct Count {
   std::size_t lines = 0;
@@ -320,7 +366,7 @@ struct TagBlanks {
 };
 
 struct Ballot {
-  Count task, node, tee, number, service;
+  Count task, node, tee, number, service, journal;
   std::size_t time = 0;
   std::size_t lines = 0;
 
@@ -337,6 +383,8 @@ struct Ballot {
       tee.add(std::string(prefix.host) + ":" + std::to_string(prefix.local));
     }
     if (voted_bracket(text, false, true, prefix)) number.add(std::to_string(prefix.task));
+    Prefix unit;
+    if (journal_at(text, unit)) journal.add(std::string(unit.host) + std::to_string(unit.pid));
     if (const std::string_view name = service_at(text, size); !name.empty()) {
       service.add(std::string(name));
     }
@@ -357,6 +405,10 @@ bool accept(Grammar& grammar, const Ballot& ballot) {
   const auto share = [&](std::size_t lines, std::size_t percent) {
     return lines >= 2 && lines * 100 >= ballot.lines * percent;
   };
+  if (!grammar.journal && share(ballot.journal.lines, 80)) {
+    grammar.pids = ballot.journal.writers.size() > 1 && ballot.journal.repeats();
+    return grammar.journal = true;
+  }
   if (!grammar.time && share(ballot.time, 60)) return grammar.time = true;
   const Count& task = ballot.task;
   if (!grammar.task && ((share(task.lines, 50) && task.repeats()) ||
@@ -385,12 +437,19 @@ bool accept(Grammar& grammar, const Ballot& ballot) {
 Prefix Grammar::parse(std::string_view line) const {
   Prefix found;
   std::string_view text = line;
+  if (journal) {
+    const std::size_t size = journal_at(text, found);
+    text.remove_prefix(size);
+    if (!pids) found.pid = -1;
+    if (!pids) found.worker = {};
+  }
   if (time) text.remove_prefix(time_at(text));
   for (int i = 0; i < kMostStacked && !text.empty(); ++i) {
     const char first = text[0];
     std::size_t size = 0;
     if (first == '[') {
       size = certain_bracket(text, found).size;
+      if (size && !found.pod.empty()) size += time_at(text.substr(size));  // kubectl --timestamps
       if (blank_tags && text.substr(0, size).ends_with(">:") &&
           text.substr(size).starts_with(' ')) {
         ++size;
@@ -414,7 +473,7 @@ Prefix Grammar::parse(std::string_view line) const {
     if (!size) break;
     text.remove_prefix(size);
   }
-  found.size = found.any() || time ? line.size() - text.size() : 0;
+  found.size = found.any() || time || journal ? line.size() - text.size() : 0;
   return found;
 }
 

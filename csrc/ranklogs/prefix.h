@@ -33,6 +33,8 @@ struct Grammar {
   bool tee = false;         // "[host:0] " torchrun before 1.13
   bool number = false;      // "[3] " mpiexec -prepend-rank
   bool service = false;     // "trainer-0  | " docker compose
+  bool journal = false;     // "Nov 21 20:28:01 node7 train[4711]: " journald, syslog
+  bool pids = false;        // there, of several processes
   bool blank_tags = false;  // "[1,3]<stderr>: " of Open MPI 5, which has a blank there
   bool time = false;        // a time before all else, of docker, kubectl or journald
   std::set<std::string, std::less<>> names;  // of nodes and services, digits taken out

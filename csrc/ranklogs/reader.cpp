@@ -123,7 +123,7 @@ class Reader {
   Log log_;
   std::vector<std::unique_ptr<Writer>> writers_;
   std::unordered_map<std::string, std::uint32_t> known_;
-  std::string key_, last_key_, clean_, joined_;
+  std::string key_, last_key_, clean_, joined_, docker_;
   std::uint32_t last_index_ = 0;
   Links links_;
   std::size_t kept_bytes_ = 0;
@@ -183,6 +183,7 @@ void Reader::line(std::string_view raw) {
     ++log_.cut_lines;
   }
   if (raw.ends_with('\r')) raw.remove_suffix(1);
+  if (raw.starts_with(kDockerHead) && out_of_docker(raw, docker_)) raw = docker_;
   const bool controls = has_controls(raw);
   if (controls && is_binary(raw)) ++log_.binary_lines;
   std::string_view text = controls ? without_controls(raw, clean_) : raw;

@@ -258,6 +258,9 @@ class Launchers:
                 signal=spawn[2],
                 launcher="spawn",
             )
+        alone = _WORDS.get(text.removesuffix(" (core dumped)"))
+        if alone and text not in ("Terminated", "Interrupt", "Out Of Memory"):
+            yield LogExit(self._file, number, signal=alone, launcher="shell")
         shell = _SHELL.search(text) if "line " in text else None
         if shell:
             yield LogExit(

@@ -16,7 +16,7 @@ _ORDER = list(StartupFault)
 _STOP = Pattern(
     r"CANCELLED(?: AT| DUE| \*)|DUE TO TIME LIMIT|DUE TO PREEMPTION|Received (?:2|15|1) "
     r"death signal"
-    r"|DUE TO NODE FAILURE"
+    r"|DUE TO NODE FAILURE|^TERM_\w+: job killed|PBS: job killed: "
 )
 
 

@@ -16,9 +16,13 @@ _WHY = (
         "DUE TO PREEMPTION",
         "the job was stopped from outside: another one was preferred",
     ),
+    ("TERM_RUNLIMIT", "the job was stopped from outside: its time was over"),
+    ("TERM_MEMLIMIT", "the job was stopped from outside: it was over its memory limit"),
+    ("killed: walltime", "the job was stopped from outside: its time was over"),
+    ("killed: mem", "the job was stopped from outside: it was over its memory limit"),
     ("DUE TO NODE", "the job was stopped from outside: one of its nodes failed"),
 )
-"""What slurmstepd writes behind CANCELLED AT, and what it means."""
+"""What Slurm, LSF and PBS write, and what it means."""
 
 
 @rule(role=Role.ROOT, references=("https://slurm.schedmd.com/job_exit_code.html",))
