@@ -70,7 +70,7 @@ class _Read:
 
 def read_rank_logs(found: Found, *, world: int | None = None) -> RankFacts:
     """Return what the logs of one job say; raises EvidenceError if none of them is a log."""
-    problems: list[Problem] = []
+    problems: list[Problem] = list(found.problems)
     sources: list[Source] = []
     read: list[_Read] = []
     for file in found.logs:

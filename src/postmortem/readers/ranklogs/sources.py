@@ -7,11 +7,13 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from postmortem.errors import EvidenceError
+from postmortem.facts.source import Problem
 from postmortem.patterns import Pattern
 from postmortem.readers.codecs import StreamError, decoded
 from postmortem.readers.formats import HEAD_BYTES, compression_of
 from postmortem.readers.log_files import STANDARD_INPUT
 from postmortem.readers.ranklogs.hung import FLIGHT, KERNEL, RECORDER, STACKS, kind_of_file
+from postmortem.readers.ranklogs.runs import in_run, older_runs
 from postmortem.records import record, replace
 
 _MOST_FILES = 200_000
@@ -64,6 +66,8 @@ class Found:
     """Files of the numerics monitor."""
     kernel_logs: tuple[str, ...] = ()
     """What dmesg, journalctl -k and syslog daemons wrote."""
+    problems: tuple[Problem, ...] = ()
+    """What was left out, and why."""
 
 
 def find_rank_logs(names: Iterable[str]) -> Found:
@@ -71,13 +75,19 @@ def find_rank_logs(names: Iterable[str]) -> Found:
     logs: dict[str, LogFile] = {}
     errors: dict[str, LogFile] = {}
     hung: dict[str, str] = {}
+    problems: list[Problem] = []
     for name in names:
         path = Path(name)
         if name == STANDARD_INPUT:
             logs[name] = LogFile(name)
         elif path.is_dir():
             before = len(logs) + len(errors) + len(hung)
-            for file in _files_below(path):
+            below = list(_files_below(path))
+            old, said = older_runs(below)
+            problems += said
+            for file in below:
+                if in_run(file, old):
+                    continue
                 kind = kind_of_file(file)
                 if kind is not None:
                     hung[file] = kind
@@ -99,6 +109,7 @@ def find_rank_logs(names: Iterable[str]) -> Found:
         recorders=tuple(path for path, kind in hung.items() if kind == RECORDER),
         flights=tuple(path for path, kind in hung.items() if kind == FLIGHT),
         kernel_logs=tuple(path for path, kind in hung.items() if kind == KERNEL),
+        problems=tuple(problems),
     )
 
 
