@@ -17,8 +17,8 @@ constexpr std::size_t kMostRows = 3000;
 constexpr std::size_t kMostRegionBytes = std::size_t{512} << 10;
 constexpr std::size_t kMostLabels = 200000;
 constexpr std::size_t kLastWords = 3;
-constexpr std::size_t kWordsBefore = 6;
-constexpr std::size_t kHeldWords = kWordsBefore + 1;  // the line at hand, and those before it
+constexpr std::size_t kHeldWords = kLastWords + 1;  // the line at hand, and those before it
+constexpr std::ptrdiff_t kMostBefore = 9;
 constexpr std::size_t kLongestWords = 200;
 // Lines that say nothing special and may still belong to what stands before them: the message of an
 // exception may have several.
@@ -88,8 +88,19 @@ struct Writer {
   std::array<std::unique_ptr<Shelf>, kKinds> shelves;
   std::array<std::string, kHeldWords> words;
   std::size_t next_word = 0;
-  std::string pending;  // text for the sink
+  bool plain = true;                // its last line was nothing special
+  std::vector<std::string> before;  // its lines before the last that were not
+  std::string pending;              // text for the sink
 };
+
+// Adds what a writer wrote before the line at hand.
+void words_before(const Writer& writer, std::vector<std::string>& to) {
+  if (writer.next_word < 2) return;
+  const std::size_t now = writer.next_word - 1;
+  for (std::size_t k = now - std::min(now, kLastWords); k < now; ++k) {
+    to.push_back(writer.words[k % kHeldWords]);
+  }
+}
 
 class Reader {
  public:
@@ -254,6 +265,12 @@ void Reader::piece(std::uint32_t index, std::string_view text) {
     writer.words[writer.next_word++ % kHeldWords].assign(text.substr(0, kLongestWords));
   }
   Kinds kinds = needles_.find(text);
+  if (kinds && writer.plain) {
+    auto& before = writer.before;
+    words_before(writer, before);
+    if (std::ssize(before) > kMostBefore) before.erase(before.begin(), before.end() - kMostBefore);
+  }
+  writer.plain = !kinds;
   if (kinds & bit(Kind::kLink)) {
     links_.take(text, log_.lines);
     kinds &= ~bit(Kind::kLink);
@@ -299,10 +316,8 @@ void Reader::append(Writer& writer, std::string_view text, Kinds kinds) {
     writer.open->label = writer.index;
     writer.open_bytes = 0;
     if (kinds & bit(Kind::kTraceback) && writer.next_word > 1) {
-      const std::size_t now = writer.next_word - 1;
-      for (std::size_t k = now - std::min(now, kWordsBefore); k < now; ++k) {
-        writer.open->before.push_back(writer.words[k % kHeldWords]);
-      }
+      writer.open->before = writer.before;
+      words_before(writer, writer.open->before);
     }
   }
   Region& region = *writer.open;

@@ -51,10 +51,10 @@ def older_runs(paths: Iterable[str]) -> tuple[frozenset[str], tuple[Problem, ...
         if not old:
             continue
         left |= {run.path for run in old}
-        names = ", ".join(sorted(Path(run.path).name for run in old)[:_MOST_NAMED])
+        others = ", ".join(sorted(Path(run.path).name for run in old)[:_MOST_NAMED])
         more = f" and {len(old) - _MOST_NAMED} more" if len(old) > _MOST_NAMED else ""
         what = (
-            f"holds several runs: {Path(newest.path).name} is the newest and was read, not {names}"
+            f"holds several runs: {Path(newest.path).name} is the newest and was read, not {others}"
         )
         problems.append(Problem(parent, what + more, "name the folder of another run to read it"))
     return frozenset(left), tuple(problems)
