@@ -332,6 +332,7 @@ class _Assembly:
     def _exits(self) -> tuple[LogExit, ...]:
         """Return each process's end once, with its rank where local ranks tell it."""
         ends: dict[object, LogExit] = {}
+        aborting = self._aborting()
         for position, launchers in self._launchers.items():
             label = self._labels[position]
             for end in launchers.exits:
@@ -347,7 +348,7 @@ class _Assembly:
                     else self._writers.index(position),
                     attempt=self._attempt(position, end.line),
                 )
-                if end.launcher == "srun" and end.line > self._aborting(label):
+                if end.launcher == "srun" and end.line > aborting.get(label.file.path, end.line):
                     end = replace(
                         end, stopped=end.signal in ("SIGTERM", "SIGKILL") and not end.memory
                     )
@@ -363,15 +364,14 @@ class _Assembly:
                     ends[key] = end if old is None else replace(end, blamed=True)
         return tuple(ends.values())
 
-    def _aborting(self, label: Label) -> float:
-        """Return the line of a label's file from which on Slurm ends all tasks."""
-        lines = [
-            launchers.aborting
-            for position, launchers in self._launchers.items()
-            if launchers.aborting is not None
-            and self._labels[position].file.path == label.file.path
-        ]
-        return min(lines, default=float("inf"))
+    def _aborting(self) -> dict[str, int]:
+        """Return, by file, the line from which on Slurm ends all tasks."""
+        first: dict[str, int] = {}
+        for position, launchers in self._launchers.items():
+            if launchers.aborting is not None:
+                path = self._labels[position].file.path
+                first[path] = min(launchers.aborting, first.get(path, launchers.aborting))
+        return first
 
     def _rank_at(self, agent: Label, local: int) -> int | None:
         known = self._launchers
