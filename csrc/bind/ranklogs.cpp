@@ -44,7 +44,7 @@ py::tuple region_row(const Region& region) {
   for (const Row& row : region.rows) {
     rows.append(py::make_tuple(row.line, row.ordinal, text(row.text)));
   }
-  return py::make_tuple(region.label, region.kinds, region.cut, rows);
+  return py::make_tuple(region.label, region.kinds, region.cut, rows, texts(region.before));
 }
 
 py::list grammar_names(const Grammar& grammar) {

@@ -1,6 +1,9 @@
 #include "ranklogs/clean.h"
 
 #include <algorithm>
+#include <charconv>
+
+#include <algorithm>
 
 namespace pm::ranklogs {
 namespace {
@@ -44,6 +47,45 @@ std::string_view without_controls(std::string_view line, std::string& to) {
     }
   }
   return to;
+}
+
+bool out_of_docker(std::string_view line, std::string& text) {
+  text.clear();
+  std::size_t at = kDockerHead.size();
+  for (; at < line.size() && line[at] != '"'; ++at) {
+    if (line[at] != '\\') {
+      text += line[at];
+      continue;
+    }
+    if (++at >= line.size()) return false;
+    switch (line[at]) {
+      case 'n':
+        text += '\n';
+        break;
+      case 't':
+        text += '\t';
+        break;
+      case 'r':
+        text += '\r';
+        break;
+      case 'u': {
+        unsigned value = 0;
+        const auto* const first = line.data() + at + 1;
+        if (line.size() - at < 5 || std::from_chars(first, first + 4, value, 16).ptr != first + 4) {
+          return false;
+        }
+        // Go escapes < > & and controls so; what else is above ASCII is left as a mark.
+        text += value < 0x80 ? static_cast<char>(value) : '?';
+        at += 4;
+        break;
+      }
+      default:
+        text += line[at];
+    }
+  }
+  if (!line.substr(std::min(at, line.size())).starts_with("\",\"")) return false;
+  while (text.ends_with('\n') || text.ends_with('\r')) text.pop_back();
+  return true;
 }
 
 }  // namespace pm::ranklogs

@@ -10,4 +10,10 @@ namespace pm::ranklogs {
 // tabs and carriage returns. `to` is the room for it; the result lies in it or is `line` itself.
 std::string_view without_controls(std::string_view line, std::string& to);
 
+// How a line of docker's json-file log begins.
+inline constexpr std::string_view kDockerHead = "{\"log\":\"";
+
+// Puts what the program wrote into `text`, without its line end; false where it is no such line.
+bool out_of_docker(std::string_view line, std::string& text);
+
 }  // namespace pm::ranklogs

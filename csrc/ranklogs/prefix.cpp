@@ -152,6 +152,17 @@ Piece certain_bracket(std::string_view text, Prefix& to) noexcept {
     to.pod = inner;
     return {size + 1};
   }
+  if (const std::size_t at = inner.find("mpirank:");  // SageMaker: "[1,mpirank:3,algo-2]<stderr>:"
+      at != std::string_view::npos && rest.starts_with("<std")) {
+    const Number number = number_at(inner.substr(at + 8));
+    const std::size_t end = rest.substr(0, 10).find(">:");
+    if (number.size && end != std::string_view::npos) {
+      const std::string_view behind = inner.substr(at + 8 + number.size);
+      if (behind.starts_with(',')) to.host = behind.substr(1);
+      to.rank = number.value;
+      return {size + end + 2};
+    }
+  }
   if (rest.starts_with("<std")) {
     const std::size_t comma = inner.rfind(',');
     const Number number =
@@ -249,8 +260,8 @@ bool is_log_word(std::string_view name) noexcept {
         "loss", "File",       "Traceback", "mpirun",  "torchrun"}) {
     if (name == word) return true;
   }
-  return name.ends_with("Error") || name.ends_with("Warning") || name.ends_with("Exception") ||
-         is_file_name(name);
+  return name.starts_with("slurmstepd-") || name.ends_with("Error") || name.ends_with("Warning") ||
+         name.ends_with("Exception") || is_file_name(name);
 }
 
 // "[host:0] " and "[3] " of a log whose grammar has them.
@@ -293,6 +304,41 @@ std::size_t before_certain(std::string_view text, Prefix& to) noexcept {
   return size;
 }
 
+// "Nov 21 20:28:01 gpu-a01 train[4711]: " of journalctl and syslog daemons, also with an ISO time.
+std::size_t journal_at(std::string_view text, Prefix& to) noexcept {
+  constexpr std::string_view kForm = "Aaa .d dd:dd:dd ";
+  std::size_t at = 0;
+  bool fits = text.size() > kForm.size();
+  for (std::size_t i = 0; fits && i < kForm.size(); ++i) {
+    const char form = kForm[i];
+    const char c = text[i];
+    fits = form == 'A'   ? c >= 'A' && c <= 'Z'
+           : form == 'a' ? is_letter(c)
+           : form == 'd' ? is_digit(c)
+           : form == '.' ? is_digit(c) || c == ' '
+                         : c == form;
+  }
+  if (fits) {
+    at = kForm.size();
+  } else if (!text.empty() && is_digit(text[0])) {
+    at = time_at(text);
+  }
+  if (!at || at >= text.size() || !is_letter(text[at])) return 0;
+  const std::string_view host = name_at(text.substr(at));
+  at += host.size();
+  if (host.empty() || !text.substr(at).starts_with(' ')) return 0;
+  const std::string_view program = name_at(text.substr(++at));
+  at += program.size();
+  if (program.empty() || !text.substr(at).starts_with('[')) return 0;
+  const Number pid = number_at(text.substr(++at));
+  at += pid.size;
+  if (!pid.size || !text.substr(at).starts_with("]:")) return 0;
+  to.host = host;
+  to.worker = program;
+  to.pid = pid.value;
+  return std::min(at + 3, text.size());
+}
+
 // Counts lines that have one form, and who they say wrote them.
 struct Count {
   std::size_t lines = 0;
@@ -306,8 +352,21 @@ struct Count {
   bool repeats() const { return lines <= 8 || writers.size() * 2 <= lines; }
 };
 
+// Whether a blank stands between mpirun's tag and the text: Open MPI 5 puts one there, 4 does not.
+struct TagBlanks {
+  std::size_t tags = 0, blanks = 0;
+
+  void count(std::string_view text) {
+    Prefix prefix;
+    const std::size_t size = certain_bracket(text, prefix).size;
+    if (!size || !text.substr(0, size).ends_with(">:")) return;
+    ++tags;
+    blanks += text.size() == size || text[size] == ' ';
+  }
+};
+
 struct Ballot {
-  Count task, node, tee, number, service;
+  Count task, node, tee, number, service, journal;
   std::size_t time = 0;
   std::size_t lines = 0;
 
@@ -324,6 +383,8 @@ struct Ballot {
       tee.add(std::string(prefix.host) + ":" + std::to_string(prefix.local));
     }
     if (voted_bracket(text, false, true, prefix)) number.add(std::to_string(prefix.task));
+    Prefix unit;
+    if (journal_at(text, unit)) journal.add(std::string(unit.host) + std::to_string(unit.pid));
     if (const std::string_view name = service_at(text, size); !name.empty()) {
       service.add(std::string(name));
     }
@@ -344,6 +405,10 @@ bool accept(Grammar& grammar, const Ballot& ballot) {
   const auto share = [&](std::size_t lines, std::size_t percent) {
     return lines >= 2 && lines * 100 >= ballot.lines * percent;
   };
+  if (!grammar.journal && share(ballot.journal.lines, 80)) {
+    grammar.pids = ballot.journal.writers.size() > 1 && ballot.journal.repeats();
+    return grammar.journal = true;
+  }
   if (!grammar.time && share(ballot.time, 60)) return grammar.time = true;
   const Count& task = ballot.task;
   if (!grammar.task && ((share(task.lines, 50) && task.repeats()) ||
@@ -372,12 +437,23 @@ bool accept(Grammar& grammar, const Ballot& ballot) {
 Prefix Grammar::parse(std::string_view line) const {
   Prefix found;
   std::string_view text = line;
+  if (journal) {
+    const std::size_t size = journal_at(text, found);
+    text.remove_prefix(size);
+    if (!pids) found.pid = -1;
+    if (!pids) found.worker = {};
+  }
   if (time) text.remove_prefix(time_at(text));
   for (int i = 0; i < kMostStacked && !text.empty(); ++i) {
     const char first = text[0];
     std::size_t size = 0;
     if (first == '[') {
       size = certain_bracket(text, found).size;
+      if (size && !found.pod.empty()) size += time_at(text.substr(size));  // kubectl --timestamps
+      if (blank_tags && text.substr(0, size).ends_with(">:") &&
+          text.substr(size).starts_with(' ')) {
+        ++size;
+      }
       if (!size && (tee || number)) size = voted_bracket(text, tee, number, found);
     } else if (first == '(') {
       if (found.pid < 0) size = ray_at(text, found);
@@ -397,7 +473,7 @@ Prefix Grammar::parse(std::string_view line) const {
     if (!size) break;
     text.remove_prefix(size);
   }
-  found.size = found.any() || time ? line.size() - text.size() : 0;
+  found.size = found.any() || time || journal ? line.size() - text.size() : 0;
   return found;
 }
 
@@ -419,6 +495,7 @@ InnerTag inner_tag(std::string_view text) noexcept {
 
 Grammar vote(std::string_view sample) {
   Grammar grammar;
+  TagBlanks tag;
   std::string clean;
   for (int round = 0; round < 5; ++round) {
     Ballot ballot;
@@ -432,7 +509,9 @@ Grammar vote(std::string_view sample) {
       if (line.empty()) continue;
       ++ballot.lines;
       ballot.count(line.substr(grammar.parse(line).size));
+      if (round == 0) tag.count(line.substr(grammar.time ? time_at(line) : 0));
     }
+    if (round == 0) grammar.blank_tags = tag.tags && tag.tags == tag.blanks;
     if (!accept(grammar, ballot)) break;
   }
   return grammar;

@@ -28,12 +28,15 @@ struct Prefix {
 // Which forms stand before the lines of one log. Those that a program may print itself ("12: ",
 // "name: ", "[x:0] ", a time) count only where most lines have them: a log votes, never a line.
 struct Grammar {
-  bool task = false;     // "12: " srun --label
-  bool node = false;     // "node7: " pdsh, clush -L, DeepSpeed
-  bool tee = false;      // "[host:0] " torchrun before 1.13
-  bool number = false;   // "[3] " mpiexec -prepend-rank
-  bool service = false;  // "trainer-0  | " docker compose
-  bool time = false;     // a time before all else, of docker, kubectl or journald
+  bool task = false;        // "12: " srun --label
+  bool node = false;        // "node7: " pdsh, clush -L, DeepSpeed
+  bool tee = false;         // "[host:0] " torchrun before 1.13
+  bool number = false;      // "[3] " mpiexec -prepend-rank
+  bool service = false;     // "trainer-0  | " docker compose
+  bool journal = false;     // "Nov 21 20:28:01 node7 train[4711]: " journald, syslog
+  bool pids = false;        // there, of several processes
+  bool blank_tags = false;  // "[1,3]<stderr>: " of Open MPI 5, which has a blank there
+  bool time = false;        // a time before all else, of docker, kubectl or journald
   std::set<std::string, std::less<>> names;  // of nodes and services, digits taken out
 
   Prefix parse(std::string_view line) const;

@@ -17,6 +17,8 @@ constexpr std::size_t kMostRows = 3000;
 constexpr std::size_t kMostRegionBytes = std::size_t{512} << 10;
 constexpr std::size_t kMostLabels = 200000;
 constexpr std::size_t kLastWords = 3;
+constexpr std::size_t kHeldWords = kLastWords + 1;  // the line at hand, and those before it
+constexpr std::ptrdiff_t kMostBefore = 9;
 constexpr std::size_t kLongestWords = 200;
 // Lines that say nothing special and may still belong to what stands before them: the message of an
 // exception may have several.
@@ -84,10 +86,21 @@ struct Writer {
   std::size_t open_bytes = 0;
   unsigned quiet = 0;
   std::array<std::unique_ptr<Shelf>, kKinds> shelves;
-  std::array<std::string, kLastWords> words;
+  std::array<std::string, kHeldWords> words;
   std::size_t next_word = 0;
-  std::string pending;  // text for the sink
+  bool plain = true;                // its last line was nothing special
+  std::vector<std::string> before;  // its lines before the last that were not
+  std::string pending;              // text for the sink
 };
+
+// Adds what a writer wrote before the line at hand.
+void words_before(const Writer& writer, std::vector<std::string>& to) {
+  if (writer.next_word < 2) return;
+  const std::size_t now = writer.next_word - 1;
+  for (std::size_t k = now - std::min(now, kLastWords); k < now; ++k) {
+    to.push_back(writer.words[k % kHeldWords]);
+  }
+}
 
 class Reader {
  public:
@@ -121,7 +134,7 @@ class Reader {
   Log log_;
   std::vector<std::unique_ptr<Writer>> writers_;
   std::unordered_map<std::string, std::uint32_t> known_;
-  std::string key_, last_key_, clean_, joined_;
+  std::string key_, last_key_, clean_, joined_, docker_;
   std::uint32_t last_index_ = 0;
   Links links_;
   std::size_t kept_bytes_ = 0;
@@ -181,13 +194,15 @@ void Reader::line(std::string_view raw) {
     ++log_.cut_lines;
   }
   if (raw.ends_with('\r')) raw.remove_suffix(1);
+  if (raw.starts_with(kDockerHead) && out_of_docker(raw, docker_)) raw = docker_;
   const bool controls = has_controls(raw);
   if (controls && is_binary(raw)) ++log_.binary_lines;
   std::string_view text = controls ? without_controls(raw, clean_) : raw;
   const Prefix prefix = log_.grammar.parse(text);
   const std::string_view head = text.substr(0, prefix.size);
   text.remove_prefix(prefix.size);
-  if (head.ends_with(">:") && text.find("]<std") != std::string_view::npos) {
+  if ((head.ends_with(">:") || head.ends_with(">: ")) &&
+      text.find("]<std") != std::string_view::npos) {
     tagged(prefix, text);
     return;
   }
@@ -247,9 +262,15 @@ void Reader::piece(std::uint32_t index, std::string_view text) {
   label.last_line = log_.lines;
   if (options_.sink) hand_out(index, text);
   if (!text.empty()) {
-    writer.words[writer.next_word++ % kLastWords].assign(text.substr(0, kLongestWords));
+    writer.words[writer.next_word++ % kHeldWords].assign(text.substr(0, kLongestWords));
   }
   Kinds kinds = needles_.find(text);
+  if (kinds && writer.plain) {
+    auto& before = writer.before;
+    words_before(writer, before);
+    if (std::ssize(before) > kMostBefore) before.erase(before.begin(), before.end() - kMostBefore);
+  }
+  writer.plain = !kinds;
   if (kinds & bit(Kind::kLink)) {
     links_.take(text, log_.lines);
     kinds &= ~bit(Kind::kLink);
@@ -294,6 +315,10 @@ void Reader::append(Writer& writer, std::string_view text, Kinds kinds) {
     writer.open = std::make_unique<Region>();
     writer.open->label = writer.index;
     writer.open_bytes = 0;
+    if (kinds & bit(Kind::kTraceback) && writer.next_word > 1) {
+      writer.open->before = writer.before;
+      words_before(writer, writer.open->before);
+    }
   }
   Region& region = *writer.open;
   region.kinds |= kinds;
@@ -360,7 +385,7 @@ Log Reader::finish() {
     if (options_.sink) spill(i);
     const std::size_t count = std::min(writer.next_word, kLastWords);
     for (std::size_t k = writer.next_word - count; k < writer.next_word; ++k) {
-      writer.label.last_words.push_back(std::move(writer.words[k % kLastWords]));
+      writer.label.last_words.push_back(std::move(writer.words[k % kHeldWords]));
     }
     log_.labels.push_back(std::move(writer.label));
     for (const auto& shelf : writer.shelves) {

@@ -33,6 +33,7 @@ struct Region {
   Kinds kinds = 0;
   bool cut = false;  // it was longer than what is kept
   std::vector<Row> rows;
+  std::vector<std::string> before;  // what its writer wrote before a traceback, the oldest first
 };
 
 // A line behind which a launcher starts its processes anew, if it does.

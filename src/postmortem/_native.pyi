@@ -842,8 +842,9 @@ class RawRankLabel(TypedDict):
     """Its lines before each of the log's marks."""
     last_words: list[str]
 
-RawRegion = tuple[int, int, bool, list[tuple[int, int, str]]]
-"""Label, kinds as bits, whether it was cut, and (line, ordinal, text) of each line."""
+RawRegion = tuple[int, int, bool, list[tuple[int, int, str]], list[str]]
+"""Label, kinds as bits, whether it was cut, (line, ordinal, text) of each line, and of a traceback
+what its writer wrote before it."""
 
 class RawRankLog(TypedDict):
     """A log of many ranks."""

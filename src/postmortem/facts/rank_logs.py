@@ -100,6 +100,8 @@ class LogFailure:
     begin_line: int = 0
     lines_after: int = 0
     """Lines that the writer wrote after it, without those of other failures."""
+    resumed: bool = False
+    """Lines like those before it come behind it: its process went on with its work."""
     time: float | None = None
     """Seconds since 1970, where torchelastic wrote it into an error.json."""
     source: str = "log"
@@ -128,6 +130,10 @@ class LogExit:
     launcher: str = "torchrun"
     blamed: bool = False
     """torchrun calls it the root cause: the failure that its agent saw first."""
+    stopped: bool = False
+    """Its launcher had begun to end all others when it died of SIGTERM or SIGKILL."""
+    memory: bool = False
+    """The scheduler says that the memory it was given was used up."""
     host: str | None = None
     writer: int | None = None
     attempt: int | None = None

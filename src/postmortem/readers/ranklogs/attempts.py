@@ -20,7 +20,7 @@ _LEFT = "attempts left; will restart"
 _AGENT = Pattern(r"^[A-Z]\d{4} [\d:.]+ (?P<pid>\d+) ")
 _SUMMARY = ("ChildFailedError", "exitcode  :", "(local_rank:", "first observed failure")
 _OF_AGENT = ("torch.distributed.elastic", "SignalException", "ChildFailedError")
-_SLURM = ("srun:", "slurmstepd:")
+_SLURM = ("srun:", "slurmstepd")
 _FEW = 12
 """So many lines of all writers between two lines of Slurm on the same end."""
 
@@ -61,7 +61,7 @@ class FileAttempts:
     def _goes_on(self, place: int) -> bool:
         """Return whether processes wrote after a mark: the agent's summary is no such thing."""
         line, agent, text = self._raw["marks"][place]
-        for _, _, _, rows in self._raw["regions"]:
+        for _, _, _, rows, _ in self._raw["regions"]:
             if rows[-1][0] > line and any(
                 number > line and any(word in row for word in _SUMMARY) for number, _, row in rows
             ):

@@ -20,10 +20,23 @@ _FAILED = Pattern(r"failed \(exitcode: (-?\d+)\) local_rank: (\d+) \(pid: (\d+)\
 _CLOSING = Pattern(r"Sending process (\d+) closing signal (SIG\w+)")
 _FORCED = Pattern(r"Unable to shutdown process (\d+) via")
 _SRUN = Pattern(
-    r"(?:srun|slurmstepd): error: (?P<host>[\w.-]+): tasks? (?P<tasks>[\d,-]+): (?P<how>.+)$"
+    r"(?:srun|slurmstepd(?:-[\w.-]+)?): error: (?P<host>[\w.-]+): tasks? (?P<tasks>[\d,-]+): "
+    r"(?P<how>.+)$"
 )
+_ABORTING = Pattern(
+    r"^srun: (?:forcing job termination|Job step aborted|Terminating|launch/slurm: _step_signal: "
+    r"Terminating|interrupt)|\*\*\* (?:STEP|JOB) \S+ ON \S+ CANCELLED AT"
+)
+# PRRTE breaks the sentence where the line is full.
 _MPIRUN = Pattern(
-    r"noticed that process rank (\d+) with PID (\d+) on node (\S+) exited on signal (\d+)"
+    r"noticed that process rank (\d+) with PID (\d+) on node (\S+)\s+exited\s+on\s+signal\s+(\d+)"
+)
+_MPIRUN_BEGINS = Pattern(r"noticed that process rank \d+ with PID \d+")
+# deepspeed/launcher/launch.py; the command before it is that of the last process, whoever failed
+_DEEPSPEED = Pattern(r"\] exits with return code = (-?\d{1,5})\b")
+# lightning/fabric/strategies/launchers/subprocess_script.py
+_LIGHTNING = Pattern(
+    r"\[rank: (\d{1,6})\] Child process with PID (\d{1,9}) terminated with code (-?\d{1,5})\b"
 )
 # Open MPI 4 and PRRTE: "Process name: [[507,1],0]", "Process name: [prterun-vm-41@1,0]", then the
 # code on the next line
@@ -46,6 +59,12 @@ _SPAWN = Pattern(
 )
 _KILLING = Pattern(r"Killing subprocess (\d+)")
 _KERNEL = Pattern(r"Killed process (\d+)[ ,]")
+# ray/src/ray: the raylet's word on a worker; how it ended it does not know
+_RAYLET = Pattern(
+    r"A worker died .*Worker IP address: (?P<ip>\S+) .*Worker PID: (?P<pid>\d{1,9}) "
+    r"Worker exit type: (?!INTENDED)"
+)
+_LONGEST_NOTICE = 1000
 _WORDS = {
     "Killed": "SIGKILL",
     "Segmentation fault": "SIGSEGV",
@@ -86,12 +105,15 @@ class Launchers:
         """Numbers of the lines of torchelastic's summary: its tracebacks are other processes'."""
         self.quoted: list[tuple[int, int, list[str]]] = []
         """(rank, first line, lines) of tracebacks in the summary."""
+        self.aborting: int | None = None
+        """First line that tells that Slurm ends all tasks of the step."""
         self._root = False
         self._fields: dict[str, str] = {}
         self._quote: list[str] | None = None
         self._in_summary = False
         self._hydra: tuple[int | None, int, str] | None = None
         self._mpi: int | None = None
+        self._noticed: str | None = None
 
     def take(self, rows: Iterable[tuple[int, int, str]]) -> None:
         """Take (line, ordinal, text) of one region."""
@@ -181,10 +203,16 @@ class Launchers:
             self.killed_by_kernel.add(int(kernel[1]))
 
     def _others(self, number: int, text: str) -> Iterator[LogExit]:
+        if self.aborting is None and _ABORTING.search(text):
+            self.aborting = number
         srun = _SRUN.search(text) if "error: " in text else None
         if srun:
             yield from self._tasks(number, srun["host"], srun["tasks"], srun["how"])
+        if self._noticed is not None:
+            self._noticed = text = f"{self._noticed} {text}"
         mpi = _MPIRUN.search(text) if "noticed" in text else None
+        begins = mpi is None and "noticed" in text and _MPIRUN_BEGINS.search(text)
+        self._noticed = text if begins and len(text) < _LONGEST_NOTICE else None
         if mpi:
             yield LogExit(
                 self._file,
@@ -217,6 +245,7 @@ class Launchers:
                 launcher="mpiexec",
             )
         yield from self._nodes(number, text)
+        yield from self._trainers(number, text)
         yield from self._mpi_code(number, text)
         spawn = _SPAWN.search(text) if "terminated with" in text else None
         if spawn:
@@ -229,10 +258,41 @@ class Launchers:
                 signal=spawn[2],
                 launcher="spawn",
             )
+        alone = _WORDS.get(text.removesuffix(" (core dumped)"))
+        if alone and text not in ("Terminated", "Interrupt", "Out Of Memory"):
+            yield LogExit(self._file, number, signal=alone, launcher="shell")
         shell = _SHELL.search(text) if "line " in text else None
         if shell:
             yield LogExit(
                 self._file, number, pid=int(shell[1]), signal=_WORDS[shell[2]], launcher="shell"
+            )
+
+    def _trainers(self, number: int, text: str) -> Iterator[LogExit]:
+        """What the launchers of DeepSpeed and Lightning say of the first process that failed."""
+        said = _DEEPSPEED.search(text) if "exits with return code" in text else None
+        if said:
+            code, name = ended(int(said[1]))
+            yield LogExit(self._file, number, code=code, signal=name, launcher="deepspeed")
+        child = _LIGHTNING.search(text) if "terminated with code" in text else None
+        if child:
+            code, name = ended(int(child[3]))
+            yield LogExit(
+                self._file,
+                number,
+                rank=int(child[1]),
+                pid=int(child[2]),
+                code=code,
+                signal=name,
+                launcher="lightning",
+            )
+        worker = _RAYLET.search(text) if "Worker PID: " in text else None
+        if worker:
+            yield LogExit(
+                self._file,
+                number,
+                pid=int(worker["pid"]),
+                host=worker["ip"],
+                launcher="ray",
             )
 
     def _nodes(self, number: int, text: str) -> Iterator[LogExit]:
@@ -289,6 +349,7 @@ class Launchers:
                 code=status,
                 signal=name,
                 launcher="srun",
+                memory=how.startswith("Out Of Memory"),
             )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import Enum
 
 from postmortem.patterns import Pattern
@@ -123,7 +124,8 @@ def _plain(number: int, ordinal: int, body: str) -> Line:
 _LOG_LIKE = Pattern(
     r"^(?:\[?\d{4}-\d\d-\d\d|\[?\d\d:\d\d:\d\d|[IWEF]\d{4} |\[[IWEF]\d{4} |INFO|WARN|ERROR|DEBUG"
     r"|frame #\d|Exception raised from|={5,}|-{5,}|\[rank|\S+:\d+:\d+ \[\d+\] NCCL"
-    r"|(?:srun|slurmstepd|mpirun): |terminate called|Fatal Python error|Epoch\b|epoch\b|[Ss]tep\b"
+    r"|(?:srun|slurmstepd(?:-[\w.-]+)?|mpirun): |terminate called"
+    r"|Fatal Python error|Epoch\b|epoch\b|[Ss]tep\b"
     r"|Current thread 0x|Thread 0x)"
 )
 
@@ -131,3 +133,27 @@ _LOG_LIKE = Pattern(
 def looks_like_log(text: str) -> bool:
     """Return whether a line begins as the lines of loggers do: it is no part of a message."""
     return bool(_LOG_LIKE.match(text))
+
+
+_NO_WORK = Pattern(
+    r"(?i)error|warn|traceback|exception|frame #|^\s*File \"|^\s|^\[?[WEF]\d{4} |closing signal"
+    r"|^(?:srun|slurmstepd|mpirun|prterun)\b"
+)
+_NUMBERS = Pattern(r"\d+")
+_WORD = Pattern(r"[A-Za-z]{3}")
+_COMPARED = 160
+
+
+def goes_on_as_before(before: Iterable[str], after: Iterable[str]) -> bool:
+    """Return whether a line behind differs in its numbers only from one before: ``step 12 …``."""
+    shapes = {shape for text in before if (shape := _work(text))}
+    return bool(shapes) and any(_work(text) in shapes for text in after)
+
+
+def _work(text: str) -> str | None:
+    """Return a line of progress without its numbers; None for lines that tell no progress."""
+    start = text[:_COMPARED]
+    if _NO_WORK.search(start) or not _WORD.search(start):
+        return None
+    shape = _NUMBERS.sub("#", start)
+    return shape if "#" in shape else None

@@ -13,16 +13,17 @@ from postmortem import _native
 from postmortem.errors import EvidenceError
 from postmortem.facts.rank_logs import LogExit, LogFailure, RankLogs, Remark, Said, Writer
 from postmortem.facts.source import Problem, Source
+from postmortem.patterns import Pattern
 from postmortem.readers.log_files import OpenedLog
 from postmortem.readers.ranklogs.attempts import FileAttempts
 from postmortem.readers.ranklogs.endings import endings, rank_named
 from postmortem.readers.ranklogs.groups import group_text, group_tree
 from postmortem.readers.ranklogs.known_words import remarks_with_known_words, with_known_words
 from postmortem.readers.ranklogs.launchers import Launchers
-from postmortem.readers.ranklogs.lines import shape_of
+from postmortem.readers.ranklogs.lines import goes_on_as_before, shape_of
 from postmortem.readers.ranklogs.native_stacks import native_below
 from postmortem.readers.ranklogs.nccl import read_nccl
-from postmortem.readers.ranklogs.roles import with_roles
+from postmortem.readers.ranklogs.roles import with_ray_ranks, with_roles
 from postmortem.readers.ranklogs.sources import Found, LogFile
 from postmortem.readers.ranklogs.unmix import Traceback, Unmixer
 from postmortem.readers.ranklogs.world import world_size
@@ -33,6 +34,10 @@ if TYPE_CHECKING:
     from postmortem._native import RawRankLog, RawRegion
 
 _LARGEST_ERROR_JSON = 4 << 20
+# ray/exceptions.py, RayTaskError
+_REMOTE = Pattern(
+    r"ray::(?P<name>[\w.]+?)(?:\.\w+)?\(\).*?\(pid=(?P<pid>\d{1,9})(?:, ip=(?P<ip>[\w.:-]+))?"
+)
 _LAUNCHERS = ("accelerate/commands/", "deepspeed/launcher/")
 _OF_LAUNCHERS = (
     "ChildFailedError",
@@ -65,7 +70,7 @@ class _Read:
 
 def read_rank_logs(found: Found, *, world: int | None = None) -> RankFacts:
     """Return what the logs of one job say; raises EvidenceError if none of them is a log."""
-    problems: list[Problem] = []
+    problems: list[Problem] = list(found.problems)
     sources: list[Source] = []
     read: list[_Read] = []
     for file in found.logs:
@@ -140,7 +145,7 @@ class _Assembly:
         for one in read:
             self._first.append(len(self._labels))
             self._labels += [Label(one.file, label) for label in one.raw["labels"]]
-        self._labels = with_roles(self._labels)
+        self._labels = with_ray_ranks(with_roles(self._labels), [one.raw for one in read])
         self._attempts = [FileAttempts(one.raw, one.file.attempt) for one in read]
         self._file_of = [i for i, one in enumerate(read) for _ in one.raw["labels"]]
         self._regions: dict[int, list[RawRegion]] = defaultdict(list)
@@ -221,7 +226,7 @@ class _Assembly:
         writer = self._writers.index(position)
         skip = self._launchers[position].summary_lines
         unmixer = Unmixer()
-        for _, _, _, rows in regions:
+        for _, _, _, rows, _ in regions:
             unmixer.take(
                 shape_of(number, ordinal, text)
                 for number, ordinal, text in rows
@@ -229,7 +234,12 @@ class _Assembly:
             )
         for traceback in unmixer.finish():
             if not _is_agent(traceback):
-                yield self._failure(traceback, writer, position, regions)
+                failure = self._failure(traceback, writer, position, regions)
+                remote = _REMOTE.search(traceback.remote) if traceback.remote else None
+                if remote:
+                    worker = self._worker(remote["name"], int(remote["pid"]), remote["ip"])
+                    failure = replace(failure, writer=worker, lines_after=0, resumed=False)
+                yield failure
         for region in regions:
             until = self._lines_until(position, region[3][-1][0])
             for failure in endings(region, writer, label.file.path, until):
@@ -274,14 +284,47 @@ class _Assembly:
             text="\n".join([text, *below]),
             begin_line=traceback.begin,
             lines_after=max(0, after),
+            resumed=self._resumed(traceback, position, writer, regions),
             attempt=self._attempt(position, traceback.line),
         )
+
+    def _worker(self, name: str, pid: int, host: str | None) -> int:
+        """Return the writer that a process of Ray is, which may have written nothing itself."""
+        for position, label in enumerate(self._labels):
+            if label.raw["pid"] == pid and (not label.host or label.host == host):
+                return self._writers.index(position)
+        words = f"{name} pid={pid}" + (f" ip={host}" if host else "")
+        for index, writer in enumerate(self._writers.writers):
+            if writer.label == words:
+                return index
+        self._writers.writers.append(Writer(words, None, None, host))
+        return len(self._writers.writers) - 1
+
+    def _resumed(
+        self, traceback: Traceback, position: int, writer: int, regions: list[RawRegion]
+    ) -> bool:
+        """Return whether lines like those before a traceback come behind it too.
+
+        Where no prefix tells ranks apart only the last lines of all count.
+        """
+        region = next((r for r in regions if r[3][0][0] <= traceback.line <= r[3][-1][0]), None)
+        if region is None:
+            return False
+        raw = self._labels[position].raw
+        until = self._lines_until(position, traceback.line)
+        last = raw["last_words"] if until >= raw["lines"] else []  # else of a later attempt
+        behind = [row for row in region[3] if row[0] > traceback.line and row[1] <= until]
+        shared = self._writers.writers[writer].shared
+        if shared and until - traceback.ordinal < len(last):
+            return False
+        after = last if shared else [*(text for _, _, text in behind), *last]
+        return goes_on_as_before(region[4], after)
 
     def _remarks(self, position: int, regions: list[RawRegion]) -> Iterator[Remark]:
         writer = self._writers.index(position)
         path = self._labels[position].file.path
         skip = self._launchers[position].summary_lines
-        for _, _, _, rows in regions:
+        for _, _, _, rows, _ in regions:
             for number, _, text in rows:
                 if number not in skip:
                     yield Remark(text, writer, path, number, self._attempt(position, number))
@@ -289,6 +332,7 @@ class _Assembly:
     def _exits(self) -> tuple[LogExit, ...]:
         """Return each process's end once, with its rank where local ranks tell it."""
         ends: dict[object, LogExit] = {}
+        aborting = self._aborting()
         for position, launchers in self._launchers.items():
             label = self._labels[position]
             for end in launchers.exits:
@@ -296,11 +340,18 @@ class _Assembly:
                     end = replace(end, rank=None)
                 if end.rank is None and end.local_rank is not None:
                     end = replace(end, rank=self._rank_at(label, end.local_rank))
+                ray = end.launcher == "ray" and end.pid is not None
                 end = replace(
                     end,
-                    writer=self._writers.index(position),
+                    writer=self._worker("worker", end.pid or 0, end.host)
+                    if ray
+                    else self._writers.index(position),
                     attempt=self._attempt(position, end.line),
                 )
+                if end.launcher == "srun" and end.line > aborting.get(label.file.path, end.line):
+                    end = replace(
+                        end, stopped=end.signal in ("SIGTERM", "SIGKILL") and not end.memory
+                    )
                 key = (
                     (end.rank, end.pid)
                     if end.pid
@@ -312,6 +363,15 @@ class _Assembly:
                 if old is None or (end.blamed and not old.blamed and end.rank is not None):
                     ends[key] = end if old is None else replace(end, blamed=True)
         return tuple(ends.values())
+
+    def _aborting(self) -> dict[str, int]:
+        """Return, by file, the line from which on Slurm ends all tasks."""
+        first: dict[str, int] = {}
+        for position, launchers in self._launchers.items():
+            if launchers.aborting is not None:
+                path = self._labels[position].file.path
+                first[path] = min(launchers.aborting, first.get(path, launchers.aborting))
+        return first
 
     def _rank_at(self, agent: Label, local: int) -> int | None:
         known = self._launchers

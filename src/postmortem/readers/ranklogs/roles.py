@@ -1,4 +1,4 @@
-"""Role and local rank in torchrun's new prefix, which puts nothing between them.
+"""Role and local rank in torchrun's new prefix, which puts nothing between them; ranks of Ray.
 
 ``--role node1 --tee 3`` gives ``[node10]:`` for local rank 0 (torch/distributed/elastic/agent).
 One such prefix can be read in two ways; all of a log together mostly in one.
@@ -8,11 +8,19 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
+from postmortem.patterns import Pattern
 from postmortem.readers.ranklogs.writers import Label
 from postmortem.records import replace
 
+if TYPE_CHECKING:
+    from postmortem._native import RawRankLog
+
 _MOST_DIGITS = 4
+# ray/train: the controller's list of workers, and what each says when it joins
+_RAY_LISTED = Pattern(r"\bpid=(?P<pid>\d{1,9})\) world_rank=(?P<rank>\d{1,7})\b")
+_RAY_JOINS = Pattern(r"Setting up process group for: .*\[rank=(?P<rank>\d{1,7}), world_size=")
 
 
 def with_roles(labels: Iterable[Label]) -> list[Label]:
@@ -54,3 +62,31 @@ def _moved(label: Label, width: int) -> Label:
     raw = label.raw.copy()
     raw["host"], raw["local"] = host + digits[:width], int(digits[width:])
     return replace(label, raw=raw)
+
+
+def with_ray_ranks(labels: list[Label], logs: Iterable[RawRankLog]) -> list[Label]:
+    """Return the labels of Ray's workers with their ranks, where Ray Train tells them."""
+    if not any(label.raw["worker"] for label in labels):
+        return labels
+    joined: dict[int, int] = {}
+    of_label: dict[int, int] = {}
+    base = 0
+    for log in logs:
+        for region in log["regions"]:
+            for _, _, text in region[3]:
+                if "rank=" not in text:
+                    continue
+                listed = _RAY_LISTED.search(text)
+                joins = _RAY_JOINS.search(text)
+                if listed:
+                    joined[int(listed["pid"])] = int(listed["rank"])
+                elif joins:
+                    of_label[base + region[0]] = int(joins["rank"])
+        base += len(log["labels"])
+    return [
+        label
+        if rank is None or label.raw["pid"] is None
+        else replace(label, raw={**label.raw, "rank": rank})
+        for index, label in enumerate(labels)
+        for rank in [of_label.get(index, joined.get(label.raw["pid"] or -1))]
+    ]

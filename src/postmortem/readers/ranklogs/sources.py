@@ -7,12 +7,14 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from postmortem.errors import EvidenceError
+from postmortem.facts.source import Problem
 from postmortem.patterns import Pattern
 from postmortem.readers.codecs import StreamError, decoded
 from postmortem.readers.formats import HEAD_BYTES, compression_of
 from postmortem.readers.log_files import STANDARD_INPUT
 from postmortem.readers.ranklogs.hung import FLIGHT, KERNEL, RECORDER, STACKS, kind_of_file
-from postmortem.records import record
+from postmortem.readers.ranklogs.runs import in_run, older_runs
+from postmortem.records import record, replace
 
 _MOST_FILES = 200_000
 _PACKED = (".gz", ".zst", ".xz", ".bz2", ".lz4")
@@ -30,6 +32,11 @@ _NODE = Pattern(
     r"(?i)^(?!slurm|job|log|run|train|out|err|std|test|trace|attempt|none_|part|step|epoch|exp|fr_)"
     r"(?P<host>[a-z][a-z0-9-]*?\d+[a-z0-9-]*)(?=[._]|$)"
 )
+# sbatch(1), "filename pattern": %x-%j-%t, %x-%J-%n-%t: a job's name, its number and step, a task.
+_SLURM_TASK = Pattern(
+    r"^(?P<job>[A-Za-z][\w-]*?[-_.]\d+(?:\.\d+)?)(?:[-_.](?P<node>\w[\w-]*?))?[-_.](?P<task>\d{1,6})$"
+)
+_SLURM_JOB = Pattern(r"^[A-Za-z][\w-]*?-(?:\d{5,}|\d+\.\d+-)")
 _STRACE = Pattern(r"(?m)^(?:\[pid +\d+\] |\d+ +)?(?:[\d:.]+ )?[a-z_0-9]+\(.*\) += ")
 
 
@@ -59,6 +66,8 @@ class Found:
     """Files of the numerics monitor."""
     kernel_logs: tuple[str, ...] = ()
     """What dmesg, journalctl -k and syslog daemons wrote."""
+    problems: tuple[Problem, ...] = ()
+    """What was left out, and why."""
 
 
 def find_rank_logs(names: Iterable[str]) -> Found:
@@ -66,13 +75,19 @@ def find_rank_logs(names: Iterable[str]) -> Found:
     logs: dict[str, LogFile] = {}
     errors: dict[str, LogFile] = {}
     hung: dict[str, str] = {}
+    problems: list[Problem] = []
     for name in names:
         path = Path(name)
         if name == STANDARD_INPUT:
             logs[name] = LogFile(name)
         elif path.is_dir():
             before = len(logs) + len(errors) + len(hung)
-            for file in _files_below(path):
+            below = list(_files_below(path))
+            old, said = older_runs(below)
+            problems += said
+            for file in below:
+                if in_run(file, old):
+                    continue
                 kind = kind_of_file(file)
                 if kind is not None:
                     hung[file] = kind
@@ -88,12 +103,13 @@ def find_rank_logs(names: Iterable[str]) -> Found:
         else:
             raise EvidenceError(name, "no such file or folder")
     return Found(
-        tuple(logs.values()),
+        tuple(_with_tasks(list(logs.values()))),
         tuple(errors.values()),
         dumps=tuple(path for path, kind in hung.items() if kind == STACKS),
         recorders=tuple(path for path, kind in hung.items() if kind == RECORDER),
         flights=tuple(path for path, kind in hung.items() if kind == FLIGHT),
         kernel_logs=tuple(path for path, kind in hung.items() if kind == KERNEL),
+        problems=tuple(problems),
     )
 
 
@@ -142,10 +158,34 @@ def _named(path: str, root: str) -> LogFile:
         stem = stem.removesuffix(suffix)
     rank = _RANK.search(stem)
     node = _NODE.match(stem)
+    if node and _SLURM_JOB.match(stem):
+        node = None
     host = node["host"] if node and not _RANK.search(node["host"]) else _host_above(path, root)
     if host is not None and rank and rank[0].strip("._-") == host:
         host = None
     return LogFile(path, rank=int(rank["rank"]) if rank else None, host=host)
+
+
+def _with_tasks(files: list[LogFile]) -> list[LogFile]:
+    """Return the files, those of a step's tasks, 0 to n-1, with the task as the rank."""
+    groups: dict[tuple[str, str], dict[int, tuple[int, str | None]]] = {}
+    for index, file in enumerate(files):
+        path = Path(file.path)
+        found = _SLURM_TASK.match(path.name.partition(".out")[0].partition(".log")[0])
+        if found and file.rank is None and file.local_rank is None:
+            tasks = groups.setdefault((str(path.parent), found["job"]), {})
+            tasks[int(found["task"])] = (index, found["node"])
+    for (_, job), tasks in groups.items():
+        # slurm-7_0.out and slurm-7_1.out are the jobs of an array
+        array = job.startswith("slurm") and all(
+            files[index].path.rpartition(job)[2].startswith("_") for index, _ in tasks.values()
+        )
+        if len(tasks) < 2 or set(tasks) != set(range(len(tasks))) or array:
+            continue
+        for task, (index, node) in tasks.items():
+            host = node if node is not None and _NODE.match(node + ".") else None
+            files[index] = replace(files[index], rank=task, host=host)
+    return files
 
 
 def _host_above(path: str, root: str) -> str | None:

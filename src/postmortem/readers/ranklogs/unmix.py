@@ -14,6 +14,7 @@ from postmortem.readers.ranklogs.lines import Line, Shape, looks_like_log
 from postmortem.records import record
 
 _MOST_OPEN = 4096
+_RAY = "ray.exceptions.RayTaskError("
 _LONGEST_MESSAGE = 8
 """Lines of a message that are kept."""
 
@@ -31,6 +32,8 @@ class Traceback:
     begin: int
     line: int
     ordinal: int
+    remote: str = ""
+    """What Ray says of the process that raised, if it was another one."""
 
 
 class _Building:
@@ -42,6 +45,8 @@ class _Building:
         self.frames: list[LogFrame] = []
         self.framed = line.margin
         self.outer: _Building | None = None
+        self.remote = ""
+        """Whose traceback it is, where another process of Ray raised: ``ray::Name.f() (pid=…)``."""
         self.lines = [line.text]
         self.causes: tuple[Said, ...] = ()
         self.parts: list[Said] = []
@@ -84,6 +89,9 @@ class _Building:
         self.line, self.ordinal = origin.line, origin.ordinal
         self.frames += origin.frames
         self.causes = (*origin.causes, origin.said, *self.causes)
+        if self.remote:  # what Ray makes of an error is the error itself, and who raised it
+            self.said, self.causes = origin.said, origin.causes
+            return
         self.said = Said(self.said.exception, f"{self.said.message}\n{origin.said.words}")
 
     def done(self) -> Traceback:
@@ -98,6 +106,7 @@ class _Building:
             self.begin,
             self.line,
             self.ordinal,
+            self.remote,
         )
 
 
@@ -222,6 +231,14 @@ class Unmixer:
             return
         self._group = building if building.group else None
         self._done.append(building)
+        if line.exception is not None and line.exception.startswith(_RAY):
+            # ray/exceptions.py: the remote process's frames and error follow, without a head
+            building.remote = line.message
+            inner = _Building(building.kind, line)
+            inner.lines, inner.outer = [], building
+            self._open.append(inner)
+            self._last = inner
+            self._message = 0
 
     def _plain(self, line: Line) -> None:
         """More of a message, if it can be."""

@@ -13,6 +13,7 @@ _LARGEST = 10_000_000
 # words of training programs.
 _SIZES = (
     Pattern(r"(?i)\bworld[ _]size['\"]?\s*[:=]\s*(\d+)"),
+    Pattern(r"\bdist_world_size=(\d+)"),  # DeepSpeed's launcher
     Pattern(r"\bnranks (\d+)\b"),
     Pattern(r"\b\d+/(\d+) clients joined"),
     Pattern(r"distributed_backend=\w+.*?\b\d+/(\d+) processes"),

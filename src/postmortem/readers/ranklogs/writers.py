@@ -55,6 +55,20 @@ def _node(label: Label) -> object:
     return label.raw["task"] if label.raw["local"] is not None else None
 
 
+def _tasks_are_nodes(labels: list[Label], exits: list[tuple[Label, LogExit]]) -> bool:
+    """Return whether a task of srun is a launcher with ranks of its own, and no rank.
+
+    ``0: [rank0]: `` is what torch writes of a task that is a rank, and of the first of a node.
+    """
+    tasks = [x.raw for x in labels if x.raw["task"] is not None]
+    if any(raw["local"] is not None for raw in tasks):
+        return True
+    pairs = {(raw["task"], raw["rank"]) for raw in tasks if raw["rank"] is not None}
+    if not pairs or any(task != rank for task, rank in pairs):
+        return bool(pairs)
+    return pairs == {(0, 0)} and any(end.launcher == "torchrun" for _, end in exits)
+
+
 class Writers:
     """All writers of all files, told apart as well as can be."""
 
@@ -62,10 +76,7 @@ class Writers:
         self.writers: list[Writer] = []
         self._of: dict[int, int] = {}
         self._labels = labels
-        self.tasks_are_nodes = any(
-            x.raw["task"] is not None and (x.raw["local"] is not None or x.raw["rank"] is not None)
-            for x in labels
-        )
+        self.tasks_are_nodes = _tasks_are_nodes(labels, exits)
         self._global: dict[tuple[object, int], int] = {}
         nodes = {_node(x) for x in labels if x.local is not None}
         nodes |= {x.host for x in labels if x.raw["rank"] is not None}
@@ -77,7 +88,11 @@ class Writers:
             if end.rank is not None and end.local_rank is not None and end.launcher == "torchrun":
                 for node in self._agent_nodes(label):
                     self._global.setdefault((node, end.local_rank), end.rank)
-        self._ranked = any(x.raw["rank"] is not None for x in labels)
+        self._of_tasks: dict[int, str] = {}
+        """Hosts of ranks that srun names."""
+        for _, end in exits:
+            if end.launcher == "srun" and end.rank is not None and end.host is not None:
+                self._of_tasks.setdefault(end.rank, end.host)
         self._join()
 
     def _agent_nodes(self, label: Label) -> list[object]:
@@ -135,7 +150,7 @@ class Writers:
             if rank is not None and label.host not in (None, "default"):
                 assert label.host is not None
                 known.setdefault(rank, label.host)
-        return known
+        return known if self.tasks_are_nodes else {**self._of_tasks, **known}
 
     def _key(self, label: Label) -> object:
         rank = self.rank_of(label)

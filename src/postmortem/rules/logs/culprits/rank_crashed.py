@@ -52,6 +52,15 @@ def rank_crashed(blame: Blame) -> Iterator[Finding]:
     )
     if blame.detail == "oom":
         cause += " The kernel's OOM killer chose that process: the host ran out of memory."
+    elif blame.detail == "oom of its limit":
+        cause += (
+            " Slurm says Out Of Memory: the tasks of its step used up the memory that the job "
+            "was given on that host, and the kernel chose this one."
+        )
+        steps = [
+            "sacct -o JobID,State,MaxRSS,ReqMem -j JOB  compares what it used with what it had",
+            "a larger --mem, or less on each host: DataLoader workers and files in /dev/shm count",
+        ]
     elif blame.detail.startswith("oom of another pid: "):
         said = blame.detail.partition(": ")[2]
         cause += (
@@ -60,8 +69,9 @@ def rank_crashed(blame: Blame) -> Iterator[Finding]:
         )
     elif killed:
         cause += " Nothing in the logs says who sent it; mostly it is the kernel's OOM killer."
+    why = ", out of memory" if blame.detail in ("oom", "oom of its limit") else ""
     yield Finding(
-        title=clip(f"{who} {'was' if len(blame.first) == 1 else 'were'} {_how(party)}", 100),
+        title=clip(f"{who} {'was' if len(blame.first) == 1 else 'were'} {_how(party)}{why}", 100),
         cause=cause + victims_words(blame) + torchrun_words(blame),
         confidence=how_sure(blame),
         next_steps=tuple(steps),

@@ -10,6 +10,15 @@ from postmortem.rules.logs.telling import cite, ranks_words, torchrun_words, vic
 from postmortem.rules.names import clip
 from postmortem.rules.rule import Finding, rule
 
+_STEPS = (
+    "give the logs of all ranks, standard output too: torchrun --log-dir DIR --tee 3",
+    "search the program for os._exit and sys.exit",
+)
+_OF_RAY = (
+    "on its host: dmesg -T | grep -i 'killed process', and what /tmp/ray/session_latest/logs has "
+    "of its pid"
+)
+
 
 @rule(role=Role.ROOT, references=("https://pytorch.org/docs/stable/elastic/errors.html",))
 def rank_exited_silently(blame: Blame) -> Iterator[Finding]:
@@ -26,15 +35,15 @@ def rank_exited_silently(blame: Blame) -> Iterator[Finding]:
     if blame.how is not How.SILENT_EXIT or not blame.first:
         return
     who = ranks_words(blame.first)
+    end = blame.first[0].exit
+    how, steps = "ended with a code of its own", _STEPS
+    if end is not None and end.launcher == "ray":
+        how, steps = "died, and Ray does not know how (a signal, a code)", (_OF_RAY, *_STEPS[1:])
     yield Finding(
         title=clip(f"{who} {blame.first[0].why} and said nothing", 100),
-        cause=f"{who} ended with a code of its own, and no log has an error of it; what it "
-        f"wrote may "
-        f"be in a file that was not given.{victims_words(blame)}{torchrun_words(blame)}",
+        cause=f"{who} {how}, and no log has an error of it; what it wrote may be in a file that "
+        f"was not given.{victims_words(blame)}{torchrun_words(blame)}",
         confidence=Confidence.LIKELY if len(blame.first) == 1 else Confidence.POSSIBLE,
-        next_steps=(
-            "give the logs of all ranks, standard output too: torchrun --log-dir DIR --tee 3",
-            "search the program for os._exit and sys.exit",
-        ),
+        next_steps=steps,
         evidence=cite(blame),
     )

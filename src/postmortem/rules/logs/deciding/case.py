@@ -102,4 +102,6 @@ def exit_words(party: Party) -> str:
     assert end is not None
     pid = f" (pid {end.pid})" if end.pid else ""
     how = f"killed by {end.signal}" if end.signal else f"exited with {end.code}"
+    if end.signal is None and end.code is None:
+        how = "died"
     return f"{end.launcher} says: {party.words}{pid} {how}"

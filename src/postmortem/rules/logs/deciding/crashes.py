@@ -10,7 +10,7 @@ from postmortem.rules.logs.deciding.standing import Standing
 from postmortem.rules.logs.wordings import Part, part_of
 
 _SILENT_SIGNALS = frozenset(
-    {"SIGKILL", "SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGABRT", "SIGSYS"}
+    {"SIGKILL", "SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGABRT", "SIGSYS", "SIGTERM"}
 )
 
 
@@ -75,6 +75,8 @@ def _kernel(case: Case, found: list[Standing]) -> str:
     pids = {s.exit.pid for s in found if s.exit is not None}
     if pids & case.logs.killed_by_kernel:
         return "oom"
+    if any(s.exit is not None and s.exit.memory for s in found):
+        return "oom of its limit"
     if any(s.exit is None or s.exit.signal != "SIGKILL" for s in found):
         return ""
     kill = _kill_there(case, {s.rank for s in found})
@@ -98,17 +100,28 @@ def exited_silently(case: Case) -> Blame | None:
     found = [
         s
         for s in case.all
-        if (s.rank is not None or _on_host(s))
+        if (s.rank is not None or _on_host(s) or _of_ray(s))
         and s.silent
         and not s.stopped
         and not s.survived
         and s.exit is not None
-        and s.exit.code
+        and (s.exit.code or _of_ray(s))
     ]
     if not found or (len(found) > 1 and case.about_peers()):
         return None
-    parties = tuple(s.party(f"exited with {s.exit.code}" if s.exit else "") for s in found)
+    parties = tuple(s.party(_exit_words(s)) for s in found)
     return Blame(How.SILENT_EXIT, parties, evidence=cited(parties))
+
+
+def _of_ray(standing: Standing) -> bool:
+    """Whether Ray says that its process died, and does not know how."""
+    return standing.exit is not None and standing.exit.launcher == "ray"
+
+
+def _exit_words(standing: Standing) -> str:
+    if standing.exit is None or standing.exit.code is None:
+        return "died"
+    return f"exited with {standing.exit.code}"
 
 
 def thread_died(case: Case) -> Blame | None:

@@ -95,7 +95,15 @@ def _of_shared(case: Case) -> Blame | None:
     first = next(iter(groups.values()))
     standing, failure = first[0]
     exits = [e for e in case.logs.exits if e.rank is not None]
-    failing = [e for e in exits if e.code or (e.signal and e.pid not in case.logs.stopped_pids)]
+    failing = [
+        e
+        for e in exits
+        if not e.stopped and (e.code or (e.signal and e.pid not in case.logs.stopped_pids))
+    ]
+    if len(failing) > 1 and len(first) == 1:
+        # The others say under their own prefix what they failed of.
+        quiet = [e for e in failing if (s := case.known.get(e.rank or 0)) is not None and s.silent]
+        failing = quiet if len(quiet) == 1 else failing
     party = standing.party(failure.said.words, failure)
     if any(s.crashed for s in case.ranks) and len(first) == 1 and not _codes(case):
         return None

@@ -119,10 +119,16 @@ def _behind(case: Case) -> Blame | None:
 def left_early(case: Case) -> Blame | None:
     """Return ranks that ended well while others still needed them."""
     waiting = case.about_peers()
-    if not waiting or not case.summarised:
+    # One srun lists the tasks of all hosts; torchrun those of its own.
+    by_srun = any(e.launcher == "srun" and e.rank is not None for e in case.logs.exits)
+    if not waiting or not (case.summarised or by_srun):
+        return None
+    # torchrun writes its list when all have ended; srun says nothing of a task that still runs.
+    if by_srun and 2 * sum(map(_timed_out, waiting)) > len(waiting):
         return None
     ended = {e.rank for e in case.logs.exits if e.rank is not None}
-    agents = {e.host for e in case.logs.exits if e.host} if len(case.logs.hosts) > 1 else set()
+    several = len(case.logs.hosts) > 1 and not by_srun
+    agents = {e.host for e in case.logs.exits if e.host} if several else set()
     gone = [
         rank
         for rank in range(case.world)
@@ -130,7 +136,7 @@ def left_early(case: Case) -> Blame | None:
     ]
     if not gone or agents or 2 * len(gone) >= case.world:
         return None
-    if len(case.logs.hosts) > 1 and not _all_summarised(case):
+    if several and not _all_summarised(case):
         return None
     parties = tuple(
         _party(case, rank, "no launcher lists it as failed: it ended with 0", []) for rank in gone

@@ -37,12 +37,15 @@ class Standing:
 
     @property
     def crashed(self) -> bool:
-        """A signal that nobody sent to stop it ended it."""
+        """A signal that nobody sent to stop it ended it.
+
+        Slurm tells when it begins to stop tasks: a SIGTERM before that is somebody else's.
+        """
         end = self.exit
         return (
             end is not None
             and end.signal is not None
-            and end.signal not in _STOPS
+            and (end.signal not in _STOPS or end.launcher == "srun")
             and not self.ended_by_launcher
         )
 
@@ -62,11 +65,13 @@ def standings(logs: RankLogs) -> tuple[Standing, ...]:
     exits = {e.rank: e for e in logs.exits if e.rank is not None}
     failed = bool(exits) or any(e.code or e.signal for e in logs.exits)
     of_hosts = _of_hosts(logs)
+    of_workers = {e.writer: e for e in logs.exits if e.launcher == "ray"}
     found: list[Standing] = []
     seen: set[int] = set()
     for index, writer in enumerate(logs.writers):
         mine = [f for f in logs.failures if f.writer == index]
         end = of_hosts.get(writer.host or "") if writer.rank is None else exits.get(writer.rank)
+        end = end if end is not None else of_workers.get(index)
         if writer.shared and not mine and end is None:
             continue
         if writer.rank is not None:
@@ -102,7 +107,7 @@ def _of_hosts(logs: RankLogs) -> dict[str, LogExit]:
 def _standing(
     writer: Writer, mine: list[LogFailure], end: LogExit | None, logs: RankLogs, failed: bool
 ) -> Standing:
-    ended = end is not None and end.pid is not None and end.pid in logs.stopped_pids
+    ended = end is not None and (end.stopped or (end.pid or -1) in logs.stopped_pids)
     bad = end is not None and bool(end.code or end.signal)
     counted = list(_counted(writer, mine, bad, failed))
     parts = [(part_of(f), f) for f in counted]
@@ -131,9 +136,9 @@ def _counted(
         if failure.kind == "thread":
             yield failure
         elif writer.shared:
-            if failed or failure.lines_after <= _FAR_OF_SHARED:
+            if failed or (failure.lines_after <= _FAR_OF_SHARED and not failure.resumed):
                 yield failure
-        elif failure.lines_after <= FAR or failure.source != "log":
+        elif (failure.lines_after <= FAR and not failure.resumed) or failure.source != "log":
             yield failure
             final.append(failure)
     if bad and not final and not writer.shared:

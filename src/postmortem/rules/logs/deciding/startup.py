@@ -16,7 +16,7 @@ _ORDER = list(StartupFault)
 _STOP = Pattern(
     r"CANCELLED(?: AT| DUE| \*)|DUE TO TIME LIMIT|DUE TO PREEMPTION|Received (?:2|15|1) "
     r"death signal"
-    r"|DUE TO NODE FAILURE"
+    r"|DUE TO NODE FAILURE|^TERM_\w+: job killed|PBS: job killed: "
 )
 
 
@@ -31,6 +31,8 @@ def could_not_start(case: Case) -> Blame | None:
         return None
     if any(s.about_peers for s in case.ranks) and not faults:
         return None
+    if any(_JOINED.search(_words(f)) for f in failures):  # so the store was there, and counted
+        faults = [item for item in faults if item[0] is not StartupFault.UNREACHABLE] or faults
     fault, failure = min(faults, key=lambda item: _ORDER.index(item[0])) if faults else (None, None)
     evidence = [
         (f"{f.file}:{f.line}", clip(f.said.words, 300)) for f in _different([f for _, f in faults])
@@ -97,6 +99,7 @@ def stopped_from_outside(case: Case) -> Blame | None:
     if not told and not stopped:
         return None
     if told:
+        told.sort(key=lambda remark: "DUE TO" not in remark.text)  # what says why, first
         evidence = tuple((f"{r.file}:{r.line}", clip(r.text, 300)) for r in told[:3])
     else:
         evidence = tuple(

@@ -18,6 +18,8 @@ _PRINT = Pattern(
     r"(?:, TensorDtypes=(?P<dtype>\w+))?"
 )
 _LIBRARY = ("site-packages/", "dist-packages/", "/lib/python3", "<frozen ")
+# Lightning broadcasts in its handler of SIGTERM.
+_OF_SIGNALS = "trainer/connectors/signal_connector.py"
 _DISTRIBUTED = ("torch/distributed/distributed_c10d.py",)
 
 
@@ -55,6 +57,8 @@ def fingerprints(failures: Sequence[LogFailure]) -> dict[int, str]:
 
 def call_site(failure: LogFailure) -> str | None:
     """Return where the program waits: its own innermost line, and the collective that it called."""
+    if any(f.file.endswith(_OF_SIGNALS) for f in failure.frames):
+        return None  # caught in a handler, wherever it was
     own = [f for f in failure.frames if not any(part in f.file for part in _LIBRARY)]
     called = [
         f.function

@@ -10,6 +10,20 @@ from postmortem.rules.logs.telling import cite
 from postmortem.rules.names import clip
 from postmortem.rules.rule import Finding, rule
 
+_WHY = (
+    ("DUE TO TIME LIMIT", "the job was stopped from outside: its time was over"),
+    (
+        "DUE TO PREEMPTION",
+        "the job was stopped from outside: another one was preferred",
+    ),
+    ("TERM_RUNLIMIT", "the job was stopped from outside: its time was over"),
+    ("TERM_MEMLIMIT", "the job was stopped from outside: it was over its memory limit"),
+    ("killed: walltime", "the job was stopped from outside: its time was over"),
+    ("killed: mem", "the job was stopped from outside: it was over its memory limit"),
+    ("DUE TO NODE", "the job was stopped from outside: one of its nodes failed"),
+)
+"""What Slurm, LSF and PBS write, and what it means."""
+
 
 @rule(role=Role.ROOT, references=("https://slurm.schedmd.com/job_exit_code.html",))
 def stopped_from_outside(blame: Blame) -> Iterator[Finding]:
@@ -24,8 +38,9 @@ def stopped_from_outside(blame: Blame) -> Iterator[Finding]:
     """
     if blame.how is not How.STOPPED:
         return
+    said = [words for _, text in blame.evidence for mark, words in _WHY if mark in text]
     yield Finding(
-        title="the job was stopped from outside, by a signal or its scheduler",
+        title=said[0] if said else "the job was stopped from outside, by a signal or its scheduler",
         cause=f"nothing failed before the job was told to stop: {clip(blame.detail, 300)}",
         confidence=Confidence.LIKELY,
         next_steps=(

@@ -1,0 +1,124 @@
+"""Forms of launchers and collectors as the field has them: one failing rank, told by each."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from postmortem.analyses.ranklogs import RankLogOptions, analyse
+from postmortem.report.model import Report
+
+STEPS = [f"step {step} loss 2.{step}" for step in range(12)]
+RAISED = [
+    "Traceback (most recent call last):",
+    '  File "/opt/llm/train.py", line 26, in load_batch',
+    '    return {"tokens": [1]}["input_ids"]',
+    "KeyError: 'input_ids'",
+]
+RANKS = [(rank, text) for text in STEPS for rank in range(4)] + [(2, text) for text in RAISED]
+
+
+def report_of(tmp_path: Path, lines: list[str], name: str = "job.log") -> tuple[Report, Any]:
+    path = tmp_path / name
+    path.write_text("\n".join(lines) + "\n")
+    report = analyse([str(path)], RankLogOptions())
+    body: Any = report.body
+    return report, body["first_failure"]
+
+
+@pytest.mark.parametrize(
+    ("form", "label"),
+    [
+        ("[1,mpirank:{rank},algo-{host}]<stderr>:{text}", "2"),
+        ("[1,{rank}]<stderr>: {text}", "2"),
+        ("[pod/llm-worker-{rank}/pytorch] 2026-11-21T20:28:01.{rank}5Z {text}", "llm-worker-2"),
+        ("Nov 21 20:28:01 gpu-a0{host} train[400{rank}]: {text}", "train pid=4002 ip=gpu-a02"),
+        ("2026-11-21T20:28:01+00:00 gpu-a0{host} train[400{rank}]: {text}", None),
+        ("(RayTrainWorker pid=400{rank}) {text}", "RayTrainWorker pid=4002"),
+    ],
+)
+def test_the_rank_is_told(tmp_path: Path, form: str, label: str | None) -> None:
+    lines = [form.format(rank=rank, host=rank // 2 + 1, text=text) for rank, text in RANKS]
+    report, first = report_of(tmp_path, lines)
+    assert "KeyError: 'input_ids' (train.py:26 in load_batch)" in report.verdict
+    assert label in (None, first["label"], first["host"])
+
+
+def test_docker_writes_json(tmp_path: Path) -> None:
+    said = ['a \\ "quote" & a tab\tand <b>', *STEPS, *RAISED]
+    lines = [
+        json.dumps({"log": text + "\n", "stream": "stderr", "time": "T"}, separators=(",", ":"))
+        for text in said
+    ]
+    report, first = report_of(tmp_path, lines, "4f2a-json.log")
+    assert first is not None
+    assert "KeyError: 'input_ids' (train.py:26 in load_batch)" in report.verdict
+    cut = [line[: len(line) // 2] for line in lines]  # a disk that was full
+    assert report_of(tmp_path, cut)[1] is None
+
+
+def test_ray_tells_which_worker_raised(tmp_path: Path) -> None:
+    lines = [
+        "(TrainController pid=90) - (ip=10.0.0.4, pid=4002) world_rank=3, local_rank=1",
+        *[f"(RayTrainWorker pid=4002, ip=10.0.0.4) {text}" for text in STEPS],
+        "Traceback (most recent call last):",
+        '  File "/opt/llm/main.py", line 24, in <module>',
+        "    trainer.fit()",
+        "ray.exceptions.RayTaskError(KeyError): ray::RayTrainWorker.execute() (pid=4002, "
+        "ip=10.0.0.4, actor_id=1984, repr=<worker>)",
+        *RAISED[1:],
+    ]
+    report, first = report_of(tmp_path, lines)
+    assert first["ranks"] == [3]
+    assert report.verdict.endswith("KeyError: 'input_ids' (train.py:26 in load_batch)")
+
+
+@pytest.mark.parametrize("rank", ["", "[rank1]: "])
+def test_an_error_that_work_goes_on_after_is_none(tmp_path: Path, rank: str) -> None:
+    lines = [*STEPS, *RAISED, "retrying upload 1 of 5", *STEPS[:6]]
+    report, first = report_of(tmp_path, [rank + line for line in lines])
+    assert (report.failed, first) == (False, None)
+    report, first = report_of(tmp_path, [rank + line for line in lines[:-6]])
+    assert report.failed
+
+
+def test_slurm_ends_the_others(tmp_path: Path) -> None:
+    lines = [
+        *[f"{rank}: {text}" for rank, text in RANKS[:40]],
+        *["3: [rank3]: RuntimeError: Connection closed by peer [10.0.0.1]:5"] * 2,
+        "srun: error: gpu-a01: task 1: Out Of Memory",
+        "srun: launch/slurm: _step_signal: Terminating StepId=7.0",
+        "0: slurmstepd: error: *** STEP 7.0 ON gpu-a01 CANCELLED AT 2026-11-21T20:31:39 ***",
+        "srun: error: gpu-a02: tasks 2-3: Killed",
+        "srun: error: gpu-a01: task 0: Terminated",
+    ]
+    report, first = report_of(tmp_path, lines)
+    assert (first["ranks"], first["host"]) == ([1], "gpu-a01")
+    assert report.verdict.endswith("killed by SIGKILL, out of memory")
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("TERM_RUNLIMIT: job killed after reaching LSF run time limit.", "its time was over"),
+        ("TERM_MEMLIMIT: job killed after reaching LSF memory usage limit.", "memory limit"),
+        ("=>> PBS: job killed: walltime 3620 exceeded limit 3600", "its time was over"),
+    ],
+)
+def test_batch_systems_say_why_they_stop(tmp_path: Path, line: str, words: str) -> None:
+    report, first = report_of(tmp_path, [*STEPS, line])
+    assert first is None
+    assert report.verdict.startswith("the job was stopped from outside")
+    assert words in report.verdict
+
+
+def test_tasks_in_the_names_of_files(tmp_path: Path) -> None:
+    for task in range(3):
+        failed = RAISED if task == 1 else []
+        (tmp_path / f"llm-24.0-{task}.out").write_text("\n".join([*STEPS, *failed]) + "\n")
+    body: Any = analyse([str(tmp_path)], RankLogOptions()).body
+    assert body["first_failure"]["ranks"] == [1]
+    assert [row["host"] for row in body["ranks"]] == [None] * 3

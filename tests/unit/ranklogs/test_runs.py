@@ -1,0 +1,51 @@
+"""Several runs of torchrun under one --log-dir."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from postmortem.readers.ranklogs.sources import find_rank_logs
+
+HOUR = 3600
+
+
+def agent(logs: Path, name: str, *, began: int, ended: int) -> str:
+    """Write the folder of one agent with two ranks; the times are seconds since 1970."""
+    attempt = logs / name / "attempt_0"
+    for rank in ("0", "1"):
+        file = attempt / rank / "stderr.log"
+        file.parent.mkdir(parents=True)
+        file.write_text("step 1\n")
+        os.utime(file, (ended, ended))
+    os.utime(attempt, (began, began))
+    return str(logs / name)
+
+
+def read(logs: Path) -> tuple[set[str], list[str]]:
+    """Return the folders that are read, and what is said of the others."""
+    found = find_rank_logs([str(logs)])
+    return {str(Path(x.path).parents[2]) for x in found.logs}, [x.what for x in found.problems]
+
+
+def test_the_newest_of_several_runs_is_read(tmp_path: Path) -> None:
+    agent(tmp_path, "job7_abcdefgh", began=1000, ended=1000 + HOUR)
+    new = agent(tmp_path, "job7_ab_d3f_h", began=9000, ended=9000 + HOUR)
+    folders, said = read(tmp_path)
+    assert folders == {new}
+    assert said == [
+        "holds several runs: job7_ab_d3f_h is the newest and was read, not job7_abcdefgh"
+    ]
+    assert find_rank_logs([str(tmp_path / "job7_abcdefgh")]).problems == ()
+
+
+def test_hosts_of_one_job_are_one_run(tmp_path: Path) -> None:
+    one = agent(tmp_path, "job7_abcdefgh", began=1000, ended=1000 + HOUR)
+    two = agent(tmp_path, "job7_ijklmnop", began=1005, ended=1010 + HOUR)
+    assert read(tmp_path) == ({one, two}, [])
+
+
+def test_jobs_with_other_ids_are_other_jobs(tmp_path: Path) -> None:
+    agent(tmp_path, "job7_abcdefgh", began=1000, ended=1000 + HOUR)
+    new = agent(tmp_path, "job8_ijklmnop", began=1005, ended=1010 + HOUR)
+    assert read(tmp_path)[0] == {new}
