@@ -53,6 +53,7 @@ class RawThread(TypedDict):
     registers: tuple[int, ...]
     """In the order of `register_names`."""
     frames: list[RawFrame]
+    """Of threads with equal stacks the same list."""
     stopped: str | None
     """Why the walk ended before the outermost frame."""
     skipped: int

@@ -8,7 +8,7 @@ stacks can be cut at the same places.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -65,24 +65,64 @@ class PythonStack:
     """Why the chain of frames ended early; None when it reached the outermost frame."""
 
 
-def python_stack(thread: RawPythonThread) -> PythonStack:
-    """Return the Python stack of one thread as the native reader gives it."""
-    return PythonStack(
-        python_frames(thread), thread["idle_evaluators"], thread["skipped_at"], thread["stopped"]
-    )
+def python_stacks(threads: Iterable[RawPythonThread]) -> dict[int, PythonStack]:
+    """Return the Python stacks of threads by their ids; rows without one are left out.
+
+    Threads whose rows are one list, as the native reader gives them where they stand in the same
+    place, share their frames.
+    """
+    known: dict[int, tuple[PythonFrame, ...]] = {}
+    stacks = {}
+    for thread in threads:
+        tid, rows = thread["tid"], thread["frames"]
+        if tid is None:
+            continue
+        if id(rows) not in known:
+            known[id(rows)] = python_frames(thread)
+        stacks[tid] = PythonStack(
+            known[id(rows)], thread["idle_evaluators"], thread["skipped_at"], thread["stopped"]
+        )
+    return stacks
 
 
-def with_python(thread: Thread, stack: PythonStack) -> tuple[Thread, str | None]:
+class Placements:
+    """Puts Python frames in place, once for all threads whose stacks are the same objects."""
+
+    def __init__(self) -> None:
+        # The frames are kept, so that their ids stay their own.
+        self._known: dict[Hashable, tuple[object, object, Placement]] = {}
+
+    def of(self, thread: Thread, stack: PythonStack) -> Placement:
+        """Return the merged stack of a thread."""
+        key = (
+            id(thread.frames),
+            id(stack.frames),
+            stack.idle,
+            thread.skipped_at,
+            thread.stopped is None,
+            stack.skipped_at,
+            stack.stopped is None,
+        )
+        known = self._known.get(key)
+        if known is None:
+            placed = place_python(
+                thread.frames,
+                stack.frames,
+                idle=stack.idle,
+                skipped_at=thread.skipped_at,
+                complete=thread.stopped is None,
+                python_skipped_at=stack.skipped_at,
+                python_complete=stack.stopped is None,
+            )
+            known = self._known[key] = thread.frames, stack.frames, placed
+        return known[2]
+
+
+def with_python(
+    thread: Thread, stack: PythonStack, placements: Placements | None = None
+) -> tuple[Thread, str | None]:
     """Return the thread with its Python frames in place, and what is to be said of their fit."""
-    placed = place_python(
-        thread.frames,
-        stack.frames,
-        idle=stack.idle,
-        skipped_at=thread.skipped_at,
-        complete=thread.stopped is None,
-        python_skipped_at=stack.skipped_at,
-        python_complete=stack.stopped is None,
-    )
+    placed = (placements or Placements()).of(thread, stack)
     remarks = []
     if placed.unplaced and thread.frames:
         remarks.append(
