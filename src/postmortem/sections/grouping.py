@@ -115,7 +115,8 @@ def _summary(same: tuple[Thread, ...], act: Activity, label: str) -> str:
         extras.append("holds the GIL")
     if first.waits_for is not None and first.waits_for.contended:
         holder = first.waits_for.holder
-        held = "" if holder is None else f", which thread {holder} holds"
+        join = first.waits_for.kind == "join"  # its words name the thread
+        held = "" if holder is None or join else f", which thread {holder} holds"
         extras.append(f"waits for {first.waits_for.what}{held}")
     words = ", ".join([label, *extras])
     return f"{words}, {verb} {act.where}"
