@@ -25,6 +25,11 @@ _EVALUATOR = Pattern(rf"_PyEval_EvalFrameDefault{_CLONE}", words=("_PyEval_EvalF
 # 3.14 built with tail calls: each instruction is a function that jumps to the next one's.
 _TAIL_CALL = Pattern(rf"_TAIL_CALL_\w+{_CLONE}", words=("_TAIL_CALL_",))
 
+_GREENLET = Pattern(
+    r"^greenlet::UserGreenlet::(?:inner_bootstrap|g_initialstub)\b|^g_initialstub\b",
+    words=("inner_bootstrap", "g_initialstub"),
+)
+
 
 @record
 class PythonFrame:
@@ -205,6 +210,8 @@ def place_python(
     elif missing < 0 and python_skipped_at is not None:
         head = idle + sum(row.evaluators for row in python[:python_skipped_at])
         chosen = _from_both_ends(head, len(runs), evaluators)
+    elif missing < 0 and len(inner := _in_greenlet(native, evaluators)) == len(runs):
+        chosen = dict(enumerate(inner))
     else:
         chosen = {}
     return _weave(native, runs, loose, chosen, skipped_at)
@@ -258,6 +265,17 @@ def _runs_python(function: str) -> tuple[bool, bool]:
 def _bare(function: str) -> str:
     """Return the name without the parameters that a debugger may print behind it."""
     return function.partition("(")[0].rstrip() if "clone" not in function else function
+
+
+def _in_greenlet(native: Sequence[Frame], evaluators: Sequence[int]) -> list[int]:
+    """Return the evaluators of the greenlet that runs; empty where none does.
+
+    A greenlet has a chain of Python frames of its own. On the native stack those of whom it was
+    switched to from lie below the function that began it (greenlet's TUserGreenlet.cpp; up to
+    version 1 a plain function).
+    """
+    begin = next((i for i, f in enumerate(native) if _GREENLET.search(f.function)), None)
+    return [] if begin is None else [index for index in evaluators if index < begin]
 
 
 def _from_both_ends(head: int, runs: int, evaluators: Sequence[int]) -> dict[int, int]:
