@@ -156,6 +156,7 @@ py::object python_row(const cpython::PythonState& python) {
   row["library"] = text(python.library);
   row["gil_holder"] = optional_int(python.gil_holder);
   row["gil"] = python.gil;
+  row["gil_enabled"] = python.gil_enabled;
   row["threads"] = threads;
   return row;
 }

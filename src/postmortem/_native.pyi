@@ -232,6 +232,8 @@ class RawPython(TypedDict):
     """Thread id; None when nobody holds it (a C call may have released it)."""
     gil: int
     """Address of the main interpreter's GIL; 0: not known."""
+    gil_enabled: bool
+    """False in a free-threaded interpreter whose GIL is off."""
     threads: list[RawPythonThread]
 
 class RawSlim(TypedDict):

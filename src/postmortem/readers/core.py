@@ -411,4 +411,5 @@ def _threads(raw: RawCore, origin: Origin, python: Mapping[int, RawPythonThread]
         for row in raw["threads"]
     ]
     items.sort(key=lambda thread: not thread.crashed)
-    return Threads(tuple(items), main)
+    gil = raw["python"] is None or raw["python"]["gil_enabled"]
+    return Threads(tuple(items), main, gil)
