@@ -79,6 +79,7 @@ py::list module_rows(const Modules& modules, const std::vector<bool>& debug_line
 
 py::list thread_rows(const Core& core, const Stacks& stacks, const Modules& modules) {
   py::list rows;
+  StackRows made(stacks, modules);
   for (const elfcore::ThreadState& thread : core.threads()) {
     py::tuple registers(thread.registers.count());
     for (std::size_t i = 0; i < registers.size(); ++i) {
@@ -88,7 +89,7 @@ py::list thread_rows(const Core& core, const Stacks& stacks, const Modules& modu
     row["tid"] = thread.tid;
     row["signal"] = thread.signal;
     row["registers"] = registers;
-    add_stack(row, stacks, rows.size(), modules);
+    made.add(row, rows.size());
     rows.append(row);
   }
   return rows;

@@ -1,5 +1,8 @@
 #include "bind/python.h"
 
+#include <string>
+#include <unordered_map>
+
 #include "bind/values.h"
 
 namespace py = pybind11;
@@ -75,14 +78,49 @@ py::list lock_rows(const std::vector<cpython::Lock>& locks) {
   return rows;
 }
 
-py::dict thread_row(const cpython::Thread& thread) {
-  py::list frames;
-  for (const cpython::Frame& frame : thread.frames) frames.append(frame_row(frame));
+// Threads in the same place share one list of rows, as they do for native frames.
+class FrameRows {
+ public:
+  py::list of(const std::vector<cpython::Frame>& frames) {
+    const auto [place, is_new] = lists_.try_emplace(key_of(frames));
+    if (is_new) {
+      for (const cpython::Frame& frame : frames) place->second.append(frame_row(frame));
+    }
+    return place->second;
+  }
+
+ private:
+  // All that a row has, its texts with their lengths, so that no two stacks look alike.
+  static std::string key_of(const std::vector<cpython::Frame>& frames) {
+    std::string key;
+    const auto add = [&key](std::string_view part) {
+      key += std::to_string(part.size());
+      key += ':';
+      key += part;
+    };
+    for (const cpython::Frame& frame : frames) {
+      add(frame.function);
+      add(frame.file);
+      add(frame.line ? std::to_string(*frame.line) : "");
+      add(std::to_string(frame.evaluators));
+      add(std::to_string(frame.locals.size()));
+      for (const auto& [name, value] : frame.locals) {
+        add(name);
+        add(value);
+      }
+    }
+    return key;
+  }
+
+  std::unordered_map<std::string, py::list> lists_;
+};
+
+py::dict thread_row(const cpython::Thread& thread, FrameRows& made) {
   py::dict row;
   row["tid"] = thread.tid ? py::object(py::int_(thread.tid)) : py::none();
   row["name"] = text_or_none(thread.name);
   row["holds_gil"] = thread.holds_gil;
-  row["frames"] = frames;
+  row["frames"] = made.of(thread.frames);
   row["idle_evaluators"] = thread.idle_evaluators;
   row["skipped"] = thread.skipped;
   row["skipped_at"] = thread.skipped ? py::object(py::int_(thread.skipped_at)) : py::none();
@@ -111,12 +149,14 @@ cpython::PythonState read_python(const elfcore::Memory& memory, const cpython::O
 py::object python_row(const cpython::PythonState& python) {
   if (!python.found) return py::none();
   py::list threads;
-  for (const cpython::Thread& thread : python.threads) threads.append(thread_row(thread));
+  FrameRows made;
+  for (const cpython::Thread& thread : python.threads) threads.append(thread_row(thread, made));
   py::dict row;
   row["version"] = text(python.version);
   row["library"] = text(python.library);
   row["gil_holder"] = optional_int(python.gil_holder);
   row["gil"] = python.gil;
+  row["gil_enabled"] = python.gil_enabled;
   row["threads"] = threads;
   return row;
 }

@@ -95,15 +95,30 @@ Stacks read_stacks(const elfcore::Memory& memory, const std::string& sysroot,
   return result;
 }
 
-void add_stack(py::dict& row, const Stacks& stacks, std::size_t thread,
-               const elfcore::Modules& modules) {
+py::dict StackRows::frame(const unwind::Frame& frame, const Key& key) {
+  const auto known = frames_.find(key);
+  if (known != frames_.end()) return known->second;
+  return frames_.emplace(key, frame_row(frame, stacks_, modules_)).first->second;
+}
+
+void StackRows::add(py::dict& row, std::size_t thread) {
   static const unwind::Stack kNone{};
-  const unwind::Stack& stack = thread < stacks.threads.size() ? stacks.threads[thread] : kNone;
-  py::list frames;
-  for (const unwind::Frame& frame : stack.frames) {
-    frames.append(frame_row(frame, stacks, modules));
+  const unwind::Stack& stack = thread < stacks_.threads.size() ? stacks_.threads[thread] : kNone;
+  std::vector<Key> keys;
+  keys.reserve(stack.frames.size());
+  for (const unwind::Frame& found : stack.frames) {
+    const auto how = static_cast<std::uint32_t>(found.trust);
+    keys.emplace_back(found.pc,
+                      how << 2 | (found.exact ? 2u : 0u) | (found.signal_frame ? 1u : 0u));
   }
-  row["frames"] = frames;
+  const auto [place, is_new] = lists_.try_emplace(std::move(keys));
+  if (is_new) {
+    std::size_t at = 0;
+    for (const unwind::Frame& found : stack.frames) {
+      place->second.append(frame(found, place->first[at++]));
+    }
+  }
+  row["frames"] = place->second;
   row["stopped"] = text_or_none(stack.stopped);
   row["skipped"] = stack.skipped;
   row["skipped_at"] = stack.skipped > 0 ? py::object(py::int_(stack.skipped_at)) : py::none();

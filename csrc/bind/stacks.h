@@ -3,8 +3,11 @@
 
 #include <pybind11/pybind11.h>
 
+#include <map>
+#include <memory>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "dwarf/source_lines.h"
@@ -23,8 +26,27 @@ struct Stacks {
 Stacks read_stacks(const elfcore::Memory& memory, const std::string& sysroot,
                    std::size_t max_frames);
 
-// Fills `frames`, `stopped`, `skipped` and `skipped_at` of a RawThread.
-void add_stack(pybind11::dict& row, const Stacks& stacks, std::size_t thread,
-               const elfcore::Modules& modules);
+// Makes rows of stacks. Equal frames are one dict and equal stacks one list, in all threads: the
+// 250 workers of a pool cost one stack, here and wherever a reader of the rows asks once for each
+// object.
+class StackRows {
+ public:
+  StackRows(const Stacks& stacks, const elfcore::Modules& modules)
+      : stacks_(stacks), modules_(modules) {}
+
+  // Fills `frames`, `stopped`, `skipped` and `skipped_at` of a RawThread.
+  void add(pybind11::dict& row, std::size_t thread);
+
+ private:
+  // What a row is made of: the program counter, and how it was found.
+  using Key = std::pair<std::uint64_t, std::uint32_t>;
+
+  pybind11::dict frame(const unwind::Frame& frame, const Key& key);
+
+  const Stacks& stacks_;
+  const elfcore::Modules& modules_;
+  std::map<Key, pybind11::dict> frames_;
+  std::map<std::vector<Key>, pybind11::list> lists_;
+};
 
 }  // namespace pm::bind

@@ -7,7 +7,7 @@ namespace pm::cpython {
 namespace {
 
 // Minor versions whose `struct _Py_DebugOffsets` is known.
-constexpr unsigned kFirst = 13, kLast = 15;
+constexpr unsigned kFirst = 13, kLast = 15, kLastFreeThreaded = 14;
 
 // Takes the values of one group after another. The structure does not tell its own size, and
 // fields were put into the middle of groups (3.14, 3.15b4: bloomberg/pystack#337), so the order is
@@ -33,13 +33,41 @@ class Groups {
   bool sane_ = true;
 };
 
-// The state words of the GIL are given from the start of the interpreter; `gil` is where the
-// interpreter keeps its own.
+// The state words of the GIL are given from the start of the interpreter, but for `enabled`, which
+// counts from the GIL's own start; `own` is where the interpreter keeps its GIL.
 struct GilWords {
-  std::int32_t own = 0, locked = 0, holder = 0;
+  std::int32_t own = 0, enabled = 0, locked = 0, holder = 0;
 };
 
-bool fill(Layout& layout, Bytes values, unsigned minor) {
+// Free-threaded builds (PEP 703; Include/object.h, pycore_object.h of 3.13 and 3.14) put 16 bytes
+// into each object's head, and nothing else in front of the fields that are not published. They
+// have no head of the garbage collector, so the managed dict stands right in front of the object.
+constexpr std::int32_t kLongerHead = 16;
+constexpr std::array kBehindHead = {
+    &Layout::frame_back,         &Layout::frame_iframe,
+    &Layout::code_slots,         &Layout::code_exception_table,
+    &Layout::exception_args,     &Layout::exception_traceback,
+    &Layout::exception_context,  &Layout::exception_cause,
+    &Layout::exception_suppress, &Layout::os_errno,
+    &Layout::os_strerror,        &Layout::os_filename,
+    &Layout::os_filename2,       &Layout::traceback_next,
+    &Layout::traceback_frame,    &Layout::traceback_lasti,
+    &Layout::traceback_line,     &Layout::type_basic_size,
+    &Layout::type_base,          &Layout::type_dict,
+    &Layout::type_dict_offset,   &Layout::type_qualname,
+    &Layout::type_cached_keys,   &Layout::set_used,
+    &Layout::cell_value,         &Layout::dict_used,
+};
+
+void lengthen_heads(Layout& layout) {
+  for (std::int32_t Layout::* const field : kBehindHead) {
+    if (layout.*field >= 0) layout.*field += kLongerHead;
+  }
+  layout.object_dict = -8;
+}
+
+bool fill(Layout& layout, Bytes values, unsigned minor, bool free_threaded) {
+  if (free_threaded) lengthen_heads(layout);
   Groups groups(values);
   GilWords gil;
   std::int32_t ascii = 0;
@@ -48,7 +76,7 @@ bool fill(Layout& layout, Bytes values, unsigned minor) {
   groups.take({nullptr, nullptr, &layout.interp_next, &layout.interp_threads});
   if (since_14) groups.skip(1);  // threads_main
   groups.take({nullptr, &layout.interp_modules, &layout.interp_sysdict, nullptr, &layout.interp_gil,
-               &gil.own, nullptr, &gil.locked, &gil.holder});
+               &gil.own, &gil.enabled, &gil.locked, &gil.holder});
   if (since_14) groups.skip(2);  // code_object_generation, tlbc_generation
   groups.take(
       {nullptr, nullptr, &layout.thread_next, &layout.thread_interp, &layout.thread_current_frame});
@@ -60,12 +88,12 @@ bool fill(Layout& layout, Bytes values, unsigned minor) {
   }
   groups.take({nullptr, &layout.iframe_previous, &layout.iframe_code, &layout.iframe_instr,
                &layout.iframe_locals, &layout.iframe_owner});
-  if (since_14) groups.skip(2);  // stackpointer, tlbc_index
+  if (since_14) groups.take({nullptr, &layout.iframe_tlbc});  // stackpointer
   groups.take({nullptr, &layout.code_file, &layout.code_name, &layout.code_qualname,
                &layout.code_lines, &layout.code_first_line, nullptr, &layout.code_names,
                &layout.code_kinds, &layout.code_instructions});
-  if (since_14) groups.skip(1);     // co_tlbc
-  groups.take({nullptr, nullptr});  // pyobject
+  if (since_14) groups.take({&layout.code_tlbc});
+  groups.take({&layout.object_head, &layout.object_type});
   groups.take({nullptr, &layout.type_name, nullptr, &layout.type_flags});
   if (since_15) {
     groups.take({&layout.type_basic_size, &layout.type_dict_offset});
@@ -88,10 +116,20 @@ bool fill(Layout& layout, Bytes values, unsigned minor) {
   layout.text_data = layout.text_compact;
   layout.gil_locked = gil.locked - gil.own;
   layout.gil_holder = gil.holder - gil.own;
+  if (free_threaded) {
+    layout.gil_enabled = gil.enabled;
+  } else {
+    layout.iframe_tlbc = layout.code_tlbc = -1;
+  }
   // Not published; these distances are the same in 3.12 to 3.15.
-  layout.code_first_traceable = layout.code_instructions - 16;
+  layout.code_first_traceable =
+      (layout.code_tlbc > 0 ? layout.code_tlbc : layout.code_instructions) - 16;
   if (!since_15) layout.thread_raised = layout.thread_current_frame + 40;
   layout.thread_exc_info = layout.thread_raised + 8;
+  if (head_growth(layout) != (free_threaded ? kLongerHead : 0) ||
+      layout.object_type != layout.object_head - 8) {
+    return false;
+  }
   return layout.gil_locked >= 0 && layout.gil_holder >= 0 && layout.code_first_traceable >= 0;
 }
 
@@ -110,8 +148,8 @@ std::optional<DebugOffsets> read_debug_offsets(const elfcore::Memory& memory,
   result.version.hex = static_cast<std::uint32_t>(version);
   const unsigned minor = result.version.minor();
   const std::string name = "CPython " + version_text(result.version);
-  if (free_threaded != 0) {
-    result.refused = name + " is a free-threaded build, whose objects are laid out otherwise";
+  if (free_threaded != 0 && minor > kLastFreeThreaded) {
+    result.refused = name + " is a free-threaded build, of which only 3.13 and 3.14 are known";
   } else if (minor < kFirst || minor > kLast) {
     result.refused = name + " is not known";
   } else if (result.version.level() < 0xc) {
@@ -119,7 +157,7 @@ std::optional<DebugOffsets> read_debug_offsets(const elfcore::Memory& memory,
   } else {
     // For what is not published; later versions are as 3.13 there (their headers; real cores).
     result.layout = nearest_table(Version{0x030d00f0})->layout;
-    if (!fill(result.layout, Bytes(block).subspan(24), minor)) {
+    if (!fill(result.layout, Bytes(block).subspan(24), minor, free_threaded != 0)) {
       result.refused = "the offsets that " + name + " publishes make no sense";
     }
   }

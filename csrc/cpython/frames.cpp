@@ -75,14 +75,27 @@ bool Frames::is_shim(std::uint8_t owner) const noexcept {
   return heap_.version().minor() >= 12 && owner >= 3;
 }
 
+// Where the code that a frame runs begins. In a free-threaded 3.14 each thread has a copy of its
+// own, whose number the frame knows (_PyCodeArray: size, entries; the first is in the code object).
+std::uint64_t Frames::instructions_of(std::uint64_t frame, std::uint64_t code) const {
+  const Layout& at = heap_.layout();
+  const std::uint64_t own = code + static_cast<std::uint64_t>(at.code_instructions);
+  const auto number = heap_.field<std::int32_t>(frame, at.iframe_tlbc).value_or(0);
+  if (number <= 0) return own;
+  const std::uint64_t copies = heap_.pointer(code, at.code_tlbc);
+  const auto count = heap_.field<std::int64_t>(copies, 0).value_or(0);
+  if (number >= count) return own;
+  const std::uint64_t copy = heap_.pointer(copies + 8 * static_cast<std::uint64_t>(number), 8);
+  return copy ? copy : own;
+}
+
 FramePlace Frames::internal_place(std::uint64_t frame) const {
   const Layout& at = heap_.layout();
   FramePlace place;
   place.code = heap_.pointer(frame, at.iframe_code);
   if (heap_.version().minor() >= 14) place.code &= ~std::uint64_t{7};  // tagged (_PyStackRef)
   const std::uint64_t instruction = heap_.pointer(frame, at.iframe_instr);
-  place.offset = static_cast<std::int64_t>(
-      instruction - (place.code + static_cast<std::uint64_t>(at.code_instructions)));
+  place.offset = static_cast<std::int64_t>(instruction - instructions_of(frame, place.code));
   place.locals = frame + static_cast<std::uint64_t>(at.iframe_locals);
   return place;
 }

@@ -48,7 +48,9 @@ std::optional<TextState> read_text_state(std::uint32_t word) {
 
 }  // namespace
 
-const Type& Heap::type_of(std::uint64_t object) const { return type_at(pointer(object, 8)); }
+const Type& Heap::type_of(std::uint64_t object) const {
+  return type_at(pointer(object, layout_.object_type));
+}
 
 const Type& Heap::type_at(std::uint64_t address) const {
   static const Type kNone{};
@@ -56,7 +58,10 @@ const Type& Heap::type_at(std::uint64_t address) const {
   const auto known = types_.find(address);
   if (known != types_.end()) return known->second;
   // The type of a type is a type: else this was no object.
-  if (types_.size() >= kMaxTypes || pointer(pointer(address, 8), 8) == 0) return kNone;
+  if (types_.size() >= kMaxTypes ||
+      pointer(pointer(address, layout_.object_type), layout_.object_type) == 0) {
+    return kNone;
+  }
   Type type;
   type.address = address;
   const std::uint64_t name = pointer(address, layout_.type_name);
@@ -82,15 +87,18 @@ void Heap::learn_type_names(std::uint64_t modules) {
   }};
   std::unordered_map<std::uint64_t, std::string> learned;
   // A module's dict is its first field (PyModuleObject.md_dict).
-  each(pointer(lookup(modules, "builtins"), 16), [&](std::uint64_t key, std::uint64_t value) {
-    const bool type = type_of(value).is(kType);
-    auto name = type ? text(key, kTypeName) : std::nullopt;
-    // IOError and EnvironmentError are OSError too, and come later.
-    if (name) learned.try_emplace(value, std::move(*name));
-    if (is_text(key, "None")) learned.try_emplace(pointer(value, 8), "NoneType");
-    return learned.size() < kMaxTypes;
-  });
-  const std::uint64_t types = pointer(lookup(modules, "types"), 16);
+  each(pointer(lookup(modules, "builtins"), layout_.object_head),
+       [&](std::uint64_t key, std::uint64_t value) {
+         const bool type = type_of(value).is(kType);
+         auto name = type ? text(key, kTypeName) : std::nullopt;
+         // IOError and EnvironmentError are OSError too, and come later.
+         if (name) learned.try_emplace(value, std::move(*name));
+         if (is_text(key, "None")) {
+           learned.try_emplace(pointer(value, layout_.object_type), "NoneType");
+         }
+         return learned.size() < kMaxTypes;
+       });
+  const std::uint64_t types = pointer(lookup(modules, "types"), layout_.object_head);
   for (const auto& [key, name] : kNames) {
     if (const std::uint64_t type = lookup(types, key)) learned.emplace(type, name);
   }
@@ -99,7 +107,7 @@ void Heap::learn_type_names(std::uint64_t modules) {
 }
 
 std::uint64_t Heap::size(std::uint64_t object, std::uint64_t limit) const noexcept {
-  const auto value = get<std::int64_t>(object + 16);
+  const auto value = field<std::int64_t>(object, layout_.object_head);
   if (!value || *value <= 0) return 0;
   return std::min(static_cast<std::uint64_t>(*value), limit);
 }
@@ -141,7 +149,7 @@ std::optional<std::string> Heap::text(std::uint64_t object, std::size_t limit) c
 std::optional<std::vector<std::uint8_t>> Heap::bytes(std::uint64_t object,
                                                      std::size_t limit) const {
   if (!type_of(object).is(kBytes)) return std::nullopt;
-  const auto length = get<std::int64_t>(object + 16);
+  const auto length = field<std::int64_t>(object, layout_.object_head);
   if (!length || *length < 0 || static_cast<std::uint64_t>(*length) > limit) return std::nullopt;
   std::vector<std::uint8_t> result(static_cast<std::size_t>(*length));
   if (!read(object + static_cast<std::uint64_t>(layout_.bytes_data), result)) return std::nullopt;
@@ -251,7 +259,8 @@ std::uint64_t Heap::attribute(std::uint64_t object, std::string_view name) const
     return lookup(pointer(object, static_cast<std::int32_t>(*offset)), name);
   }
   const std::uint64_t keys = pointer(type.address, layout_.type_cached_keys);
-  std::uint64_t dict = get<std::uint64_t>(object - 24).value_or(0);
+  const auto in_front = static_cast<std::uint64_t>(-layout_.object_dict);
+  std::uint64_t dict = get<std::uint64_t>(object - in_front).value_or(0);
   std::uint64_t values = 0;
   if (minor == 11) {
     values = get<std::uint64_t>(object - 32).value_or(0);

@@ -15,13 +15,14 @@ constexpr std::uint64_t kMaxSlots = 1024;  // of one frame
 constexpr std::size_t kMaxTable = 1u << 16;
 constexpr std::int32_t kMaxBlocks = 20;  // CO_MAXBLOCKS
 // struct PyCFunctionObject, the bound method of a built-in type, and PyMethodDescrObject, the one
-// that is not bound: the same in 3.8 to 3.15.
+// that is not bound: the same in 3.8 to 3.15. All these count from the end of a head of 16 bytes
+// on; `grown` adds what a free-threaded build has more.
 constexpr std::int32_t kMethodDefinition = 16, kMethodSelf = 24, kDescriptorName = 24;
 constexpr std::int32_t kLockWord = 16, kOwner = 24, kCount = 32;
 // Slots of the innermost frame that are looked at, before and above its value stack.
 constexpr std::uint64_t kMostLocals = 64, kMostAbove = 24;
 // sizeof lockobject and rlockobject, where they hold a PyMutex and a _PyRecursiveMutex.
-constexpr std::int64_t kMutexLock = 24, kMutexRLock = 40;
+constexpr std::int32_t kMutexLock = 24, kMutexRLock = 40;
 constexpr unsigned kSmallReferences = 1000;
 constexpr std::uint32_t kImmortal = 1u << 30;
 
@@ -73,6 +74,7 @@ std::uint64_t Locks::depth_by_blocks(std::uint64_t frame) const {
 
 // A freed object has no references; its first word then leads through the allocator's free list.
 bool Locks::alive(std::uint64_t object) const {
+  if (head_growth(heap_.layout()) != 0) return alive_unlocked(object);
   const auto references = heap_.get<std::uint64_t>(object);
   if (!references || *references == 0) return false;
   if (heap_.version().minor() < 14) return *references <= kSmallReferences;
@@ -80,6 +82,21 @@ bool Locks::alive(std::uint64_t object) const {
   const auto count = static_cast<std::uint32_t>(*references);
   const bool overflows = (*references >> 32 & 0xffff) != 0;
   return !overflows && count != 0 && (count <= kSmallReferences || count >= kImmortal);
+}
+
+// A free-threaded build counts its owner's references apart from those of other threads, whose
+// count stands above two bits (Include/refcount.h, _Py_REF_SHARED_SHIFT).
+bool Locks::alive_unlocked(std::uint64_t object) const {
+  const auto own = heap_.get<std::uint32_t>(object + 12);
+  const auto shared = heap_.get<std::int64_t>(object + 16);
+  if (!own || !shared) return false;
+  if (*own == UINT32_MAX) return true;  // immortal
+  const std::int64_t references = std::int64_t{*own} + (*shared >> 2);
+  return references > 0 && references <= std::int64_t{kSmallReferences};
+}
+
+std::int32_t Locks::grown(std::int32_t field) const noexcept {
+  return field + head_growth(heap_.layout());
 }
 
 // 3.14 marks references in frames with bits, and keeps small numbers without an object. 0: none.
@@ -96,7 +113,7 @@ std::uint64_t Locks::left_by_exit(std::uint64_t slot) const {
   if (!method || !alive(method)) return 0;
   if (heap_.version().minor() < 14) return bound_to(method, true);
   if (heap_.type_of(method).name != "method_descriptor") return 0;
-  if (heap_.text(heap_.pointer(method, kDescriptorName), 16) != "__exit__") return 0;
+  if (heap_.text(heap_.pointer(method, grown(kDescriptorName)), 16) != "__exit__") return 0;
   const std::uint64_t self = slot_value(slot + 8);
   return self && alive(self) ? self : 0;
 }
@@ -104,14 +121,14 @@ std::uint64_t Locks::left_by_exit(std::uint64_t slot) const {
 bool Locks::is_mutex(const Type& type, bool recursive) const {
   if (heap_.version().minor() < 13) return false;
   const auto size = heap_.field<std::int64_t>(type.address, heap_.layout().type_basic_size);
-  return size == (recursive ? kMutexRLock : kMutexLock);
+  return size == grown(recursive ? kMutexRLock : kMutexLock);
 }
 
 // The object that a method of a built-in type is bound to; 0: it is no such method.
 std::uint64_t Locks::bound_to(std::uint64_t method, bool only_exit) const {
   if (heap_.type_of(method).name != "builtin_function_or_method") return 0;
-  const std::uint64_t definition = heap_.pointer(method, kMethodDefinition);
-  const std::uint64_t self = heap_.pointer(method, kMethodSelf);
+  const std::uint64_t definition = heap_.pointer(method, grown(kMethodDefinition));
+  const std::uint64_t self = heap_.pointer(method, grown(kMethodSelf));
   if (!only_exit) return self;
   const std::string& type = heap_.type_of(self).name;
   if (type != "_thread.RLock" && type != "_thread.lock") return 0;
@@ -128,12 +145,13 @@ std::optional<Lock> Locks::read(std::uint64_t object) const {
   if (!lock.recursive && type.name != "_thread.lock") return std::nullopt;
   lock.object = object;
   const bool mutex = is_mutex(type, lock.recursive);
-  lock.word = mutex ? object + kLockWord : heap_.pointer(object, kLockWord);
+  lock.word = mutex ? object + static_cast<std::uint64_t>(grown(kLockWord))
+                    : heap_.pointer(object, grown(kLockWord));
   if (!lock.word) return std::nullopt;
   // A _PyRecursiveMutex counts only what comes on top of the first acquire().
   const bool owned = mutex ? (heap_.get<std::uint8_t>(lock.word).value_or(0) & 1) != 0
-                           : heap_.pointer(object, kCount) != 0;
-  if (lock.recursive && owned) lock.owner = heap_.pointer(object, kOwner);
+                           : heap_.pointer(object, grown(kCount)) != 0;
+  if (lock.recursive && owned) lock.owner = heap_.pointer(object, grown(kOwner));
   for (const ThreadState& thread : threads_) {
     if (lock.owner && thread.ident == lock.owner) lock.owner_tid = thread.tid;
   }

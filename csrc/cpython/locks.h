@@ -44,6 +44,8 @@ class Locks {
   std::uint64_t slot_value(std::uint64_t slot) const;
   bool is_mutex(const Type& type, bool recursive) const;
   bool alive(std::uint64_t object) const;
+  bool alive_unlocked(std::uint64_t object) const;
+  std::int32_t grown(std::int32_t field) const noexcept;
 
   const Heap& heap_;
   const std::vector<ThreadState>& threads_;

@@ -60,7 +60,10 @@ PythonState read_python(const elfcore::Memory& memory, const Options& options) {
   const auto objects = read_thread_objects(heap, states);
   const auto gils = read_gils(heap, *runtime);
   const auto holders = read_gil_holders(heap, gils, states);
-  if (!gils.empty()) result.gil = gils.back();
+  if (!gils.empty()) {
+    result.gil = gils.back();
+    result.gil_enabled = is_gil_enabled(heap, gils.back());
+  }
   const Locks locks(heap, states);
   for (const ThreadState& state : states) {
     Thread thread = read_thread(heap, state, frames, exceptions, locks, options);

@@ -88,7 +88,8 @@ struct PythonState {
   std::string version;  // "3.11.7"
   std::string library;  // the module that holds the runtime
   std::optional<std::int32_t> gil_holder;
-  std::uint64_t gil = 0;  // address of the main interpreter's GIL; 0: not known
+  std::uint64_t gil = 0;    // address of the main interpreter's GIL; 0: not known
+  bool gil_enabled = true;  // false: a free-threaded interpreter, and nobody switched its GIL on
   std::vector<Thread> threads;
   Problems problems;
 };

@@ -76,7 +76,8 @@ std::unordered_map<std::uint64_t, ThreadObject> read_thread_objects(
     const std::uint64_t modules = heap.pointer(last, heap.layout().interp_modules);
     const std::uint64_t threading = heap.lookup(modules, "threading");
     // A module's dict is its first field (PyModuleObject.md_dict).
-    const std::uint64_t active = heap.lookup(heap.pointer(threading, 16), "_active");
+    const std::uint64_t active =
+        heap.lookup(heap.pointer(threading, heap.layout().object_head), "_active");
     heap.each(active, [&](std::uint64_t ident, std::uint64_t object) {
       const auto key = heap.integer(ident);
       const auto name = heap.text(heap.attribute(object, "_name"), kNameLimit);
@@ -103,6 +104,11 @@ std::vector<std::uint64_t> read_gils(const Heap& heap, const Runtime& runtime) {
   return locks;
 }
 
+bool is_gil_enabled(const Heap& heap, std::uint64_t gil) {
+  const std::int32_t field = heap.layout().gil_enabled;
+  return field < 0 || heap.field<std::int32_t>(gil, field).value_or(0) != 0;
+}
+
 std::vector<std::uint64_t> read_gil_holders(const Heap& heap,
                                             const std::vector<std::uint64_t>& gils,
                                             const std::vector<ThreadState>& threads) {
@@ -110,6 +116,7 @@ std::vector<std::uint64_t> read_gil_holders(const Heap& heap,
   std::vector<std::uint64_t> holders;
   for (const std::uint64_t lock : gils) {
     if (heap.field<std::int32_t>(lock, at.gil_locked).value_or(0) != 1) continue;
+    if (!is_gil_enabled(heap, lock)) continue;
     const std::uint64_t holder = heap.pointer(lock, at.gil_holder);
     // Only a thread that exists: else this was no GIL.
     for (const ThreadState& thread : threads) {

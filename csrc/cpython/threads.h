@@ -34,6 +34,9 @@ std::unordered_map<std::uint64_t, ThreadObject> read_thread_objects(
 
 // Addresses of the GILs, that of the main interpreter last.
 std::vector<std::uint64_t> read_gils(const Heap& heap, const Runtime& runtime);
+// Whether threads have to hold a GIL: in a free-threaded build it is off until somebody asks for it
+// (PYTHON_GIL=1, a module that does not declare support).
+bool is_gil_enabled(const Heap& heap, std::uint64_t gil);
 
 // Addresses of the thread states that hold one of the GILs.
 std::vector<std::uint64_t> read_gil_holders(const Heap& heap,

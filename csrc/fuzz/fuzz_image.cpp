@@ -3,6 +3,7 @@
 
 #include "base/demangle.h"
 #include "elfcore/image.h"
+#include "unwind/split_function.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const pm::Bytes bytes{data, size};
@@ -22,6 +23,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     image->symbol(name);
   }
   for (const auto& row : image->program_headers()) {
+    // The first half of any code as a function whose cold part is the second.
+    if (row.p_flags & PF_X) {
+      pm::unwind::cold_part(*image, {row.p_vaddr, row.p_vaddr + row.p_filesz / 2});
+    }
     image->at(row.p_vaddr);
     image->at(row.p_vaddr + row.p_filesz - 1);
     image->address_of(row.p_offset);

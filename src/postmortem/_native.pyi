@@ -53,6 +53,7 @@ class RawThread(TypedDict):
     registers: tuple[int, ...]
     """In the order of `register_names`."""
     frames: list[RawFrame]
+    """Of threads with equal stacks the same list."""
     stopped: str | None
     """Why the walk ended before the outermost frame."""
     skipped: int
@@ -231,6 +232,8 @@ class RawPython(TypedDict):
     """Thread id; None when nobody holds it (a C call may have released it)."""
     gil: int
     """Address of the main interpreter's GIL; 0: not known."""
+    gil_enabled: bool
+    """False in a free-threaded interpreter whose GIL is off."""
     threads: list[RawPythonThread]
 
 class RawSlim(TypedDict):

@@ -284,7 +284,7 @@ def crashed_313(crash: Crash) -> CrashedProcess:
 @pytest.mark.parametrize(
     ("index", "value", "reason"),
     [
-        (2, 1, "is a free-threaded build"),
+        (2, 1, "make no sense"),  # the heads of its objects are those of a build with a GIL
         (1, 0x031000A3, "CPython 3.16.0a3 is not known"),
         (1, 0x030E00B2, "CPython 3.14.0b2 is a pre-release"),
         (30, 1 << 40, "make no sense"),
@@ -342,3 +342,30 @@ def test_offsets_in_the_order_of_3_14(crashed_313: CrashedProcess, tmp_path: Pat
         assert ours["handled"] == theirs["handled"]
         assert ours["holds_gil"] == theirs["holds_gil"]
         assert ours["name"] == theirs["name"]
+
+
+def test_threads_in_one_place_share_their_rows(crash: Crash) -> None:
+    """What is made of rows is made once for each object: 250 workers cost as much as one."""
+    program = (
+        "import os, threading\n"
+        "end, _ = os.pipe()\n"
+        "def waits(): os.read(end, 1)\n"
+        "def reads(tid):\n"
+        "    with open(f'/proc/self/task/{tid}/syscall') as file:\n"
+        "        return file.read().startswith(('0 ', '63 '))\n"
+        "threads = [threading.Thread(target=waits, daemon=True) for _ in range(4)]\n"
+        "for thread in threads: thread.start()\n"
+        "while not all(reads(thread.native_id) for thread in threads): pass\n"
+        "os.abort()\n"
+    )
+    core = _native.read_core(str(crash([sys.executable, "-c", program]).core))
+    native = [thread["frames"] for thread in core["threads"]]
+    python = [thread["frames"] for thread in core["python"]["threads"]]
+    for stacks in (native, python):
+        assert len(stacks) == 5
+        assert len({id(rows) for rows in stacks}) == 2
+        assert [a is b for a in stacks for b in stacks] == [a == b for a in stacks for b in stacks]
+    outermost = {
+        id(rows[-1]) for rows in native if rows[-1]["function"] == native[1][-1]["function"]
+    }
+    assert len(outermost) == 1

@@ -25,7 +25,7 @@ from postmortem.facts.threads import Threads
 from postmortem.knowledge.modules import module_kind
 from postmortem.readers import core as core_reader
 from postmortem.readers.files import mapped_file
-from postmortem.readers.python_frames import with_python
+from postmortem.readers.python_frames import Placements, with_python
 from postmortem.records import record, replace
 from postmortem.report.model import Report, Role
 from postmortem.report.redact import Redactor
@@ -208,10 +208,11 @@ class _Analysis:
     def _with_python(self, threads: Threads) -> Threads:
         """Put the Python frames where their evaluator frames stand."""
         items = []
+        placements = Placements()
         for thread in threads:
             stack = self._facts.python_stacks.get(thread.tid)
             if stack is not None:
-                thread, remark = with_python(thread, stack)
+                thread, remark = with_python(thread, stack, placements)
                 if remark is not None:
                     self._problems.append(Problem(f"stack of thread {thread.tid}", remark))
             items.append(thread)

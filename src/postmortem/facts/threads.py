@@ -133,6 +133,8 @@ class Threads:
 
     items: tuple[Thread, ...]
     main_tid: int
+    gil: bool = True
+    """False in a free-threaded interpreter whose GIL is off: that nobody holds it means nothing."""
 
     def __iter__(self) -> Iterator[Thread]:
         return iter(self.items)

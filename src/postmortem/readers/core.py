@@ -15,7 +15,7 @@ from postmortem.readers.launcher import find_hostname, find_placement
 from postmortem.readers.locks import read_waits
 from postmortem.readers.native_core import NativeAnswer, ask_native
 from postmortem.readers.origin import Origin, read_origin
-from postmortem.readers.python_frames import PythonStack, python_stack
+from postmortem.readers.python_frames import PythonStack, python_stacks
 from postmortem.readers.siginfo import code_name, signal_name
 from postmortem.records import record, replace
 
@@ -119,7 +119,7 @@ def facts_of(answer: NativeAnswer, *, named: str | None = None) -> CoreFacts:
             )
             for row in raw["exceptions"]
         ),
-        python_stacks={tid: python_stack(row) for tid, row in python.items() if row["frames"]},
+        python_stacks=python_stacks(row for row in python.values() if row["frames"]),
         problems=answer.problems + rows + more,
     )
 
@@ -314,6 +314,16 @@ class _Frames:
     def __init__(self, raw: RawCore) -> None:
         self._raw = raw
         self._known: dict[tuple[int, str], tuple[RawFrame, tuple[Frame, ...]]] = {}
+        # By the id of its rows, which `raw` keeps: the native reader gives equal stacks one list.
+        self._stacks: dict[int, tuple[Frame, ...]] = {}
+
+    def stack(self, rows: list[RawFrame]) -> tuple[Frame, ...]:
+        """Return the frames of a stack; threads that stand in the same place share them all."""
+        known = self._stacks.get(id(rows))
+        if known is None:
+            known = tuple(frame for row in rows for frame in self.of(row))
+            self._stacks[id(rows)] = known
+        return known
 
     def of(self, row: RawFrame) -> tuple[Frame, ...]:
         """Return the calls that were inlined into a frame, and the frame itself."""
@@ -393,7 +403,7 @@ def _threads(raw: RawCore, origin: Origin, python: Mapping[int, RawPythonThread]
             holds_gil=row["tid"] in python and python[row["tid"]]["holds_gil"],
             python_exception=_raised(python.get(row["tid"])),
             registers=tuple(zip(raw["register_names"], row["registers"], strict=True)),
-            frames=tuple(frame for part in row["frames"] for frame in frames.of(part)),
+            frames=frames.stack(row["frames"]),
             stopped=row["stopped"],
             skipped=row["skipped"],
             skipped_at=row["skipped_at"],
@@ -401,4 +411,5 @@ def _threads(raw: RawCore, origin: Origin, python: Mapping[int, RawPythonThread]
         for row in raw["threads"]
     ]
     items.sort(key=lambda thread: not thread.crashed)
-    return Threads(tuple(items), main)
+    gil = raw["python"] is None or raw["python"]["gil_enabled"]
+    return Threads(tuple(items), main, gil)

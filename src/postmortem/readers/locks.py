@@ -55,7 +55,7 @@ _KIND_BITS = 0x1FF
 def read_waits(raw: RawCore) -> dict[int, Wait]:
     """Return what each thread waits for that stands in futex(2) or asks for the GIL, by its id."""
     threads = {row["tid"]: row for row in raw["threads"]}
-    names = {tid: _names(row) for tid, row in threads.items()}
+    names = _names(threads)
     pointers = _thread_pointers(raw)
     locks = PythonLocks(raw["python"])
     waits: dict[int, Wait] = {}
@@ -70,8 +70,16 @@ def read_waits(raw: RawCore) -> dict[int, Wait]:
     return waits
 
 
-def _names(thread: RawThread) -> tuple[str, ...]:
-    return tuple(frame["function"] or "??" for frame in thread["frames"][:_INNERMOST])
+def _names(threads: Mapping[int, RawThread]) -> dict[int, tuple[str, ...]]:
+    """Return the innermost functions of each thread; equal stacks are one list of rows."""
+    known: dict[int, tuple[str, ...]] = {}
+    names = {}
+    for tid, thread in threads.items():
+        rows = thread["frames"]
+        if id(rows) not in known:
+            known[id(rows)] = tuple(frame["function"] or "??" for frame in rows[:_INNERMOST])
+        names[tid] = known[id(rows)]
+    return names
 
 
 def _thread_pointers(raw: RawCore) -> dict[int, int]:

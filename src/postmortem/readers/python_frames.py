@@ -8,7 +8,7 @@ stacks can be cut at the same places.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -24,6 +24,11 @@ _CLONE = r"(?:\.(?:cold|part|constprop|isra|lto_priv|llvm)\b[.\d]*| ?\[clone [^\
 _EVALUATOR = Pattern(rf"_PyEval_EvalFrameDefault{_CLONE}", words=("_PyEval_EvalFrameDefault",))
 # 3.14 built with tail calls: each instruction is a function that jumps to the next one's.
 _TAIL_CALL = Pattern(rf"_TAIL_CALL_\w+{_CLONE}", words=("_TAIL_CALL_",))
+
+_GREENLET = Pattern(
+    r"^greenlet::UserGreenlet::(?:inner_bootstrap|g_initialstub)\b|^g_initialstub\b",
+    words=("inner_bootstrap", "g_initialstub"),
+)
 
 
 @record
@@ -65,24 +70,64 @@ class PythonStack:
     """Why the chain of frames ended early; None when it reached the outermost frame."""
 
 
-def python_stack(thread: RawPythonThread) -> PythonStack:
-    """Return the Python stack of one thread as the native reader gives it."""
-    return PythonStack(
-        python_frames(thread), thread["idle_evaluators"], thread["skipped_at"], thread["stopped"]
-    )
+def python_stacks(threads: Iterable[RawPythonThread]) -> dict[int, PythonStack]:
+    """Return the Python stacks of threads by their ids; rows without one are left out.
+
+    Threads whose rows are one list, as the native reader gives them where they stand in the same
+    place, share their frames.
+    """
+    known: dict[int, tuple[PythonFrame, ...]] = {}
+    stacks = {}
+    for thread in threads:
+        tid, rows = thread["tid"], thread["frames"]
+        if tid is None:
+            continue
+        if id(rows) not in known:
+            known[id(rows)] = python_frames(thread)
+        stacks[tid] = PythonStack(
+            known[id(rows)], thread["idle_evaluators"], thread["skipped_at"], thread["stopped"]
+        )
+    return stacks
 
 
-def with_python(thread: Thread, stack: PythonStack) -> tuple[Thread, str | None]:
+class Placements:
+    """Puts Python frames in place, once for all threads whose stacks are the same objects."""
+
+    def __init__(self) -> None:
+        # The frames are kept, so that their ids stay their own.
+        self._known: dict[Hashable, tuple[object, object, Placement]] = {}
+
+    def of(self, thread: Thread, stack: PythonStack) -> Placement:
+        """Return the merged stack of a thread."""
+        key = (
+            id(thread.frames),
+            id(stack.frames),
+            stack.idle,
+            thread.skipped_at,
+            thread.stopped is None,
+            stack.skipped_at,
+            stack.stopped is None,
+        )
+        known = self._known.get(key)
+        if known is None:
+            placed = place_python(
+                thread.frames,
+                stack.frames,
+                idle=stack.idle,
+                skipped_at=thread.skipped_at,
+                complete=thread.stopped is None,
+                python_skipped_at=stack.skipped_at,
+                python_complete=stack.stopped is None,
+            )
+            known = self._known[key] = thread.frames, stack.frames, placed
+        return known[2]
+
+
+def with_python(
+    thread: Thread, stack: PythonStack, placements: Placements | None = None
+) -> tuple[Thread, str | None]:
     """Return the thread with its Python frames in place, and what is to be said of their fit."""
-    placed = place_python(
-        thread.frames,
-        stack.frames,
-        idle=stack.idle,
-        skipped_at=thread.skipped_at,
-        complete=thread.stopped is None,
-        python_skipped_at=stack.skipped_at,
-        python_complete=stack.stopped is None,
-    )
+    placed = (placements or Placements()).of(thread, stack)
     remarks = []
     if placed.unplaced and thread.frames:
         remarks.append(
@@ -165,6 +210,8 @@ def place_python(
     elif missing < 0 and python_skipped_at is not None:
         head = idle + sum(row.evaluators for row in python[:python_skipped_at])
         chosen = _from_both_ends(head, len(runs), evaluators)
+    elif missing < 0 and len(inner := _in_greenlet(native, evaluators)) == len(runs):
+        chosen = dict(enumerate(inner))
     else:
         chosen = {}
     return _weave(native, runs, loose, chosen, skipped_at)
@@ -218,6 +265,17 @@ def _runs_python(function: str) -> tuple[bool, bool]:
 def _bare(function: str) -> str:
     """Return the name without the parameters that a debugger may print behind it."""
     return function.partition("(")[0].rstrip() if "clone" not in function else function
+
+
+def _in_greenlet(native: Sequence[Frame], evaluators: Sequence[int]) -> list[int]:
+    """Return the evaluators of the greenlet that runs; empty where none does.
+
+    A greenlet has a chain of Python frames of its own. On the native stack those of whom it was
+    switched to from lie below the function that began it (greenlet's TUserGreenlet.cpp; up to
+    version 1 a plain function).
+    """
+    begin = next((i for i, f in enumerate(native) if _GREENLET.search(f.function)), None)
+    return [] if begin is None else [index for index in evaluators if index < begin]
 
 
 def _from_both_ends(head: int, runs: int, evaluators: Sequence[int]) -> dict[int, int]:

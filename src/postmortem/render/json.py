@@ -41,24 +41,30 @@ def render(report: Report, out: TextIO, *, version: str = __version__) -> None:
         rows = _rows(whole)  # nearly every report has only what JSON has
     except (TypeError, ValueError):
         rows = _rows(_plain_document(whole))
-    text = "{\n" + ",\n".join(rows) + "\n}\n"
-    if _INFINITY in text:
-        text = text.replace(_INFINITY, "1e999")
-    if not text.isascii():  # line by line: in most of them it is, and needs no second look
-        text = "\n".join(
-            row if row.isascii() else _OBEYED.sub(lambda match: _escape(match[0]), row)
-            for row in text.split("\n")
-        )
-    if "\x7f" in text:
-        text = text.replace("\x7f", _escape("\x7f"))
-    out.write(text)
+    out.write("\n".join(["{", *map(_safe, rows), "}", ""]))
+
+
+def _safe(row: str) -> str:
+    """Return a line without what a terminal would obey; nearly all are ASCII and short work."""
+    if _INFINITY in row:
+        row = row.replace(_INFINITY, "1e999")
+    if not row.isascii():
+        row = _OBEYED.sub(lambda match: _escape(match[0]), row)
+    return row.replace("\x7f", _escape("\x7f")) if "\x7f" in row else row
 
 
 def _rows(whole: dict[str, object]) -> list[str]:
-    return [f'  "{key}": {_laid_out(value)}' for key, value in whole.items()]
+    """Return the lines between the braces of the document."""
+    rows: list[str] = []
+    for key, value in whole.items():
+        first, *more = _laid_out(value)
+        rows += [f'  "{key}": {first}', *more]
+        rows[-1] += ","
+    rows[-1] = rows[-1][:-1]
+    return rows
 
 
-def _laid_out(value: object) -> str:
+def _laid_out(value: object) -> list[str]:
     """Write a value in one line, a list of objects with a line for each: a thread, a module.
 
     That is what line tools can work with, and each line goes through json's fast encoder, which
@@ -66,22 +72,29 @@ def _laid_out(value: object) -> str:
     """
     if isinstance(value, list | tuple) and any(isinstance(item, dict) for item in value):
         written: dict[int, str] = {}
-        return "[\n" + ",\n".join(f"    {_row(item, written)}" for item in value) + "\n  ]"
-    return _ENCODE(value)
+        rows = [f"    {_row(item, written)}," for item in value]
+        rows[-1] = rows[-1][:-1]
+        return ["[", *rows, "  ]"]
+    return [_ENCODE(value)]
 
 
 def _row(item: object, written: dict[int, str]) -> str:
-    """Write an object in one line; frames that threads share are written once, by their `id`."""
+    """Write an object in one line; stacks and frames that threads share are written once.
+
+    `written` has them by their `id`.
+    """
     if not isinstance(item, dict) or next(reversed(item), None) != "frames":
         return _ENCODE(item)
     frames = item["frames"]
     if not isinstance(frames, list) or len(item) == 1:
         return _ENCODE(item)
-    for frame in frames:
-        if id(frame) not in written:
-            written[id(frame)] = _ENCODE(frame)
+    if id(frames) not in written:
+        for frame in frames:
+            if id(frame) not in written:
+                written[id(frame)] = _ENCODE(frame)
+        written[id(frames)] = ", ".join([written[id(frame)] for frame in frames])
     head = _ENCODE({key: value for key, value in item.items() if key != "frames"})
-    return f'{head[:-1]}, "frames": [{", ".join([written[id(frame)] for frame in frames])}]}}'
+    return f'{head[:-1]}, "frames": [{written[id(frames)]}]}}'
 
 
 def _whole(report: Report, version: str) -> dict[str, object]:

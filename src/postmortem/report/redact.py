@@ -249,9 +249,17 @@ class Redactor:
             if key == "argv" and all(isinstance(item, str) for item in value):
                 return list(self.argv(value))
             if key == "frames":
-                return [self._frame(item) for item in value]
+                return self._frames(value)
             return [self._body(item, key) for item in value]
         return value
+
+    def _frames(self, frames: Sequence[object]) -> object:
+        """Return a stack masked; threads that stand in the same place share it."""
+        known = self._shared.get(id(frames))
+        if known is None:
+            known = frames, [self._frame(frame) for frame in frames]
+            self._shared[id(frames)] = known
+        return known[1]
 
     def _frame(self, frame: object) -> object:
         """Return a frame masked; threads that stand in the same function share it."""

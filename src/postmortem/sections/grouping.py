@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from postmortem.facts.threads import Thread, Threads
+from postmortem.facts.threads import Frame, Thread, Threads
 from postmortem.knowledge.threads import MAIN
 from postmortem.records import record
 from postmortem.sections.activity import (
@@ -52,13 +52,14 @@ def groups(threads: Threads, executable: str | None = None) -> tuple[Group, ...]
     thread stand alone.
     """
     members: dict[Hashable, list[Thread]] = {}
+    stacks = _StackNumbers(executable)
     for thread in threads:
         key = (
             thread.crashed,
             thread.holds_gil,
             thread.tid == threads.main_tid,
             thread.python_exception.type if thread.python_exception is not None else None,
-            stack_key(thread.frames, executable) if thread.frames else thread.stopped,
+            stacks.of(thread.frames) if thread.frames else thread.stopped,
         )
         members.setdefault(key, []).append(thread)
     found = [
@@ -72,6 +73,23 @@ def groups(threads: Threads, executable: str | None = None) -> tuple[Group, ...]
         )
         for number, (same, act) in enumerate(found)
     )
+
+
+class _StackNumbers:
+    """Numbers stacks so that like ones have one number; those of shared frames are seen once."""
+
+    def __init__(self, executable: str | None) -> None:
+        self._executable = executable
+        self._numbers: dict[Hashable, int] = {}
+        self._known: dict[int, tuple[object, int]] = {}  # by id, with what has it
+
+    def of(self, frames: tuple[Frame, ...]) -> int:
+        known = self._known.get(id(frames))
+        if known is None:
+            key = stack_key(frames, self._executable)
+            number = self._numbers.setdefault(key, len(self._numbers))
+            known = self._known[id(frames)] = frames, number
+        return known[1]
 
 
 def _interest(same: tuple[Thread, ...], act: Activity, *, main_tid: int) -> tuple[object, ...]:
@@ -97,7 +115,8 @@ def _summary(same: tuple[Thread, ...], act: Activity, label: str) -> str:
         extras.append("holds the GIL")
     if first.waits_for is not None and first.waits_for.contended:
         holder = first.waits_for.holder
-        held = "" if holder is None else f", which thread {holder} holds"
+        join = first.waits_for.kind == "join"  # its words name the thread
+        held = "" if holder is None or join else f", which thread {holder} holds"
         extras.append(f"waits for {first.waits_for.what}{held}")
     words = ", ".join([label, *extras])
     return f"{words}, {verb} {act.where}"

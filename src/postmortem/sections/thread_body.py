@@ -15,7 +15,10 @@ class ThreadBodies:
         self._main_tid = main_tid
         self._executable = executable
         self._with_locals = with_locals
+        # What threads share, by its id, with the object itself, so that the id stays its own.
         self._frames: dict[int, tuple[Frame, dict[str, object]]] = {}
+        self._stacks: dict[int, tuple[object, list[dict[str, object]]]] = {}
+        self._roles: dict[tuple[object, ...], str | None] = {}
 
     def of(self, thread: Thread, group: int | None) -> dict[str, object]:
         """Return the fields of one thread, `frames` the last of them."""
@@ -23,7 +26,7 @@ class ThreadBodies:
             "tid": thread.tid,
             "name": thread.name,
             "python_name": thread.python_name,
-            "role": role(thread, self._main_tid, self._executable),
+            "role": self._role(thread),
             "crashed": thread.crashed,
             "holds_gil": thread.holds_gil,
             "group": group,
@@ -32,8 +35,28 @@ class ThreadBodies:
             "stopped": thread.stopped,
             "skipped_frames": thread.skipped,
             "skipped_at": thread.skipped_at,
-            "frames": [self._frame(frame) for frame in thread.frames],
+            "frames": self._stack(thread.frames),
         }
+
+    def _role(self, thread: Thread) -> str | None:
+        if thread.tid == self._main_tid:
+            return role(thread, self._main_tid, self._executable)
+        # all that `role` looks at
+        key = (
+            id(thread.frames),
+            thread.name,
+            thread.python_name is None,
+            thread.stopped is None,
+        )
+        if key not in self._roles:
+            self._roles[key] = role(thread, self._main_tid, self._executable)
+        return self._roles[key]
+
+    def _stack(self, frames: tuple[Frame, ...]) -> list[dict[str, object]]:
+        known = self._stacks.get(id(frames))
+        if known is None:
+            known = self._stacks[id(frames)] = frames, [self._frame(frame) for frame in frames]
+        return known[1]
 
     def _frame(self, frame: Frame) -> dict[str, object]:
         known = self._frames.get(id(frame))

@@ -174,6 +174,17 @@ def test_a_gap_in_the_python_stack() -> None:
     assert placed.unplaced == 0
 
 
+def test_a_greenlet_stands_above_those_that_it_was_switched_to_from() -> None:
+    begin = "greenlet::UserGreenlet::inner_bootstrap(_greenlet*, _object*)"
+    stack = native("abort", EVAL, "slot_tp_finalize", EVAL, begin, "g_switch", EVAL, EVAL, "main")
+    rows = python(("value", 1), ("work", 1))
+    placed = place_python(stack, rows)
+    assert names(placed.frames)[:6] == ["abort", "value", EVAL, "slot_tp_finalize", "work", EVAL]
+    assert placed.unplaced == 0
+    # where the numbers do not fit there either, nothing is guessed
+    assert place_python(stack, rows[:1]).unplaced == 1
+
+
 def test_inlined_frames_are_not_calls() -> None:
     frames = (Frame(EVAL, pc=1, inlined=True), *native(EVAL, "main"))
     assert names(merge_python(frames, python(("step", 1)))) == [EVAL, "step", EVAL, "main"]

@@ -193,3 +193,9 @@ def test_the_users_own_call_is_named_beside_the_innermost() -> None:
         "train_step (train.py:31) -> … -> backward (torch/autograd/__init__.py:267) -> "
         "_engine_run_backward (torch/autograd/graph.py:768) -> poll"
     )
+
+
+def test_a_join_names_the_thread_once() -> None:
+    join = Wait("thread 1 to end", 0x10, 1, "join")
+    threads = Threads((Thread(2, frames=(native("wait_for_end", PYTHON),), waits_for=join),), 1)
+    assert summaries(threads) == ["thread, waits for thread 1 to end, waiting in wait_for_end"]

@@ -10,9 +10,11 @@ from postmortem.report.model import Confidence, Evidence, Role
 from postmortem.rules.citing import cite_frame, cite_python
 from postmortem.rules.names import clip
 from postmortem.rules.rule import Finding, rule
+from postmortem.rules.stacks import caller
 
 _MOST_CYCLES = 4
 _MOST_EDGES = 16
+_OF_LOCKS = ("std::", "__gthread_", "pthread_", "void std::")
 
 
 @rule(
@@ -135,12 +137,25 @@ def _cited(thread: Thread, wait: Wait) -> Iterator[Evidence]:
 
 
 def _own_frame(thread: Thread) -> Evidence | None:
-    """Return the innermost frame that is not the C library's, with what is known of its place."""
-    for index, frame in enumerate(thread.frames):
-        library = (frame.module or "").rpartition("/")[2]
-        if frame.function != "??" and not library.startswith(("libc.", "libc-", "libpthread")):
-            return cite_frame(thread, index)
-    return cite_frame(thread, 0) if thread.frames else None
+    """Return where the thread's own code asks for the lock, with what is known of the place.
+
+    Neither the C library's functions nor what the C++ library puts around them, inlined or not
+    (std::mutex::lock, __gthread_mutex_lock), tell which lock is meant.
+    """
+    index = caller(thread)
+    further = index
+    while further is not None and _takes_lock(thread, further):
+        further = caller(thread, further + 1)
+    if further is not None:
+        index = further
+    elif index is None:
+        index = next((i for i, frame in enumerate(thread.frames) if frame.function != "??"), 0)
+    return cite_frame(thread, index) if thread.frames else None
+
+
+def _takes_lock(thread: Thread, index: int) -> bool:
+    function = thread.frames[index].function
+    return function == "??" or function.startswith(_OF_LOCKS)
 
 
 def _steps(threads: int, kinds: set[str]) -> tuple[str, ...]:
