@@ -3,48 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-import json
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from postmortem import _native
 from postmortem.errors import EvidenceError
-from postmortem.facts.rank_logs import LogExit, LogFailure, RankLogs, Remark, Said, Writer
+from postmortem.facts.rank_logs import RankLogs
 from postmortem.facts.source import Problem, Source
-from postmortem.patterns import Pattern
 from postmortem.readers.log_files import OpenedLog
-from postmortem.readers.ranklogs.attempts import FileAttempts
-from postmortem.readers.ranklogs.endings import endings, rank_named
-from postmortem.readers.ranklogs.groups import group_text, group_tree
-from postmortem.readers.ranklogs.known_words import remarks_with_known_words, with_known_words
-from postmortem.readers.ranklogs.launchers import Launchers
-from postmortem.readers.ranklogs.lines import goes_on_as_before, shape_of
-from postmortem.readers.ranklogs.native_stacks import native_below
-from postmortem.readers.ranklogs.nccl import read_nccl
-from postmortem.readers.ranklogs.roles import with_ray_ranks, with_roles
+from postmortem.readers.ranklogs.assembly import Assembly, ReadLog
 from postmortem.readers.ranklogs.sources import Found, LogFile
-from postmortem.readers.ranklogs.unmix import Traceback, Unmixer
-from postmortem.readers.ranklogs.world import world_size
-from postmortem.readers.ranklogs.writers import Label, Writers
-from postmortem.records import record, replace
+from postmortem.records import record
 
 if TYPE_CHECKING:
-    from postmortem._native import RawRankLog, RawRegion
-
-_LARGEST_ERROR_JSON = 4 << 20
-# ray/exceptions.py, RayTaskError
-_REMOTE = Pattern(
-    r"ray::(?P<name>[\w.]+?)(?:\.\w+)?\(\).*?\(pid=(?P<pid>\d{1,9})(?:, ip=(?P<ip>[\w.:-]+))?"
-)
-_LAUNCHERS = ("accelerate/commands/", "deepspeed/launcher/")
-_OF_LAUNCHERS = (
-    "ChildFailedError",
-    "SignalException",
-    "ProcessRaisedException",
-    "ProcessExitedException",
-)
+    from postmortem._native import RawRankLog
 
 
 @record
@@ -60,19 +33,11 @@ class RankFacts:
     """Of each file, which writer each of its labels is."""
 
 
-@record
-class _Read:
-    """One file as the native reader gave it."""
-
-    file: LogFile
-    raw: RawRankLog
-
-
 def read_rank_logs(found: Found, *, world: int | None = None) -> RankFacts:
     """Return what the logs of one job say; raises EvidenceError if none of them is a log."""
     problems: list[Problem] = list(found.problems)
     sources: list[Source] = []
-    read: list[_Read] = []
+    read: list[ReadLog] = []
     for file in found.logs:
         one = _read_one(file, sources, problems)
         if one is not None:
@@ -83,7 +48,7 @@ def read_rank_logs(found: Found, *, world: int | None = None) -> RankFacts:
         raise EvidenceError(first.where, first.what, hint=first.remedy)
     if not any(one.raw["lines"] for one in read) and not others:
         raise EvidenceError(found.logs[0].path, "is empty", hint="nothing was written to it")
-    assembly = _Assembly(read, found)
+    assembly = Assembly(read, found)
     logs = assembly.logs(world)
     sources += [Source(file.path, _size(file.path)) for file in found.errors]
     forms = sorted({name for one in read for name in one.raw["grammar"]})
@@ -97,7 +62,7 @@ def _size(path: str) -> int:
         return 0
 
 
-def _read_one(file: LogFile, sources: list[Source], problems: list[Problem]) -> _Read | None:
+def _read_one(file: LogFile, sources: list[Source], problems: list[Problem]) -> ReadLog | None:
     with contextlib.ExitStack() as stack:
         opened = OpenedLog(file.path, stack)
         raw = _native.read_ranklog(opened.source)
@@ -110,7 +75,7 @@ def _read_one(file: LogFile, sources: list[Source], problems: list[Problem]) -> 
         return None
     sources.append(source)
     problems += _remarks(file.path, raw)
-    return _Read(file, raw)
+    return ReadLog(file, raw)
 
 
 def _remarks(path: str, raw: RawRankLog) -> Iterator[Problem]:
@@ -130,389 +95,3 @@ def split_rank_log(file: LogFile, sink: Callable[[int, bytes], None]) -> None:
     with contextlib.ExitStack() as stack:
         opened = OpenedLog(file.path, stack)
         _native.read_ranklog(opened.source, sink=sink)
-
-
-class _Assembly:
-    """Facts of several files, joined."""
-
-    def __init__(self, read: list[_Read], found: Found) -> None:
-        self._read = read
-        self._found = found
-        self._labels: list[Label] = []
-        self._first: list[int] = []
-        """Position of each file's first label."""
-        self._launchers: dict[int, Launchers] = {}
-        for one in read:
-            self._first.append(len(self._labels))
-            self._labels += [Label(one.file, label) for label in one.raw["labels"]]
-        self._labels = with_ray_ranks(with_roles(self._labels), [one.raw for one in read])
-        self._attempts = [FileAttempts(one.raw, one.file.attempt) for one in read]
-        self._file_of = [i for i, one in enumerate(read) for _ in one.raw["labels"]]
-        self._regions: dict[int, list[RawRegion]] = defaultdict(list)
-        for base, one in zip(self._first, read, strict=True):
-            for region in one.raw["regions"]:
-                self._regions[base + region[0]].append(region)
-        for position, regions in self._regions.items():
-            launchers = Launchers(self._labels[position].file.path, position)
-            for region in regions:
-                launchers.take(region[3])
-            self._launchers[position] = launchers
-        exits = [
-            (self._labels[position], end)
-            for position, launchers in self._launchers.items()
-            for end in launchers.exits
-        ]
-        self._writers = Writers(self._labels, exits)
-
-    def logs(self, world: int | None) -> RankLogs:
-        failures: list[LogFailure] = []
-        remarks: list[Remark] = []
-        for position, regions in self._regions.items():
-            failures += self._failures(position, regions)
-            remarks += self._remarks(position, regions)
-        exits = self._exits()
-        failures += self._error_files(failures)
-        failures += self._quoted(failures)
-        writers = self._writers.writers
-        size, source = world_size(world, remarks, self._read_world())
-        hosts = dict.fromkeys(w.host for w in writers if w.host is not None)
-        return RankLogs(
-            writers=tuple(writers),
-            failures=tuple(with_known_words(_once(failures))),
-            exits=exits,
-            remarks=tuple(remarks_with_known_words(remarks)),
-            stopped_pids=frozenset().union(*(x.stopped for x in self._launchers.values())),
-            killed_by_kernel=frozenset().union(
-                *(x.killed_by_kernel for x in self._launchers.values())
-            ),
-            world_size=size,
-            world_source=source,
-            hosts=tuple(hosts),
-            nccl=read_nccl(remarks, [link for one in self._read for link in one.raw["links"]]),
-            attempts=self._count_attempts(),
-            lines=sum(one.raw["lines"] for one in self._read),
-            files=tuple(one.file.path for one in self._read),
-        )
-
-    def labels(self) -> dict[str, tuple[int, ...]]:
-        """Return, of each file, which writer each of its labels is."""
-        return {
-            one.file.path: tuple(
-                self._writers.index(base + i) for i in range(len(one.raw["labels"]))
-            )
-            for base, one in zip(self._first, self._read, strict=True)
-        }
-
-    def _count_attempts(self) -> int:
-        of_errors = [file.attempt + 1 for file in self._found.errors if file.attempt is not None]
-        return max([1, *(x.count for x in self._attempts), *of_errors])
-
-    def _attempt(self, position: int, line: int) -> int | None:
-        """Return the attempt that a line of a label is of."""
-        file = self._file_of[position]
-        return self._attempts[file].at(position - self._first[file], line)
-
-    def _lines_until(self, position: int, line: int) -> int:
-        file = self._file_of[position]
-        return self._attempts[file].lines_until(position - self._first[file], line)
-
-    def _read_world(self) -> int | None:
-        """The ranks of a folder of torchrun, one for each."""
-        local = {one.file.local_rank for one in self._read} - {None}
-        return len(local) or None
-
-    def _failures(self, position: int, regions: list[RawRegion]) -> Iterator[LogFailure]:
-        label = self._labels[position]
-        writer = self._writers.index(position)
-        skip = self._launchers[position].summary_lines
-        unmixer = Unmixer()
-        for _, _, _, rows, _ in regions:
-            unmixer.take(
-                shape_of(number, ordinal, text)
-                for number, ordinal, text in rows
-                if number not in skip
-            )
-        for traceback in unmixer.finish():
-            if not _is_agent(traceback):
-                failure = self._failure(traceback, writer, position, regions)
-                remote = _REMOTE.search(traceback.remote) if traceback.remote else None
-                if remote:
-                    worker = self._worker(remote["name"], int(remote["pid"]), remote["ip"])
-                    failure = replace(failure, writer=worker, lines_after=0, resumed=False)
-                yield failure
-        for region in regions:
-            until = self._lines_until(position, region[3][-1][0])
-            for failure in endings(region, writer, label.file.path, until):
-                failure = replace(failure, attempt=self._attempt(position, failure.line))
-                rank = rank_named(failure) if self._writers.writers[writer].shared else None
-                if rank is not None:
-                    failure = replace(failure, writer=self._rank_writer(rank, label.file.path))
-                yield failure
-
-    def _failure(
-        self, traceback: Traceback, writer: int, position: int, regions: list[RawRegion]
-    ) -> LogFailure:
-        label = self._labels[position]
-        until = self._lines_until(position, traceback.line)
-        after = until - traceback.ordinal
-        after -= sum(
-            1 for region in regions for row in region[3] if traceback.ordinal < row[1] <= until
-        )
-        rows = [
-            row
-            for region in regions
-            if region[3][0][0] <= traceback.line <= region[3][-1][0]
-            for row in region[3]
-        ]
-        tree, text = None, traceback.text
-        if "Exception Group" in text:
-            raw = [row for row in rows if row[0] >= traceback.begin]
-            tree = group_tree(row[2] for row in raw)
-            text = group_text(raw, traceback.line) or text
-        native, below = native_below(rows, traceback.ordinal)
-        return LogFailure(
-            kind=traceback.kind,
-            said=traceback.said,
-            writer=writer,
-            file=label.file.path,
-            line=traceback.line,
-            frames=traceback.frames,
-            causes=traceback.causes,
-            parts=tree.leaves() if tree is not None else traceback.parts,
-            group=tree,
-            native=native,
-            text="\n".join([text, *below]),
-            begin_line=traceback.begin,
-            lines_after=max(0, after),
-            resumed=self._resumed(traceback, position, writer, regions),
-            attempt=self._attempt(position, traceback.line),
-        )
-
-    def _worker(self, name: str, pid: int, host: str | None) -> int:
-        """Return the writer that a process of Ray is, which may have written nothing itself."""
-        for position, label in enumerate(self._labels):
-            if label.raw["pid"] == pid and (not label.host or label.host == host):
-                return self._writers.index(position)
-        words = f"{name} pid={pid}" + (f" ip={host}" if host else "")
-        for index, writer in enumerate(self._writers.writers):
-            if writer.label == words:
-                return index
-        self._writers.writers.append(Writer(words, None, None, host))
-        return len(self._writers.writers) - 1
-
-    def _resumed(
-        self, traceback: Traceback, position: int, writer: int, regions: list[RawRegion]
-    ) -> bool:
-        """Return whether lines like those before a traceback come behind it too.
-
-        Where no prefix tells ranks apart only the last lines of all count.
-        """
-        region = next((r for r in regions if r[3][0][0] <= traceback.line <= r[3][-1][0]), None)
-        if region is None:
-            return False
-        raw = self._labels[position].raw
-        until = self._lines_until(position, traceback.line)
-        last = raw["last_words"] if until >= raw["lines"] else []  # else of a later attempt
-        behind = [row for row in region[3] if row[0] > traceback.line and row[1] <= until]
-        shared = self._writers.writers[writer].shared
-        if shared and until - traceback.ordinal < len(last):
-            return False
-        after = last if shared else [*(text for _, _, text in behind), *last]
-        return goes_on_as_before(region[4], after)
-
-    def _remarks(self, position: int, regions: list[RawRegion]) -> Iterator[Remark]:
-        writer = self._writers.index(position)
-        path = self._labels[position].file.path
-        skip = self._launchers[position].summary_lines
-        for _, _, _, rows, _ in regions:
-            for number, _, text in rows:
-                if number not in skip:
-                    yield Remark(text, writer, path, number, self._attempt(position, number))
-
-    def _exits(self) -> tuple[LogExit, ...]:
-        """Return each process's end once, with its rank where local ranks tell it."""
-        ends: dict[object, LogExit] = {}
-        aborting = self._aborting()
-        for position, launchers in self._launchers.items():
-            label = self._labels[position]
-            for end in launchers.exits:
-                if end.launcher == "srun" and self._writers.tasks_are_nodes:
-                    end = replace(end, rank=None)
-                if end.rank is None and end.local_rank is not None:
-                    end = replace(end, rank=self._rank_at(label, end.local_rank))
-                ray = end.launcher == "ray" and end.pid is not None
-                end = replace(
-                    end,
-                    writer=self._worker("worker", end.pid or 0, end.host)
-                    if ray
-                    else self._writers.index(position),
-                    attempt=self._attempt(position, end.line),
-                )
-                if end.launcher == "srun" and end.line > aborting.get(label.file.path, end.line):
-                    end = replace(
-                        end, stopped=end.signal in ("SIGTERM", "SIGKILL") and not end.memory
-                    )
-                key = (
-                    (end.rank, end.pid)
-                    if end.pid
-                    else (end.rank, end.launcher, end.host, end.attempt)
-                )
-                if end.pid and end.rank is None:
-                    key = next((k for k, e in ends.items() if e.pid == end.pid), key)  # type: ignore[assignment]
-                old = ends.get(key)
-                if old is None or (end.blamed and not old.blamed and end.rank is not None):
-                    ends[key] = end if old is None else replace(end, blamed=True)
-        return tuple(ends.values())
-
-    def _aborting(self) -> dict[str, int]:
-        """Return, by file, the line from which on Slurm ends all tasks."""
-        first: dict[str, int] = {}
-        for position, launchers in self._launchers.items():
-            if launchers.aborting is not None:
-                path = self._labels[position].file.path
-                first[path] = min(launchers.aborting, first.get(path, launchers.aborting))
-        return first
-
-    def _rank_at(self, agent: Label, local: int) -> int | None:
-        known = self._launchers
-        for position in known:
-            if self._labels[position].file.path == agent.file.path:
-                for end in known[position].exits:
-                    same = self._labels[position].raw["task"] == agent.raw["task"]
-                    if same and end.local_rank == local and end.rank is not None:
-                        return end.rank
-        ranks = {w.rank for w in self._writers.writers if w.local_rank == local} - {None}
-        return ranks.pop() if len(ranks) == 1 else None
-
-    def _error_files(self, failures: list[LogFailure]) -> Iterator[LogFailure]:
-        for file in self._found.errors:
-            failure = read_error_file(file)
-            if failure is None:
-                continue
-            index = self._writer_of(file, failures)
-            if index is not None:
-                yield replace(failure, writer=index, attempt=file.attempt)
-
-    def _writer_of(self, file: LogFile, failures: list[LogFailure]) -> int | None:
-        near = str(Path(file.path).parent)
-        for position, label in enumerate(self._labels):
-            if str(Path(label.file.path).parent) == near:
-                return self._writers.index(position)
-        for index, writer in enumerate(self._writers.writers):
-            same_host = file.host is None or writer.host == file.host
-            if not writer.shared and writer.local_rank == file.local_rank and same_host:
-                return index
-        self._writers.writers.append(_writer_for(file))
-        return len(self._writers.writers) - 1
-
-    def _quoted(self, failures: list[LogFailure]) -> Iterator[LogFailure]:
-        """Tracebacks that only torchelastic's summary has, of ranks that wrote elsewhere."""
-        have = {self._writers.writers[f.writer].rank for f in failures}
-        for position, launchers in self._launchers.items():
-            path = self._labels[position].file.path
-            for rank, line, lines in launchers.quoted:
-                if rank in have:
-                    continue
-                have.add(rank)
-                unmixer = Unmixer()
-                unmixer.take(shape_of(line + i, i + 1, text) for i, text in enumerate(lines))
-                for traceback in unmixer.finish()[-1:]:
-                    yield LogFailure(
-                        kind="exception",
-                        said=traceback.said,
-                        writer=self._rank_writer(rank, path),
-                        file=path,
-                        line=traceback.line,
-                        frames=traceback.frames,
-                        causes=traceback.causes,
-                        text=traceback.text,
-                        begin_line=line,
-                        source="summary",
-                    )
-
-    def _rank_writer(self, rank: int, path: str) -> int:
-        for index, writer in enumerate(self._writers.writers):
-            if writer.rank == rank:
-                return index
-        self._writers.writers.append(_writer_for(LogFile(path, rank=rank)))
-        return len(self._writers.writers) - 1
-
-
-def _writer_for(file: LogFile) -> Writer:
-    rank = file.rank if file.rank is not None else file.local_rank
-    return Writer(str(rank), rank, file.local_rank, file.host, source=file.path)
-
-
-def _is_agent(traceback: Traceback) -> bool:
-    """Return whether a launcher itself says that its children failed."""
-    if any(part in frame.file for frame in traceback.frames for part in _LAUNCHERS):
-        return True
-    name = traceback.said.exception.rsplit(".", 1)[-1]
-    return name in _OF_LAUNCHERS
-
-
-def read_error_file(file: LogFile) -> LogFailure | None:
-    """Return what torchelastic's @record wrote when a rank failed; None if it cannot be read.
-
-    Written by torch/distributed/elastic/multiprocessing/errors/error_handler.py.
-    """
-    try:
-        with open(file.path, "rb") as stream:  # noqa: PTH123
-            data = json.loads(stream.read(_LARGEST_ERROR_JSON))
-        message = data["message"]
-        if isinstance(message, str):
-            return LogFailure(
-                "exception", _said(message), 0, file.path, 1, text=message, source="error.json"
-            )
-        extra = message.get("extraInfo") or {}
-        stack = str(extra.get("py_callstack") or "")
-        unmixer = Unmixer()
-        unmixer.take(shape_of(i, i, text) for i, text in enumerate(stack.split("\n"), 1))
-        made = unmixer.finish()
-        when = str(extra.get("timestamp") or "")
-        said = _said(str(message.get("message") or ""))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return None
-    last = made[-1] if made else None
-    return LogFailure(
-        "exception",
-        said if last is None or not last.said.exception else last.said,
-        0,
-        file.path,
-        1,
-        frames=() if last is None else last.frames,
-        causes=() if last is None else last.causes,
-        text=stack.rstrip() or str(message.get("message") or ""),
-        time=float(when) if when.replace(".", "", 1).isdecimal() else None,
-        source="error.json",
-    )
-
-
-def _said(message: str) -> Said:
-    line = shape_of(1, 1, message.split("\n", 1)[0])
-    if line.exception is None:
-        return Said("Exception", message)
-    return Said(line.exception, line.message)
-
-
-def _once(failures: Iterable[LogFailure]) -> list[LogFailure]:
-    """Leave out what the same rank says in a second place: standard error and its own file."""
-    kept: list[LogFailure] = []
-    seen: dict[object, LogFailure] = {}
-    for failure in failures:
-        places = tuple((frame.file, frame.line) for frame in failure.frames[-2:])
-        key = (
-            failure.writer,
-            failure.attempt,
-            failure.said.exception,
-            failure.said.message[:200],
-            places,
-        )
-        old = seen.get(key)
-        if old is not None and old.file != failure.file:
-            if failure.time is not None and old.time is None:
-                kept[kept.index(old)] = seen[key] = replace(old, time=failure.time)
-            continue
-        seen[key] = failure
-        kept.append(failure)
-    return kept

@@ -1,0 +1,56 @@
+"""error.json, which torchelastic's @record writes for a rank that failed."""
+
+from __future__ import annotations
+
+import json
+
+from postmortem.facts.rank_logs import LogFailure, Said
+from postmortem.readers.ranklogs.lines import shape_of
+from postmortem.readers.ranklogs.sources import LogFile
+from postmortem.readers.ranklogs.unmix import Unmixer
+
+_LARGEST_ERROR_JSON = 4 << 20
+
+
+def read_error_file(file: LogFile) -> LogFailure | None:
+    """Return what torchelastic's @record wrote when a rank failed; None if it cannot be read.
+
+    Written by torch/distributed/elastic/multiprocessing/errors/error_handler.py.
+    """
+    try:
+        with open(file.path, "rb") as stream:  # noqa: PTH123
+            data = json.loads(stream.read(_LARGEST_ERROR_JSON))
+        message = data["message"]
+        if isinstance(message, str):
+            return LogFailure(
+                "exception", _said(message), 0, file.path, 1, text=message, source="error.json"
+            )
+        extra = message.get("extraInfo") or {}
+        stack = str(extra.get("py_callstack") or "")
+        unmixer = Unmixer()
+        unmixer.take(shape_of(i, i, text) for i, text in enumerate(stack.split("\n"), 1))
+        made = unmixer.finish()
+        when = str(extra.get("timestamp") or "")
+        said = _said(str(message.get("message") or ""))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
+    last = made[-1] if made else None
+    return LogFailure(
+        "exception",
+        said if last is None or not last.said.exception else last.said,
+        0,
+        file.path,
+        1,
+        frames=() if last is None else last.frames,
+        causes=() if last is None else last.causes,
+        text=stack.rstrip() or str(message.get("message") or ""),
+        time=float(when) if when.replace(".", "", 1).isdecimal() else None,
+        source="error.json",
+    )
+
+
+def _said(message: str) -> Said:
+    line = shape_of(1, 1, message.split("\n", 1)[0])
+    if line.exception is None:
+        return Said("Exception", message)
+    return Said(line.exception, line.message)
