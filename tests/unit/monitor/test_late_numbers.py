@@ -11,10 +11,11 @@ import pytest
 
 import postmortem
 from postmortem.facts.first_bad import Origin
-from postmortem.monitor.scans import Scans, scan_any
 from postmortem.scan import ScanResult
 
 torch = pytest.importorskip("torch")
+from postmortem.monitor.scans import Scans, scan_any  # noqa: E402
+
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
 
 nn = torch.nn
