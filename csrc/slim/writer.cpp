@@ -21,23 +21,30 @@ constexpr std::size_t kBlock = 1 << 20;
 
 std::uint64_t page_up(std::uint64_t value) { return (value + kPage - 1) & ~(kPage - 1); }
 
-// The part of each range that the core has, by address.
+// The part of each range that the core has, by address. Stretches are joined within one mapping,
+// also over the seams at which a core from a stream was cut into pieces: what is written is the
+// same then.
 std::vector<Run> find_runs(const Core& core, const std::vector<Range>& ranges) {
   std::vector<Run> runs;
   std::size_t next = 0;
+  std::size_t first = 0;  // run of what is in one piece with this one
+  const Segment* mapping = nullptr;
+  std::uint64_t until = 0;
   for (const Segment& piece : core.pieces()) {
     const std::uint64_t end = piece.start + piece.present;
+    const Segment* const here = core.segment_at(piece.start);
+    if (here == nullptr || here != mapping || piece.start != until) first = runs.size();
+    mapping = here;
+    until = end;
     while (next < ranges.size() && ranges[next].end <= piece.start) ++next;
-    bool first = true;
     for (std::size_t i = next; i < ranges.size() && ranges[i].start < end; ++i) {
       const Range part{std::max(ranges[i].start, piece.start), std::min(ranges[i].end, end)};
       if (part.start >= part.end) continue;
-      if (!first && part.start - runs.back().memory.end <= kGap) {
+      if (runs.size() > first && part.start - runs.back().memory.end <= kGap) {
         runs.back().memory.end = part.end;
       } else {
         runs.push_back({part, 0});
       }
-      first = false;
     }
   }
   return runs;

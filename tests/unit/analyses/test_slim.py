@@ -175,6 +175,25 @@ def test_where_the_heap_finds_no_room_the_stack_is_kept(core: Path, tmp_path: Pa
     assert any("found no room" in problem.what for problem in report.problems)
 
 
+def test_a_seam_of_the_stream_is_none_of_the_slim_core(tmp_path: Path) -> None:
+    """What a stream keeps for certain begins 64 KiB below the stack pointer, within a mapping."""
+    sp = STACK + 40 * PAGE + 0x100
+    memory = bytearray(b"".join(bytes([i + 1]) * PAGE for i in range(64)))
+    for slot, page in enumerate((22, 24)):  # on both sides of it, with a page between
+        at = sp - STACK + 8 * slot
+        memory[at : at + 8] = (STACK + page * PAGE + 16).to_bytes(8, "little")
+    core, spool, one, two = (tmp_path / name for name in ("core", "spool", "one", "two"))
+    builder = elf.CoreBuilder().thread(1000, 11, sp=sp).process()
+    core.write_bytes(builder.segment(STACK, bytes(memory), elf.PF_R | elf.PF_W).build())
+    with one.open("w+b") as fd:
+        _native.write_slim(str(core), fd.fileno())
+    with core.open("rb") as source, spool.open("w+b") as to, two.open("w+b") as fd:
+        _native.slim_stream(source.fileno(), b"", fd.fileno(), to.fileno(), 1 << 30)
+        _native.write_slim(str(spool), fd.fileno())
+    assert bytes([24]) * PAGE in one.read_bytes()
+    assert one.read_bytes() == two.read_bytes()
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     st.lists(
