@@ -23,7 +23,10 @@ MAKERS = _RECONSTRUCT | _FROM_BUFFER
 
 _BYTES = frozenset({"builtins.bytes", "__builtin__.bytes", "builtins.bytearray"})
 _EXTENSION = "ml_dtypes."
-"""Where bfloat16 and fp8 of JAX come from."""
+"""Where bfloat16 and fp8 of JAX come from: pickles name them by class, .npy files as bytes."""
+_EXTENSIONS = frozenset(
+    {"bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz"}
+)
 
 
 def lay_array(name: str, value: Unknown, item_bytes: dict[str, int]) -> TensorPlace:
@@ -99,5 +102,6 @@ def _dtype(kind: object) -> str:
     name = kind.parts[0]
     order = kind.state[1] if isinstance(kind.state, tuple) and len(kind.state) > 1 else "|"
     if isinstance(name, Global):
-        return dtype_of(name.name.removeprefix(_EXTENSION))
+        name = name.name.removeprefix(_EXTENSION)
+        return name if name in _EXTENSIONS else dtype_of(name)
     return dtype_of(f"{order}{name}")

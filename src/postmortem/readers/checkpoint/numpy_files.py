@@ -32,11 +32,6 @@ _KINDS = {
     "u4": "uint32",
     "u8": "uint64",
 }
-_EXTENSIONS = {
-    name: name
-    for name in ("bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz")
-}
-"""Of the package ml_dtypes, which pickles name by its class."""
 _NATIVE = re.compile(r"[<|=]?([fciub]\d+)")
 ITEM_BYTES = {"bool": 1, **{name: int(code[1:]) for code, name in _KINDS.items()}}
 
@@ -74,12 +69,12 @@ def read_place(
 
 
 def dtype_of(descr: str) -> str:
-    """Return the name of a data type as NumPy describes it, such as ``<f4``, or by its name.
+    """Return the name of a data type as NumPy describes it, such as ``<f4``.
 
     Raises NotScanned if it is none of numbers, or not in the order of this machine's bytes.
     """
     native = _NATIVE.fullmatch(descr)
-    dtype = _KINDS.get(native.group(1)) if native else _EXTENSIONS.get(descr)
+    dtype = _KINDS.get(native.group(1)) if native else None
     if dtype is None:
         raise NotScanned(f"its data type {descr[:40]!r} is not known here")
     return dtype
