@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <charconv>
 
-#include <algorithm>
-
 namespace pm::ranklogs {
 namespace {
 

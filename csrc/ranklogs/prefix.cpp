@@ -81,21 +81,25 @@ std::size_t time_at(std::string_view text) noexcept {
   return at;
 }
 
+// Whether `text` begins as `form` says: A a capital, a a letter, d a digit, . a digit or a blank.
+bool has_form(std::string_view text, std::string_view form) noexcept {
+  if (text.size() < form.size()) return false;
+  for (std::size_t i = 0; i < form.size(); ++i) {
+    const char c = text[i];
+    const bool fits = form[i] == 'A'   ? c >= 'A' && c <= 'Z'
+                      : form[i] == 'a' ? is_letter(c)
+                      : form[i] == 'd' ? is_digit(c)
+                      : form[i] == '.' ? is_digit(c) || c == ' '
+                                       : c == form[i];
+    if (!fits) return false;
+  }
+  return true;
+}
+
 // "Sat Nov 21 17:16:26 2026", ctime() as mpirun --timestamp-output has it; 0 where there is none.
 std::size_t ctime_at(std::string_view text) noexcept {
   constexpr std::string_view kForm = "Aaa Aaa .d dd:dd:dd dddd";
-  if (text.size() < kForm.size()) return 0;
-  for (std::size_t i = 0; i < kForm.size(); ++i) {
-    const char form = kForm[i];
-    const char c = text[i];
-    const bool fits = form == 'A'   ? c >= 'A' && c <= 'Z'
-                      : form == 'a' ? is_letter(c)
-                      : form == 'd' ? is_digit(c)
-                      : form == '.' ? is_digit(c) || c == ' '
-                                    : c == form;
-    if (!fits) return 0;
-  }
-  return kForm.size();
+  return has_form(text, kForm) ? kForm.size() : 0;
 }
 
 // "[...]" at the start of `text`; empty where there is none that could be a prefix.
@@ -308,17 +312,7 @@ std::size_t before_certain(std::string_view text, Prefix& to) noexcept {
 std::size_t journal_at(std::string_view text, Prefix& to) noexcept {
   constexpr std::string_view kForm = "Aaa .d dd:dd:dd ";
   std::size_t at = 0;
-  bool fits = text.size() > kForm.size();
-  for (std::size_t i = 0; fits && i < kForm.size(); ++i) {
-    const char form = kForm[i];
-    const char c = text[i];
-    fits = form == 'A'   ? c >= 'A' && c <= 'Z'
-           : form == 'a' ? is_letter(c)
-           : form == 'd' ? is_digit(c)
-           : form == '.' ? is_digit(c) || c == ' '
-                         : c == form;
-  }
-  if (fits) {
+  if (has_form(text, kForm)) {
     at = kForm.size();
   } else if (!text.empty() && is_digit(text[0])) {
     at = time_at(text);

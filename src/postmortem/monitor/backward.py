@@ -104,12 +104,8 @@ class Backward:
                 if weight is None or id(weight) in self._names:
                     continue
                 self._names[id(weight)] = (name, own, type(module).__name__)
-                if not self.with_gradients:
-                    continue
-                if isinstance(weight, torch.nn.parameter.UninitializedTensorMixin):
-                    self._late.append(weight)
-                elif weight.requires_grad and weight.is_leaf:
-                    handles.append(weight.register_post_accumulate_grad_hook(self._accumulated))
+                if self.with_gradients:
+                    self._listen(weight, handles)
 
     def attach_late(self, handles: list[Any]) -> None:
         """Add hooks on the parameters of lazy modules that have got their shapes by now."""
@@ -117,10 +113,13 @@ class Backward:
             return
         waiting, self._late = self._late, []
         for weight in waiting:
-            if isinstance(weight, torch.nn.parameter.UninitializedTensorMixin):
-                self._late.append(weight)
-            elif weight.requires_grad and weight.is_leaf:
-                handles.append(weight.register_post_accumulate_grad_hook(self._accumulated))
+            self._listen(weight, handles)
+
+    def _listen(self, weight: torch.Tensor, handles: list[Any]) -> None:
+        if isinstance(weight, torch.nn.parameter.UninitializedTensorMixin):
+            self._late.append(weight)
+        elif weight.requires_grad and weight.is_leaf:
+            handles.append(weight.register_post_accumulate_grad_hook(self._accumulated))
 
     # -- gradients ------------------------------------------------------------------------------
 

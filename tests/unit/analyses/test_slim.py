@@ -175,6 +175,15 @@ def test_where_the_heap_finds_no_room_the_stack_is_kept(core: Path, tmp_path: Pa
     assert any("found no room" in problem.what for problem in report.problems)
 
 
+def write_both_ways(core: Path, spool: Path, of_file: Path, of_stream: Path) -> None:
+    """Write the slim core of a file, and that of the same bytes as they come through a pipe."""
+    with of_file.open("w+b") as fd:
+        _native.write_slim(str(core), fd.fileno())
+    with core.open("rb") as source, spool.open("w+b") as to, of_stream.open("w+b") as fd:
+        _native.slim_stream(source.fileno(), b"", fd.fileno(), to.fileno(), 1 << 30)
+        _native.write_slim(str(spool), fd.fileno())
+
+
 def test_a_seam_of_the_stream_is_none_of_the_slim_core(tmp_path: Path) -> None:
     """What a stream keeps for certain begins 64 KiB below the stack pointer, within a mapping."""
     sp = STACK + 40 * PAGE + 0x100
@@ -185,11 +194,7 @@ def test_a_seam_of_the_stream_is_none_of_the_slim_core(tmp_path: Path) -> None:
     core, spool, one, two = (tmp_path / name for name in ("core", "spool", "one", "two"))
     builder = elf.CoreBuilder().thread(1000, 11, sp=sp).process()
     core.write_bytes(builder.segment(STACK, bytes(memory), elf.PF_R | elf.PF_W).build())
-    with one.open("w+b") as fd:
-        _native.write_slim(str(core), fd.fileno())
-    with core.open("rb") as source, spool.open("w+b") as to, two.open("w+b") as fd:
-        _native.slim_stream(source.fileno(), b"", fd.fileno(), to.fileno(), 1 << 30)
-        _native.write_slim(str(spool), fd.fileno())
+    write_both_ways(core, spool, one, two)
     assert bytes([24]) * PAGE in one.read_bytes()
     assert one.read_bytes() == two.read_bytes()
 
@@ -219,11 +224,7 @@ def test_any_layout_from_a_file_and_from_a_pipe(
     try:
         core, spool, one, two = names
         core.write_bytes(data)
-        with one.open("w+b") as fd:
-            _native.write_slim(str(core), fd.fileno())
-        with core.open("rb") as source, spool.open("w+b") as to, two.open("w+b") as fd:
-            _native.slim_stream(source.fileno(), b"", fd.fileno(), to.fileno(), 1 << 30)
-            _native.write_slim(str(spool), fd.fileno())
+        write_both_ways(core, spool, one, two)
         assert one.read_bytes() == two.read_bytes()
         slim, original = _native.read_core(str(one)), _native.read_core(str(core))
         for key in ("mapped_bytes", "dumped_bytes", "memory_by_kind", "sp", "threads"):
