@@ -229,42 +229,62 @@ class Search {
 
  private:
   void look_at(const ThreadState& thread, bool is_crashed) {
-    bool known = false, found = false;
-    std::uint32_t uncaught = 0;
+    bool known = false;
+    std::uint32_t flying = 0;
+    std::set<std::uint64_t> listed;
     for (const Module* const module : runtimes_) {
       const Globals globals = find_globals(memory_, *module, thread);
       known |= globals.known;
-      uncaught += globals.uncaught;
-      found |= take_chain(thread, globals.caught, is_crashed);
+      flying += globals.uncaught;
+      take_chain(thread, globals.caught, is_crashed, listed);
     }
-    if (!is_crashed || found) return;
+    if (!is_crashed) return;
+    // Not on the list until a handler has it: one that was on its way when a destructor crashed or
+    // threw another.
+    if (!listed.empty()) {
+      take_flying(thread, flying, listed);
+      return;
+    }
     // A record that says "none" is believed unless the thread is unwinding now, or another copy of
     // the run-time library (linked statically somewhere) may have thrown.
     constexpr std::int32_t kAbort = 6;
-    const bool any_state = !known || uncaught > 0;
+    const bool any_state = !known || flying > 0;
     if (!any_state && thread.signal != kAbort) return;
     const bool ends = is_terminating(memory_, thread);
     for (const Header& header : scan_stack(memory_, thread)) {
       if (header.handlers == 0 && !any_state) continue;
-      add(thread, header, "stack", ends && result_.empty());
+      const bool is_flying = flying > 0 && header.handlers == 0;
+      if (is_flying) --flying;
+      const bool is_last = ends && result_.empty();
+      add(thread, header, "stack", is_last ? "uncaught" : is_flying ? "unwinding" : "handled");
     }
   }
 
-  bool take_chain(const ThreadState& thread, std::uint64_t address, bool is_crashed) {
-    bool found = false;
+  void take_flying(const ThreadState& thread, std::uint32_t flying,
+                   const std::set<std::uint64_t>& listed) {
+    if (flying == 0) return;
+    for (const Header& header : scan_stack(memory_, thread)) {
+      if (header.handlers != 0 || listed.contains(header.object)) continue;
+      add(thread, header, "stack", "unwinding");
+      if (--flying == 0) return;
+    }
+  }
+
+  void take_chain(const ThreadState& thread, std::uint64_t address, bool is_crashed,
+                  std::set<std::uint64_t>& listed) {
     std::set<std::uint64_t> seen;
     while (address != 0 && seen.size() < kMaxChain && seen.insert(address).second) {
       const auto header = read_header(memory_, address);
       if (!header) break;
-      const bool ends = is_crashed && !found && is_terminating(memory_, thread);
-      add(thread, *header, "tls", ends);
-      found = true;
+      const bool ends = is_crashed && listed.empty() && is_terminating(memory_, thread);
+      add(thread, *header, "tls", ends ? "uncaught" : "handled");
+      listed.insert(header->object);
       address = header->next;
     }
-    return found;
   }
 
-  void add(const ThreadState& thread, const Header& header, const char* found_by, bool uncaught) {
+  void add(const ThreadState& thread, const Header& header, const char* found_by,
+           const char* state) {
     if (result_.size() >= kMaxExceptions) return;
     const std::vector<BaseClass> classes = types_.classes(header.type, header.object);
     if (classes.empty()) {
@@ -281,7 +301,7 @@ class Search {
     row.type = type_name(classes.front().name);
     row.what = read_what(memory_, types_, header.type, header.object, classes);
     row.found_by = found_by;
-    row.state = uncaught ? "uncaught" : "handled";
+    row.state = state;
     for (const BaseClass& base : std::span(classes).subspan(1)) {
       const std::string name = type_name(base.name);
       if (std::find(row.base_types.begin(), row.base_types.end(), name) == row.base_types.end()) {

@@ -15,7 +15,9 @@ struct CppException {
   std::string type;                     // in source form
   std::optional<std::string> what;      // nothing where the layout is not known
   const char* found_by = "tls";         // or "stack"
-  const char* state = "handled";        // or "uncaught": std::terminate() ran because of it
+  // Or "uncaught": std::terminate() ran because of it; "unwinding": destructors were running on
+  // its way to a handler.
+  const char* state = "handled";
   std::vector<std::string> base_types;  // nearest first
 };
 

@@ -12,7 +12,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from postmortem.facts.crash import AbortMessage, CppException, Fault, Instruction, Signal
+from postmortem.facts.crash import (
+    AbortMessage,
+    CppException,
+    EarlierExceptions,
+    Fault,
+    Instruction,
+    Signal,
+    earlier_exceptions,
+)
 from postmortem.facts.fault_kind import FaultKind, classify
 from postmortem.facts.known_words import KnownWords
 from postmortem.facts.memory import Address, BinaryFacts, MappedFile, MemoryTotals, Module, Modules
@@ -172,6 +180,11 @@ def facts_of(raw: dict[str, Any]) -> dict[type, object]:
     if "exception" in raw:
         entry = {"tid": _crashed_tid(raw), "what": None, "found_by": "tls", **raw["exception"]}
         facts[CppException] = CppException(**entry)
+    tid = _crashed_tid(raw)
+    missing = {"tid": tid, "what": None, "found_by": "stack"}
+    earlier = [CppException(**{**missing, **entry}) for entry in raw.get("exceptions", ())]
+    if (others := earlier_exceptions(earlier, tid)) is not None:
+        facts[EarlierExceptions] = others
     words = [("abort message", raw.get("abort_message", ""), None)]
     words.append(("C++ exception", raw.get("exception", {}).get("what") or "", None))
     if (known := known_in(words)) is not None:

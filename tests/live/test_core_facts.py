@@ -192,7 +192,17 @@ def test_handled_exception_is_context(facts_of: Callable[..., CoreFacts]) -> Non
 
 def test_exception_on_its_way_is_found_by_the_stack(facts_of: Callable[..., CoreFacts]) -> None:
     (only,) = facts_of("unwinding").cpp_exceptions
-    assert (only.what, only.found_by, only.state) == ("on its way", "stack", "handled")
+    assert (only.what, only.found_by, only.state) == ("on its way", "stack", "unwinding")
+
+
+def test_a_destructor_that_throws_does_not_hide_the_first_exception(
+    facts_of: Callable[..., CoreFacts],
+) -> None:
+    found = [(e.what, e.found_by, e.state) for e in facts_of("unwinding_throws").cpp_exceptions]
+    assert found == [
+        ("thrown by a destructor", "tls", "uncaught"),
+        ("the first error", "stack", "unwinding"),
+    ]
 
 
 def test_abort_in_a_handler_is_not_an_uncaught_exception(

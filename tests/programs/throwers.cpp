@@ -83,6 +83,16 @@ void unwinding() {
   CrashOnUnwind guard;
   throw std::runtime_error("on its way");
 }
+[[gnu::noinline]] void flush_and_fail() {
+  if (!room_for_all) throw std::logic_error("thrown by a destructor");
+}
+struct ThrowOnUnwind {
+  ~ThrowOnUnwind() { flush_and_fail(); }
+};
+void unwinding_throws() {
+  ThrowOnUnwind guard;
+  throw std::runtime_error("the first error");
+}
 void promised_not() { throw std::length_error("caught, then aborted"); }
 void promised() noexcept { throw std::length_error("out of noexcept"); }
 void rethrown_in_catch() {
@@ -150,6 +160,12 @@ int main(int count, char** arguments) {
   if (which == "unwinding") {
     try {
       unwinding();
+    } catch (const std::exception&) {
+    }
+  }
+  if (which == "unwinding_throws") {
+    try {
+      unwinding_throws();
     } catch (const std::exception&) {
     }
   }

@@ -13,7 +13,7 @@ from postmortem.analyses.core_reading import CoreReading, Progress, reading_core
 from postmortem.analyses.engines import GdbOptions, MergedThreads
 from postmortem.errors import EvidenceError
 from postmortem.facts.caught import beyond_handler, failure
-from postmortem.facts.crash import CppException, Fault
+from postmortem.facts.crash import CppException, EarlierExceptions, Fault, earlier_exceptions
 from postmortem.facts.fault_kind import FaultKind, classify
 from postmortem.facts.fault_words import explain
 from postmortem.facts.known_words import KnownWords
@@ -45,6 +45,7 @@ _REMEDIES: Mapping[type, str] = {
     BinaryFacts: "run without --engine native; the module the crash is in must be on this machine",
     KnownWords: "only processes that said something known before they ended have some",
     CppException: "only cores in which a C++ exception was in flight have one",
+    EarlierExceptions: "only threads that had a C++ exception before the last have some",
 }
 
 
@@ -295,6 +296,7 @@ class _Analysis:
             fault,
             facts.abort_message,
             exception := next(flying, None),
+            earlier_exceptions(facts.cpp_exceptions, tid),
             binary,
             self._known_words(threads, exception),
         )

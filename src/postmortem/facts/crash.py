@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from postmortem.facts.memory import Address, MappedFile
 from postmortem.records import record
 
@@ -96,8 +98,28 @@ class CppException:
     """``"tls"`` (the run-time library's own record) or ``"stack"`` (a pointer found on it)."""
     base_types: tuple[str, ...] = ()
     state: str = "uncaught"
-    """``"uncaught"`` (std::terminate() ran because of it) or ``"handled"`` (a handler or a
-    destructor was running: context, not the cause)."""
+    """``"uncaught"`` (std::terminate() ran because of it), ``"unwinding"`` (destructors were
+    running on its way to a handler) or ``"handled"`` (a handler was running: context)."""
+
+
+@record
+class EarlierExceptions:
+    """C++ exceptions of the crashed thread that are older than what ended the process.
+
+    Those still on their way first, then those being handled, innermost first.
+    """
+
+    items: tuple[CppException, ...]
+
+
+def earlier_exceptions(
+    exceptions: Iterable[CppException], tid: int | None
+) -> EarlierExceptions | None:
+    """Return those of thread `tid` that did not end the process, or None where there are none."""
+    own = [exception for exception in exceptions if exception.tid == tid]
+    flying = [exception for exception in own if exception.state == "unwinding"]
+    handled = [exception for exception in own if exception.state == "handled"]
+    return EarlierExceptions((*flying, *handled)) if flying or handled else None
 
 
 @record

@@ -40,6 +40,7 @@ def core_body(view: CoreView, *, with_locals: bool = False) -> dict[str, object]
             "what": exception.what,
             "tid": exception.tid,
             "found_by": exception.found_by,
+            "state": exception.state,
         },
         "python_exception": raised_body(view.python_exception),
         "crashed_thread": None if crashed is None else crashed.tid,

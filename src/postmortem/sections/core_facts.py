@@ -20,6 +20,8 @@ _MOST_VARIABLES = 24
 _FAULTS = frozenset({"SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGTRAP"})
 """Signals that the instruction itself raised; in all others it is only where the signal came."""
 
+_STATES = {"handled": "C++, handled", "unwinding": "C++, on its way"}
+
 # Variables that decide how PyTorch, NCCL, OpenMP and the launchers behave; all of them are in the
 # JSON report.
 _RELEVANT_PREFIXES = (
@@ -49,8 +51,9 @@ def what_happened(view: CoreView, *, verbose: bool) -> Block | None:
     if view.abort_message is not None:
         rows.append(("abort message", _cut(view.abort_message.text.strip(), verbose)))
     for exception in view.cpp_exceptions[:4]:
-        name = "C++ exception" if exception.state == "uncaught" else "C++, handled"
-        rows.append((name, _exception(exception, view, verbose)))
+        rows.append(
+            (_STATES.get(exception.state, "C++ exception"), _exception(exception, view, verbose))
+        )
     for thread in view.threads:
         if thread.python_exception is not None and len(rows) < 16:
             error = thread.python_exception

@@ -46,7 +46,8 @@ class CoreView:
         One that was being handled is not in flight.
         """
         crashed = self.threads.crashed
-        flying = [e for e in self.cpp_exceptions if e.state == "uncaught"]
+        states = ("uncaught", "unwinding")  # the one that ended the process first
+        flying = [e for state in states for e in self.cpp_exceptions if e.state == state]
         own = [e for e in flying if crashed is not None and e.tid == crashed.tid]
         return next(iter((*own, *flying)), None)
 

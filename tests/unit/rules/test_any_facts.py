@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builders.facts import CODE, STACK, load_cases
-from postmortem.facts.crash import AbortMessage, CppException, Fault, Signal
+from postmortem.facts.crash import AbortMessage, CppException, EarlierExceptions, Fault, Signal
 from postmortem.facts.fault_kind import FaultKind, classify
 from postmortem.facts.memory import Address, MappedFile
 from postmortem.facts.process import CoreFile, Process
@@ -79,6 +79,9 @@ def test_hostile_text(
         Fault: fault,
         AbortMessage: AbortMessage(message),
         CppException: CppException(5, type_name, what, "tls"),
+        EarlierExceptions: EarlierExceptions(
+            (CppException(5, type_name, what, "stack", state="unwinding"),)
+        ),
         FaultKind: classify(signal, fault, threads, core, process),
     }
     _check(facts)
