@@ -165,6 +165,7 @@ ProcessFindings read_process(Core& core, const elfcore::Modules& modules, const 
   found.command_line = elfcore::read_command_line(core);
   found.environment = elfcore::read_environment(memory, core.problems());
   found.abort_message = elfcore::read_abort_message(memory);
+  found.python_fatal = elfcore::find_python_fatal(memory);
   found.exceptions = elfcore::find_cpp_exceptions(memory, core.problems());
   found.python_version = elfcore::find_python_version(memory);
   const elfcore::Module* const executable = modules.executable();
@@ -201,6 +202,11 @@ void add_process(py::dict& result, const Core& core, const ProcessFindings& foun
   result["initial_env"] = texts(found.command_line.environment);
   result["env"] = found.environment ? py::object(texts(*found.environment)) : py::none();
   result["abort_message"] = optional_text(found.abort_message);
+  result["python_fatal"] =
+      found.python_fatal
+          ? py::object(py::make_tuple(text(found.python_fatal->function),
+                                      text(found.python_fatal->message)))
+          : py::none();
   result["exceptions"] = exception_rows(found.exceptions);
   result["python_version"] = optional_text(found.python_version);
   add_fault(result, found.fault);

@@ -12,6 +12,7 @@
 #include "elfcore/command_line.h"
 #include "elfcore/cpp_exception.h"
 #include "elfcore/instruction.h"
+#include "elfcore/python_fatal.h"
 #include "elfcore/signal_frame.h"
 
 namespace pm::bind {
@@ -26,6 +27,7 @@ struct ProcessFindings {
   elfcore::CommandLine command_line;
   std::optional<std::vector<std::string>> environment;
   std::optional<std::string> abort_message;
+  std::optional<elfcore::PythonFatal> python_fatal;
   std::vector<elfcore::CppException> exceptions;
   std::optional<std::string> python_version;
   std::string executable;

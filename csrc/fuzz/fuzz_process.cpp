@@ -8,6 +8,7 @@
 #include "elfcore/environment.h"
 #include "elfcore/instruction.h"
 #include "elfcore/modules.h"
+#include "elfcore/python_fatal.h"
 #include "elfcore/python_version.h"
 #include "elfcore/signal_frame.h"
 #include "locks/futex.h"
@@ -22,6 +23,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     read_command_line(*core);
     read_environment(memory, core->problems());
     read_abort_message(memory);
+    find_python_fatal(memory);
     find_cpp_exceptions(memory, core->problems());
     find_python_version(memory);
     pm::locks::read_futex_waits(memory);

@@ -272,6 +272,7 @@ class RawCore(TypedDict):
     """libc's ``environ`` at the end; None when it cannot be read."""
     modules: list[RawModule]
     abort_message: str | None
+    python_fatal: tuple[str, str] | None
     exceptions: list[RawException]
     python_version: str | None
     futex_waits: list[RawFutexWait]

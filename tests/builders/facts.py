@@ -16,6 +16,7 @@ from postmortem.facts.crash import (
     AbortMessage,
     CppException,
     EarlierExceptions,
+    FatalPythonError,
     Fault,
     Instruction,
     Signal,
@@ -177,6 +178,8 @@ def facts_of(raw: dict[str, Any]) -> dict[type, object]:
         facts[Fault] = _fault(raw["fault"])
     if "abort_message" in raw:
         facts[AbortMessage] = AbortMessage(raw["abort_message"])
+    if "fatal_python_error" in raw:
+        facts[FatalPythonError] = FatalPythonError(**raw["fatal_python_error"])
     if "exception" in raw:
         entry = {"tid": _crashed_tid(raw), "what": None, "found_by": "tls", **raw["exception"]}
         facts[CppException] = CppException(**entry)

@@ -1,5 +1,5 @@
-"""Ends the interpreter by Py_FatalError, as C code without the GIL does."""
+"""Calls the C API without the GIL, as C code does that forgot to take it."""
 
 import ctypes
 
-ctypes.pythonapi.Py_FatalError(b"the function must be called with the GIL held")
+ctypes.CDLL(None).PyThreadState_Get()  # CDLL gives the GIL away for the time of a call

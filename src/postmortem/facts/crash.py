@@ -86,6 +86,15 @@ class AbortMessage:
 
 
 @record
+class FatalPythonError:
+    """What CPython wrote to standard error when it stopped itself (Py_FatalError)."""
+
+    function: str
+    """The one that found the state of the interpreter broken."""
+    message: str
+
+
+@record
 class CppException:
     """A C++ exception in flight."""
 

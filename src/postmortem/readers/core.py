@@ -6,7 +6,15 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, cast
 
-from postmortem.facts.crash import AbortMessage, Caught, CppException, Fault, Instruction, Signal
+from postmortem.facts.crash import (
+    AbortMessage,
+    Caught,
+    CppException,
+    FatalPythonError,
+    Fault,
+    Instruction,
+    Signal,
+)
 from postmortem.facts.memory import Address, MemoryTotals, Module, Modules, ModuleStatus
 from postmortem.facts.process import CoreFile, Process, SlimSource
 from postmortem.facts.source import Problem
@@ -47,6 +55,7 @@ class CoreFacts:
     caught: Caught | None = None
     """What a handler on the crashed thread was called for, before `signal` ended the process."""
     abort_message: AbortMessage | None = None
+    fatal_python_error: FatalPythonError | None = None
     cpp_exceptions: tuple[CppException, ...] = ()
     """Those of the crashed thread first, in each thread the innermost first."""
     python_stacks: Mapping[int, PythonStack] = MappingProxyType({})
@@ -108,6 +117,9 @@ def facts_of(answer: NativeAnswer, *, named: str | None = None) -> CoreFacts:
         fault=None if raw["crashed_tid"] is None else _fault(raw),
         caught=_caught(raw),
         abort_message=None if abort_message is None else AbortMessage(abort_message),
+        fatal_python_error=None
+        if raw["python_fatal"] is None
+        else FatalPythonError(*raw["python_fatal"]),
         cpp_exceptions=tuple(
             CppException(
                 tid=row["tid"],

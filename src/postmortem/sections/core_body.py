@@ -33,6 +33,12 @@ def core_body(view: CoreView, *, with_locals: bool = False) -> dict[str, object]
             "calls": list(view.signature.calls),
         },
         "abort_message": None if view.abort_message is None else view.abort_message.text,
+        "fatal_python_error": None
+        if view.fatal_python_error is None
+        else {
+            "function": view.fatal_python_error.function,
+            "message": view.fatal_python_error.message,
+        },
         "cpp_exception": None
         if exception is None
         else {

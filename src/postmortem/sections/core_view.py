@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from postmortem.facts.crash import AbortMessage, CppException, Fault, Signal
+from postmortem.facts.crash import AbortMessage, CppException, FatalPythonError, Fault, Signal
 from postmortem.facts.memory import BinaryFacts, MemoryTotals, Modules
 from postmortem.facts.process import CoreFile, Process
 from postmortem.facts.threads import RaisedException, Thread, Threads
@@ -25,6 +25,7 @@ class CoreView:
     """What the signal means here, in words."""
     fault: Fault | None = None
     abort_message: AbortMessage | None = None
+    fatal_python_error: FatalPythonError | None = None
     cpp_exceptions: tuple[CppException, ...] = ()
     binary: BinaryFacts | None = None
     diagnoses: tuple[Diagnosis, ...] = ()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from postmortem.facts.crash import FatalPythonError
 from postmortem.facts.fault_kind import FaultKind
 from postmortem.facts.threads import Frame, Thread, Threads
 from postmortem.patterns import Pattern
@@ -40,7 +41,9 @@ _START = Pattern(r"Py_ExitStatusException|Py_Initialize\w*|init_|pyinit_|Py_Byte
         "https://github.com/bloomberg/memray/issues/227",
     ),
 )
-def py_fatal_error(kind: FaultKind, threads: Threads | None) -> Iterator[Finding]:
+def py_fatal_error(
+    kind: FaultKind, threads: Threads | None, error: FatalPythonError | None
+) -> Iterator[Finding]:
     """The interpreter stopped itself: a fatal Python error.
 
     What it means
@@ -50,8 +53,8 @@ def py_fatal_error(kind: FaultKind, threads: Threads | None) -> Iterator[Finding
 
     How to be sure
         Py_FatalError (or fatal_error) is on the stack; the function that called it made the
-        check. The message stands on standard error ("Fatal Python error: …") and, with debug
-        information, in the frame's arguments.
+        check. The message stands on standard error ("Fatal Python error: …"); it is read from the
+        registers that CPython saved, or from the frame's arguments where gdb shows them.
 
     What to do
         Read the message. For the GIL: the first frame outside CPython is the code that called
@@ -66,7 +69,8 @@ def py_fatal_error(kind: FaultKind, threads: Threads | None) -> Iterator[Finding
         return
     check = _outside(crashed, fatal[-1] + 1)
     names = " ".join(bare(frame.function) for frame in crashed.frames[fatal[0] : fatal[-1] + 3])
-    message = _message([crashed.frames[i] for i in fatal])
+    said = _message([crashed.frames[i] for i in fatal])
+    message = error.message if error is not None else said
     what, cause, step = _meaning(names, message or "")
     evidence = [cite_frame(crashed, fatal[-1])]
     by = ""
@@ -89,11 +93,13 @@ def py_fatal_error(kind: FaultKind, threads: Threads | None) -> Iterator[Finding
         through = owner(frame) is Owner.LIBFFI
         by = ", called through ctypes" if through else f", called by {name}"
     evidence.extend(cite_python(crashed))
+    # The whole of it is in the cause.
+    read = () if error is not None else ('read the line "Fatal Python error: …" on standard error',)
     yield Finding(
         title=clip(f"fatal Python error: {_head(message, what, 48 if by else 79)}{by}", 100),
         cause=f"{cause}; it said: {clip(message, 300)}" if message else cause,
         confidence=Confidence.CERTAIN if message or what != _GENERAL else Confidence.LIKELY,
-        next_steps=('read the line "Fatal Python error: …" on standard error', step),
+        next_steps=(*read, step),
         evidence=tuple(evidence),
     )
 

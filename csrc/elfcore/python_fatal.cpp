@@ -1,0 +1,89 @@
+#include "elfcore/python_fatal.h"
+
+#include <algorithm>
+#include <array>
+
+namespace pm::elfcore {
+namespace {
+
+constexpr std::int32_t kAbort = 6;
+constexpr std::size_t kStackBytes = 16 << 10;  // abort() and Py_FatalError's own frames are small
+constexpr std::size_t kLongestName = 100, kLongestMessage = 1000;
+// Words around the return address into _Py_FatalErrorFunc that can be its registers: saved below it
+// by fatal_error() on x86-64, above it on aarch64, and its own frame.
+constexpr std::uint64_t kBelow = 12 * 8, kAbove = 12 * 8;
+
+struct Range {
+  std::uint64_t start = 0, end = 0;
+};
+
+std::optional<Range> fatal_function(const Memory& memory) {
+  const Modules& modules = memory.modules();
+  for (const Module& module : modules.all()) {
+    const bool may_have =
+        &module == modules.executable() || module.name().starts_with("libpython3");
+    if (!module.image || !may_have) continue;
+    const auto symbol = module.image->dynamic_symbol("_Py_FatalErrorFunc");
+    if (!symbol || symbol->type != STT_FUNC || symbol->size == 0) continue;
+    const std::uint64_t start = module.bias + symbol->value;
+    return Range{start, start + symbol->size};
+  }
+  return std::nullopt;
+}
+
+bool is_name(const std::string& text) {
+  const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
+  const auto is_part = [&](char c) { return is_letter(c) || c == '_' || (c >= '0' && c <= '9'); };
+  return text.size() >= 2 && (is_letter(text[0]) || text[0] == '_') &&
+         std::all_of(text.begin(), text.end(), is_part);
+}
+
+bool is_message(const std::string& text) {
+  // Not what CPython itself writes around it.
+  constexpr std::array<std::string_view, 2> kFrame{"Fatal Python error", "Python runtime state"};
+  for (const std::string_view part : kFrame) {
+    if (text.starts_with(part)) return false;
+  }
+  const auto is_printable = [](char c) { return static_cast<unsigned char>(c) >= 32 && c != 127; };
+  return text.size() >= 4 && text.find(' ') != std::string::npos &&
+         std::all_of(text.begin(), text.end(), is_printable);
+}
+
+// The two arguments stand in neighbouring registers, saved side by side.
+std::optional<PythonFatal> read_pair(const Memory& memory, std::uint64_t low, std::uint64_t high) {
+  const auto text_of = [&](std::uint64_t word, std::size_t limit) {
+    return word < 65536 ? std::nullopt : memory.text(word, limit);
+  };
+  for (const auto& [name_word, message_word] : {std::pair(low, high), std::pair(high, low)}) {
+    auto name = text_of(name_word, kLongestName);
+    if (!name || !is_name(*name)) continue;
+    auto message = text_of(message_word, kLongestMessage);
+    if (message && is_message(*message)) return PythonFatal{std::move(*name), std::move(*message)};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<PythonFatal> find_python_fatal(const Memory& memory) {
+  const ThreadState* const thread = memory.core().crashed_thread();
+  if (!thread || thread->signal != kAbort) return std::nullopt;
+  const auto function = fatal_function(memory);
+  if (!function) return std::nullopt;
+  const std::uint64_t sp = thread->registers.sp() & ~std::uint64_t{7};
+  const Bytes stack = clip(memory.core().dumped_at(sp), 0, kStackBytes);
+  for (std::uint64_t at = 0; at + 8 <= stack.size(); at += 8) {
+    const std::uint64_t call = *load<std::uint64_t>(stack, at) - 1;
+    if (call < function->start || call >= function->end) continue;
+    const std::uint64_t first = at > kBelow ? at - kBelow : 0;
+    for (std::uint64_t i = first; i <= at + kAbove && i + 16 <= stack.size(); i += 8) {
+      const std::uint64_t low = *load<std::uint64_t>(stack, i);
+      const std::uint64_t high = *load<std::uint64_t>(stack, i + 8);
+      if (auto found = read_pair(memory, low, high)) return found;
+    }
+    return std::nullopt;
+  }
+  return std::nullopt;
+}
+
+}  // namespace pm::elfcore
