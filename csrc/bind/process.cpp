@@ -202,11 +202,10 @@ void add_process(py::dict& result, const Core& core, const ProcessFindings& foun
   result["initial_env"] = texts(found.command_line.environment);
   result["env"] = found.environment ? py::object(texts(*found.environment)) : py::none();
   result["abort_message"] = optional_text(found.abort_message);
-  result["python_fatal"] =
-      found.python_fatal
-          ? py::object(py::make_tuple(text(found.python_fatal->function),
-                                      text(found.python_fatal->message)))
-          : py::none();
+  result["python_fatal"] = found.python_fatal
+                               ? py::object(py::make_tuple(text(found.python_fatal->function),
+                                                           text(found.python_fatal->message)))
+                               : py::none();
   result["exceptions"] = exception_rows(found.exceptions);
   result["python_version"] = optional_text(found.python_version);
   add_fault(result, found.fault);

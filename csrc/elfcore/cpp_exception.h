@@ -12,9 +12,9 @@ namespace pm::elfcore {
 
 struct CppException {
   std::int32_t tid = 0;
-  std::string type;                     // in source form
-  std::optional<std::string> what;      // nothing where the layout is not known
-  const char* found_by = "tls";         // or "stack"
+  std::string type;                 // in source form
+  std::optional<std::string> what;  // nothing where the layout is not known
+  const char* found_by = "tls";     // or "stack"
   // Or "uncaught": std::terminate() ran because of it; "unwinding": destructors were running on
   // its way to a handler.
   const char* state = "handled";
