@@ -438,6 +438,20 @@ Prefix Grammar::parse(std::string_view line) const {
     if (!pids) found.worker = {};
   }
   if (time) text.remove_prefix(time_at(text));
+  take_prefixes(text, found);
+  found.size = found.any() || time || journal ? line.size() - text.size() : 0;
+  return found;
+}
+
+Prefix Grammar::parse_behind(const Prefix& known, std::string_view line) const {
+  Prefix found = known;
+  std::string_view text = line.substr(known.size);
+  take_prefixes(text, found);
+  found.size = line.size() - text.size();
+  return found;
+}
+
+void Grammar::take_prefixes(std::string_view& text, Prefix& found) const {
   for (int i = 0; i < kMostStacked && !text.empty(); ++i) {
     const char first = text[0];
     std::size_t size = 0;
@@ -467,8 +481,6 @@ Prefix Grammar::parse(std::string_view line) const {
     if (!size) break;
     text.remove_prefix(size);
   }
-  found.size = found.any() || time || journal ? line.size() - text.size() : 0;
-  return found;
 }
 
 InnerTag inner_tag(std::string_view text) noexcept {

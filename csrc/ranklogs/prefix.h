@@ -40,6 +40,11 @@ struct Grammar {
   std::set<std::string, std::less<>> names;  // of nodes and services, digits taken out
 
   Prefix parse(std::string_view line) const;
+  // The same where the first `known.size` bytes of the line are known to be these prefixes.
+  Prefix parse_behind(const Prefix& known, std::string_view line) const;
+
+ private:
+  void take_prefixes(std::string_view& text, Prefix& found) const;
 };
 
 // Open MPI 4 writes its tag, and a time before it, in front of each write(), not of each line:

@@ -6,6 +6,7 @@
 #include <deque>
 
 #include "ranklogs/clean.h"
+#include "ranklogs/heads.h"
 #include "ranklogs/links.h"
 
 namespace pm::ranklogs {
@@ -131,6 +132,7 @@ class Reader {
 
   const Options& options_;
   const Needles needles_;
+  Heads heads_;
   Log log_;
   std::vector<std::unique_ptr<Writer>> writers_;
   std::unordered_map<std::string, std::uint32_t> known_;
@@ -197,8 +199,11 @@ void Reader::line(std::string_view raw) {
   if (raw.starts_with(kDockerHead) && out_of_docker(raw, docker_)) raw = docker_;
   const bool controls = has_controls(raw);
   if (controls && is_binary(raw)) ++log_.binary_lines;
-  std::string_view text = controls ? without_controls(raw, clean_) : raw;
-  const Prefix prefix = log_.grammar.parse(text);
+  const std::string_view whole = controls ? without_controls(raw, clean_) : raw;
+  std::string_view text = whole;
+  const Head* const known = heads_.find(text);
+  const Prefix prefix =
+      known ? log_.grammar.parse_behind(known->prefix, text) : log_.grammar.parse(text);
   const std::string_view head = text.substr(0, prefix.size);
   text.remove_prefix(prefix.size);
   if ((head.ends_with(">:") || head.ends_with(">: ")) &&
@@ -209,7 +214,15 @@ void Reader::line(std::string_view raw) {
   if (log_.grammar.number && prefix.task >= 0 && text.ends_with(head)) {
     text = without_repeats(text, head);
   }
-  rest_of_line(writer_of(prefix), text);
+  if (known && prefix.size == known->prefix.size) {
+    rest_of_line(known->writer, text);
+    return;
+  }
+  const std::uint32_t writer = writer_of(prefix);
+  if (writer && !log_.grammar.time && !log_.grammar.journal) {
+    heads_.remember(whole, prefix, writer);
+  }
+  rest_of_line(writer, text);
 }
 
 // A line in which mpirun's tags stand before each write: pieces of one rank are joined.

@@ -144,3 +144,21 @@ def test_what_is_kept_is_bounded() -> None:
     lines = [region[3][0][0] for region in raw["regions"]]
     assert lines[0] == 1
     assert lines[-1] == 499 * 11 + 1
+
+
+def test_what_stands_behind_a_head_that_was_seen_before_is_read_again() -> None:
+    texts = [f"step {i}" for i in range(3)]
+    lines = []
+    for text in texts:
+        for node in ("node1", "node2"):
+            lines += [f"{node}: agent {text}"] * 8 + [f"{node}: [rank{node[-1]}]: {text}"]
+    raw, clean = read("\n".join(lines) + "\n")
+    found = {(label["host"], label["rank"]): clean.get(i) for i, label in enumerate(raw["labels"])}
+    del found[(None, None)]
+    agents = [f"agent {text}" for text in texts for _ in range(8)]
+    assert found == {
+        ("node1", None): agents,
+        ("node1", 1): texts,
+        ("node2", None): agents,
+        ("node2", 2): texts,
+    }
