@@ -41,10 +41,13 @@ py::dict label_row(const Label& label) {
 
 py::tuple region_row(const Region& region) {
   py::list rows;
+  std::string streams;
   for (const Row& row : region.rows) {
+    streams += row.stream ? row.stream : ' ';
     rows.append(py::make_tuple(row.line, row.ordinal, text(row.text)));
   }
-  return py::make_tuple(region.label, region.kinds, region.cut, rows, texts(region.before));
+  return py::make_tuple(region.label, region.kinds, region.cut, rows, texts(region.before),
+                        streams);
 }
 
 py::list grammar_names(const Grammar& grammar) {

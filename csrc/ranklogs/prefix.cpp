@@ -134,6 +134,11 @@ bool split_role(std::string_view inner, Prefix& to) noexcept {
   return true;
 }
 
+// Of "<stdout>:", "<stderr>:", "<stddiag>:".
+char stream_of(std::string_view tag) noexcept {
+  return tag.starts_with("<stdout") ? 'o' : tag.starts_with("<stderr") ? 'e' : '\0';
+}
+
 struct Piece {
   std::size_t size = 0;
   bool ambiguous = false;
@@ -164,6 +169,7 @@ Piece certain_bracket(std::string_view text, Prefix& to) noexcept {
       const std::string_view behind = inner.substr(at + 8 + number.size);
       if (behind.starts_with(',')) to.host = behind.substr(1);
       to.rank = number.value;
+      to.stream = stream_of(rest);
       return {size + end + 2};
     }
   }
@@ -174,6 +180,7 @@ Piece certain_bracket(std::string_view text, Prefix& to) noexcept {
     const std::size_t end = rest.substr(0, 10).find(">:");
     if (number.size && comma + 1 + number.size == inner.size() && end != std::string_view::npos) {
       to.rank = number.value;
+      to.stream = stream_of(rest);
       return {size + end + 2};
     }
   }

@@ -17,6 +17,7 @@ struct Prefix {
   std::int64_t rank = -1;   // torch's excepthook, mpirun
   std::int64_t task = -1;   // srun --label
   std::int64_t pid = -1;    // Ray
+  char stream = 0;          // of mpirun's tags: 'o' standard output, 'e' standard error
   std::size_t size = 0;     // bytes before the text
 
   bool any() const noexcept {

@@ -138,6 +138,7 @@ class Reader {
   std::unordered_map<std::string, std::uint32_t> known_;
   std::string key_, last_key_, clean_, joined_, docker_;
   std::uint32_t last_index_ = 0;
+  char stream_ = 0;  // of the line at hand
   Links links_;
   std::size_t kept_bytes_ = 0;
   std::size_t pending_bytes_ = 0;
@@ -204,6 +205,7 @@ void Reader::line(std::string_view raw) {
   const Head* const known = heads_.find(text);
   const Prefix prefix =
       known ? log_.grammar.parse_behind(known->prefix, text) : log_.grammar.parse(text);
+  stream_ = prefix.stream;
   const std::string_view head = text.substr(0, prefix.size);
   text.remove_prefix(prefix.size);
   if ((head.ends_with(">:") || head.ends_with(">: ")) &&
@@ -336,7 +338,7 @@ void Reader::append(Writer& writer, std::string_view text, Kinds kinds) {
   Region& region = *writer.open;
   region.kinds |= kinds;
   const std::string_view kept = text.substr(0, kLongestRow);
-  region.rows.push_back({log_.lines, writer.label.lines, std::string(kept)});
+  region.rows.push_back({log_.lines, writer.label.lines, std::string(kept), stream_});
   region.cut = region.cut || kept.size() < text.size();
   writer.open_bytes += kept.size() + sizeof(Row);
   if (region.rows.size() >= kMostRows || writer.open_bytes >= kMostRegionBytes) close(writer);

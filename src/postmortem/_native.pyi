@@ -846,9 +846,9 @@ class RawRankLabel(TypedDict):
     """Its lines before each of the log's marks."""
     last_words: list[str]
 
-RawRegion = tuple[int, int, bool, list[tuple[int, int, str]], list[str]]
-"""Label, kinds as bits, whether it was cut, (line, ordinal, text) of each line, and of a traceback
-what its writer wrote before it."""
+RawRegion = tuple[int, int, bool, list[tuple[int, int, str]], list[str], str]
+"""Label, kinds as bits, whether it was cut, (line, ordinal, text) of each line, of a traceback what
+its writer wrote before it, and each line's stream: ``"o"``, ``"e"`` or a blank for not known."""
 
 class RawRankLog(TypedDict):
     """A log of many ranks."""

@@ -122,3 +122,39 @@ def test_tasks_in_the_names_of_files(tmp_path: Path) -> None:
     body: Any = analyse([str(tmp_path)], RankLogOptions()).body
     assert body["first_failure"]["ranks"] == [1]
     assert [row["host"] for row in body["ranks"]] == [None] * 3
+
+
+def test_output_that_mpirun_forwards_late_is_no_work_that_goes_on(tmp_path: Path) -> None:
+    def tagged(rank: int, stream: str, text: str) -> str:
+        return f"[1,{rank}]<{stream}>:{text}"
+
+    before = [tagged(rank, "stdout", text) for text in STEPS[:3] for rank in range(4)]
+    raised = [tagged(2, "stderr", text) for text in RAISED]
+    # mpi4py: the others wait in MPI_Allreduce, rank 2 in MPI_Finalize, and nobody ends.
+    late = [tagged(rank, "stdout", STEPS[3]) for rank in (2, 1, 3)]
+    report, first = report_of(tmp_path, [*before, *raised, *late])
+    assert first["ranks"] == [2]
+    assert "KeyError: 'input_ids' (train.py:26 in load_batch)" in report.verdict
+    same = [tagged(2, "stderr", STEPS[3])]
+    of_one = [line.replace("stdout", "stderr") for line in before]
+    assert report_of(tmp_path, [*of_one, *raised, *same])[1] is None
+    more = [tagged(2, "stdout", text) for text in STEPS[3:9]]
+    assert report_of(tmp_path, [*before, *raised, *more])[1] is None
+
+
+@pytest.mark.parametrize(
+    ("names", "hosts"),
+    [
+        (["gpt2.log"], {None}),
+        (["gpt2.log", "llama7b.log"], {None}),
+        (["node7.log"], {"node7"}),
+        (["alpha01.log", "alpha02.log"], {"alpha01", "alpha02"}),
+    ],
+)
+def test_files_named_after_models_are_no_hosts(
+    tmp_path: Path, names: list[str], hosts: set[str | None]
+) -> None:
+    for rank, name in enumerate(names):
+        (tmp_path / name).write_text("\n".join(f"[rank{rank}]: {text}" for text in STEPS) + "\n")
+    body: Any = analyse([str(tmp_path / name) for name in names], RankLogOptions()).body
+    assert {row["host"] for row in body["ranks"]} == hosts

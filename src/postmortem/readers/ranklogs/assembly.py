@@ -143,7 +143,7 @@ class Assembly:
         writer = self._writers.index(position)
         skip = self._launchers[position].summary_lines
         unmixer = Unmixer()
-        for _, _, _, rows, _ in regions:
+        for _, _, _, rows, *_ in regions:
             unmixer.take(
                 shape_of(number, ordinal, text)
                 for number, ordinal, text in rows
@@ -234,6 +234,8 @@ class Assembly:
         shared = self._writers.writers[writer].shared
         if shared and until - traceback.ordinal < len(last):
             return False
+        if _still_in_flight(region, traceback.line, until - traceback.ordinal):
+            return False
         after = last if shared else [*(text for _, _, text in behind), *last]
         return goes_on_as_before(region[4], after)
 
@@ -241,7 +243,7 @@ class Assembly:
         writer = self._writers.index(position)
         path = self._labels[position].file.path
         skip = self._launchers[position].summary_lines
-        for _, _, _, rows, _ in regions:
+        for _, _, _, rows, *_ in regions:
             for number, _, text in rows:
                 if number not in skip:
                     yield Remark(text, writer, path, number, self._attempt(position, number))
@@ -389,3 +391,20 @@ def _once(failures: Iterable[LogFailure]) -> list[LogFailure]:
         seen[key] = failure
         kept.append(failure)
     return kept
+
+
+_IN_FLIGHT = 3
+
+
+def _still_in_flight(region: RawRegion, line: int, behind: int) -> bool:
+    """Return whether all `behind` lines after a traceback's last came through the other pipe.
+
+    mpirun reads both pipes of a process in no order: what was written before an error may come
+    after it, a few lines at most.
+    """
+    rows, streams = region[3], region[5]
+    at = next((i for i, row in enumerate(rows) if row[0] == line), None)
+    if at is None or streams[at] == " " or not 0 < behind <= _IN_FLIGHT:
+        return False
+    others = streams[at + 1 : at + 1 + behind]
+    return len(others) == behind and streams[at] not in others

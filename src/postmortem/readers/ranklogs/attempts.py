@@ -61,7 +61,7 @@ class FileAttempts:
     def _goes_on(self, place: int) -> bool:
         """Return whether processes wrote after a mark: the agent's summary is no such thing."""
         line, agent, text = self._raw["marks"][place]
-        for _, _, _, rows, _ in self._raw["regions"]:
+        for _, _, _, rows, *_ in self._raw["regions"]:
             if rows[-1][0] > line and any(
                 number > line and any(word in row for word in _SUMMARY) for number, _, row in rows
             ):

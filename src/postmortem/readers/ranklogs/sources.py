@@ -32,6 +32,11 @@ _NODE = Pattern(
     r"(?i)^(?!slurm|job|log|run|train|out|err|std|test|trace|attempt|none_|part|step|epoch|exp|fr_)"
     r"(?P<host>[a-z][a-z0-9-]*?\d+[a-z0-9-]*)(?=[._]|$)"
 )
+# What administrators call machines; gpt2.log and llama7b.log are named after models.
+_HOST_WORD = Pattern(
+    r"(?i)^(node|host|gpu|dgx|hgx|compute|nid|cn|worker|server|machine|vm|instance|algo)|^ip-\d"
+)
+_NUMBER = Pattern(r"\d+")
 # sbatch(1), "filename pattern": %x-%j-%t, %x-%J-%n-%t: a job's name, its number and step, a task.
 _SLURM_TASK = Pattern(
     r"^(?P<job>[A-Za-z][\w-]*?[-_.]\d+(?:\.\d+)?)(?:[-_.](?P<node>\w[\w-]*?))?[-_.](?P<task>\d{1,6})$"
@@ -102,9 +107,10 @@ def find_rank_logs(names: Iterable[str]) -> Found:
             _sort_in(name, str(path.parent), logs, errors, chosen=True)
         else:
             raise EvidenceError(name, "no such file or folder")
+    hosts = _hosts_of_a_series([*logs.values(), *errors.values()])
     return Found(
-        tuple(_with_tasks(list(logs.values()))),
-        tuple(errors.values()),
+        tuple(_with_tasks([_without_host(file, hosts) for file in logs.values()])),
+        tuple(_without_host(file, hosts) for file in errors.values()),
         dumps=tuple(path for path, kind in hung.items() if kind == STACKS),
         recorders=tuple(path for path, kind in hung.items() if kind == RECORDER),
         flights=tuple(path for path, kind in hung.items() if kind == FLIGHT),
@@ -164,6 +170,21 @@ def _named(path: str, root: str) -> LogFile:
     if host is not None and rank and rank[0].strip("._-") == host:
         host = None
     return LogFile(path, rank=int(rank["rank"]) if rank else None, host=host)
+
+
+def _hosts_of_a_series(files: Iterable[LogFile]) -> set[str]:
+    """Return the names that differ from another's in their numbers only: node1 and node2."""
+    series: dict[str, set[str]] = {}
+    for host in {file.host for file in files if file.host is not None}:
+        series.setdefault(_NUMBER.sub("#", host), set()).add(host)
+    return {host for hosts in series.values() if len(hosts) > 1 for host in hosts}
+
+
+def _without_host(file: LogFile, series: set[str]) -> LogFile:
+    """Return the file without a host that only its name suggests, one of no series of hosts."""
+    if file.host is None or file.host in series or _HOST_WORD.match(file.host):
+        return file
+    return replace(file, host=None)
 
 
 def _with_tasks(files: list[LogFile]) -> list[LogFile]:
