@@ -1,0 +1,342 @@
+#include "ranklogs/forms.h"
+
+#include <algorithm>
+
+namespace pm::ranklogs {
+namespace {
+
+constexpr std::size_t kLongestName = 80;
+// "[node1:4711] " of Open MPI's crash handler has a process in it, no local rank.
+constexpr std::int64_t kMostLocal = 1024;
+
+// Digits at the start of `text`, at most 9 of them; the size is 0 where there are none or more.
+struct Number {
+  std::int64_t value = 0;
+  std::size_t size = 0;
+};
+Number number_at(std::string_view text) noexcept {
+  Number found;
+  while (found.size < text.size() && is_digit(text[found.size])) {
+    if (found.size == 9) return {};
+    found.value = found.value * 10 + (text[found.size++] - '0');
+  }
+  return found;
+}
+
+bool is_file_name(std::string_view name) noexcept {
+  for (const std::string_view end :
+       {".py", ".cpp", ".cc", ".cu", ".h", ".hpp", ".c", ".rs", ".go", ".sh"}) {
+    if (name.ends_with(end)) return true;
+  }
+  return false;
+}
+
+bool only_digits_and_colons(std::string_view name) noexcept {
+  return name.find(':') != std::string_view::npos &&
+         std::all_of(name.begin(), name.end(), [](char c) { return is_digit(c) || c == ':'; });
+}
+
+}  // namespace
+
+// "2026-11-21T02:03:32.767Z ", "2026-11-21 02:03:32,767 ", "02:03:32.767 ", each also in brackets
+// or with a "stdout F " of containerd's files behind. 0 where there is none.
+std::size_t time_at(std::string_view text) noexcept {
+  std::size_t at = 0;
+  const auto digits = [&](std::size_t count) {
+    std::size_t seen = 0;
+    while (seen < count && at < text.size() && is_digit(text[at])) ++seen, ++at;
+    return seen == count;
+  };
+  const auto one = [&](char c) { return at < text.size() && text[at] == c && ++at; };
+  const bool bracket = one('[');
+  const std::size_t start = at;
+  if (digits(4) && (one('-') || one('/')) && digits(2) && (one('-') || one('/')) && digits(2)) {
+    if (!one('T') && !one(' ') && !one('_')) return 0;
+  } else {
+    at = start;
+  }
+  if (!digits(2) || !one(':') || !digits(2) || !one(':') || !digits(2)) return 0;
+  if ((one('.') || one(','))) {
+    while (at < text.size() && is_digit(text[at])) ++at;
+  }
+  if (!one('Z') && at < text.size() && (text[at] == '+' || text[at] == '-')) {
+    ++at;
+    if (!digits(2)) return 0;
+    one(':');
+    if (!digits(2)) return 0;
+  }
+  if (bracket && !one(']')) return 0;
+  if (!one(' ') && at < text.size()) return 0;
+  for (const std::string_view stream : {"stdout F ", "stderr F ", "stdout P ", "stderr P "}) {
+    if (text.substr(at).starts_with(stream)) at += stream.size();
+  }
+  return at;
+}
+
+namespace {
+
+// Whether `text` begins as `form` says: A a capital, a a letter, d a digit, . a digit or a blank.
+bool has_form(std::string_view text, std::string_view form) noexcept {
+  if (text.size() < form.size()) return false;
+  for (std::size_t i = 0; i < form.size(); ++i) {
+    const char c = text[i];
+    const bool fits = form[i] == 'A'   ? c >= 'A' && c <= 'Z'
+                      : form[i] == 'a' ? is_letter(c)
+                      : form[i] == 'd' ? is_digit(c)
+                      : form[i] == '.' ? is_digit(c) || c == ' '
+                                       : c == form[i];
+    if (!fits) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+// "Sat Nov 21 17:16:26 2026", ctime() as mpirun --timestamp-output has it; 0 where there is none.
+std::size_t ctime_at(std::string_view text) noexcept {
+  constexpr std::string_view kForm = "Aaa Aaa .d dd:dd:dd dddd";
+  return has_form(text, kForm) ? kForm.size() : 0;
+}
+
+namespace {
+
+// "[...]" at the start of `text`; empty where there is none that could be a prefix.
+std::string_view bracketed(std::string_view text, std::size_t most) noexcept {
+  if (text.size() < 3 || text[0] != '[') return {};
+  const std::size_t end = text.substr(0, most + 2).find(']');
+  if (end == std::string_view::npos || end < 2) return {};
+  return text.substr(1, end - 1);
+}
+
+// Role and local rank of "[host1:2]", "[default0]", "[5:0]".
+bool split_role(std::string_view inner, Prefix& to) noexcept {
+  std::size_t digits = inner.size();
+  while (digits > 0 && is_digit(inner[digits - 1]) && inner.size() - digits < 6) --digits;
+  if (digits == inner.size() || digits == 0) return false;
+  std::string_view role = inner.substr(0, digits);
+  for (const char c : role) {
+    if (!is_name(c) && c != ':' && c != '@' && c != '/') return false;
+  }
+  if (only_digits_and_colons(role) && std::count(role.begin(), role.end(), ':') > 1) return false;
+  if (role.back() != ':' && !is_letter(role[0])) return false;
+  const bool colon = role.back() == ':';
+  while (!role.empty() && (role.back() == ':' || role.back() == '-' || role.back() == '_')) {
+    if (role.back() != ':' && colon) break;
+    role.remove_suffix(1);
+  }
+  if (is_file_name(role) || role.empty()) return false;
+  const std::int64_t local = number_at(inner.substr(digits)).value;
+  if (local >= kMostLocal) return false;
+  to.local = local;
+  to.host = role;
+  return true;
+}
+
+// Of "<stdout>:", "<stderr>:", "<stddiag>:".
+char stream_of(std::string_view tag) noexcept {
+  return tag.starts_with("<stdout") ? 'o' : tag.starts_with("<stderr") ? 'e' : '\0';
+}
+
+}  // namespace
+
+// "[rank2]:", "[host1:2]:", "[1,0]<stderr>:", "[pod/name/container] ".
+std::size_t certain_bracket(std::string_view text, Prefix& to) noexcept {
+  const std::string_view inner = bracketed(text, kLongestName * 2);
+  if (inner.empty()) return 0;
+  const std::string_view rest = text.substr(inner.size() + 2);
+  const std::size_t size = inner.size() + 2;
+  if (inner.starts_with("rank") && rest.starts_with(':')) {
+    const Number number = number_at(inner.substr(4));
+    if (number.size && number.size == inner.size() - 4) {
+      to.rank = number.value;
+      return size + 1 + (rest.starts_with(": ") ? 1 : 0);
+    }
+  }
+  if (inner.starts_with("pod/") && rest.starts_with(' ')) {
+    to.pod = inner;
+    return size + 1;
+  }
+  if (const std::size_t at = inner.find("mpirank:");  // SageMaker: "[1,mpirank:3,algo-2]<stderr>:"
+      at != std::string_view::npos && rest.starts_with("<std")) {
+    const Number number = number_at(inner.substr(at + 8));
+    const std::size_t end = rest.substr(0, 10).find(">:");
+    if (number.size && end != std::string_view::npos) {
+      const std::string_view behind = inner.substr(at + 8 + number.size);
+      if (behind.starts_with(',')) to.host = behind.substr(1);
+      to.rank = number.value;
+      to.stream = stream_of(rest);
+      return size + end + 2;
+    }
+  }
+  if (rest.starts_with("<std")) {
+    const std::size_t comma = inner.rfind(',');
+    const Number number =
+        comma == std::string_view::npos ? Number{} : number_at(inner.substr(comma + 1));
+    const std::size_t end = rest.substr(0, 10).find(">:");
+    if (number.size && comma + 1 + number.size == inner.size() && end != std::string_view::npos) {
+      to.rank = number.value;
+      to.stream = stream_of(rest);
+      return size + end + 2;
+    }
+  }
+  if (inner.size() <= kLongestName && rest.starts_with(':') && split_role(inner, to)) {
+    return size + 1;
+  }
+  return 0;
+}
+
+// "(name pid=4711, ip=10.0.0.2) " and "(name pid=4711) ".
+std::size_t ray_at(std::string_view text, Prefix& to) noexcept {
+  if (!text.starts_with('(')) return 0;
+  const std::size_t end = text.substr(0, 3 * kLongestName).find(')');
+  if (end == std::string_view::npos) return 0;
+  const std::string_view inner = text.substr(1, end - 1);
+  const std::size_t pid = inner.find("pid=");
+  if (pid == std::string_view::npos || (pid > 0 && inner[pid - 1] != ' ')) return 0;
+  const Number number = number_at(inner.substr(pid + 4));
+  if (!number.size) return 0;
+  std::string_view worker = inner.substr(0, pid);
+  while (worker.ends_with(' ')) worker.remove_suffix(1);
+  const std::string_view after = inner.substr(pid + 4 + number.size);
+  if (after.starts_with(", ip=")) {
+    to.host = after.substr(5);
+  } else if (!after.empty()) {
+    return 0;
+  }
+  if (!text.substr(end + 1).starts_with(' ')) return 0;
+  to.worker = worker.empty() ? std::string_view("worker") : worker;
+  to.pid = number.value;
+  return end + 2;
+}
+
+// "  3: " of srun --label, which pads to the width of the largest task; an empty line is "3: " too.
+std::size_t task_at(std::string_view text, std::int64_t& task) noexcept {
+  std::size_t at = 0;
+  while (at < text.size() && at < 8 && text[at] == ' ') ++at;
+  const Number number = number_at(text.substr(at));
+  if (!number.size || number.size > 7) return 0;
+  at += number.size;
+  if (at >= text.size() || text[at] != ':') return 0;
+  ++at;
+  if (at < text.size() && text[at] != ' ') return 0;
+  task = number.value;
+  return std::min(at + 1, text.size());
+}
+
+namespace {
+
+std::string_view name_at(std::string_view text) noexcept {
+  std::size_t size = 0;
+  while (size < text.size() && size < kLongestName && is_name(text[size])) ++size;
+  return text.substr(0, size);
+}
+
+}  // namespace
+
+// "node7: "; the name, or nothing.
+std::string_view node_at(std::string_view text, std::size_t& size) noexcept {
+  const std::string_view name = name_at(text);
+  const std::string_view rest = text.substr(name.size());
+  if (name.empty() || !rest.starts_with(':') || (rest.size() > 1 && rest[1] != ' ')) return {};
+  size = name.size() + std::min<std::size_t>(2, rest.size());
+  return name;
+}
+
+// "trainer-0  | "; the name, or nothing.
+std::string_view service_at(std::string_view text, std::size_t& size) noexcept {
+  const std::string_view name = name_at(text);
+  std::size_t at = name.size();
+  while (at < text.size() && text[at] == ' ') ++at;
+  if (name.empty() || at == name.size() || at >= text.size() || text[at] != '|') return {};
+  size = at + 1 + (text.substr(at + 1).starts_with(' ') ? 1 : 0);
+  return name;
+}
+
+std::string without_digits(std::string_view name) {
+  std::string result;
+  for (const char c : name) {
+    if (!is_digit(c)) result += c;
+  }
+  return result;
+}
+
+// Words that stand before a colon in the output of any program.
+bool is_log_word(std::string_view name) noexcept {
+  if (std::all_of(name.begin(), name.end(), [](char c) { return is_digit(c); })) return true;
+  for (const std::string_view word :
+       {"INFO", "WARNING",    "WARN",      "ERROR",   "DEBUG",   "CRITICAL", "FATAL",
+        "NOTE", "TRACE",      "info",      "warning", "error",   "debug",    "note",
+        "srun", "slurmstepd", "wandb",     "Epoch",   "epoch",   "step",     "Step",
+        "loss", "File",       "Traceback", "mpirun",  "torchrun"}) {
+    if (name == word) return true;
+  }
+  return name.starts_with("slurmstepd-") || name.ends_with("Error") || name.ends_with("Warning") ||
+         name.ends_with("Exception") || is_file_name(name);
+}
+
+// "[host:0] " and "[3] " of a log whose grammar has them.
+std::size_t voted_bracket(std::string_view text, bool tee, bool number, Prefix& to) noexcept {
+  const std::string_view inner = bracketed(text, kLongestName);
+  if (inner.empty() || !text.substr(inner.size() + 2).starts_with(' ')) return 0;
+  const Number digits = number_at(inner);
+  if (number && digits.size == inner.size()) {
+    to.task = digits.value;
+    return inner.size() + 3;
+  }
+  Prefix found;
+  if (tee && inner.find(':') != std::string_view::npos && split_role(inner, found)) {
+    to.host = found.host;
+    to.local = found.local;
+    return inner.size() + 3;
+  }
+  return 0;
+}
+
+// A time, or the name of a node or service, counts without votes where a certain form follows:
+// "2026-… [rank0]: ", "node7: [rank0]: ".
+std::size_t before_certain(std::string_view text, Prefix& to) noexcept {
+  const auto followed = [&](std::size_t size) {
+    Prefix behind;
+    return size && text.size() > size && text[size] == '[' &&
+           certain_bracket(text.substr(size), behind);
+  };
+  if (const std::size_t size = ctime_at(text); followed(size)) return size;
+  if (text[0] == '[' || is_digit(text[0])) {
+    const std::size_t size = time_at(text);
+    if (followed(size)) return size;
+  }
+  if (!is_letter(text[0]) || !to.host.empty()) return 0;
+  std::size_t size = 0;
+  std::string_view name = node_at(text, size);
+  if (name.empty()) name = service_at(text, size);
+  if (name.empty() || is_log_word(name) || !followed(size)) return 0;
+  to.host = name;
+  return size;
+}
+
+// "Nov 21 20:28:01 gpu-a01 train[4711]: " of journalctl and syslog daemons, also with an ISO time.
+std::size_t journal_at(std::string_view text, Prefix& to) noexcept {
+  constexpr std::string_view kForm = "Aaa .d dd:dd:dd ";
+  std::size_t at = 0;
+  if (has_form(text, kForm)) {
+    at = kForm.size();
+  } else if (!text.empty() && is_digit(text[0])) {
+    at = time_at(text);
+  }
+  if (!at || at >= text.size() || !is_letter(text[at])) return 0;
+  const std::string_view host = name_at(text.substr(at));
+  at += host.size();
+  if (host.empty() || !text.substr(at).starts_with(' ')) return 0;
+  const std::string_view program = name_at(text.substr(++at));
+  at += program.size();
+  if (program.empty() || !text.substr(at).starts_with('[')) return 0;
+  const Number pid = number_at(text.substr(++at));
+  at += pid.size;
+  if (!pid.size || !text.substr(at).starts_with("]:")) return 0;
+  to.host = host;
+  to.worker = program;
+  to.pid = pid.value;
+  return std::min(at + 3, text.size());
+}
+
+}  // namespace pm::ranklogs

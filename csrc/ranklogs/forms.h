@@ -1,0 +1,41 @@
+// The forms that prefixes have, each by itself: what stands at the start of a text. Functions that
+// return a size say how many bytes the form takes, with the blank behind it; 0: it is not there.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "ranklogs/prefix.h"
+
+namespace pm::ranklogs {
+
+inline bool is_digit(char c) noexcept { return c >= '0' && c <= '9'; }
+inline bool is_letter(char c) noexcept { return (c | 0x20) >= 'a' && (c | 0x20) <= 'z'; }
+// A character of a host's or a service's name.
+inline bool is_name(char c) noexcept {
+  return is_digit(c) || is_letter(c) || c == '_' || c == '-' || c == '.';
+}
+
+// A date and time, as collectors of logs put it first.
+std::size_t time_at(std::string_view text) noexcept;
+// ctime(3), without its line's end.
+std::size_t ctime_at(std::string_view text) noexcept;
+
+// Forms that no program prints by chance: they count in any log, on any line.
+std::size_t certain_bracket(std::string_view text, Prefix& to) noexcept;
+std::size_t ray_at(std::string_view text, Prefix& to) noexcept;
+std::size_t before_certain(std::string_view text, Prefix& to) noexcept;
+
+// Forms that count where the log has voted for them.
+std::size_t voted_bracket(std::string_view text, bool tee, bool number, Prefix& to) noexcept;
+std::size_t task_at(std::string_view text, std::int64_t& task) noexcept;
+std::string_view node_at(std::string_view text, std::size_t& size) noexcept;
+std::string_view service_at(std::string_view text, std::size_t& size) noexcept;
+std::size_t journal_at(std::string_view text, Prefix& to) noexcept;
+
+bool is_log_word(std::string_view name) noexcept;
+std::string without_digits(std::string_view name);
+
+}  // namespace pm::ranklogs

@@ -1,0 +1,128 @@
+#include <map>
+
+#include "ranklogs/clean.h"
+#include "ranklogs/forms.h"
+
+namespace pm::ranklogs {
+namespace {
+
+// Counts lines that have one form, and who they say wrote them.
+struct Count {
+  std::size_t lines = 0;
+  std::map<std::string, std::size_t> writers;
+
+  void add(std::string writer) {
+    ++lines;
+    if (writers.size() < 100000) ++writers[std::move(writer)];
+  }
+  // A numbered list names every number once; writers come again.
+  bool repeats() const { return lines <= 8 || writers.size() * 2 <= lines; }
+};
+
+// Whether a blank stands between mpirun's tag and the text: Open MPI 5 puts one there, 4 does not.
+struct TagBlanks {
+  std::size_t tags = 0, blanks = 0;
+
+  void count(std::string_view text) {
+    Prefix prefix;
+    const std::size_t size = certain_bracket(text, prefix);
+    if (!size || !text.substr(0, size).ends_with(">:")) return;
+    ++tags;
+    blanks += text.size() == size || text[size] == ' ';
+  }
+};
+
+struct Ballot {
+  Count task, node, tee, number, service, journal;
+  std::size_t time = 0;
+  std::size_t lines = 0;
+
+  void count(std::string_view text) {
+    Prefix prefix;
+    std::int64_t task_number = 0;
+    std::size_t size = 0;
+    if (time_at(text)) ++time;
+    if (task_at(text, task_number)) task.add(std::to_string(task_number));
+    if (const std::string_view name = node_at(text, size); !name.empty() && !is_log_word(name)) {
+      node.add(std::string(name));
+    }
+    if (voted_bracket(text, true, false, prefix)) {
+      tee.add(std::string(prefix.host) + ":" + std::to_string(prefix.local));
+    }
+    if (voted_bracket(text, false, true, prefix)) number.add(std::to_string(prefix.task));
+    Prefix unit;
+    if (journal_at(text, unit)) journal.add(std::string(unit.host) + std::to_string(unit.pid));
+    if (const std::string_view name = service_at(text, size); !name.empty()) {
+      service.add(std::string(name));
+    }
+  }
+};
+
+// Tasks 0 to n-1, all there and none just once: no list, even where other lines are more.
+bool looks_like_tasks(const Count& count) {
+  if (count.writers.size() < 2 || count.lines < 20) return false;
+  for (std::size_t i = 0; i < count.writers.size(); ++i) {
+    const auto found = count.writers.find(std::to_string(i));
+    if (found == count.writers.end() || found->second < 3) return false;
+  }
+  return true;
+}
+
+bool accept(Grammar& grammar, const Ballot& ballot) {
+  const auto share = [&](std::size_t lines, std::size_t percent) {
+    return lines >= 2 && lines * 100 >= ballot.lines * percent;
+  };
+  if (!grammar.journal && share(ballot.journal.lines, 80)) {
+    grammar.pids = ballot.journal.writers.size() > 1 && ballot.journal.repeats();
+    return grammar.journal = true;
+  }
+  if (!grammar.time && share(ballot.time, 60)) return grammar.time = true;
+  const Count& task = ballot.task;
+  if (!grammar.task && ((share(task.lines, 50) && task.repeats()) ||
+                        (share(task.lines, 10) && looks_like_tasks(task)))) {
+    return grammar.task = true;
+  }
+  if (!grammar.tee && share(ballot.tee.lines, 30)) return grammar.tee = true;
+  if (!grammar.number && share(ballot.number.lines, 50) && ballot.number.repeats() &&
+      (ballot.number.writers.size() > 1 || share(ballot.number.lines, 90))) {
+    return grammar.number = true;
+  }
+  const auto named = [&](const Count& count, std::size_t percent) {
+    if (!share(count.lines, percent) || count.writers.size() < 2 || !count.repeats()) return false;
+    for (const auto& [name, lines] : count.writers) {
+      if (lines >= 2 || count.lines <= 8) grammar.names.insert(without_digits(name));
+    }
+    return !grammar.names.empty();
+  };
+  if (!grammar.node && named(ballot.node, 80)) return grammar.node = true;
+  if (!grammar.service && named(ballot.service, 60)) return grammar.service = true;
+  return false;
+}
+
+}  // namespace
+
+Grammar vote(std::string_view sample) {
+  Grammar grammar;
+  TagBlanks tag;
+  std::string clean;
+  for (int round = 0; round < 5; ++round) {
+    Ballot ballot;
+    std::string_view rest = sample;
+    while (!rest.empty()) {
+      const std::size_t end = std::min(rest.find('\n'), rest.size());
+      std::string_view line = rest.substr(0, end);
+      rest.remove_prefix(std::min(end + 1, rest.size()));
+      if (line.ends_with('\r')) line.remove_suffix(1);
+      line = without_controls(line, clean);
+      if (line.empty()) continue;
+      ++ballot.lines;
+      ballot.count(line.substr(grammar.parse(line).size));
+      if (round == 0) tag.count(line.substr(grammar.time ? time_at(line) : 0));
+    }
+    if (round == 0) grammar.blank_tags = tag.tags && tag.tags == tag.blanks;
+    if (!accept(grammar, ballot)) break;
+  }
+  return grammar;
+}
+
+}  // namespace pm::ranklogs
