@@ -11,15 +11,14 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 
+from builders.schema import validate
+
 PROGRAMS = Path(__file__).parents[1] / "programs" / "hang"
-SCHEMA = json.loads(resources.files("postmortem.report").joinpath("schema.json").read_text())
 _SECONDS = 120
 
 
@@ -76,7 +75,7 @@ def hang(*words: str | int, code: int | None = None) -> dict[str, Any]:
     if code is not None:
         assert done.returncode == code, done.stdout[:2000]
     document: dict[str, Any] = json.loads(done.stdout)
-    jsonschema.validate(document, SCHEMA)
+    validate(document)
     return document
 
 
@@ -468,7 +467,7 @@ def test_the_rank_that_holds_up_the_others(job: Job, kind: str, tmp_path: Path) 
         assert all(state(pid) in "SR" for pid in pids)
     assert done.returncode == 1, done.stderr
     report = json.loads(out.read_text())
-    jsonschema.validate(report, SCHEMA)
+    validate(report)
     best = report["diagnoses"][0]
     assert best["id"] == "rank_holds_up"
     assert best["confidence"] != "certain"
