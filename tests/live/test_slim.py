@@ -139,7 +139,11 @@ def _stopped_core(folder: Path, *, alive: bool) -> Iterator[Path]:
         "print('ready', flush=True)\n"
         "threading.Event().wait(600)\n"
     )
-    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
+    process = subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdout=subprocess.PIPE,
+        env=os.environ | {"MALLOC_ARENA_MAX": "1"},  # each more is 64 MiB of nothing in the core
+    )
     try:
         assert process.stdout is not None
         assert process.stdout.readline() == b"ready\n"
