@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import io
 import json
 import os
 import resource
@@ -12,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from postmortem.cli.main import main
 
 PROGRAMS = Path(__file__).parents[1] / "programs"
 SECRET = "s3cr3t-Zx81-kq97-veryprivate"
@@ -29,6 +33,20 @@ def run(*words: object, **options: Any) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         command, env=ENVIRONMENT, capture_output=True, text=True, timeout=60, **options
     )
+
+
+def run_here(*words: object) -> subprocess.CompletedProcess[str]:
+    """Run a whole command line in this process: what it takes to start another proves nothing.
+
+    That a new process has all modules that it needs is what the tests with `run` are for.
+    """
+    command = list(map(str, words))
+    out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", newline="") for _ in range(2))
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = main(command)
+    for stream in (out, err):
+        stream.seek(0)
+    return subprocess.CompletedProcess(command, code, out.read(), err.read())
 
 
 def native(*words: object, **options: Any) -> subprocess.CompletedProcess[str]:

@@ -31,28 +31,41 @@ class CrashedProcess:
     """Standard output and standard error together."""
 
 
+Crash = Callable[..., CrashedProcess]
+
+
 @pytest.fixture
-def crash(tmp_path: Path) -> Iterator[Callable[..., CrashedProcess]]:
+def crash(tmp_path: Path) -> Iterator[Crash]:
     """Return `crash(argv, **env)`: run a program with core dumps on and find its core.
 
     The variables are added to our environment. The cores are deleted after the test; where the
     kernel writes none that can be found, the test is skipped with the reason.
     """
+    yield from _crashing(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def crash_for_all(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crash]:
+    """As `crash`, for cores that several tests read and none changes or deletes."""
+    yield from _crashing(tmp_path_factory.mktemp("crashes"))
+
+
+def _crashing(folder: Path) -> Iterator[Crash]:
     cores: list[Path] = []
 
     def run(argv: Sequence[str | os.PathLike[str]], **env: str) -> CrashedProcess:
-        folder = tmp_path / f"crash-{len(cores)}"
-        folder.mkdir()
+        own = folder / f"crash-{len(cores)}"
+        own.mkdir()
         began = time.time()
-        process = _run(argv, folder, env)
-        core = _find_core(folder, process.pid, began)
+        process = _run(argv, own, env)
+        core = _find_core(own, process.pid, began)
         if core is None:
             if process.returncode >= 0:  # no crash, neither of it nor of a child: a broken test
-                said = (folder / "output").read_text(errors="replace")
+                said = (own / "output").read_text(errors="replace")
                 pytest.fail(f"the program ended with {process.returncode}, no signal: {said}")
             pytest.skip(f"the kernel left no core file (core_pattern is {_core_pattern()!r})")
         cores.append(core)
-        output = (folder / "output").read_text(errors="replace")
+        output = (own / "output").read_text(errors="replace")
         return CrashedProcess(core, process.pid, process.returncode, output)
 
     yield run

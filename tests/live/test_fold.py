@@ -8,19 +8,18 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 
+from builders.commands import run_here
+from builders.schema import validate
 from live.conftest import CrashedProcess
 from live.test_python_frames import interpreters
 
 pytestmark = [pytest.mark.cores, pytest.mark.cxx]
 PROGRAM = Path(__file__).parents[1] / "programs" / "crash_sites.py"
-SCHEMA = json.loads(resources.files("postmortem.report").joinpath("schema.json").read_text())
 FLAGS = ("-shared", "-fPIC", "-O1", "-g", "-pthread")
 Crash = Callable[..., CrashedProcess]
 
@@ -37,11 +36,10 @@ def core(
 
 
 def explained(*arguments: object, status: int = 1) -> dict[str, Any]:
-    command = [sys.executable, "-m", "postmortem", "core", *map(str, arguments), "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    done = run_here("core", *arguments, "--json")
     assert done.returncode == status, done.stderr
     report: dict[str, Any] = json.loads(done.stdout)
-    jsonschema.validate(report, SCHEMA)
+    validate(report)
     return report
 
 

@@ -10,16 +10,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from importlib import resources
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 
+from builders.schema import validate
+
 PROGRAMS = Path(__file__).parents[1] / "programs" / "hang"
-SCHEMA = json.loads(resources.files("postmortem.report").joinpath("schema.json").read_text())
 _SECONDS = 120
 
 
@@ -76,7 +75,7 @@ def hang(*words: str | int, code: int | None = None) -> dict[str, Any]:
     if code is not None:
         assert done.returncode == code, done.stdout[:2000]
     document: dict[str, Any] = json.loads(done.stdout)
-    jsonschema.validate(document, SCHEMA)
+    validate(document)
     return document
 
 
@@ -379,42 +378,70 @@ def test_a_signal_that_is_handled_and_one_that_would_kill(tmp_path: Path) -> Non
             child.kill()
 
 
+class Job:
+    """Three ranks in training, of which rank 1 can be told to hang, and to go on."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.is_usable = True
+        os.mkfifo(folder / "gate")
+        line = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+        line += ["--nproc-per-node", "3", str(PROGRAMS / "ranks.py"), "1", str(folder)]
+        env = dict(os.environ) | {"OMP_NUM_THREADS": "1"}
+        with (folder / "log").open("wb") as log:
+            self.launcher = subprocess.Popen(line, stdout=log, stderr=log, env=env)
+        ready = [folder / f"ready{rank}" for rank in range(3)]
+        until("the ranks train", lambda: not self.runs() or all(map(_whole, ready)))
+        assert self.runs(), (folder / "log").read_text()
+        self.pids = [int(path.read_text()) for path in ready]
+
+    def runs(self) -> bool:
+        return self.launcher.poll() is None
+
+    @contextmanager
+    def told(self, kind: str) -> Iterator[None]:
+        """Rank 1 does something else in the block, and goes on behind it."""
+        self.is_usable = False
+        (self.folder / "order").write_text(kind)
+        yield
+        if kind in ("fifo", "loader"):
+            (self.folder / "gate").write_bytes(b".")
+        else:
+            os.kill(self.pids[1], signal.SIGUSR1)
+        until("rank 1 goes on", (self.folder / "over").exists)
+        (self.folder / "over").unlink()
+        self.is_usable = True
+
+    def end(self) -> None:
+        for path in self.folder.glob("ready*"):
+            try:
+                os.kill(int(path.read_text()), signal.SIGKILL)
+            except (OSError, ValueError):
+                continue
+        self.launcher.terminate()
+        self.launcher.wait(_SECONDS)
+
+
+@pytest.fixture(scope="module")
+def started() -> Iterator[list[Job]]:
+    """The jobs of this module."""
+    jobs: list[Job] = []
+    yield jobs
+    for job in jobs:
+        job.end()
+
+
 @pytest.fixture
-def jobs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """Return `job(kind)`: the folder and the launcher of three ranks, of which rank 1 hangs."""
+def job(started: list[Job], tmp_path_factory: pytest.TempPathFactory) -> Job:
+    """A job whose ranks all train: the one of the last test, if that has left it so."""
     pytest.importorskip("torch")
-    with ExitStack() as stack:
-
-        def start(kind: str) -> tuple[Path, subprocess.Popen[bytes]]:
-            folder = tmp_path_factory.mktemp(kind)
-            os.mkfifo(folder / "gate")
-            line = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-            line += ["--nproc-per-node", "3", str(PROGRAMS / "ranks.py"), kind, "1", str(folder)]
-            with (folder / "log").open("wb") as log:
-                child = subprocess.Popen(
-                    line, stdout=log, stderr=log, env=dict(os.environ) | {"OMP_NUM_THREADS": "1"}
-                )
-            stack.callback(_end, child, folder)
-            ranks = [folder / f"ready{rank}" for rank in range(3)]
-            until("the ranks train", lambda: child.poll() is not None or all(map(_whole, ranks)))
-            assert child.poll() is None, (folder / "log").read_text()
-            return folder, child
-
-        yield start
+    if not started or not started[-1].is_usable:
+        started.append(Job(tmp_path_factory.mktemp("job")))
+    return started[-1]
 
 
 def _whole(path: Path) -> bool:
     return path.exists() and bool(path.read_text())
-
-
-def _end(child: subprocess.Popen[bytes], folder: Path) -> None:
-    for path in folder.glob("ready*"):
-        try:
-            os.kill(int(path.read_text()), signal.SIGKILL)
-        except (OSError, ValueError):
-            continue
-    child.terminate()
-    child.wait(_SECONDS)
 
 
 STUCK = {
@@ -428,18 +455,19 @@ STUCK = {
 
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("kind", list(STUCK))
-def test_the_rank_that_holds_up_the_others(jobs: Any, kind: str, tmp_path: Path) -> None:
-    folder, launcher = jobs(kind)
+def test_the_rank_that_holds_up_the_others(job: Job, kind: str, tmp_path: Path) -> None:
     function, does, calls = STUCK[kind]
-    pids = [int((folder / f"ready{rank}").read_text()) for rank in range(3)]
-    until("rank 1 is there", lambda: channel_is(pids[1], *calls))
-    for pid in (pids[0], pids[2]):  # they wait for it in gloo
-        until("the others wait", lambda pid=pid: channel_is(pid, "202", "98"))
+    pids = job.pids
     out = tmp_path / "hang.json"
-    done = command(launcher.pid, "--json", "-o", out, "--gap", "2")
+    with job.told(kind):
+        until("rank 1 is there", lambda: channel_is(pids[1], *calls))
+        for pid in (pids[0], pids[2]):  # they wait for it in gloo
+            until("the others wait", lambda pid=pid: channel_is(pid, "202", "98"))
+        done = command(job.launcher.pid, "--json", "-o", out, "--gap", "2")
+        assert all(state(pid) in "SR" for pid in pids)
     assert done.returncode == 1, done.stderr
     report = json.loads(out.read_text())
-    jsonschema.validate(report, SCHEMA)
+    validate(report)
     best = report["diagnoses"][0]
     assert best["id"] == "rank_holds_up"
     assert best["confidence"] != "certain"
@@ -449,7 +477,6 @@ def test_the_rank_that_holds_up_the_others(jobs: Any, kind: str, tmp_path: Path)
     assert does in best["cause"]
     ranks = {row["rank"]: row["pid"] for row in report["processes"] if row["works_for"] is None}
     assert ranks == dict(enumerate(pids))
-    assert all(state(pid) in "SR" for pid in pids)
     if kind == "loader":
         (worker,) = [row for row in report["processes"] if row["works_for"] == pids[1]]
         assert worker["role"] == "DataLoader worker"
@@ -468,26 +495,25 @@ def _read_with_logs(out: Path, pids: list[int]) -> None:
 
 
 @pytest.mark.timeout(400)
-def test_a_healthy_job(jobs: Any) -> None:
-    _, launcher = jobs("healthy")
-    report = hang(launcher.pid, "--gap", 3, code=0)
+def test_a_healthy_job(job: Job) -> None:
+    report = hang(job.launcher.pid, "--gap", 3, code=0)
     assert "progressing" in report["verdict"]
     assert report["stuck"] == []
 
 
 @pytest.mark.timeout(400)
-def test_a_rank_that_is_gone(jobs: Any) -> None:
+def test_a_rank_that_is_gone(job: Job) -> None:
     """The others and the launcher would see it within moments; stopped, they cannot."""
-    folder, launcher = jobs("gone")
-    pids = [int((folder / f"ready{rank}").read_text()) for rank in range(3)]
-    others = [pids[0], pids[2], launcher.pid]
+    pids = job.pids
+    job.is_usable = False
+    others = [pids[0], pids[2], job.launcher.pid]
     for pid in others:
         os.kill(pid, signal.SIGSTOP)
     try:
         until("they are stopped", lambda: all(state(pid) == "T" for pid in others))
         os.kill(pids[1], signal.SIGKILL)
         until("it has ended", lambda: state(pids[1]) == "Z")
-        report = hang(launcher.pid, "--samples", 1, code=1)
+        report = hang(job.launcher.pid, "--samples", 1, code=1)
         assert [state(pid) for pid in others] == ["T", "T", "T"]
     finally:
         for pid in others:

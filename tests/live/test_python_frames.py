@@ -50,9 +50,9 @@ def interpreter(version: str) -> str:
     pytest.skip(f"no Python {version} here")
 
 
-@pytest.fixture(params=interpreters(), ids=lambda path: Path(path).parents[1].name)
-def crashed(request: pytest.FixtureRequest, crash: Crash) -> CrashedProcess:
-    return crash([request.param, PROGRAM])
+@pytest.fixture(scope="module", params=interpreters(), ids=lambda path: Path(path).parents[1].name)
+def crashed(request: pytest.FixtureRequest, crash_for_all: Crash) -> CrashedProcess:
+    return crash_for_all([request.param, PROGRAM])
 
 
 def told_by(process: CrashedProcess) -> Any:
@@ -273,9 +273,9 @@ def _patched_offsets(process: CrashedProcess, to: Path, change: Callable[[list[i
     return _native.read_core(str(to), stacks=False)
 
 
-@pytest.fixture
-def crashed_313(crash: Crash) -> CrashedProcess:
-    process = crash([interpreter("3.13"), PROGRAM])
+@pytest.fixture(scope="module")
+def crashed_313(crash_for_all: Crash) -> CrashedProcess:
+    process = crash_for_all([interpreter("3.13"), PROGRAM])
     if json.loads(process.output.splitlines()[0])["version"] != "3.13.0":
         pytest.skip("not the patch level that the test knows")
     return process

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -23,16 +24,27 @@ TOOLS = ("addr2line", SECOND)
 needs_addr2line = pytest.mark.skipif(shutil.which("addr2line") is None, reason="needs binutils")
 
 
-def built(folder: Path, *flags: str, compiler: str = "g++") -> Path:
-    if shutil.which(compiler) is None:
-        pytest.skip(f"needs {compiler}")
-    out = folder / "liblines.so"
-    command = [compiler, "-shared", "-fPIC", *flags, "-o", str(out), str(PROGRAM)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=100, cwd=folder)
-    if done.returncode != 0 and re.search(r"unrecognized|unknown|unsupported", done.stderr):
-        pytest.skip(f"{compiler} has no {' '.join(flags)}")
-    assert done.returncode == 0, done.stderr
-    return out
+Built = Callable[..., Path]
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
+    """Return `built(*flags, compiler=NAME)`: the library, compiled once."""
+
+    @functools.cache
+    def build(*flags: str, compiler: str = "g++") -> Path:
+        if shutil.which(compiler) is None:
+            pytest.skip(f"needs {compiler}")
+        folder = tmp_path_factory.mktemp("lines")
+        out = folder / "liblines.so"
+        command = [compiler, "-shared", "-fPIC", *flags, "-o", str(out), str(PROGRAM)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=100, cwd=folder)
+        if done.returncode != 0 and re.search(r"unrecognized|unknown|unsupported", done.stderr):
+            pytest.skip(f"{compiler} has no {' '.join(flags)}")
+        assert done.returncode == 0, done.stderr
+        return out
+
+    return build
 
 
 def code(library: Path) -> Iterator[int]:
@@ -95,8 +107,8 @@ def differences(library: Path) -> tuple[int, list[tuple[str, Chain, list[Chain]]
 @needs_addr2line
 @pytest.mark.parametrize("version", [2, 3, 4, 5])
 @pytest.mark.parametrize("level", ["-O0", "-O2"])
-def test_every_version_of_dwarf(tmp_path: Path, version: int, level: str) -> None:
-    library = built(tmp_path, level, f"-gdwarf-{version}")
+def test_every_version_of_dwarf(built: Built, version: int, level: str) -> None:
+    library = built(level, f"-gdwarf-{version}")
     count, differ = differences(library)
     assert len(differ) <= count / 100, differ[:5]
     if level == "-O2":
@@ -117,34 +129,34 @@ def test_every_version_of_dwarf(tmp_path: Path, version: int, level: str) -> Non
     ],
     ids=lambda flags: flags[-1],
 )
-def test_other_ways_of_writing_it(tmp_path: Path, flags: tuple[str, ...]) -> None:
-    count, differ = differences(built(tmp_path, *flags))
+def test_other_ways_of_writing_it(built: Built, flags: tuple[str, ...]) -> None:
+    count, differ = differences(built(*flags))
     assert len(differ) <= count / 100, differ[:5]
 
 
 @needs_addr2line
 @pytest.mark.parametrize("flags", [("-gdwarf-4",), ("-gdwarf-5",), ("-gdwarf-5", "-flto")])
-def test_clang(tmp_path: Path, flags: tuple[str, ...]) -> None:
+def test_clang(built: Built, flags: tuple[str, ...]) -> None:
     # no .debug_aranges: units are found by what they say of themselves
     compiler = next((c for c in ("clang++", "clang++-14") if shutil.which(c)), "clang++")
-    library = built(tmp_path, "-O2", *flags, compiler=compiler)
+    library = built("-O2", *flags, compiler=compiler)
     count, differ = differences(library)
     assert len(differ) <= count / 100, differ[:5]
 
 
 @pytest.mark.skipif(not _native.unpacks["zlib"], reason="built without zlib")
-def test_packed_entries_give_lines_without_inlined_calls(tmp_path: Path) -> None:
-    plain = built(tmp_path, "-O2", "-g")
+def test_packed_entries_give_lines_without_inlined_calls(built: Built) -> None:
+    plain = built("-O2", "-g")
     addresses = sorted(set(code(plain)))
     whole = of_ours(plain, addresses)
-    packed = built(tmp_path, "-O2", "-g", "-gz=zlib")
+    packed = built("-O2", "-g", "-gz=zlib")
     assert addresses == sorted(set(code(packed)))
     lines = of_ours(packed, addresses)
     assert [chain[:1] for chain in whole] == lines
 
 
-def test_functions_have_the_names_that_users_know(tmp_path: Path) -> None:
-    library = built(tmp_path, "-O2", "-g")
+def test_functions_have_the_names_that_users_know(built: Built) -> None:
+    library = built("-O2", "-g")
     rows = _native.source_lines(str(library), sorted(set(code(library))))
     chains = [[name for name, _, _ in row] for row in rows]
     nested = next(c for c in chains if any("twice_scaled" in (name or "") for name in c))
@@ -156,17 +168,17 @@ def test_functions_have_the_names_that_users_know(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("what", ["no file", "no ELF file", "no lines"])
-def test_where_there_are_no_lines(tmp_path: Path, what: str) -> None:
+def test_where_there_are_no_lines(built: Built, tmp_path: Path, what: str) -> None:
     path = tmp_path / "file"
     if what == "no ELF file":
         path.write_bytes(b"\x7fELF" + bytes(200))
     elif what == "no lines":
-        path = built(tmp_path, "-O2", "-g0")
+        path = built("-O2", "-g0")
     assert _native.source_lines(str(path), [0, 0x1000, 2**64 - 1]) == [[], [], []]
 
 
-def test_any_word_of_it_may_be_wrong(tmp_path: Path) -> None:
-    library = built(tmp_path, "-O2", "-g")
+def test_any_word_of_it_may_be_wrong(built: Built, tmp_path: Path) -> None:
+    library = built("-O2", "-g")
     whole = bytearray(library.read_bytes())
     addresses = sorted(set(code(library)))[:100]
     broken = tmp_path / "broken.so"

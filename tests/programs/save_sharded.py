@@ -1,4 +1,7 @@
-"""Two ranks save an FSDP2 layer: ``save_sharded.py FOLDER`` makes FOLDER/dcp and rank files."""
+"""One of two ranks that save an FSDP2 layer: ``save_sharded.py FOLDER RANK``.
+
+They make FOLDER/dcp and a file of each rank.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,6 @@ import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
-from torch.multiprocessing.spawn import spawn
 
 _RANKS = 2
 
@@ -33,4 +35,4 @@ def save(rank: int, folder: Path) -> None:
 
 if __name__ == "__main__":
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
-    spawn(save, (Path(sys.argv[1]),), _RANKS)
+    save(int(sys.argv[2]), Path(sys.argv[1]))

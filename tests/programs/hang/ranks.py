@@ -1,7 +1,12 @@
-"""A job of gloo ranks, of which one does something else: ranks.py KIND CULPRIT FOLDER."""
+"""A job of gloo ranks, of which one is told to do something else: ranks.py CULPRIT FOLDER.
+
+The file FOLDER/order names it. A byte through FOLDER/gate ends what reads there, SIGUSR1 all else;
+then the file FOLDER/over is written, and the ranks go on.
+"""
 
 import ctypes
 import os
+import signal
 import sys
 import threading
 import time
@@ -10,20 +15,28 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 
-KIND, CULPRIT, FOLDER = sys.argv[1], int(sys.argv[2]), Path(sys.argv[3])
-GATE = threading.Lock()
+CULPRIT, FOLDER = int(sys.argv[1]), Path(sys.argv[2])
 
 
-def keep() -> None:
-    with GATE:
-        time.sleep(10_000)
+class Released(Exception):
+    """SIGUSR1 came."""
+
+
+def release(number: int, frame: object) -> None:
+    raise Released
 
 
 def take_lock() -> None:
+    lock = threading.Lock()
+
+    def keep() -> None:
+        with lock:
+            time.sleep(10_000)
+
     threading.Thread(target=keep, name="saver", daemon=True).start()
-    while not GATE.locked():
+    while not lock.locked():
         time.sleep(0.01)
-    with GATE:
+    with lock:
         print("never")
 
 
@@ -40,7 +53,7 @@ def compute() -> None:
 
 class Slow(torch.utils.data.Dataset):
     def __len__(self) -> int:
-        return 4
+        return 1
 
     def __getitem__(self, index: int) -> int:
         read_fifo()
@@ -64,14 +77,28 @@ DO = {
 }
 
 
+def obey(order: Path) -> None:
+    kind = order.read_text()
+    if not kind:
+        return
+    order.unlink()
+    try:
+        DO[kind]()
+    except Released:
+        pass
+    (FOLDER / "over").touch()
+
+
 def train(rank: int) -> None:
+    if rank == CULPRIT:
+        signal.signal(signal.SIGUSR1, release)
     total = torch.ones(1)
     dist.all_reduce(total)
     (FOLDER / f"ready{rank}").write_text(str(os.getpid()))
     step = 0
     while True:
-        if rank == CULPRIT and KIND in DO:
-            DO[KIND]()
+        if rank == CULPRIT and (FOLDER / "order").exists():
+            obey(FOLDER / "order")
         time.sleep(0.01 * (1 + step % 3))
         dist.all_reduce(total)
         step += 1

@@ -5,16 +5,12 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from pathlib import Path
 
-import jsonschema
 import pytest
 
-import postmortem
+from builders.schema import validate
 
 pytest.importorskip("postmortem._native")
-
-SCHEMA = Path(postmortem.__file__).with_name("report") / "schema.json"
 
 
 def doctor(*words: str, soft_limit: str = "unlimited") -> subprocess.CompletedProcess[str]:
@@ -27,7 +23,7 @@ def test_every_finding_that_is_not_in_order_comes_with_its_fix() -> None:
     done = doctor("--json", soft_limit="0")
     assert done.stderr == ""
     report = json.loads(done.stdout)
-    jsonschema.validate(report, json.loads(SCHEMA.read_text()))
+    validate(report)
     checks = {check["name"]: check for check in report["checks"]}
     assert len(checks) == len(report["checks"])
     wanted = {"gdb", "core limit", "core_pattern", "ptrace scope", "coredump_filter", "strace"}

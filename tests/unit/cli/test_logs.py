@@ -7,16 +7,14 @@ import json
 import os
 import subprocess
 import sys
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 
+from builders.schema import validate
 from postmortem.cli.main import main
 
-SCHEMA = json.loads(resources.files("postmortem.report").joinpath("schema.json").read_text())
 RAISED = (
     "[node0:0]:[rank0]: Traceback (most recent call last):\n"
     '[node0:0]:[rank0]:   File "/job/train.py", line 31, in step\n'
@@ -41,7 +39,7 @@ def test_json_keeps_the_contract(tmp_path: Path, capsys: pytest.CaptureFixture[s
     log.write_text(RAISED)
     code, out, _ = run(str(log), "--json", capsys=capsys)
     document: dict[str, Any] = json.loads(out)
-    jsonschema.validate(document, SCHEMA)
+    validate(document)
     assert code == 1
     assert document["kind"] == "logs"
     first = document["first_failure"]

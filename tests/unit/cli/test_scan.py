@@ -8,14 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import jsonschema
 import pytest
 
 from builders.checkpoints import floats, safetensors
-
-SCHEMA = json.loads(
-    (Path(__file__).parents[3] / "src/postmortem/report/schema.json").read_text(encoding="utf-8")
-)
+from builders.schema import validate
 
 
 def run(*words: str | Path) -> subprocess.CompletedProcess[str]:
@@ -59,7 +55,7 @@ def test_a_bad_checkpoint(bad: Path) -> None:
 def test_the_document(bad: Path) -> None:
     done = run(bad, "--json")
     document = json.loads(done.stdout)
-    jsonschema.validate(document, SCHEMA)
+    validate(document)
     assert document["kind"] == "scan"
     assert [tensor["name"] for tensor in document["tensors"]] == [
         "all",

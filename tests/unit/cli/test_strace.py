@@ -8,17 +8,14 @@ import json
 import lzma
 import os
 import threading
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 
 from builders.recordings import CORPUS, unpacked
+from builders.schema import validate
 from postmortem.cli.main import main
-
-SCHEMA = json.loads(resources.files("postmortem.report").joinpath("schema.json").read_text())
 
 
 @pytest.fixture
@@ -31,7 +28,7 @@ def log(tmp_path: Path) -> Path:
 def answer(capsys: pytest.CaptureFixture[str], *words: str | Path, code: int) -> dict[str, Any]:
     assert main(["strace", *map(str, words), "--json"]) == code
     document: dict[str, Any] = json.loads(capsys.readouterr().out)
-    jsonschema.validate(document, SCHEMA)
+    validate(document)
     return document
 
 

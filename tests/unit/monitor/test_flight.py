@@ -9,14 +9,13 @@ import random
 import resource
 import signal
 import struct
-import subprocess
-import sys
 import zlib
 from pathlib import Path
 
 import pytest
 
 import postmortem
+from builders.forks import run_together
 from postmortem.errors import EvidenceError
 from postmortem.facts import flight_format as layout
 from postmortem.facts.first_bad import Origin, find_first_bad, what_failed
@@ -30,23 +29,33 @@ pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
 PROGRAM = Path(__file__).parents[2] / "programs" / "watched_training.py"
 
 
-def run(flight: Path, *how: str) -> int:
-    """Exit status of the program, whose training ends as it is told."""
-    source = Path(postmortem.__file__).parents[1]
-    environment = os.environ | {"PYTHONPATH": str(source), "PYTHONFAULTHANDLER": ""}
-    command = [sys.executable, "-W", "ignore", str(PROGRAM), f"{flight}/", *how]
-    done = subprocess.run(command, env=environment, capture_output=True, check=False, cwd=flight)
-    return done.returncode
+ENDS = {"kill": -signal.SIGKILL, "segv": -signal.SIGSEGV, "done": 0}
+BAD = "kill in batch 2"
 
 
-@pytest.mark.parametrize(
-    ("end", "status"), [("kill", -signal.SIGKILL), ("segv", -signal.SIGSEGV), ("done", 0)]
-)
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[int, Path]]:
+    """Exit statuses and flight files of trainings, each of which ends as it is told."""
+    folder = tmp_path_factory.mktemp("trained")
+    kinds = [*ENDS, BAD]
+    calls = []
+    for kind in kinds:
+        (folder / kind).mkdir()
+        words = ["kill", "2"] if kind == BAD else [kind]
+        calls.append(([PROGRAM, f"{folder / kind}/", *words], {}))
+    statuses = run_together(calls, folder)
+    return {
+        kind: (status, folder / kind / "rank0.flight")
+        for kind, status in zip(kinds, statuses, strict=True)
+    }
+
+
+@pytest.mark.parametrize("end", ENDS)
 def test_the_last_frames_outlive_the_process(
-    tmp_path: Path, end: str, status: int, capsys: pytest.CaptureFixture[str]
+    trained: dict[str, tuple[int, Path]], end: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(tmp_path, end) == status
-    path = tmp_path / "rank0.flight"
+    status, path = trained[end]
+    assert status == ENDS[end]
     flight, problems = read_flight(path)
     assert problems == ()
     who = flight.recorder
@@ -62,11 +71,11 @@ def test_the_last_frames_outlive_the_process(
 
 
 def test_the_first_bad_frame_of_a_killed_process(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    trained: dict[str, tuple[int, Path]], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(tmp_path, "kill", "2") == -signal.SIGKILL
-    path = str(tmp_path / "rank0.flight")
-    assert main([path]) == 1
+    status, path = trained[BAD]
+    assert status == -signal.SIGKILL
+    assert main([str(path)]) == 1
     text = capsys.readouterr().out
     assert "Detected inf/nan during batch_number=" in text
     assert "abs min  abs max  metadata" in text

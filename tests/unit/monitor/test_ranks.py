@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-import postmortem
+from builders.forks import run_together
 from postmortem.facts.first_bad import FirstBad, Origin, find_first_bad
 from postmortem.readers.flight import read_flight
 
@@ -29,21 +26,10 @@ HEALTHY = ("ddp", -1)
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder in which two ranks left what they have to say of all trainings."""
     folder = tmp_path_factory.mktemp("ranks")
-    environment = os.environ | {
-        "PYTHONPATH": str(Path(postmortem.__file__).parents[1]),
-        "WORLD_SIZE": "2",
-        "STORE": str(folder / "store"),
-        "OMP_NUM_THREADS": "1",
-    }
     cases = [f"{kind}:{bad_rank}" for kind, bad_rank in [*CASES, HEALTHY]]
-    command = [sys.executable, "-W", "ignore", str(PROGRAM), str(folder), *cases]
-    ranks = [subprocess.Popen(command, env=environment | {"RANK": str(rank)}) for rank in range(2)]
-    try:
-        codes = [rank.wait(timeout=100) for rank in ranks]
-    finally:
-        for rank in ranks:
-            rank.kill()
-    assert codes == [0, 0]
+    group = {"WORLD_SIZE": "2", "STORE": str(folder / "store")}
+    calls = [([PROGRAM, folder, *cases], group | {"RANK": str(rank)}) for rank in range(2)]
+    assert run_together(calls, folder) == [0, 0]
     return folder
 
 

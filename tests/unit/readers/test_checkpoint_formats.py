@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import random
 import shutil
 import struct
@@ -13,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from builders.forks import run_together
 from postmortem.errors import EvidenceError
 from postmortem.facts.tensors import Part, ScannedTensor
 from postmortem.readers.checkpoint.joining import index_in_whole
@@ -161,14 +161,8 @@ def test_names_that_lead_out_of_the_folder(saved: Path, tmp_path: Path) -> None:
 
 def test_parts_of_a_tensor_are_joined(tmp_path: Path) -> None:
     """Two gloo ranks write shards of one FSDP2 model; NaN in the part of the second."""
-    import subprocess
-    import sys
-
     program = Path(__file__).parents[2] / "programs" / "save_sharded.py"
-    environment = {**os.environ, "PYTHONWARNINGS": "ignore"}
-    subprocess.run(
-        [sys.executable, str(program), str(tmp_path)], check=True, env=environment, timeout=300
-    )
+    assert run_together([([program, tmp_path, rank], {}) for rank in range(2)], tmp_path) == [0, 0]
     facts = scanned(tmp_path / "dcp")
     assert facts.problems == ()
     weight = by_name(facts)["weight"]

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -33,6 +34,7 @@ else:
     from backports import zstd
 
 KIB = 1 << 10
+ZEROS = 256 << 20
 SKIPPABLE = struct.pack("<II", 0x184D2A53, 5) + b"hello"
 
 
@@ -62,7 +64,7 @@ PACKERS: dict[str, tuple[str, Callable[[bytes], bytes]]] = {
     "lz4": ("lz4", lz4.frame.compress),
     "lz4-legacy": ("lz4", legacy_lz4),
     "gzip": ("gzip", gzip.compress),
-    "xz": ("xz", lzma.compress),
+    "xz": ("xz", partial(lzma.compress, preset=0)),  # one format, a third of the time
     "bzip2": ("bzip2", bz2.compress),
 }
 
@@ -223,11 +225,11 @@ def test_garbage_behind_the_stream_is_reported(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(shutil.which("zstd") is None, reason="needs the zstd program")
-def test_a_gigabyte_of_zeros_stays_sparse_and_small(tmp_path: Path) -> None:
+def test_many_zeros_stay_sparse_and_small(tmp_path: Path) -> None:
     plain, packed = tmp_path / "core", tmp_path / "core.zst"
     with plain.open("wb") as file:
         file.write(elf())
-        file.truncate(1 << 30)
+        file.truncate(ZEROS)
         file.seek(0, os.SEEK_END)
         file.write(b"tail")
     subprocess.run(["zstd", "-q", plain, "-o", packed], check=True)
@@ -242,9 +244,9 @@ def test_a_gigabyte_of_zeros_stays_sparse_and_small(tmp_path: Path) -> None:
     command = [sys.executable, "-c", program, str(packed)]
     answer = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
     size, stored, peak_kib = int(answer[0]), int(answer[1]), int(answer[3])
-    assert size == (1 << 30) + 4
+    assert size == ZEROS + 4
     assert stored <= 64 * KIB
-    assert peak_kib < 100 * KIB
+    assert peak_kib < 100 * KIB < ZEROS // KIB
 
 
 def test_full_disk_is_a_clear_message(tmp_path: Path) -> None:

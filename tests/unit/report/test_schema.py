@@ -6,16 +6,14 @@ import copy
 import io
 import json
 from collections.abc import Callable
-from importlib import resources
 from typing import Any
 
 import jsonschema
 import pytest
 
 from builders.reports import full_report
+from builders.schema import SCHEMA, validate
 from postmortem.render.json import render
-
-SCHEMA = json.loads(resources.files("postmortem.report").joinpath("schema.json").read_text())
 
 
 @pytest.fixture
@@ -31,13 +29,13 @@ def test_the_schema_is_one() -> None:
 
 
 def test_a_full_report_is_valid(document: dict[str, Any]) -> None:
-    jsonschema.validate(document, SCHEMA)
+    validate(document)
 
 
 def test_fields_may_be_added(document: dict[str, Any]) -> None:
     document["new"] = 1
     document["threads"][0]["frames"][0]["new"] = 1
-    jsonschema.validate(document, SCHEMA)
+    validate(document)
 
 
 def _set(*path: Any, value: Any) -> Callable[[dict[str, Any]], None]:
@@ -80,4 +78,4 @@ def test_what_the_contract_forbids_is_refused(
     broken = copy.deepcopy(document)
     change(broken)
     with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(broken, SCHEMA)
+        validate(broken)

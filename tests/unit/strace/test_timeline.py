@@ -276,8 +276,16 @@ def test_threads_lie_in_their_process(tmp_path: Path) -> None:
     assert lives[7]["parent"] == 5
 
 
-@pytest.mark.parametrize("name", ["torchrun_tTy", "dataloader_spawn_tTyy", "enospc_scm_tT"])
-@pytest.mark.parametrize("every", [False, True])
+@pytest.mark.parametrize(
+    ("name", "every"),
+    [
+        ("torchrun_tTy", False),
+        ("dataloader_spawn_tTyy", False),
+        ("dataloader_spawn_tTyy", True),
+        ("enospc_scm_tT", False),
+        ("enospc_scm_tT", True),
+    ],
+)
 def test_real_recordings(name: str, every: bool, tmp_path: Path) -> None:
     path = CORPUS / f"{name}.strace.zst"
     got = traced(tmp_path, str(path), *(["--trace-all"] if every else []))

@@ -22,6 +22,7 @@ Payload = dict[str, Any]
 
 MAX_LINE = 16 << 20
 MAX_TOTAL = 1 << 30
+_FOREIGN_LINES = 10_000
 _SAID_LINES = 8
 _LOG_LINES = 200
 _LAST_WORDS = 3
@@ -107,6 +108,7 @@ class Conversation:
         self._lines = Lines(max_line)
         self._errors = Lines(1 << 16)
         self._heard_bytes = 0
+        self._foreign_lines = 0
         self._token = 0
         self._results: dict[int, bytes] = {}
         self._log: deque[str] = deque(maxlen=_LOG_LINES)
@@ -216,6 +218,9 @@ class Conversation:
             self._said.append(line[2:400].decode("utf-8", "replace").removesuffix('"'))
         elif line and not line.startswith((b"=", b"*", b"+", b"~", b"@", b"(gdb)")):
             self._log.append(line[:400].decode("utf-8", "replace"))
+            self._foreign_lines += 1
+            if self._foreign_lines > _FOREIGN_LINES:
+                raise GdbDied("gdb wrote thousands of lines that are no answers and was stopped")
 
     def _take_log(self, line: bytes) -> None:
         # A message comes in pieces: &"warning: " then &"core file may not match …\n".

@@ -169,6 +169,17 @@ def test_endless_output_ends_at_the_deadline_in_bounded_memory(fake_gdb: FakeGdb
     assert grown < 50 << 10, f"grew by {grown} KiB"
 
 
+def test_endless_lines_that_are_no_answers_are_not_read_to_the_deadline(fake_gdb: FakeGdb) -> None:
+    path = fake_gdb(
+        """
+        while True:
+            say("^")
+        """
+    )
+    with talk_to(path, 60) as gdb, pytest.raises(GdbDied, match="no answers and was stopped"):
+        gdb.ask("-thread-info")
+
+
 def test_answer_over_the_limit_is_an_error_and_not_a_wait(fake_gdb: FakeGdb) -> None:
     path = fake_gdb(
         """

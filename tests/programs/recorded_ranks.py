@@ -1,0 +1,46 @@
+"""A gloo rank that parts ways, and its flight recording: RANK WORLD KIND FOLDER PORT."""
+
+import datetime
+import pathlib
+import sys
+
+import torch
+import torch.distributed as dist
+
+rank, world, kind, folder = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4]
+dump = getattr(torch._C._distributed_c10d, "_dump_fr_trace", None)
+to_json = getattr(torch._C._distributed_c10d, "_dump_fr_trace_json", None)
+if dump is None:
+    sys.exit(77)
+# Many ways to wait, one way out: a call that is not answered ends by its time-out.
+store = dist.TCPStore("127.0.0.1", int(sys.argv[5]), world, rank == 0)
+dist.init_process_group(
+    "gloo", rank=rank, world_size=world, store=store, timeout=datetime.timedelta(seconds=5)
+)
+dist.all_reduce(torch.ones(4))
+dist.all_reduce(torch.ones(4))
+
+
+def different_path():
+    dist.broadcast(torch.ones(7), 0)
+
+
+def usual_path():
+    dist.all_reduce(torch.ones(7))
+
+
+try:
+    if kind == "operation":
+        different_path() if rank == 1 else usual_path()
+    elif not (kind == "behind" and rank == 2):
+        usual_path()
+except RuntimeError:
+    pass
+pathlib.Path(folder, f"fr_{rank}").write_bytes(dump())
+if to_json is not None:
+    data = to_json()
+    data = data if isinstance(data, bytes) else data.encode()
+    pathlib.Path(folder, f"json_{rank}").write_bytes(data)
+store.set(f"written{rank}", "")
+if rank == 0:  # the store lives in this process
+    store.wait([f"written{other}" for other in range(world)])
