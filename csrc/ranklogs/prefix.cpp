@@ -13,7 +13,6 @@ constexpr int kMostStacked = 8;
 // "[node1:4711] " of Open MPI's crash handler has a process in it, no local rank.
 constexpr std::int64_t kMostLocal = 1024;
 
-bool is_digit(char c) noexcept { return c >= '0' && c <= '9'; }
 bool is_letter(char c) noexcept { return (c | 0x20) >= 'a' && (c | 0x20) <= 'z'; }
 bool is_name(char c) noexcept {
   return is_digit(c) || is_letter(c) || c == '_' || c == '-' || c == '.';
