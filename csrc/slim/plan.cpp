@@ -11,7 +11,7 @@ using elfcore::ThreadState;
 
 constexpr std::uint64_t kBelowStack = 64 << 10, kStack = 24u << 20, kStackEnd = 8u << 20;
 constexpr std::uint64_t kAroundTls = 64 << 10;
-constexpr std::uint64_t kFileData = 32u << 20;      // of one writable file mapping
+constexpr std::uint64_t kFileData = 32u << 20;  // of one writable file mapping
 constexpr std::uint64_t kHeader = 64 << 10;     // of one that is not
 constexpr std::uint64_t kNeeded = 1u << 30;     // of all that is needed for certain
 constexpr std::uint64_t kNeighbour = 4u << 20;  // zero-initialised data behind a file mapping

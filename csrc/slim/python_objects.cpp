@@ -36,7 +36,8 @@ std::uint64_t at(std::uint64_t object, std::int32_t field) {
 
 class ObjectKeeper {
  public:
-  ObjectKeeper(const Heap& heap, PageSet& pages) : heap_(heap), layout_(heap.layout()), pages_(pages) {}
+  ObjectKeeper(const Heap& heap, PageSet& pages)
+      : heap_(heap), layout_(heap.layout()), pages_(pages) {}
 
   void interpreter(std::uint64_t address);
   void thread(std::uint64_t address) { pages_.add(address, kThread); }

@@ -17,7 +17,7 @@ namespace pm::slim {
 namespace {
 
 constexpr std::size_t kPipeBlock = 1 << 20;  // what a pipe can be made to hold
-constexpr std::uint64_t kFirst = kPage;  // the ELF header alone lies before the memory
+constexpr std::uint64_t kFirst = kPage;      // the ELF header alone lies before the memory
 
 // The stream with what was read of it before.
 class Stream {

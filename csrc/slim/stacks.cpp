@@ -80,7 +80,7 @@ void StackKeeper::keep(const ThreadState& thread) {
 
 // Returns where the kept part next to the stack pointer ends.
 std::uint64_t StackKeeper::keep_stack(const ThreadState& thread, std::uint64_t sp,
-                                 const Segment& segment) {
+                                      const Segment& segment) {
   const std::uint64_t start = sp - segment.start > kBelow ? sp - kBelow : segment.start;
   std::uint64_t end = segment.end();
   // glibc and musl put the thread's own structure at the top of its stack; what lies above it may

@@ -8,7 +8,7 @@ namespace pm::strace {
 namespace {
 
 constexpr std::uint64_t kLongestCall = 1'000'000'000ULL * 1'000'000'000ULL;  // ns; more is no time
-constexpr std::size_t kMostFoldersOfBlock = 4096;                                   // of a block
+constexpr std::size_t kMostFoldersOfBlock = 4096;                            // of a block
 constexpr std::size_t kMostFutexes = 4096;
 constexpr unsigned kLinesForTime = 64;
 

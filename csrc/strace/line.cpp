@@ -201,8 +201,8 @@ double seconds_of(std::string_view time) noexcept {
 }
 
 std::uint64_t nanoseconds_between(double from, double to) noexcept {
-  constexpr double kDay = 86'400;
-  if (to < from - kDay / 2 && from <= kDay) to += kDay;
+  constexpr double kSecondsOfDay = 86'400;
+  if (to < from - kSecondsOfDay / 2 && from <= kSecondsOfDay) to += kSecondsOfDay;
   const double seconds = to - from;
   return seconds > 0 && seconds < 1e9 ? static_cast<std::uint64_t>(seconds * 1e9) : 0;
 }

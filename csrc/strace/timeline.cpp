@@ -183,7 +183,8 @@ void Timeline::signal(const SignalRecord& record, const Tracker& tracker) {
   name = name.substr(0, name.find(' '));
   Slice slice = named("signal", name);
   annotate(slice.annotations, "line", static_cast<std::int64_t>(record.place.line));
-  annotate(slice.annotations, "signal", masked_(std::string(record.body.substr(0, kLongestAnnotation))));
+  annotate(slice.annotations, "signal",
+           masked_(std::string(record.body.substr(0, kLongestAnnotation))));
   event(time, Type::instant, lane.track, &slice);
 }
 
