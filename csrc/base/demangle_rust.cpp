@@ -7,7 +7,7 @@
 namespace pm {
 namespace {
 
-constexpr std::size_t kOutputLimit = 16384;
+constexpr std::size_t kRustOutputLimit = 16384;
 constexpr int kDeepest = 96;
 constexpr int kMostSteps = 20000;  // back-references can make a short name a very long walk
 
@@ -143,7 +143,7 @@ class Printer {
   }
   void put(std::string_view text) {
     if (quiet_ > 0) return;
-    if (out_.size() + text.size() > kOutputLimit) throw Bad{};
+    if (out_.size() + text.size() > kRustOutputLimit) throw Bad{};
     out_ += text;
   }
 

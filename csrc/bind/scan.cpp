@@ -20,8 +20,6 @@ namespace py = pybind11;
 namespace pm::bind {
 namespace {
 
-constexpr std::uint64_t kReleaseBytes = 32 << 10;  // leaving the interpreter costs 40 ns
-
 PyObject* scan_other = nullptr;  // Python: what to do with all else
 const CudaScanner* cuda_scanner = nullptr;
 

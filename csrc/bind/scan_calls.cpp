@@ -20,7 +20,6 @@ constexpr std::size_t kMostRank = 6;
 constexpr int kDeepest = 4;
 constexpr Py_ssize_t kMostNames = 16;
 constexpr std::size_t kMostLeaves = 512;
-constexpr std::uint64_t kReleaseBytes = 32 << 10;
 
 struct Known {
   const void* address = nullptr;

@@ -34,6 +34,9 @@ struct Held {
 // Sets the data type of an array by its name in PyTorch; false if there is none of this name.
 bool name_dtype(std::string_view dtype, Held& held);
 
+// Leaving the interpreter costs 40 ns: what is smaller is scanned without that.
+inline constexpr std::uint64_t kReleaseBytes = 32 << 10;
+
 enum class Taken { yes, on_cuda, no, error };
 
 // Takes a tensor whose exact type trust_type() was called for, if it lies in this machine's memory

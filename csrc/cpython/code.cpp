@@ -3,7 +3,7 @@
 namespace pm::cpython {
 namespace {
 
-constexpr std::size_t kNameLimit = 500;
+constexpr std::size_t kCodeNameLimit = 500;
 constexpr std::size_t kPathLimit = 4096;
 constexpr std::size_t kTableLimit = 4u << 20;
 constexpr std::size_t kMaxCodes = 50'000;
@@ -105,8 +105,8 @@ const Code* Codes::find(std::uint64_t address) {
   Code code;
   code.address = address;
   code.minor = heap_.version().minor();
-  auto name = heap_.text(heap_.pointer(address, at.code_qualname), kNameLimit);
-  if (!name) name = heap_.text(heap_.pointer(address, at.code_name), kNameLimit);
+  auto name = heap_.text(heap_.pointer(address, at.code_qualname), kCodeNameLimit);
+  if (!name) name = heap_.text(heap_.pointer(address, at.code_name), kCodeNameLimit);
   const auto file = heap_.text(heap_.pointer(address, at.code_file), kPathLimit);
   if (!name && !file) return nullptr;
   code.function = name.value_or("??");
@@ -128,7 +128,7 @@ std::vector<std::string> Codes::local_names(std::uint64_t address, std::size_t l
       const std::uint64_t name =
           heap_.get<std::uint64_t>(tuple + static_cast<std::uint64_t>(at.tuple_items) + 8 * i)
               .value_or(0);
-      names.push_back(heap_.text(name, kNameLimit).value_or("?"));
+      names.push_back(heap_.text(name, kCodeNameLimit).value_or("?"));
     }
   }
   return names;

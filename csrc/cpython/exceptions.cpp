@@ -8,7 +8,7 @@ namespace pm::cpython {
 namespace {
 
 constexpr std::size_t kMessageLimit = 4096;
-constexpr std::size_t kMaxChain = 8;
+constexpr std::size_t kMaxCauses = 8;
 constexpr std::size_t kMaxTraceback = 20'000;
 constexpr std::size_t kTracebackHead = 16, kTracebackTail = 48;
 constexpr int kMaxBases = 32;
@@ -131,7 +131,7 @@ Exception Exceptions::describe(std::uint64_t exception) const {
   result.message = message(exception);
   add_traceback(heap_.pointer(exception, heap_.layout().exception_traceback), result);
   std::uint64_t current = exception;
-  while (result.chain.size() < kMaxChain) {
+  while (result.chain.size() < kMaxCauses) {
     LinkedException link;
     current = linked(current, link.cause);
     if (current == 0) break;

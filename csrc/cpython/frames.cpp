@@ -7,7 +7,7 @@ namespace pm::cpython {
 namespace {
 
 // sys.setrecursionlimit() allows more, but not in 8 MiB of C stack before 3.11.
-constexpr std::size_t kMaxChain = 200'000;
+constexpr std::size_t kMaxFramesOfChain = 200'000;
 constexpr std::size_t kMaxLocals = 64;
 
 // Brent's search for a cycle in a chain of pointers.
@@ -58,8 +58,8 @@ Chain Frames::walk_objects(std::uint64_t frame) const {
       chain.stopped = "no frame can be read at " + elfcore::hex(frame);
     } else if (cycle.seen(frame)) {
       chain.stopped = "the chain of Python frames runs in a circle";
-    } else if (chain.frames.size() >= kMaxChain) {
-      chain.stopped = "more than " + std::to_string(kMaxChain) + " Python frames";
+    } else if (chain.frames.size() >= kMaxFramesOfChain) {
+      chain.stopped = "more than " + std::to_string(kMaxFramesOfChain) + " Python frames";
     }
     if (!chain.stopped.empty()) return chain;
     chain.frames.push_back(*place);
@@ -118,8 +118,8 @@ Chain Frames::walk_internal(std::uint64_t frame) const {
       chain.stopped = "no frame can be read at " + elfcore::hex(frame);
     } else if (cycle.seen(frame)) {
       chain.stopped = "the chain of Python frames runs in a circle";
-    } else if (steps >= kMaxChain) {
-      chain.stopped = "more than " + std::to_string(kMaxChain) + " Python frames";
+    } else if (steps >= kMaxFramesOfChain) {
+      chain.stopped = "more than " + std::to_string(kMaxFramesOfChain) + " Python frames";
     }
     if (!chain.stopped.empty()) return chain;
     const std::uint64_t previous = heap_.pointer(frame, at.iframe_previous);

@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::size_t kMaxThreads = 65'536;
 constexpr std::size_t kMaxInterpreters = 1024;
-constexpr std::size_t kNameLimit = 200;
+constexpr std::size_t kThreadNameLimit = 200;
 
 // Thread pointer (pthread_self() on x86-64 with glibc and musl) to kernel id. Before the id that
 // Python wrote down: that one is stale in a forked child of 3.11 (a DataLoader worker).
@@ -80,7 +80,7 @@ std::unordered_map<std::uint64_t, ThreadObject> read_thread_objects(
         heap.lookup(heap.pointer(threading, heap.layout().object_head), "_active");
     heap.each(active, [&](std::uint64_t ident, std::uint64_t object) {
       const auto key = heap.integer(ident);
-      const auto name = heap.text(heap.attribute(object, "_name"), kNameLimit);
+      const auto name = heap.text(heap.attribute(object, "_name"), kThreadNameLimit);
       if (key && name) {
         const std::uint64_t end = heap.attribute(object, "_tstate_lock");
         found.emplace(static_cast<std::uint64_t>(*key), ThreadObject{object, *name, end});

@@ -11,7 +11,7 @@ namespace {
 constexpr std::size_t kMaxEntries = 8'000'000;
 constexpr std::size_t kMaxDepth = 512;
 // Ranges of all entries together: a crafted list may be named by every one of them.
-constexpr std::size_t kMaxRanges = 16'000'000;
+constexpr std::size_t kMaxRangesOfCalls = 16'000'000;
 constexpr std::size_t kMaxInlined = 64;
 constexpr int kMaxOrigins = 16;
 
@@ -119,7 +119,7 @@ class Walk {
 
   std::vector<std::size_t> inside(const Place& place) {
     ranges_.clear();
-    if (spent_ < kMaxRanges) append_ranges(place, unit_, file_, ranges_);
+    if (spent_ < kMaxRangesOfCalls) append_ranges(place, unit_, file_, ranges_);
     spent_ += ranges_.size();
     std::vector<std::size_t> result;
     for (const std::size_t index : scopes_.back().inside) {

@@ -6,14 +6,14 @@ namespace pm::elfcore {
 namespace {
 
 constexpr std::uint32_t kMaxBuffer = 1 << 20;
-constexpr std::size_t kMaxText = 1 << 16;
+constexpr std::size_t kMaxMessage = 1 << 16;
 
 // struct abort_msg_s { unsigned int size; char msg[]; }, glibc's include/stdlib.h; `size` is that
 // of the whole buffer, rounded up to pages.
 std::optional<std::string> message_at(const Memory& memory, std::uint64_t pointer) {
   const auto size = memory.get<std::uint32_t>(pointer);
   if (!size || *size == 0 || *size > kMaxBuffer) return std::nullopt;
-  auto text = memory.text(pointer + 4, std::min<std::size_t>(*size, kMaxText));
+  auto text = memory.text(pointer + 4, std::min<std::size_t>(*size, kMaxMessage));
   if (!text) return std::nullopt;
   const auto is_space = [](char c) { return c == '\n' || c == '\r' || c == ' ' || c == '\t'; };
   while (!text->empty() && is_space(text->back())) text->pop_back();

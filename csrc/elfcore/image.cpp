@@ -20,8 +20,8 @@ bool is_named(Bytes strings, std::uint64_t offset, std::string_view name) {
 
 std::optional<std::string> find_build_id(Bytes notes, std::uint64_t alignment) {
   const std::uint64_t align = alignment == 8 ? 8 : 4;
-  constexpr std::uint64_t kNotesLimit = 1 << 16;  // real ones have some hundred bytes
-  Cursor cursor(clip(notes, 0, kNotesLimit));
+  constexpr std::uint64_t kBuildIdNotesLimit = 1 << 16;  // real ones have some hundred bytes
+  Cursor cursor(clip(notes, 0, kBuildIdNotesLimit));
   while (cursor.left() >= sizeof(Elf64_Nhdr)) {
     const auto header = cursor.get<Elf64_Nhdr>();
     const Bytes name = cursor.take((header.n_namesz + std::uint64_t{3}) & ~std::uint64_t{3});

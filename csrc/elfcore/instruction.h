@@ -11,11 +11,14 @@
 
 namespace pm::elfcore {
 
+// What an instruction does with an operand.
+inline constexpr std::string_view kReads = "read", kWrites = "write";
+
 // A memory operand: "rax+rbx*8+0x10". Hints (prefetch, lea, nop) touch no memory and have none.
 struct Operand {
   std::string text;
   std::optional<std::uint64_t> address;  // nothing where the registers do not give it
-  std::string_view access;               // "read", "write", or empty when not known
+  std::string_view access;               // kReads, kWrites, or empty when not known
 };
 
 struct Decoded {

@@ -4,7 +4,6 @@
 namespace pm::elfcore {
 namespace {
 
-constexpr std::string_view kRead = "read", kWrite = "write";
 constexpr unsigned kStackPointer = 31;
 
 std::int64_t sign_extend(std::uint32_t value, unsigned bits) {
@@ -12,9 +11,9 @@ std::int64_t sign_extend(std::uint32_t value, unsigned bits) {
   return static_cast<std::int64_t>(value ^ sign) - static_cast<std::int64_t>(sign);
 }
 
-class Decoder {
+class Aarch64Decoder {
  public:
-  Decoder(std::uint32_t word, std::uint64_t pc, const Registers& registers)
+  Aarch64Decoder(std::uint32_t word, std::uint64_t pc, const Registers& registers)
       : word_(word), pc_(pc), registers_(registers) {}
 
   Decoded run() {
@@ -27,7 +26,7 @@ class Decoder {
     if (group == 2) result_.feature = "SVE";
     if ((group & 5) == 4) load_or_store();
     // dc zva, Xt: zeroes a block of memory (memset in glibc).
-    if ((word_ & 0xffffffe0) == 0xd50b7420) base_only(bits(0, 5), kWrite, false);
+    if ((word_ & 0xffffffe0) == 0xd50b7420) base_only(bits(0, 5), kWrites, false);
     return result_;
   }
 
@@ -66,8 +65,8 @@ class Decoder {
   // Of the single-register forms: bit 26 tells vector registers, bits 23:22 the operation.
   bool is_prefetch() const { return !bits(26, 1) && bits(30, 2) == 3 && bits(22, 2) == 2; }
   std::string_view single_access() const {
-    if (bits(26, 1)) return bits(22, 1) ? kRead : kWrite;
-    return bits(22, 2) == 0 ? kWrite : kRead;
+    if (bits(26, 1)) return bits(22, 1) ? kReads : kWrites;
+    return bits(22, 2) == 0 ? kWrites : kReads;
   }
   unsigned single_scale() const { return bits(26, 1) && bits(23, 1) ? 4 : bits(30, 2); }
 
@@ -92,10 +91,10 @@ class Decoder {
       // ldapr is the one that only reads.
       const bool only_reads = bits(15, 1) && bits(12, 3) == 4;
       result_.feature = only_reads ? std::string_view{} : "LSE";
-      base_only(base, only_reads ? kRead : kWrite);
+      base_only(base, only_reads ? kReads : kWrites);
     } else if (matches(0xbfbf0000, 0x0c000000) || matches(0xbfa00000, 0x0c800000) ||
                matches(0xbf9f0000, 0x0d000000) || matches(0xbf800000, 0x0d800000)) {
-      base_only(base, bits(22, 1) ? kRead : kWrite);
+      base_only(base, bits(22, 1) ? kReads : kWrites);
     }
   }
 
@@ -127,24 +126,24 @@ class Decoder {
     const unsigned scale = is_vector ? 2 + opc : opc == 2 ? 3 : 2;
     const bool is_post = bits(23, 2) == 1;
     const std::int64_t offset = sign_extend(bits(15, 7), 7) * (std::int64_t{1} << scale);
-    add(base, is_post ? 0 : offset, is_load ? kRead : kWrite);
+    add(base, is_post ? 0 : offset, is_load ? kReads : kWrites);
   }
 
   void literal() {
     if (!bits(26, 1) && bits(30, 2) == 3) return;  // prfm
     const std::int64_t offset = sign_extend(bits(5, 19), 19) * 4;
     result_.operands.push_back(
-        {with_displacement("pc", offset), pc_ + static_cast<std::uint64_t>(offset), kRead});
+        {with_displacement("pc", offset), pc_ + static_cast<std::uint64_t>(offset), kReads});
   }
 
   void exclusive(unsigned base) {
     const bool is_compare_and_swap = bits(21, 1) && (bits(23, 1) || !bits(31, 1));
     if (is_compare_and_swap) {
       result_.feature = "LSE";
-      base_only(base, kWrite);
+      base_only(base, kWrites);
       return;
     }
-    base_only(base, bits(22, 1) ? kRead : kWrite);
+    base_only(base, bits(22, 1) ? kReads : kWrites);
   }
 
   std::uint32_t word_;
@@ -158,7 +157,7 @@ class Decoder {
 Decoded decode_aarch64(Bytes code, std::uint64_t pc, const Registers& registers) {
   const auto word = load<std::uint32_t>(code, 0);
   if (!word) return {};
-  return Decoder(*word, pc, registers).run();
+  return Aarch64Decoder(*word, pc, registers).run();
 }
 
 }  // namespace pm::elfcore

@@ -12,11 +12,10 @@ using namespace x86;
 // Encoding number to place in `elf_gregset_t`.
 constexpr std::array<std::size_t, 16> kPlaces{10, 11, 12, 5, 19, 4, 13, 14, 9, 8, 7, 6, 3, 2, 1, 0};
 constexpr std::size_t kFsBase = 21, kGsBase = 22;
-constexpr std::string_view kRead = "read", kWrite = "write";
 
-class Decoder {
+class X86Decoder {
  public:
-  Decoder(Bytes code, std::uint64_t pc, const Registers& registers)
+  X86Decoder(Bytes code, std::uint64_t pc, const Registers& registers)
       : cursor_(code), pc_(pc), registers_(registers) {}
 
   Decoded run() {
@@ -269,7 +268,6 @@ class Decoder {
 
   void find_target() {
     if (op_.form != Form::legacy || op_.map != Map::one_byte || has_67_) return;
-    constexpr unsigned kRsp = 4;
     if (any_of(op_.code, {0xc2, 0xc3})) {
       result_.transfer = "return";
       result_.target_at = reg(kRsp);
@@ -368,7 +366,6 @@ class Decoder {
   }
 
   void stack(std::int64_t offset, std::string_view access) {
-    constexpr unsigned kRsp = 4;
     add(with_displacement("rsp", offset), reg(kRsp) + static_cast<std::uint64_t>(offset), access);
   }
   void at_register(unsigned number, std::string_view access) {
@@ -377,32 +374,31 @@ class Decoder {
 
   void implied_operands() {
     if (op_.form != Form::legacy || op_.map != Map::one_byte || has_67_) return;
-    constexpr unsigned kRbp = 5, kRsi = 6, kRdi = 7;
     const unsigned op = op_.code;
     const std::int64_t word = has_66_ && !wide_ ? 2 : 8;
-    if (in(op, 0x50, 0x57) || any_of(op, {0x68, 0x6a, 0x9c})) stack(-word, kWrite);
-    if (op == 0xe8) stack(-8, kWrite);
+    if (in(op, 0x50, 0x57) || any_of(op, {0x68, 0x6a, 0x9c})) stack(-word, kWrites);
+    if (op == 0xe8) stack(-8, kWrites);
     if (op == 0xff && (op_.reg == 2 || op_.reg == 6)) {
-      stack(op_.reg == 2 ? -8 : -word, kWrite);
+      stack(op_.reg == 2 ? -8 : -word, kWrites);
     }
-    if (in(op, 0x58, 0x5f) || any_of(op, {0x8f, 0x9d, 0xc2, 0xc3})) stack(0, kRead);
-    if (op == 0xc9) at_register(kRbp, kRead);
+    if (in(op, 0x58, 0x5f) || any_of(op, {0x8f, 0x9d, 0xc2, 0xc3})) stack(0, kReads);
+    if (op == 0xc9) at_register(kRbp, kReads);
     // A segment prefix moves the source of a string instruction.
     const bool has_plain_source = segment_ == 0;
     if (in(op, 0xa4, 0xa5)) {
-      at_register(kRdi, kWrite);
-      if (has_plain_source) at_register(kRsi, kRead);
+      at_register(kRdi, kWrites);
+      if (has_plain_source) at_register(kRsi, kReads);
     }
     if (in(op, 0xa6, 0xa7)) {
-      if (has_plain_source) at_register(kRsi, kRead);
-      at_register(kRdi, kRead);
+      if (has_plain_source) at_register(kRsi, kReads);
+      at_register(kRdi, kReads);
     }
-    if (in(op, 0xaa, 0xab)) at_register(kRdi, kWrite);
-    if (in(op, 0xac, 0xad) && has_plain_source) at_register(kRsi, kRead);
-    if (in(op, 0xae, 0xaf)) at_register(kRdi, kRead);
+    if (in(op, 0xaa, 0xab)) at_register(kRdi, kWrites);
+    if (in(op, 0xac, 0xad) && has_plain_source) at_register(kRsi, kReads);
+    if (in(op, 0xae, 0xaf)) at_register(kRdi, kReads);
     if (in(op, 0xa0, 0xa3) && segment_ == 0) {
       const std::uint64_t address = cursor_.u64();
-      add(hex(address), address, op < 0xa2 ? kRead : kWrite);
+      add(hex(address), address, op < 0xa2 ? kReads : kWrites);
     }
   }
 
@@ -423,7 +419,7 @@ class Decoder {
 }  // namespace
 
 Decoded decode_x86(Bytes code, std::uint64_t pc, const Registers& registers) {
-  return Decoder(clip(code, 0, 15), pc, registers).run();
+  return X86Decoder(clip(code, 0, 15), pc, registers).run();
 }
 
 }  // namespace pm::elfcore

@@ -1,10 +1,12 @@
 // Intel SDM volume 2, appendix A, and the CPUID columns of the instruction pages.
 #include "elfcore/opcode_x86.h"
 
+#include "elfcore/instruction.h"
+
 namespace pm::elfcore::x86 {
 namespace {
 
-constexpr std::string_view kRead = "read", kWrite = "write", kUnknown = {};
+constexpr std::string_view kUnknown = {};
 
 }  // namespace
 
@@ -25,30 +27,30 @@ std::string_view Opcode::access() const {
 
 std::string_view Opcode::access_one_byte() const {
   const unsigned op = code, r = reg;
-  if (op < 0x38) return (op & 7) < 2 ? kWrite : kRead;
-  if (op < 0x40) return kRead;  // cmp
-  if (any_of(op, {0x63, 0x69, 0x6b, 0x84, 0x85, 0x8a, 0x8b, 0x8e})) return kRead;
-  if (in(op, 0x80, 0x83)) return r == 7 ? kRead : kWrite;
+  if (op < 0x38) return (op & 7) < 2 ? kWrites : kReads;
+  if (op < 0x40) return kReads;  // cmp
+  if (any_of(op, {0x63, 0x69, 0x6b, 0x84, 0x85, 0x8a, 0x8b, 0x8e})) return kReads;
+  if (in(op, 0x80, 0x83)) return r == 7 ? kReads : kWrites;
   if (any_of(op, {0x86, 0x87, 0x88, 0x89, 0x8c, 0x8f, 0xc0, 0xc1, 0xc6, 0xc7}) ||
       in(op, 0xd0, 0xd3)) {
-    return kWrite;
+    return kWrites;
   }
-  if (op == 0xf6 || op == 0xf7) return r == 2 || r == 3 ? kWrite : kRead;
-  if (op == 0xfe || op == 0xff) return r < 2 ? kWrite : kRead;
+  if (op == 0xf6 || op == 0xf7) return r == 2 || r == 3 ? kWrites : kReads;
+  if (op == 0xfe || op == 0xff) return r < 2 ? kWrites : kReads;
   switch (op) {  // x87
     case 0xd8:
     case 0xda:
     case 0xdc:
     case 0xde:
-      return kRead;
+      return kReads;
     case 0xd9:
-      return any_of(r, {2, 3, 6, 7}) ? kWrite : kRead;
+      return any_of(r, {2, 3, 6, 7}) ? kWrites : kReads;
     case 0xdb:
-      return any_of(r, {1, 2, 3, 7}) ? kWrite : kRead;
+      return any_of(r, {1, 2, 3, 7}) ? kWrites : kReads;
     case 0xdd:
-      return any_of(r, {1, 2, 3, 6, 7}) ? kWrite : kRead;
+      return any_of(r, {1, 2, 3, 6, 7}) ? kWrites : kReads;
     case 0xdf:
-      return any_of(r, {1, 2, 3, 6, 7}) ? kWrite : kRead;
+      return any_of(r, {1, 2, 3, 6, 7}) ? kWrites : kReads;
     default:
       return kUnknown;
   }
@@ -56,33 +58,33 @@ std::string_view Opcode::access_one_byte() const {
 
 std::string_view Opcode::access_0f() const {
   const unsigned op = code, r = reg;
-  if (any_of(op, {0x11, 0x13, 0x17, 0x29, 0x2b, 0x7f, 0xd6, 0xe7})) return kWrite;
-  if (op == 0x7e) return prefix == Prefix::f3 ? kRead : kWrite;
+  if (any_of(op, {0x11, 0x13, 0x17, 0x29, 0x2b, 0x7f, 0xd6, 0xe7})) return kWrites;
+  if (op == 0x7e) return prefix == Prefix::f3 ? kReads : kWrites;
   if (form != Form::legacy) {
     if (in(op, 0x41, 0x4f) || in(op, 0x92, 0x9f)) return kUnknown;
-    if (op == 0x90) return kRead;   // kmov
-    if (op == 0x91) return kWrite;  // kmov
-    if (op == 0xae) return r == 2 ? kRead : r == 3 ? kWrite : kUnknown;
+    if (op == 0x90) return kReads;   // kmov
+    if (op == 0x91) return kWrites;  // kmov
+    if (op == 0xae) return r == 2 ? kReads : r == 3 ? kWrites : kUnknown;
     if (op == 0x78 || op == 0x79 || op == 0x7a || op == 0x7b) {
-      return form == Form::evex ? kRead : kUnknown;
+      return form == Form::evex ? kReads : kUnknown;
     }
   } else {
-    if (in(op, 0x90, 0x9f)) return kWrite;  // setcc
+    if (in(op, 0x90, 0x9f)) return kWrites;  // setcc
     if (any_of(op, {0xa4, 0xa5, 0xab, 0xac, 0xad, 0xb0, 0xb1, 0xb3, 0xbb, 0xc0, 0xc1, 0xc3})) {
-      return kWrite;
+      return kWrites;
     }
     if (any_of(op, {0xa3, 0xaf, 0xb6, 0xb7, 0xbc, 0xbd, 0xbe, 0xbf}) || in(op, 0x40, 0x4f)) {
-      return kRead;
+      return kReads;
     }
-    if (op == 0xb8) return prefix == Prefix::f3 ? kRead : kUnknown;
-    if (op == 0xba) return r == 4 ? kRead : r > 4 ? kWrite : kUnknown;
-    if (op == 0xc7) return any_of(r, {1, 4, 5}) ? kWrite : r == 3 ? kRead : kUnknown;
-    if (op == 0xae) return any_of(r, {0, 3, 4, 6}) ? kWrite : kRead;
+    if (op == 0xb8) return prefix == Prefix::f3 ? kReads : kUnknown;
+    if (op == 0xba) return r == 4 ? kReads : r > 4 ? kWrites : kUnknown;
+    if (op == 0xc7) return any_of(r, {1, 4, 5}) ? kWrites : r == 3 ? kReads : kUnknown;
+    if (op == 0xae) return any_of(r, {0, 3, 4, 6}) ? kWrites : kReads;
   }
   if (any_of(op, {0x10, 0x12, 0x14, 0x15, 0x16, 0x28, 0x2a, 0x2c, 0x2d, 0x2e, 0x2f}) ||
       in(op, 0x51, 0x70) || in(op, 0x74, 0x76) || in(op, 0x7c, 0x7d) ||
       any_of(op, {0xc2, 0xc4, 0xc6}) || in(op, 0xd0, 0xfe)) {
-    return kRead;
+    return kReads;
   }
   return kUnknown;
 }
@@ -90,26 +92,26 @@ std::string_view Opcode::access_0f() const {
 std::string_view Opcode::access_0f38() const {
   const unsigned op = code;
   if (form == Form::legacy) {
-    if (op == 0xf1) return prefix == Prefix::f2 ? kRead : kWrite;  // crc32, movbe
-    if (op == 0xf9) return kWrite;
-    if (in(op, 0xf5, 0xff)) return op == 0xf6 ? kRead : kUnknown;
+    if (op == 0xf1) return prefix == Prefix::f2 ? kReads : kWrites;  // crc32, movbe
+    if (op == 0xf9) return kWrites;
+    if (in(op, 0xf5, 0xff)) return op == 0xf6 ? kReads : kUnknown;
     if (in(op, 0x80, 0x82)) return kUnknown;
-    return kRead;
+    return kReads;
   }
-  if (form == Form::vex) return any_of(op, {0x2e, 0x2f, 0x8e}) ? kWrite : kRead;
+  if (form == Form::vex) return any_of(op, {0x2e, 0x2f, 0x8e}) ? kWrites : kReads;
   // Down-converting stores and compressing ones.
   if (prefix == Prefix::f3 && (in(op, 0x10, 0x15) || in(op, 0x20, 0x25) || in(op, 0x30, 0x35))) {
-    return kWrite;
+    return kWrites;
   }
-  return any_of(op, {0x63, 0x8a, 0x8b}) ? kWrite : kRead;
+  return any_of(op, {0x63, 0x8a, 0x8b}) ? kWrites : kReads;
 }
 
 std::string_view Opcode::access_0f3a() const {
   const unsigned op = code;
-  if (in(op, 0x14, 0x17)) return kWrite;  // extracts
-  if (form != Form::legacy && any_of(op, {0x19, 0x1d, 0x39})) return kWrite;
-  if (form == Form::evex && any_of(op, {0x1b, 0x3b})) return kWrite;
-  return kRead;
+  if (in(op, 0x14, 0x17)) return kWrites;  // extracts
+  if (form != Form::legacy && any_of(op, {0x19, 0x1d, 0x39})) return kWrites;
+  if (form == Form::evex && any_of(op, {0x1b, 0x3b})) return kWrites;
+  return kReads;
 }
 
 std::string_view Opcode::feature() const {

@@ -7,6 +7,9 @@
 
 namespace pm::elfcore::x86 {
 
+// How instructions number registers.
+inline constexpr unsigned kRax = 0, kRsp = 4, kRbp = 5, kRsi = 6, kRdi = 7;
+
 enum class Map : std::uint8_t { one_byte = 0, x0f = 1, x0f38 = 2, x0f3a = 3, other = 255 };
 enum class Form : std::uint8_t { legacy, vex, evex };
 enum class Prefix : std::uint8_t { none = 0, x66 = 1, f3 = 2, f2 = 3 };

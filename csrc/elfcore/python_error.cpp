@@ -3,8 +3,8 @@
 namespace pm::elfcore {
 namespace {
 
-constexpr std::size_t kMaxText = 1 << 14;
-constexpr std::size_t kMaxName = 256;
+constexpr std::size_t kMaxErrorText = 1 << 14;
+constexpr std::size_t kMaxErrorName = 256;
 
 std::optional<std::string> text_behind(const Memory& memory, std::uint64_t address,
                                        std::size_t limit) {
@@ -17,10 +17,10 @@ std::optional<std::string> text_behind(const Memory& memory, std::uint64_t addre
 
 // PyTypeObject: tp_name follows the 24 bytes of PyVarObject (Include/cpython/object.h); only
 // free-threaded builds have longer heads.
-std::optional<std::string> type_name(const Memory& memory, std::uint64_t slot) {
+std::optional<std::string> name_of_type(const Memory& memory, std::uint64_t slot) {
   const auto type = memory.word(slot);
   if (!type || *type < 65536) return std::nullopt;
-  auto name = text_behind(memory, *type + 24, kMaxName);
+  auto name = text_behind(memory, *type + 24, kMaxErrorName);
   if (!name) return std::nullopt;
   for (const char c : *name) {
     if (c < '!' || c > '~') return std::nullopt;
@@ -37,13 +37,13 @@ std::optional<std::string> python_error_message(const Memory& memory, std::strin
     // std::string of the message}; before that the three objects behind std::runtime_error.
     const auto details = memory.word(object + 8);
     if (!details || *details < 65536) return std::nullopt;
-    auto message = text_behind(memory, *details + 24, kMaxText);
-    return message ? message : type_name(memory, *details);
+    auto message = text_behind(memory, *details + 24, kMaxErrorText);
+    return message ? message : name_of_type(memory, *details);
   }
   if (type == "12python_error" || type == "N5torch12python_errorE") {
     // torch/csrc/Exceptions.h: vtable, type, value, traceback, std::string message.
-    auto message = text_behind(memory, object + 32, kMaxText);
-    return message ? message : type_name(memory, object + 8);
+    auto message = text_behind(memory, object + 32, kMaxErrorText);
+    return message ? message : name_of_type(memory, object + 8);
   }
   return std::nullopt;
 }

@@ -10,7 +10,7 @@
 namespace pm::elfcore {
 namespace {
 
-constexpr std::size_t kMaxText = 1 << 16;
+constexpr std::size_t kMaxThrownText = 1 << 16;
 
 enum class Message {
   words,    // always the same ones
@@ -49,7 +49,7 @@ constexpr std::array kKnown{
 
 std::optional<std::string> text_at(const Memory& memory, std::uint64_t pointer) {
   if (pointer < 65536) return std::nullopt;
-  return memory.text(pointer, kMaxText);
+  return memory.text(pointer, kMaxThrownText);
 }
 
 std::optional<std::string> message_of(const Memory& memory, const Known& known,

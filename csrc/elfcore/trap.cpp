@@ -7,7 +7,7 @@
 namespace pm::elfcore {
 namespace {
 
-constexpr std::int32_t kIll = 4, kTrapSignal = 5, kBus = 7, kFpe = 8, kSegv = 11;
+constexpr std::int32_t kIll = 4, kTrap = 5, kBus = 7, kFpe = 8, kSegv = 11;
 constexpr std::int32_t kKernel = 0x80;  // SI_KERNEL
 
 SignalInfo info_of(std::int32_t number, std::int32_t code,
@@ -23,11 +23,11 @@ SignalInfo info_of(std::int32_t number, std::int32_t code,
 bool touches(const Memory& memory, const Registers& registers, std::uint64_t address) {
   if (address == registers.pc()) return true;
   const Decoded decoded = decode_instruction(memory.at(registers.pc()), registers.pc(), registers);
-  constexpr std::uint64_t kMaxAccess = 4096;  // string instructions, gathers
+  constexpr std::uint64_t kMaxReach = 4096;  // string instructions, gathers
   return decoded.operands.empty() ||
          std::any_of(decoded.operands.begin(), decoded.operands.end(), [&](const Operand& operand) {
            return !operand.address ||
-                  (address >= *operand.address && address - *operand.address < kMaxAccess);
+                  (address >= *operand.address && address - *operand.address < kMaxReach);
          });
 }
 
@@ -69,7 +69,7 @@ std::optional<SignalInfo> of_x86(const Memory& memory, const Registers& register
       if (!is_division(memory.at(pc))) return std::nullopt;
       return info_of(kFpe, 1, pc);
     case 3:
-      return info_of(kTrapSignal, kKernel);
+      return info_of(kTrap, kKernel);
     case 6:
       return info_of(kIll, 2, pc);
     case 12:
@@ -92,7 +92,7 @@ std::optional<SignalInfo> of_aarch64(const Memory& memory, const Registers& regi
   constexpr std::uint64_t kInstruction = 0x20, kPcAlignment = 0x22, kData = 0x24, kBreak = 0x3c;
   const std::uint64_t exception = (trap.error >> 26) & 0x3f;
   const std::uint64_t status = trap.error & 0x3f;
-  if (exception == kBreak) return info_of(kTrapSignal, 1, registers.pc());
+  if (exception == kBreak) return info_of(kTrap, 1, registers.pc());
   if (exception == kPcAlignment) return info_of(kBus, 1, registers.pc());
   if (exception == 0 && trap.error != 0) return info_of(kIll, 1, registers.pc());
   if (exception != kInstruction && exception != kData) return std::nullopt;

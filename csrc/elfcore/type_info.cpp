@@ -7,13 +7,13 @@
 namespace pm::elfcore {
 namespace {
 
-constexpr std::size_t kMaxName = 4096;
+constexpr std::size_t kMaxTypeName = 4096;
 constexpr unsigned kMaxDepth = 16;
 constexpr std::size_t kMaxClasses = 64;
 constexpr std::uint64_t kVtableHead = 16;  // offset to top and type information
 
 bool is_name(const std::string& text) {
-  return !text.empty() && text.size() < kMaxName &&
+  return !text.empty() && text.size() < kMaxTypeName &&
          std::all_of(
              text.begin(), text.end(),
              [](char c) {
@@ -57,7 +57,7 @@ std::string type_name(const std::string& mangled) {
 std::optional<std::string> TypeReader::name(std::uint64_t type) const {
   const auto pointer = memory_.word(type + 8);
   if (!pointer || *pointer == 0) return std::nullopt;
-  auto text = memory_.text(*pointer, kMaxName);
+  auto text = memory_.text(*pointer, kMaxTypeName);
   if (!text) return std::nullopt;
   if (text->starts_with('*')) text->erase(0, 1);
   if (!is_name(*text)) return std::nullopt;

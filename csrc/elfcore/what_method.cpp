@@ -5,12 +5,15 @@
 #include <array>
 #include <cstddef>
 
+#include "elfcore/opcode_x86.h"
+
 namespace pm::elfcore {
 namespace {
 
+using namespace x86;
+
 using Value = std::optional<std::uint64_t>;
 
-constexpr unsigned kRax = 0, kRsp = 4, kRbp = 5, kRdi = 7;
 constexpr unsigned kMaxSteps = 256;
 constexpr std::size_t kStackWords = 128;
 // No process has addresses there, so that nothing else can be taken for the stack.

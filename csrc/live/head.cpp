@@ -12,7 +12,6 @@ namespace {
 
 constexpr std::size_t kMaxMappings = 1 << 20;
 constexpr std::uint32_t kNoteFile = 0x46494c45;  // NT_FILE, "FILE"
-constexpr std::uint32_t kNoteArmTls = 0x401;     // NT_ARM_TLS
 
 class Writer {
  public:

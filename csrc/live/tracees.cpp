@@ -20,7 +20,6 @@ namespace {
 
 constexpr std::size_t kMaxThreads = 1 << 16;
 constexpr int kRounds = 16;  // of looking for threads that were started while others were stopped
-constexpr int kNoteArmTls = 0x401;
 
 using elfcore::Machine;
 using elfcore::Registers;

@@ -14,6 +14,8 @@
 
 namespace pm::live {
 
+inline constexpr std::uint32_t kNoteArmTls = 0x401;  // NT_ARM_TLS, which older <elf.h> lack
+
 // How the registers of a thread were had.
 enum class Known { stopped, from_kernel, nothing };
 

@@ -6,6 +6,8 @@
 
 namespace pm::ranklogs {
 
+inline bool is_digit(char c) noexcept { return c >= '0' && c <= '9'; }
+
 // Takes out escape sequences (ECMA-48: CSI, OSC, two characters) and other control characters but
 // tabs and carriage returns. `to` is the room for it; the result lies in it or is `line` itself.
 std::string_view without_controls(std::string_view line, std::string& to);

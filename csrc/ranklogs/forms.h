@@ -7,11 +7,11 @@
 #include <string>
 #include <string_view>
 
+#include "ranklogs/clean.h"
 #include "ranklogs/prefix.h"
 
 namespace pm::ranklogs {
 
-inline bool is_digit(char c) noexcept { return c >= '0' && c <= '9'; }
 inline bool is_letter(char c) noexcept { return (c | 0x20) >= 'a' && (c | 0x20) <= 'z'; }
 // A character of a host's or a service's name.
 inline bool is_name(char c) noexcept {

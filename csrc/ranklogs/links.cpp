@@ -3,14 +3,14 @@
 #include <algorithm>
 #include <utility>
 
+#include "ranklogs/clean.h"
+
 namespace pm::ranklogs {
 namespace {
 
 constexpr std::size_t kMostLinks = 200'000;
 constexpr std::size_t kLongestHow = 48;
 constexpr std::size_t kLongestHost = 80;
-
-bool is_digit(char c) noexcept { return c >= '0' && c <= '9'; }
 
 // A number of at most nine digits at the start of `text`, which moves on; -1 where there is none.
 std::int64_t number_of(std::string_view& text) noexcept {

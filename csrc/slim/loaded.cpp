@@ -23,9 +23,9 @@ constexpr std::uint64_t kMaxLoaded = 16'384;
 // struct link_map of glibc with its private part (1,150 bytes in 2.36), which libthread_db reads.
 constexpr std::uint64_t kLinkMap = 1280, kName = 4096;
 
-class Keeper {
+class ModuleKeeper {
  public:
-  Keeper(const Memory& memory, PageSet& pages)
+  ModuleKeeper(const Memory& memory, PageSet& pages)
       : memory_(memory), core_(memory.core()), pages_(pages) {}
 
   void keep(const Segment& segment);
@@ -41,7 +41,7 @@ class Keeper {
   std::uint64_t left_ = kAllData;
 };
 
-void Keeper::add(std::uint64_t address, std::uint64_t size) {
+void ModuleKeeper::add(std::uint64_t address, std::uint64_t size) {
   size = std::min(size, left_);
   pages_.add(address, size);
   left_ -= size;
@@ -49,7 +49,7 @@ void Keeper::add(std::uint64_t address, std::uint64_t size) {
 
 // Pages of a mapping that is not writable now: relocated ones differ from the file, the others can
 // be had from it by every reader.
-void Keeper::keep_changed(const Segment& segment, const Module& module) {
+void ModuleKeeper::keep_changed(const Segment& segment, const Module& module) {
   for (std::uint64_t at = 0; at < segment.present && left_ > 0; at += kPage) {
     const std::uint64_t address = segment.start + at;
     const Bytes here = clip(core_.dumped_at(address), 0, std::min(kPage, segment.present - at));
@@ -64,7 +64,7 @@ void Keeper::keep_changed(const Segment& segment, const Module& module) {
   }
 }
 
-void Keeper::keep(const Segment& segment) {
+void ModuleKeeper::keep(const Segment& segment) {
   const auto* const file = core_.file_at(segment.start);
   const bool writable = (segment.flags & elfcore::kWrite) != 0;
   if (!file) {
@@ -104,7 +104,7 @@ std::vector<Elf64_Phdr> program_headers(const Core& core, const Module& module) 
 // Its first pages, its notes (the build ID may stand behind the first page), and the
 // zero-initialised data behind its last mapping, which the kernel may show as one with other
 // memory.
-void Keeper::keep_ends(const Module& module) {
+void ModuleKeeper::keep_ends(const Module& module) {
   add(module.start, 2 * kPage);
   std::uint64_t end = 0;
   for (const Elf64_Phdr& row : program_headers(core_, module)) {
@@ -150,7 +150,7 @@ std::uint64_t linker_state(const Memory& memory, PageSet& pages) {
 }  // namespace
 
 void keep_modules(const Memory& memory, PageSet& pages) {
-  Keeper keeper(memory, pages);
+  ModuleKeeper keeper(memory, pages);
   for (const Segment& segment : memory.core().segments()) keeper.keep(segment);
   for (const Module& module : memory.modules().all()) keeper.keep_ends(module);
 }

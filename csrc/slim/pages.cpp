@@ -7,11 +7,6 @@ namespace {
 
 constexpr std::uint64_t kSinglePages = 4;  // a longer range is kept as one
 
-std::uint64_t page_up(std::uint64_t value) {
-  return value > UINT64_MAX - (kPage - 1) ? UINT64_MAX & ~(kPage - 1)
-                                          : (value + kPage - 1) & ~(kPage - 1);
-}
-
 }  // namespace
 
 void PageSet::add(std::uint64_t address, std::uint64_t size) {

@@ -12,6 +12,12 @@ namespace pm::slim {
 // The unit in which memory is kept. Kernels with larger pages dump multiples of it.
 inline constexpr std::uint64_t kPage = 4096;
 
+// The next page boundary; the last one for what lies behind it.
+inline std::uint64_t page_up(std::uint64_t value) {
+  return value > UINT64_MAX - (kPage - 1) ? UINT64_MAX & ~(kPage - 1)
+                                          : (value + kPage - 1) & ~(kPage - 1);
+}
+
 struct Range {
   std::uint64_t start = 0;
   std::uint64_t end = 0;  // first byte behind it

@@ -10,8 +10,8 @@ using elfcore::Segment;
 using elfcore::ThreadState;
 
 constexpr std::uint64_t kBelowStack = 64 << 10, kStack = 24u << 20, kStackEnd = 8u << 20;
-constexpr std::uint64_t kTls = 64 << 10;
-constexpr std::uint64_t kData = 32u << 20;      // of one writable file mapping
+constexpr std::uint64_t kAroundTls = 64 << 10;
+constexpr std::uint64_t kFileData = 32u << 20;  // of one writable file mapping
 constexpr std::uint64_t kHeader = 64 << 10;     // of one that is not
 constexpr std::uint64_t kNeeded = 1u << 30;     // of all that is needed for certain
 constexpr std::uint64_t kNeighbour = 4u << 20;  // zero-initialised data behind a file mapping
@@ -57,7 +57,7 @@ void Planner::add_threads() {
       const std::uint64_t tail = std::min(segment->end() - at, kStackEnd);
       add(segment->end() - tail, tail);
     }
-    if (thread.tls != 0) add(thread.tls - std::min(thread.tls, kTls), 2 * kTls);
+    if (thread.tls != 0) add(thread.tls - std::min(thread.tls, kAroundTls), 2 * kAroundTls);
   }
   // The main stack's top: arguments, environment, auxiliary vector.
   for (const std::uint64_t type : {std::uint64_t{25}, std::uint64_t{31}}) {  // AT_RANDOM, AT_EXECFN
@@ -77,7 +77,7 @@ void Planner::add_mappings() {
     if (file) {
       // Relocated pages, made read-only again, are dumped whole; of other mappings the first page.
       const bool code = (segment.flags & elfcore::kExecute) != 0;
-      add(segment.start, std::min(segment.dumped, code ? kHeader : kData));
+      add(segment.start, std::min(segment.dumped, code ? kHeader : kFileData));
       file_end = segment.end();
     } else if (!writable) {
       add(segment.start, std::min(segment.dumped, kHeader));

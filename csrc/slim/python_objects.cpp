@@ -14,7 +14,6 @@ namespace pm::slim {
 namespace {
 
 using cpython::Heap;
-using cpython::Layout;
 using cpython::Type;
 
 // Sizes that no version exceeds. The main interpreter of 3.12 and later lies in the data of
@@ -35,9 +34,10 @@ std::uint64_t at(std::uint64_t object, std::int32_t field) {
   return field < 0 ? 0 : object + static_cast<std::uint64_t>(field);
 }
 
-class Keeper {
+class ObjectKeeper {
  public:
-  Keeper(const Heap& heap, PageSet& pages) : heap_(heap), layout_(heap.layout()), pages_(pages) {}
+  ObjectKeeper(const Heap& heap, PageSet& pages)
+      : heap_(heap), layout_(heap.layout()), pages_(pages) {}
 
   void interpreter(std::uint64_t address);
   void thread(std::uint64_t address) { pages_.add(address, kThread); }
@@ -52,7 +52,7 @@ class Keeper {
   void add(std::uint64_t address, std::uint64_t size);
 
   const Heap& heap_;
-  const Layout& layout_;
+  const cpython::Layout& layout_;
   PageSet& pages_;
   std::uint64_t left_ = kAllContents;
   std::unordered_map<std::uint64_t, unsigned> seen_;  // objects, by the least depth so far
@@ -60,14 +60,14 @@ class Keeper {
 };
 
 // Of contents that may be large, against the budget.
-void Keeper::add(std::uint64_t address, std::uint64_t size) {
+void ObjectKeeper::add(std::uint64_t address, std::uint64_t size) {
   size = std::min({size, kContents, left_});
   pages_.add(address, size);
   left_ -= size;
 }
 
 // pystack makes sure of an interpreter by the types of what it holds: modules, sys, builtins.
-void Keeper::interpreter(std::uint64_t address) {
+void ObjectKeeper::interpreter(std::uint64_t address) {
   pages_.add(address, kInterpreter);
   constexpr std::uint64_t kSearched = 4096;
   for (std::uint64_t offset = 0; offset < kSearched; offset += 8) {
@@ -77,7 +77,7 @@ void Keeper::interpreter(std::uint64_t address) {
   }
 }
 
-void Keeper::frame(const cpython::FramePlace& place) {
+void ObjectKeeper::frame(const cpython::FramePlace& place) {
   code(place.code);
   const std::uint64_t names = heap_.pointer(place.code, layout_.code_names);
   const std::uint64_t count = heap_.size(names, kLocals);
@@ -94,7 +94,7 @@ void Keeper::frame(const cpython::FramePlace& place) {
   }
 }
 
-void Keeper::code(std::uint64_t address) {
+void ObjectKeeper::code(std::uint64_t address) {
   if (!codes_.insert(address).second || codes_.size() > kMaxObjects) return;
   pages_.add(address, kCode);
   object(address, kDepth);
@@ -112,7 +112,7 @@ void Keeper::code(std::uint64_t address) {
 }
 
 // At the greatest depth only what says which object it is, with text and numbers whole.
-void Keeper::object(std::uint64_t address, unsigned depth) {
+void ObjectKeeper::object(std::uint64_t address, unsigned depth) {
   if (seen_.size() > kMaxObjects || heap_.exhausted()) return;
   const auto [known, fresh] = seen_.emplace(address, depth);
   if (!fresh && known->second <= depth) return;
@@ -124,7 +124,7 @@ void Keeper::object(std::uint64_t address, unsigned depth) {
   contents(address, type, depth);
 }
 
-void Keeper::contents(std::uint64_t address, const Type& type, unsigned depth) {
+void ObjectKeeper::contents(std::uint64_t address, const Type& type, unsigned depth) {
   if (type.is(cpython::kText)) {
     // At most four bytes a character; what the text does not fill is other objects nearby.
     add(address, 80 + 4 * heap_.text_length(address).value_or(0));
@@ -147,7 +147,7 @@ void Keeper::contents(std::uint64_t address, const Type& type, unsigned depth) {
   }
 }
 
-void Keeper::items(std::uint64_t array, std::uint64_t count, unsigned depth) {
+void ObjectKeeper::items(std::uint64_t array, std::uint64_t count, unsigned depth) {
   if (array == 0) return;
   add(array, 8 * count);
   for (std::uint64_t i = 0; i < std::min<std::uint64_t>(count, kItems) && depth < kDepth; ++i) {
@@ -156,7 +156,7 @@ void Keeper::items(std::uint64_t array, std::uint64_t count, unsigned depth) {
   }
 }
 
-void Keeper::dict(std::uint64_t address, unsigned depth) {
+void ObjectKeeper::dict(std::uint64_t address, unsigned depth) {
   const std::uint64_t keys = heap_.pointer(address, layout_.dict_keys);
   const std::uint64_t values = heap_.pointer(address, layout_.dict_values);
   const auto entries = heap_.field<std::int64_t>(keys, layout_.keys_entries).value_or(0);
@@ -193,7 +193,7 @@ void keep_python(const elfcore::Memory& memory, PageSet& pages) {
   const Heap heap(memory, runtime->layout, runtime->version, kReads);
   cpython::Codes codes(heap);
   const cpython::Frames frames(heap, codes);
-  Keeper keeper(heap, pages);
+  ObjectKeeper keeper(heap, pages);
   std::unordered_set<std::uint64_t> interpreters;
   for (const cpython::ThreadState& state : cpython::read_threads(heap, *runtime, ignored)) {
     if (interpreters.insert(state.interpreter).second) keeper.interpreter(state.interpreter);

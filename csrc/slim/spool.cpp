@@ -16,13 +16,13 @@
 namespace pm::slim {
 namespace {
 
-constexpr std::size_t kBlock = 1 << 20;  // what a pipe can be made to hold
-constexpr std::uint64_t kFirst = kPage;  // the ELF header alone lies before the memory
+constexpr std::size_t kPipeBlock = 1 << 20;  // what a pipe can be made to hold
+constexpr std::uint64_t kFirst = kPage;      // the ELF header alone lies before the memory
 
 // The stream with what was read of it before.
 class Stream {
  public:
-  Stream(Bytes head, int fd) : head_(head), fd_(fd), buffer_(kBlock) {}
+  Stream(Bytes head, int fd) : head_(head), fd_(fd), buffer_(kPipeBlock) {}
 
   std::uint64_t at() const noexcept { return at_; }
   bool ended() const noexcept { return ended_; }
@@ -32,7 +32,7 @@ class Stream {
   // The next bytes, at most up to the offset `limit`; none at the end.
   Bytes next(std::uint64_t limit) {
     if (at_ >= limit || ended_) return {};
-    const std::size_t size = std::min<std::uint64_t>(limit - at_, kBlock);
+    const std::size_t size = std::min<std::uint64_t>(limit - at_, kPipeBlock);
     const Bytes before = clip(head_, at_, size);
     const Bytes part = before.size() == size ? before : read_block(before, size);
     at_ += part.size();
@@ -158,7 +158,7 @@ void Spooler::give_up_others() {
     }
     const std::uint64_t size = row.run.memory.end - row.run.memory.start;
     // Of the last one a block may be half written, which is not counted yet.
-    output_.punch(row.run.offset, size + (&row == &stored_.back() ? kBlock : 0));
+    output_.punch(row.run.offset, size + (&row == &stored_.back() ? kPipeBlock : 0));
     given += size;
   }
   stored_ = std::move(kept);

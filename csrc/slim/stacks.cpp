@@ -36,9 +36,9 @@ bool is_target(const Core& core, std::uint64_t word) {
   return segment && (segment->flags & elfcore::kWrite) && word - segment->start < segment->present;
 }
 
-class Keeper {
+class StackKeeper {
  public:
-  Keeper(const Memory& memory, PageSet& pages)
+  StackKeeper(const Memory& memory, PageSet& pages)
       : memory_(memory), core_(memory.core()), pages_(pages) {}
 
   void keep(const ThreadState& thread);
@@ -60,7 +60,7 @@ class Keeper {
   std::size_t targets_left_ = 0;  // of the thread
 };
 
-void Keeper::keep(const ThreadState& thread) {
+void StackKeeper::keep(const ThreadState& thread) {
   keep_storage(thread);
   keep_code(thread);
   const std::uint64_t sp = thread.registers.sp();
@@ -79,8 +79,8 @@ void Keeper::keep(const ThreadState& thread) {
 }
 
 // Returns where the kept part next to the stack pointer ends.
-std::uint64_t Keeper::keep_stack(const ThreadState& thread, std::uint64_t sp,
-                                 const Segment& segment) {
+std::uint64_t StackKeeper::keep_stack(const ThreadState& thread, std::uint64_t sp,
+                                      const Segment& segment) {
   const std::uint64_t start = sp - segment.start > kBelow ? sp - kBelow : segment.start;
   std::uint64_t end = segment.end();
   // glibc and musl put the thread's own structure at the top of its stack; what lies above it may
@@ -95,7 +95,7 @@ std::uint64_t Keeper::keep_stack(const ThreadState& thread, std::uint64_t sp,
   return start + near;
 }
 
-void Keeper::keep_storage(const ThreadState& thread) {
+void StackKeeper::keep_storage(const ThreadState& thread) {
   const Segment* const segment = core_.segment_at(thread.tls);
   if (!segment || thread.tls == 0) return;
   const bool x86 = core_.machine() == elfcore::Machine::x86_64;
@@ -119,12 +119,12 @@ void Keeper::keep_storage(const ThreadState& thread) {
 }
 
 // Code that no file has: a JIT's, or what a process wrote for itself.
-void Keeper::keep_code(const ThreadState& thread) {
+void StackKeeper::keep_code(const ThreadState& thread) {
   const std::uint64_t pc = thread.registers.pc();
   add(pc > kPage ? pc - kPage : 0, 2 * kPage);
 }
 
-void Keeper::add(std::uint64_t address, std::uint64_t size) {
+void StackKeeper::add(std::uint64_t address, std::uint64_t size) {
   size = std::min(size, left_);
   pages_.add(address, size);
   left_ -= size;
@@ -132,7 +132,7 @@ void Keeper::add(std::uint64_t address, std::uint64_t size) {
 
 // A debugger shows the text that an argument points to, and the members of what a reference means.
 // First all that the stack itself points to, then what stands there.
-void Keeper::follow(const ThreadState& thread, Bytes stack) {
+void StackKeeper::follow(const ThreadState& thread, Bytes stack) {
   targets_left_ = kMaxTargets;
   std::vector<std::uint64_t> found, further;
   const auto& values = thread.registers.values;
@@ -144,7 +144,7 @@ void Keeper::follow(const ThreadState& thread, Bytes stack) {
   }
 }
 
-void Keeper::follow(Bytes words, std::vector<std::uint64_t>& found) {
+void StackKeeper::follow(Bytes words, std::vector<std::uint64_t>& found) {
   for (std::uint64_t at = 0; at + 8 <= words.size() && targets_left_ > 0; at += 8) {
     const std::uint64_t word = load<std::uint64_t>(words, at).value_or(0);
     if (word < kPage || (word >= stack_.start && word < stack_.end)) continue;
@@ -159,7 +159,7 @@ void Keeper::follow(Bytes words, std::vector<std::uint64_t>& found) {
 }  // namespace
 
 void keep_stacks(const Memory& memory, PageSet& pages) {
-  Keeper keeper(memory, pages);
+  StackKeeper keeper(memory, pages);
   for (const ThreadState& thread : memory.core().threads()) keeper.keep(thread);
 }
 

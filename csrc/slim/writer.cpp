@@ -17,9 +17,7 @@ using elfcore::SlimInfo;
 
 // Two stretches that are nearer than this are written as one: a program header costs readers more.
 constexpr std::uint64_t kGap = 2 * kPage;
-constexpr std::size_t kBlock = 1 << 20;
-
-std::uint64_t page_up(std::uint64_t value) { return (value + kPage - 1) & ~(kPage - 1); }
+constexpr std::size_t kWriteBlock = 1 << 20;
 
 // The part of each range that the core has, by address. Stretches are joined within one mapping,
 // also over the seams at which a core from a stream was cut into pieces: what is written is the
@@ -61,7 +59,7 @@ void copy_run(const Core& core, const Run& run, Output& output) {
   std::uint64_t at = run.memory.start;
   while (at < run.memory.end) {
     const Bytes part =
-        clip(core.dumped_at(at), 0, std::min<std::uint64_t>(run.memory.end - at, kBlock));
+        clip(core.dumped_at(at), 0, std::min<std::uint64_t>(run.memory.end - at, kWriteBlock));
     if (part.empty()) return;  // stays a hole; only where a fetcher fails after it succeeded
     output.write_sparse(part, run.offset + (at - run.memory.start));
     at += part.size();

@@ -13,7 +13,7 @@ constexpr std::array<bool, 256> special() {
   }
   return marks;
 }
-constexpr auto kSpecial = special();
+constexpr auto kIsSpecial = special();
 
 const char* skip_string(const char* at, const char* end) noexcept {
   const char* p = at + 1;
@@ -197,7 +197,7 @@ const char* skip_argument(const char* at, const char* end) noexcept {
   unsigned depth = 0;
   const char* p = at;
   while (p < end) {
-    if (!kSpecial[static_cast<unsigned char>(*p)]) {
+    if (!kIsSpecial[static_cast<unsigned char>(*p)]) {
       ++p;
       continue;
     }

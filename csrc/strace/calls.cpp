@@ -5,7 +5,7 @@
 namespace pm::strace {
 namespace {
 
-constexpr Call kSpecial[] = {
+constexpr Call kSpecialCalls[] = {
     {"open", Op::open, Role::path, 0, 0},
     {"openat", Op::openat, Role::at, 0, 1},
     {"openat2", Op::openat, Role::at, 0, 1},
@@ -235,7 +235,7 @@ constexpr const char* kOthers =
 }  // namespace
 
 CallTable::CallTable() {
-  for (const Call& call : kSpecial) add(call);
+  for (const Call& call : kSpecialCalls) add(call);
   for (const auto name : kFirstIsFd) add({name, Op::none, Role::fd, 0, 0});
   for (const auto name : kFirstIsPath) add({name, Op::none, Role::path, 0, 0});
   for (const auto name : kFirstIsDirectory) add({name, Op::none, Role::at, 0, 1});

@@ -8,7 +8,7 @@ namespace pm::strace {
 namespace {
 
 constexpr std::uint64_t kLongestCall = 1'000'000'000ULL * 1'000'000'000ULL;  // ns; more is no time
-constexpr std::size_t kMostFolders = 4096;                                   // of a block
+constexpr std::size_t kMostFoldersOfBlock = 4096;                            // of a block
 constexpr std::size_t kMostFutexes = 4096;
 constexpr unsigned kLinesForTime = 64;
 
@@ -205,7 +205,7 @@ bool Extractor::look_up(const char* line, std::uint32_t pid, const Call& call,
     return false;
   }
   auto& folders = out_.tallies.folders;
-  if (folders.size() >= kMostFolders) folder = folder.substr(0, 1);
+  if (folders.size() >= kMostFoldersOfBlock) folder = folder.substr(0, 1);
   const FolderTally::Key key{folder, of};
   FolderTally& tally = folders.at(key.hash(), key);
   ++tally.calls;

@@ -7,7 +7,7 @@
 namespace pm::strace {
 namespace {
 
-constexpr std::size_t kMostAwaited = 256;
+constexpr std::size_t kMostAwaitedByEpoll = 256;
 constexpr std::uint64_t kTmpfile = 020200000;  // O_TMPFILE: __O_TMPFILE | O_DIRECTORY
 
 Kind kind_of_path(std::string_view path) noexcept {
@@ -270,7 +270,7 @@ void Tracker::received(Task& task, std::string_view arguments, const Opened& by)
       sent_unpaired_.erase(sent_unpaired_.begin());
       guessed = true;
     } else if (through != kNone && options_.by_entry &&
-               descriptions_.at(through).awaited.size() < kMostAwaited) {
+               descriptions_.at(through).awaited.size() < kMostAwaitedByEpoll) {
       one = descriptions_.add();
       descriptions_.use(one);
       descriptions_.at(through).awaited.push_back(one);

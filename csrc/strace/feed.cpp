@@ -10,7 +10,6 @@ namespace {
 constexpr std::int64_t kSecond = 1'000'000'000;
 constexpr std::int64_t kDay = 86'400 * kSecond;
 constexpr std::int64_t kLongest = 1'000'000 * kSecond;  // of a call; more is no duration
-constexpr std::size_t kLongestText = 4096;
 
 // The stamp of a line whose end may be near the end of its block.
 std::string_view stamp_of(std::string_view line, std::string& copy) {

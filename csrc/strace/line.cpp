@@ -3,7 +3,7 @@
 namespace pm::strace {
 namespace {
 
-constexpr std::string_view kUnfinished = "<unfinished ...>";
+constexpr std::string_view kUnfinishedMark = "<unfinished ...>";
 constexpr std::string_view kDetached = "<detached ...>";
 
 // Behind a number in square brackets (-n, -i, --secontext), or `at` if there is something else.
@@ -63,7 +63,7 @@ Shape other_shape(const char* line, const char* end, const char* body) noexcept 
   if (starts(line, end, " * ") && contains(view(line, end), " bytes in buffer ")) {
     return Shape::dump;
   }
-  if (at(")") || at(", ") || at(kUnfinished) || at(kDetached) || at("=> ")) return Shape::rest;
+  if (at(")") || at(", ") || at(kUnfinishedMark) || at(kDetached) || at("=> ")) return Shape::rest;
   if (is_summary(line, end)) return Shape::summary;
   return Shape::text;
 }
@@ -163,9 +163,9 @@ Line read_line(const char* line, const char* end) noexcept {
       read.name = view(body, body + length);
       read.arguments = body + length + 1;
       read.shape = Shape::call;
-      if (ends(read.arguments, end, kUnfinished)) {
+      if (ends(read.arguments, end, kUnfinishedMark)) {
         read.shape = Shape::entry;
-        read.end = end - kUnfinished.size();
+        read.end = end - kUnfinishedMark.size();
       } else if (ends(read.arguments, end, kDetached)) {
         read.shape = Shape::detached;
         read.end = end - kDetached.size();
@@ -201,8 +201,8 @@ double seconds_of(std::string_view time) noexcept {
 }
 
 std::uint64_t nanoseconds_between(double from, double to) noexcept {
-  constexpr double kDay = 86'400;
-  if (to < from - kDay / 2 && from <= kDay) to += kDay;
+  constexpr double kSecondsOfDay = 86'400;
+  if (to < from - kSecondsOfDay / 2 && from <= kSecondsOfDay) to += kSecondsOfDay;
   const double seconds = to - from;
   return seconds > 0 && seconds < 1e9 ? static_cast<std::uint64_t>(seconds * 1e9) : 0;
 }

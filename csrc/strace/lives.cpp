@@ -8,7 +8,6 @@
 namespace pm::strace {
 namespace {
 
-constexpr std::size_t kLongestText = 4096;
 // Children that a pid namespace has numbers of its own for stand beyond all pids until they are
 // seen.
 constexpr std::uint32_t kUnbornKeys = 0x80000000;

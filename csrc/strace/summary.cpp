@@ -66,9 +66,9 @@ void FolderCount::widen(double time) noexcept {
 }
 
 double time_of(const char* line, const char* end) {
-  constexpr std::size_t kLongestLeader = 128;
-  char padded[kLongestLeader + kPadding];
-  const std::size_t size = std::min(kLongestLeader, static_cast<std::size_t>(end - line));
+  constexpr std::size_t kEnoughOfLeader = 128;
+  char padded[kEnoughOfLeader + kPadding];
+  const std::size_t size = std::min(kEnoughOfLeader, static_cast<std::size_t>(end - line));
   std::memcpy(padded, line, size);
   std::memset(padded + size, 0, kPadding);
   return seconds_of(read_leader(padded, padded + size).time);

@@ -9,10 +9,9 @@
 namespace pm::strace {
 namespace {
 
-constexpr std::size_t kLongestText = 4096;
 constexpr std::size_t kMostFailures = 20'000;
 constexpr std::size_t kMostTallies = 4;
-constexpr std::size_t kMostHolders = 8;
+constexpr std::size_t kMostHoldersOfTarget = 8;
 
 std::string_view between(std::string_view text, std::string_view before, char after) {
   const std::size_t at = text.find(before);
@@ -230,7 +229,7 @@ std::vector<std::pair<std::string, std::uint64_t>> Tracker::holders(const Task& 
   std::vector<std::pair<std::string, std::uint64_t>> most(counts.begin(), counts.end());
   std::stable_sort(most.begin(), most.end(),
                    [](const auto& a, const auto& b) { return a.second > b.second; });
-  if (most.size() > kMostHolders) most.resize(kMostHolders);
+  if (most.size() > kMostHoldersOfTarget) most.resize(kMostHoldersOfTarget);
   return most;
 }
 

@@ -32,7 +32,7 @@ constexpr std::uint64_t kRealtime = 1, kBoottime = 6;  // BuiltinClock
 constexpr std::int64_t kFirstEpoch = 300'000'000'000'000'000;  // of 1979: less is no date
 constexpr std::size_t kMostStrings = 300'000;  // of one log; then they are written out
 constexpr std::uint32_t kMostTexts = 50'000;   // calls that are written in full, of one log
-constexpr std::size_t kLongestText = 400;
+constexpr std::size_t kLongestAnnotation = 400;
 constexpr std::uint64_t kMostCommands = 5'000;  // processes with their whole command line
 constexpr std::uint32_t kApart = 10'000'000;    // pids of several hosts; PID_MAX_LIMIT is 4,194,304
 
@@ -167,7 +167,7 @@ Timeline::Slice Timeline::slice_of(const CallRecord& call) {
     --texts_left_;
     std::string text = call.text();
     if (mask_) text = mask_(text);
-    if (text.size() > kLongestText) text = text.substr(0, kLongestText) + " …";
+    if (text.size() > kLongestAnnotation) text = text.substr(0, kLongestAnnotation) + " …";
     annotate(to, "call", text);
   }
   return slice;
@@ -183,7 +183,8 @@ void Timeline::signal(const SignalRecord& record, const Tracker& tracker) {
   name = name.substr(0, name.find(' '));
   Slice slice = named("signal", name);
   annotate(slice.annotations, "line", static_cast<std::int64_t>(record.place.line));
-  annotate(slice.annotations, "signal", masked_(std::string(record.body.substr(0, kLongestText))));
+  annotate(slice.annotations, "signal",
+           masked_(std::string(record.body.substr(0, kLongestAnnotation))));
   event(time, Type::instant, lane.track, &slice);
 }
 
@@ -273,7 +274,7 @@ void Timeline::describe(const Lane& lane) {
     process.integer(descriptor::kProcessPid, leader);
     if (++described_ <= kMostCommands) {
       for (const std::string& word : words_(lane.argv)) {
-        process.bytes(descriptor::kProcessCommand, printable(word.substr(0, kLongestText)));
+        process.bytes(descriptor::kProcessCommand, printable(word.substr(0, kLongestAnnotation)));
       }
     }
     std::string shown = name.empty() ? "process" : name;

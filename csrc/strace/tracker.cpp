@@ -9,7 +9,6 @@ namespace {
 
 // Beyond this, the records of processes that ended well make room for new ones.
 constexpr std::size_t kMostProcesses = 20'000;
-constexpr std::size_t kLongestText = 4096;
 
 }  // namespace
 

@@ -121,6 +121,7 @@ struct Process {
 
 // Files that are counted; what comes after is left out of the totals by file.
 constexpr std::size_t kMostFiles = 50'000;
+constexpr std::size_t kLongestText = 4096;  // of a call that an answer quotes
 
 struct FileCount {
   std::uint64_t opens = 0;

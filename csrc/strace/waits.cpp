@@ -9,7 +9,6 @@ namespace {
 
 constexpr std::size_t kMostAwaited = 8;
 constexpr std::size_t kMostHolders = 6;
-constexpr std::size_t kLongestText = 4096;
 constexpr std::uint64_t kMostSlotsSearched = 200'000'000;
 
 // The numbers in `[{fd=3, events=POLLIN}, {fd=4</x>, …}]`, or in a set of select(), `[3 5]`.
