@@ -6,18 +6,18 @@
 namespace pm::elfcore {
 namespace {
 
-constexpr std::int32_t kAbort = 6;
-constexpr std::size_t kStackBytes = 16 << 10;  // abort() and Py_FatalError's own frames are small
-constexpr std::size_t kLongestName = 100, kLongestMessage = 1000;
+constexpr std::size_t kSearchedBytes = 16
+                                       << 10;  // abort() and Py_FatalError's own frames are small
+constexpr std::size_t kLongestFunction = 100, kLongestMessage = 1000;
 // Words around the return address into _Py_FatalErrorFunc that can be its registers: saved below it
 // by fatal_error() on x86-64, above it on aarch64, and its own frame.
 constexpr std::uint64_t kBelow = 12 * 8, kAbove = 12 * 8;
 
-struct Range {
+struct CodeRange {
   std::uint64_t start = 0, end = 0;
 };
 
-std::optional<Range> fatal_function(const Memory& memory) {
+std::optional<CodeRange> fatal_function(const Memory& memory) {
   const Modules& modules = memory.modules();
   for (const Module& module : modules.all()) {
     const bool may_have =
@@ -26,12 +26,12 @@ std::optional<Range> fatal_function(const Memory& memory) {
     const auto symbol = module.image->dynamic_symbol("_Py_FatalErrorFunc");
     if (!symbol || symbol->type != STT_FUNC || symbol->size == 0) continue;
     const std::uint64_t start = module.bias + symbol->value;
-    return Range{start, start + symbol->size};
+    return CodeRange{start, start + symbol->size};
   }
   return std::nullopt;
 }
 
-bool is_name(const std::string& text) {
+bool is_function_name(const std::string& text) {
   const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
   const auto is_part = [&](char c) { return is_letter(c) || c == '_' || (c >= '0' && c <= '9'); };
   return text.size() >= 2 && (is_letter(text[0]) || text[0] == '_') &&
@@ -55,8 +55,8 @@ std::optional<PythonFatal> read_pair(const Memory& memory, std::uint64_t low, st
     return word < 65536 ? std::nullopt : memory.text(word, limit);
   };
   for (const auto& [name_word, message_word] : {std::pair(low, high), std::pair(high, low)}) {
-    auto name = text_of(name_word, kLongestName);
-    if (!name || !is_name(*name)) continue;
+    auto name = text_of(name_word, kLongestFunction);
+    if (!name || !is_function_name(*name)) continue;
     auto message = text_of(message_word, kLongestMessage);
     if (message && is_message(*message)) return PythonFatal{std::move(*name), std::move(*message)};
   }
@@ -66,12 +66,13 @@ std::optional<PythonFatal> read_pair(const Memory& memory, std::uint64_t low, st
 }  // namespace
 
 std::optional<PythonFatal> find_python_fatal(const Memory& memory) {
+  constexpr std::int32_t kAbort = 6;
   const ThreadState* const thread = memory.core().crashed_thread();
   if (!thread || thread->signal != kAbort) return std::nullopt;
   const auto function = fatal_function(memory);
   if (!function) return std::nullopt;
   const std::uint64_t sp = thread->registers.sp() & ~std::uint64_t{7};
-  const Bytes stack = clip(memory.core().dumped_at(sp), 0, kStackBytes);
+  const Bytes stack = clip(memory.core().dumped_at(sp), 0, kSearchedBytes);
   for (std::uint64_t at = 0; at + 8 <= stack.size(); at += 8) {
     const std::uint64_t call = *load<std::uint64_t>(stack, at) - 1;
     if (call < function->start || call >= function->end) continue;

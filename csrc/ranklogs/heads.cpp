@@ -6,12 +6,12 @@ namespace pm::ranklogs {
 namespace {
 
 constexpr unsigned kBits = 13;  // several times the ranks of most jobs
-constexpr std::size_t kLongest = 160;
+constexpr std::size_t kLongestHead = 160;
 
 // Bytes up to the first blank that can end a prefix, with it; 0 where there is none. Ray's prefix
 // has blanks inside of its parentheses, srun's may begin with some.
 std::size_t head_size(std::string_view line) noexcept {
-  line = line.substr(0, kLongest);
+  line = line.substr(0, kLongestHead);
   std::size_t at = 0;
   if (line.starts_with('(')) {
     at = line.find(')');
