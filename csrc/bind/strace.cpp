@@ -198,7 +198,7 @@ void register_strace(py::module_& module) {
              py::arg("calls") = std::vector<std::string>{},
              py::arg("signals") = std::vector<std::string>{}, py::arg("statistics") = false,
              py::arg("infer_sigbus") = false, py::arg("check") = false, py::arg("threads") = 2,
-             py::arg("block_bytes") = BlockReader::kBlockBytes, py::arg("most_matches") = 5000,
+             py::arg("block_bytes") = 0, py::arg("most_matches") = 5000,
              py::arg("most_of_one") = 5000, py::arg("queries") = py::list(), py::arg("only") = 0,
              py::arg("exports") = py::list(), py::arg("label") = "",
              py::arg("names") = std::vector<std::string>{}, py::arg("learn") = py::none());

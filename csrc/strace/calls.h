@@ -116,15 +116,30 @@ class CallTable {
     std::uint64_t low;
     std::uint64_t high;
     Key(const char* name, std::size_t length) noexcept
-        : low(word(name, length)), high(length > 8 ? word(name + 8, length - 8) : 0) {}
+        : low(word(name) & kFirst[length < 8 ? length : 8]),
+          high(word(name + 8) & kFirst[length < 8    ? 0
+                                       : length < 16 ? length - 8
+                                                     : 8]) {}
     std::size_t hash(std::size_t length) const noexcept {
       const std::uint64_t mixed = low ^ (high * 0xff51afd7ed558ccdULL) ^ length;
       return (mixed * 0x9e3779b97f4a7c15ULL) >> 53;
     }
-    static std::uint64_t word(const char* at, std::size_t length) noexcept {
+    // The first bytes of a word, as many as the index says.
+    static constexpr std::array<std::uint64_t, 9> kFirst = {
+        0,
+        0xff,
+        0xffff,
+        0xff'ffff,
+        0xffff'ffff,
+        0xff'ffff'ffff,
+        0xffff'ffff'ffff,
+        0xff'ffff'ffff'ffff,
+        0xffff'ffff'ffff'ffff,
+    };
+    static std::uint64_t word(const char* at) noexcept {
       std::uint64_t value;
       std::memcpy(&value, at, sizeof value);
-      return length >= 8 ? value : value & ((std::uint64_t{1} << (8 * length)) - 1);
+      return value;
     }
   };
   static constexpr std::size_t kSlots = 2048;  // 53 = 64 - log2

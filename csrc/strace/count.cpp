@@ -28,12 +28,55 @@ bool number_before(const char* begin, const char*& end, std::int64_t& value) noe
   return whole;
 }
 
+// skip_annotation() for the path of a directory, which is mostly short.
+const char* behind_path(const char* at, const char* end) noexcept {
+  const std::uint64_t closes = mask_of_64(at, '>');
+  const std::uint64_t opens = mask_of_64(at, '<') & ~std::uint64_t{1};
+  const char* const close = at + std::countr_zero(closes);
+  if (at[1] != '/' || !closes || close + 1 >= end || close[1] == '(' ||
+      (opens & (closes ^ (closes - 1)))) {
+    return skip_annotation(at, end);
+  }
+  return close + 1;
+}
+
+// The last slash of a string before its quote, or null.
+const char* last_slash(const char* text, const char* end) noexcept {
+  const char* found = nullptr;
+  for (const char* p = text; p < end; p += 64) {
+    std::uint64_t slashes = mask_of_64(p, '/');
+    std::uint64_t ending = mask_of_64(p, '"');
+    if (end - p < 64) ending |= ~std::uint64_t{0} << (end - p);
+    if (ending) slashes &= (ending & (0 - ending)) - 1;
+    if (slashes) found = p + 63 - std::countl_zero(slashes);
+    if (ending) break;
+  }
+  return found;
+}
+
+// ` <0.000012>`, as nearly all durations of -T are, is moved in front of.
+bool take_micros(const char* begin, const char*& end, std::uint32_t& micros) noexcept {
+  constexpr std::ptrdiff_t kLength = 11;
+  const char* const word = end - kLength;
+  if (end - begin <= kLength + 4 || word[0] != ' ' || word[1] != '<' || word[2] != '0' ||
+      word[3] != '.' || word[10] != '>') {
+    return false;
+  }
+  const char* at = word + 4;
+  if (!read_short(at, micros) || at != end - 1) return false;
+  end = word;
+  return true;
+}
+
 }  // namespace
 
 bool Extractor::read_tail(const char* begin, const char* end, Tail& tail) noexcept {
   const char* q = end;
   if (end - begin < 5) return false;
-  if (q[-1] == '>') {
+  if (std::uint32_t micros = 0; take_micros(begin, q, micros)) {
+    tail.nanoseconds = std::uint64_t{1000} * micros;
+    tail.timed = true;
+  } else if (q[-1] == '>') {
     std::uint64_t value = 0;
     std::uint64_t scale = 1;
     unsigned digits = 0;
@@ -59,7 +102,11 @@ bool Extractor::read_tail(const char* begin, const char* end, Tail& tail) noexce
     tail.timed = true;
     q = p - 1;
   }
-  if (!number_before(begin, q, tail.value)) return false;
+  if (is_digit(q[-1]) && q - begin >= 4 && q[-2] == ' ') {  // = 0, mostly
+    tail.value = *--q - '0';
+  } else if (!number_before(begin, q, tail.value)) {
+    return false;
+  }
   return q - begin >= 3 && q[-1] == ' ' && q[-2] == '=' && (q[-3] == ' ' || q[-3] == ')');
 }
 
@@ -115,6 +162,15 @@ bool Extractor::plain(const char* line, const char* end, std::uint32_t pid, std:
 // How long a call took: -T says it; else the stamps of the lines on which it began and ended.
 void Extractor::time(Event& event) const {
   if (!event.result.seconds.empty()) {
+    const std::string_view word = event.result.seconds;
+    std::uint32_t micros = 0;
+    if (const char* at = word.data() + 2; word.size() == 8 && word.starts_with("0.") &&
+                                          read_short(at, micros) &&
+                                          at == word.data() + word.size()) {
+      event.nanoseconds = std::uint64_t{1000} * micros;
+      out_.counts.durations = true;
+      return;
+    }
     // A log may say anything: <-1.0> and <1e300> are no durations.
     const double seconds = seconds_of(event.result.seconds);
     if (seconds >= 0 && seconds < 1e9) {
@@ -179,9 +235,10 @@ bool Extractor::look_up(const char* line, std::uint32_t pid, const Call& call,
   bool here = true;
   if (call.role == Role::at || call.role == Role::ats) {
     here = starts(p, end, "AT_FDCWD") || starts(p, end, "-100") || starts(p, end, "0xffffff9c");
+    if (here && *p == 'A') p += 8;
     while (p < end && *p != ',' && *p != '<' && *p != '"') ++p;
     if (p < end && *p == '<') {
-      const char* const close = skip_annotation(p, end);
+      const char* const close = behind_path(p, end);
       if (close > p + 1) below = view(p + 1, close - 1);
       p = close;
     }
@@ -190,10 +247,9 @@ bool Extractor::look_up(const char* line, std::uint32_t pid, const Call& call,
   }
   if (p >= end || *p != '"') return true;
   const char* const text = ++p;
-  const char* const quote = find(text, end, '"');
-  if (quote == text) return true;  // AT_EMPTY_PATH
-  const void* const slash = memrchr(text, '/', static_cast<std::size_t>(quote - text));
-  std::string_view folder = slash ? view(text, static_cast<const char*>(slash)) : view(text, text);
+  if (p >= end || *p == '"') return true;  // AT_EMPTY_PATH
+  const char* const slash = last_slash(text, end);
+  std::string_view folder = view(text, slash ? slash : text);
   std::uint32_t of = kAbsolute;
   if (*text == '/') {
     if (folder.empty()) folder = view(text, text + 1);

@@ -2,11 +2,36 @@
 
 #include <algorithm>
 
+#include "strace/text.h"
+
 namespace pm::strace {
+namespace {
+
+// Whether `//` or `/.` is in a path. Nearly all have neither, so that all of it is read.
+bool has_odd_part(const std::string& path) noexcept {
+  const char* p = path.data();
+  const char* const end = p + path.size();
+#if defined(__SSE2__)
+  const __m128i slash = _mm_set1_epi8('/');
+  const __m128i dot = _mm_set1_epi8('.');
+  for (; end - p > 16; p += 16) {
+    const __m128i first = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+    const __m128i second = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p + 1));
+    const __m128i odd = _mm_or_si128(_mm_cmpeq_epi8(second, slash), _mm_cmpeq_epi8(second, dot));
+    if (_mm_movemask_epi8(_mm_and_si128(_mm_cmpeq_epi8(first, slash), odd)) != 0) return true;
+  }
+#endif
+  for (; end - p > 1; ++p) {
+    if (*p == '/' && (p[1] == '/' || p[1] == '.')) return true;
+  }
+  return false;
+}
+
+}  // namespace
 
 std::string normal_path(std::string path) {
-  const bool plain = path.find("//") == std::string::npos && path.find("/.") == std::string::npos &&
-                     !path.starts_with("./") && !path.starts_with("..") && path != ".";
+  const bool plain =
+      !has_odd_part(path) && !path.starts_with("./") && !path.starts_with("..") && path != ".";
   if (plain) {
     if (path.size() > 1 && path.ends_with('/')) path.pop_back();
     return path;
@@ -51,6 +76,7 @@ std::string Description::whole_path() const {
 
 void Description::become(const Description& other) {
   path = other.path;
+  counted = nullptr;
   flags = other.flags;
   label = other.label;
   base = other.base;
@@ -84,10 +110,13 @@ void Descriptions::release(std::int32_t index) {
   std::vector<std::int32_t> flight = std::move(gone.flight);
   flight.insert(flight.end(), gone.awaited.begin(), gone.awaited.end());
   const std::int32_t peer = gone.peer;
-  std::string path = std::move(gone.path);  // keeps its memory for the next
+  std::string path = std::move(gone.path);  // these keep their memory for the next
+  std::string flags = std::move(gone.flags);
   path.clear();
+  flags.clear();
   gone = {};
   gone.path = std::move(path);
+  gone.flags = std::move(flags);
   if (peer != kNone && at(peer).peer == index) at(peer).peer = kNone;
   free_.push_back(index);
   for (const std::int32_t sent : flight) release(sent);
@@ -98,12 +127,14 @@ void Descriptions::renamed(const std::string& from, const std::string& to) {
     if (!one.live || one.kind != Kind::file || one.path.size() < from.size()) continue;
     if (one.path == from) {
       one.path = to;
+      one.counted = nullptr;
     } else if (one.path == to) {
       one.deleted = true;  // the new name hides it
     } else if (one.path.starts_with(from) && one.path[from.size()] == '/') {
       std::string moved = to;
       moved += std::string_view(one.path).substr(from.size());
       one.path = std::move(moved);
+      one.counted = nullptr;
     }
   }
 }

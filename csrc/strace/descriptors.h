@@ -34,11 +34,14 @@ struct Opened {
 
 constexpr std::int32_t kNone = -1;
 
+struct FileCount;
+
 // What open(2) calls an open file description: one per open(), shared by all that dup() and fork().
 struct Description {
   std::string path;   // empty if not known; of a socket its peer
   std::string flags;  // as written: O_WRONLY|O_CREAT
   std::string label;  // what it is, if it has no path: "eventfd2", or the name of a memfd
+  FileCount* counted = nullptr;     // of the file of that path, for the summary; null: look it up
   std::shared_ptr<Directory> base;  // of a path that is relative to a directory not known (yet)
   Opened opened;
   std::uint64_t read_bytes = 0;

@@ -130,8 +130,11 @@ void Tracker::opened(Task& task, const Event& event, const Opened& by) {
     const std::size_t slash = event.text.rfind('/');
     libraries_.emplace(event.text.substr(slash == std::string_view::npos ? 0 : slash + 1));
   }
-  if (options_.statistics && !made.path.empty() && files_.size() < kMostFiles && counted(task))
-    ++files_[made.path].opens;
+  if (options_.statistics && !made.path.empty() && files_.size() < kMostFiles && counted(task)) {
+    FileCount& count = files_[made.path];
+    ++count.opens;
+    if (!made.base) made.counted = &count;
+  }
   task.table->set(event.result.value, index, event.cloexec, by);
 }
 
@@ -330,7 +333,7 @@ void Tracker::mapped(Task& task, const Event& event) {
   }
   const std::int32_t one = event.a < 0 ? kNone : task.table->at(event.a);
   if (one == kNone && task.memory->mappings.empty()) return;
-  const std::uint64_t length = number_at(1);
+  const std::uint64_t length = event.b >= 0 ? static_cast<std::uint64_t>(event.b) : number_at(1);
   unmapped(task, start, length);
   if (one == kNone || task.memory->mappings.size() > 100'000) return;
   descriptions_.use(one);
@@ -355,6 +358,7 @@ void Tracker::renamed(Task& task, const Event& event) {
     if (one == kNone || !descriptions_.at(one).nameless) return;
     Description& made = descriptions_.at(one);
     made.path = to;
+    made.counted = nullptr;
     made.nameless = made.deleted = false;
     return;
   }
@@ -405,10 +409,14 @@ void Tracker::killed(Task& task, const Event& event) {
 
 void Tracker::gone(const Description& description) {
   if (description.path.empty() || !(description.reads | description.writes)) return;
-  const std::string path = description.whole_path();
-  const auto found = files_.find(path);
-  if (found == files_.end() && files_.size() >= kMostFiles) return;
-  FileCount& count = found == files_.end() ? files_[path] : found->second;
+  FileCount* known = description.counted;
+  if (!known) {
+    const std::string path = description.whole_path();
+    const auto found = files_.find(path);
+    if (found == files_.end() && files_.size() >= kMostFiles) return;
+    known = found == files_.end() ? &files_[path] : &found->second;
+  }
+  FileCount& count = *known;
   count.read_bytes += description.read_bytes;
   count.written_bytes += description.written_bytes;
   count.reads += description.reads;

@@ -171,11 +171,10 @@ class Extractor {
     }
     if (q[-1] != ')') return q[-1] == '>' ? Outcome::hit : Outcome::other;
     if (q[-2] == 'D') return Outcome::hit;
-    const char* const limit = q - begin > 100 ? q - 100 : begin;
-    while (q > limit && *q != '(') --q;
+    q = last_bracket(begin, q);
+    if (!q) return Outcome::hit;
     const char* word = q - 1;
-    if (q == limit) return Outcome::hit;
-    while (word > begin && is_word(word[-1])) --word;
+    while (word > begin && word[-1] != ' ') --word;
     const std::string_view name = view(word, q - 1);
     if (name.size() < 2 || name[0] != 'E' || word[-1] != ' ') return Outcome::hit;
     for (const std::string& wanted : wanted_.errors) {
@@ -183,6 +182,19 @@ class Extractor {
     }
     return word - begin > 5 && std::memcmp(word - 5, "= -1 ", 5) == 0 ? Outcome::failed
                                                                       : Outcome::other;
+  }
+  // The last opening bracket between two places of the block, not far before `end`; or null.
+  const char* last_bracket(const char* begin, const char* end) const noexcept {
+    if (end - begin_ >= 64) {
+      if (const std::uint64_t mask = mask_of_64(end - 64, '(')) {
+        const char* const found = end - 1 - std::countl_zero(mask);
+        return found > begin ? found : nullptr;
+      }
+    }
+    const char* const limit = end - begin > 100 ? end - 100 : begin;
+    const char* p = end;
+    while (p > limit && *p != '(') --p;
+    return p > limit ? p : nullptr;
   }
   bool may_be_hit(const char* begin, const char* end) const noexcept {
     return outcome_of(begin, end) == Outcome::hit;
@@ -218,6 +230,7 @@ class Extractor {
   }
   bool changes(const char* line, const char* end, std::uint32_t pid, std::uint16_t call,
                const char* arguments) const {
+    if (idle(calls_.at(call).op, arguments, end)) return false;
     Event event = make(line, end, pid, call, Shape::call, arguments, end);
     return fill_first(event);
   }
@@ -336,6 +349,7 @@ class Extractor {
   void note_times(const char* begin);
   bool fill(Event& event) const;
   bool fill_first(Event& event) const;
+  static bool idle(Op op, const char* arguments, const char* end) noexcept;
   void slow(const char* line, const char* end);
   void slow_leader(const char* line, const char* end);
   void general(const Line& read, const char* line, const char* end, bool exact);

@@ -1,4 +1,6 @@
 // The arguments that the tracker needs of each call.
+#include <algorithm>
+
 #include "strace/extractor.h"
 
 namespace pm::strace {
@@ -18,6 +20,78 @@ const char* take_string(const char* at, const char* end, std::string_view& text)
   }
   text = view(at + 1, p);
   return p < end ? p + 1 : end;
+}
+
+// Behind a word without commas and brackets, such as O_RDONLY|O_CLOEXEC: where its comma or bracket
+// is; `end` if that is far.
+const char* skip_word(const char* at, const char* end) noexcept {
+  const unsigned length = std::min(find_in_32(at, ','), find_in_32(at, ')'));
+  return length < 32 && at + length < end ? at + length : end;
+}
+const char* skip_to_comma(const char* at, const char* end) noexcept {
+  const std::uint64_t commas = mask_of_64(at, ',');
+  const auto length = std::countr_zero(commas);
+  return commas && length < end - at ? at + length : end;
+}
+
+// A decimal number as strace writes sizes; moves `at` behind it.
+bool take_size(const char*& at, const char* end, std::int64_t& value) noexcept {
+  const char* p = at;
+  std::uint64_t read = 0;
+  if (p >= end || *p == '0' || !read_digits(p, end, read) || read > INT64_MAX) return false;
+  value = static_cast<std::int64_t>(read);
+  at = p;
+  return true;
+}
+
+bool take_separator(const char*& at, const char* end) noexcept {
+  if (end - at < 2 || at[0] != ',' || at[1] != ' ') return false;
+  at += 2;
+  return true;
+}
+
+// mmap() as nearly all logs have it: `NULL, 8192, PROT_READ, MAP_PRIVATE, 3</lib>, 0)`.
+struct PlainMap {
+  std::int64_t length = 0;
+  std::uint32_t fd = 0;
+  bool none = false;  // -1 in place of a descriptor
+  std::string_view flags;
+
+  bool read(const char* p, const char* end) noexcept {
+    if (starts(p, end, "NULL")) {
+      p += 4;
+    } else {
+      if (!starts(p, end, "0x")) return false;
+      p = skip_to_comma(p, end);
+    }
+    if (!take_separator(p, end) || !take_size(p, end, length) || !take_separator(p, end)) {
+      return false;
+    }
+    if (!starts(p, end, "PROT_")) return false;
+    p = skip_to_comma(p, end);
+    if (!take_separator(p, end) || !starts(p, end, "MAP_")) return false;
+    const char* const stop = skip_to_comma(p, end);
+    flags = view(p, stop);
+    p = stop;
+    if (!take_separator(p, end)) return false;
+    none = starts(p, end, "-1,");
+    return none || (read_short(p, fd) && p < end && (*p == ',' || *p == '<'));
+  }
+  // The kernel puts an anonymous mapping where nothing is, unless it is told where.
+  bool idle() const noexcept {
+    return contains(flags, "MAP_ANONYMOUS") && !contains(flags, "MAP_FIXED");
+  }
+};
+
+// munmap(0x7fe70c6fa000, 8192)
+bool read_unmap(const char* p, const char* end, Event& event) noexcept {
+  if (!starts(p, end, "0x")) return false;
+  const std::int64_t start = read_number(p, end);
+  std::int64_t length = 0;
+  if (!take_separator(p, end) || !take_size(p, end, length) || p >= end || *p != ')') return false;
+  event.a = start;
+  event.b = length;
+  return true;
 }
 
 // Whether a poll() or its likes came back with nothing, after it had waited.
@@ -48,6 +122,16 @@ bool Extractor::fill(Event& event) const {
   return true;
 }
 
+// Whether the arguments of a call say, at a glance, that it changes nothing.
+bool Extractor::idle(Op op, const char* p, const char* end) noexcept {
+  if (op == Op::mmap) {
+    PlainMap plain;
+    return plain.read(p, end) && plain.idle();
+  }
+  std::uint32_t fd = 0;
+  return op == Op::ioctl && read_short(p, fd) && starts(p, end, ", TCGETS");
+}
+
 bool Extractor::fill_first(Event& event) const {
   const char* p = event.arguments;
   const char* const end = event.arguments_end;
@@ -70,6 +154,14 @@ bool Extractor::fill_first(Event& event) const {
         bool quoted;
         event.text = quoted_part(argument, quoted);
         p = argument.data() + argument.size();
+      }
+      if (starts(p, end, ", O_")) {
+        const char* const plain = p + 2;
+        if (const char* const stop = skip_word(plain, end); stop < end) {
+          event.flags = view(plain, stop);
+          event.cloexec = contains(event.flags, "O_CLOEXEC");
+          return true;
+        }
       }
       event.flags =
           p < end ? view(p, skip_argument(p + 1 < end ? p + 1 : end, end)) : std::string_view{};
@@ -162,7 +254,11 @@ bool Extractor::fill_first(Event& event) const {
       }
       return true;
     case Op::mmap: {
-      // The kernel puts an anonymous mapping where nothing is, unless it is told where.
+      if (PlainMap plain; plain.read(p, end)) {
+        event.a = plain.none ? -1 : plain.fd;
+        event.b = plain.length;
+        return !plain.idle();
+      }
       const std::string_view all = view(p, end);
       if (contains(all, "MAP_ANONYMOUS") && !contains(all, "MAP_FIXED")) return false;
       const std::string_view fd = argument_at(view(p, end), 4);
@@ -170,6 +266,9 @@ bool Extractor::fill_first(Event& event) const {
       event.a = read.valid ? read.number : -1;
       return true;
     }
+    case Op::munmap:
+      if (event.shape == Shape::call) read_unmap(p, end, event);
+      return true;
     case Op::self:
       return event.result.present && event.result.value > 0;
     default:

@@ -341,6 +341,10 @@ void Tracker::effect(Task& task, const Event& event, const Opened& by) {
       return;
     case Op::munmap: {
       if (task.memory->mappings.empty()) return;
+      if (event.shape == Shape::call && event.b >= 0) {
+        unmapped(task, static_cast<std::uint64_t>(event.a), static_cast<std::uint64_t>(event.b));
+        return;
+      }
       const std::string_view all = view(event.arguments, event.arguments_end);
       const std::string_view start = argument_at(all, 0);
       if (start.empty()) return;

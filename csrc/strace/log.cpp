@@ -41,8 +41,8 @@ void add_counts(Log& log, const Extract& block, std::uint32_t file, std::uint64_
   for (const auto& [name, count] : block.other_calls) add_other(log.other_calls, name, count);
 }
 
-// Blocks are read by whoever is free, extracted at once, and replayed in their order, each when the
-// next one is extracted too: so a fork is known to return before its child is seen.
+// Blocks are read by whoever is free, extracted at once, and replayed in their order, each when
+// those that follow it are extracted too: so a fork is known to return before its child is seen.
 class Pipeline {
  public:
   Pipeline(LogFile file, const LogOptions& options, Log& log)
@@ -66,8 +66,12 @@ class Pipeline {
   }
 
  private:
-  static constexpr std::uint64_t kWindow =
-      12;  // blocks between the first not replayed and the last read
+  // Blocks that are extracted before the one in front of them is replayed, and those between the
+  // first not replayed and the last read.
+  std::uint64_t ahead() const noexcept {
+    return std::clamp<std::uint64_t>(BlockReader::kBlockBytes / options_.block_bytes, 1, 4);
+  }
+  std::uint64_t window() const noexcept { return 8 + 4 * ahead(); }
 
   void work() {
     try {
@@ -95,7 +99,7 @@ class Pipeline {
     std::unique_ptr<Block> block;
     {
       std::unique_lock lock(ready_mutex_);
-      room_.wait(lock, [this] { return stopped_ || read_ < replayed_ + kWindow; });
+      room_.wait(lock, [this] { return stopped_ || read_ < replayed_ + window(); });
       if (stopped_ || ended_) return nullptr;
       if (!spare_.empty()) {
         block = std::move(spare_.back());
@@ -123,17 +127,15 @@ class Pipeline {
         return std::find_if(ready_.begin(), ready_.end(),
                             [&](const auto& block) { return block->index == index; });
       };
-      const auto next = of(replayed_);
-      if (next == ready_.end() || stopped_) break;
-      const auto after = of(replayed_ + 1);
-      const bool last = ended_ && replayed_ + 1 == read_;
-      if (after == ready_.end() && !last) break;
-      Block& block = **next;
-      const Block* const coming = after == ready_.end() ? nullptr : after->get();
+      if (stopped_ || (ended_ && replayed_ == read_)) break;
+      const std::uint64_t last = replayed_ + ahead();
+      while (known_ <= last && of(known_) != ready_.end()) fresh_.push_back(of(known_++)->get());
+      if (known_ <= last && !(ended_ && known_ == read_)) break;
+      Block& block = **of(replayed_);
       lock.unlock();
       Tracker& tracker = *log_.tracker;
-      if (block.index == 0) tracker.announce(block.extract.forks);
-      if (coming) tracker.announce(coming->extract.forks);
+      for (const Block* const coming : fresh_) tracker.announce(coming->extract.forks);
+      fresh_.clear();
       tracker.replay(block.extract, 0, line_, file_.pid);
       add_counts(log_, block.extract, 0, line_);
       line_ += block.extract.counts.lines;
@@ -159,6 +161,8 @@ class Pipeline {
   std::vector<std::unique_ptr<Block>> spare_;
   std::uint64_t read_ = 0;
   std::uint64_t replayed_ = 0;
+  std::uint64_t known_ = 0;          // before it, forks are announced, or are about to be:
+  std::vector<const Block*> fresh_;  // those of these
   std::uint64_t line_ = 1;
   bool ended_ = false;
   bool stopped_ = false;
@@ -305,6 +309,12 @@ LogOptions prepared(const LogOptions& options) {
   LogOptions made = options;
   made.wanted.prepare();
   made.tracker.queries = made.wanted.queries;
+  if (made.block_bytes == 0) {
+    // Small blocks stay in a core's second cache (512 KiB on Zen) from when they are read until
+    // they are extracted; large ones hold more calls whole, which is what the summary counts.
+    const bool whole = made.wanted.statistics || made.wanted.every;
+    made.block_bytes = whole ? BlockReader::kBlockBytes : BlockReader::kBlockBytes / 4;
+  }
   return made;
 }
 

@@ -20,7 +20,7 @@ struct LogOptions {
   Wanted wanted;
   TrackerOptions tracker;
   unsigned threads = 2;
-  std::size_t block_bytes = BlockReader::kBlockBytes;
+  std::size_t block_bytes = 0;  // 0: what suits what is wanted
 };
 
 struct Log {

@@ -275,7 +275,7 @@ void Tracker::waited(Task& task, const Event& event, const Context& context) {
 }
 
 void Tracker::last_failed(Task& task, std::string_view name, const Event& event,
-                          const Target& target, const Context& context) {
+                          std::string_view path, const Context& context) {
   const std::string_view error = event.result.error;
   if (error == "EAGAIN" && event.nanoseconds >= kVain && event.op == Op::read) {
     waited(task, event, context);
@@ -300,7 +300,7 @@ void Tracker::last_failed(Task& task, std::string_view name, const Event& event,
   LastFailure& made = ring[last];
   made.error.assign(error);
   made.syscall.assign(name);
-  made.path.assign(target.path, 0, kLongestFolder);
+  made.path.assign(path.substr(0, kLongestFolder));
   made.place = {context.file, line};
   made.pid = task.pid;
 }

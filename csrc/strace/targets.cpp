@@ -134,10 +134,13 @@ Target Tracker::target_of(Task& task, const Call& call, std::string_view argumen
       return;
     }
     std::shared_ptr<Directory> base;
-    Description described;
-    described.path = resolve(task, directory, raw, &base);
-    described.base = base;
-    target.path = described.whole_path();
+    target.path = resolve(task, directory, raw, &base);
+    if (base) {
+      Description described;
+      described.path = std::move(target.path);
+      described.base = std::move(base);
+      target.path = described.whole_path();
+    }
     target.origin = Origin::argument;
     target.kind = Kind::file;
     const std::int32_t linked = through_proc(task, target.path);
@@ -302,38 +305,54 @@ void Tracker::hit(Task& task, const Event& event, const Context& context) {
 void Tracker::failed(Task& task, const Event& event, const Context& context) {
   if (!counted(task)) return;
   const std::string_view name = name_of(event);
-  std::int64_t fd = -1;
   Target target;
-  if (event.call != kUnknownCall) {
+  const Description* const plain = plain_file(task, event);
+  if (!plain && event.call != kUnknownCall) {
+    std::int64_t fd = -1;
     std::string room;
     const std::string_view arguments = full_arguments(task, event, room);
     target = target_of(task, call_at(event.call), arguments, event, fd);
   }
-  std::string& key = failure_key_;
-  key.assign(event.result.error);
-  key += '\n';
-  key += name;
-  key += '\n';
-  key += target.path;
-  const auto found = failure_index_.find(key);
-  if (found != failure_index_.end()) {
-    Failure& failure = failures_[found->second];
+  const std::string& path = plain ? plain->path : target.path;
+  const std::string_view error = event.result.error;
+  const std::uint64_t hash = hash_text(hash_text(hash_text(0, error), name), path);
+  const std::uint32_t found = failure_index_.find(hash, [&](std::uint32_t place) {
+    const Failure& failure = failures_[place];
+    return failure.path == path && failure.syscall == name && failure.error == error;
+  });
+  if (found != HashIndex::kNowhere) {
+    Failure& failure = failures_[found];
     ++failure.count;
     failure.injected += event.result.injected;
   } else if (failures_.size() < kMostFailures) {
-    failure_index_.emplace(key, failures_.size());
+    failure_index_.add(hash, static_cast<std::uint32_t>(failures_.size()));
     Failure failure;
-    failure.error = std::string(event.result.error);
+    failure.error = std::string(error);
     failure.syscall = std::string(name);
-    failure.path = target.path;
-    failure.kind = target.kind;
+    failure.path = path;
+    failure.kind = plain ? plain->kind : target.kind;
     failure.count = 1;
     failure.injected = event.result.injected;
     failure.first = {context.file, context.first_line + event.number};
     failure.pid = task.pid;
     failures_.push_back(std::move(failure));
   }
-  last_failed(task, name, event, target, context);
+  last_failed(task, name, event, path, context);
+}
+
+// The open file that a failed call is about, where that takes no more than its first argument:
+// `ioctl(3, TCGETS, 0x7ffd…) = -1 ENOTTY`. Null where target_of() must look.
+const Description* Tracker::plain_file(Task& task, const Event& event) const {
+  if (event.call == kUnknownCall || event.shape == Shape::resumed) return nullptr;
+  const Call& call = call_at(event.call);
+  if (call.role != Role::fd || call.first != 0) return nullptr;
+  const char* at = event.arguments;
+  std::uint32_t number = 0;
+  if (!read_short(at, number) || (*at != ',' && *at != ')')) return nullptr;
+  const std::int32_t one = task.table->at(number);
+  if (one == kNone) return nullptr;
+  const Description& file = descriptions_.at(one);
+  return file.kind == Kind::file && !file.base ? &file : nullptr;
 }
 
 // Adds to each file what failed on it; one that is not there is none.

@@ -41,6 +41,22 @@ inline unsigned find_in_32(const char* at, char c) noexcept {
 #endif
 }
 
+// Bits of the 64 bytes from `at` on that equal `c`, the first in the lowest. They must be readable.
+inline std::uint64_t mask_of_64(const char* at, char c) noexcept {
+  std::uint64_t mask = 0;
+#if defined(__SSE2__)
+  const __m128i wanted = _mm_set1_epi8(c);
+  for (unsigned i = 0; i < 64; i += 16) {
+    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(at + i));
+    const auto part = static_cast<unsigned>(_mm_movemask_epi8(_mm_cmpeq_epi8(wanted, bytes)));
+    mask |= std::uint64_t{part} << i;
+  }
+#else
+  for (unsigned i = 0; i < 64; ++i) mask |= std::uint64_t{at[i] == c} << i;
+#endif
+  return mask;
+}
+
 // From 1 to 7 digits as a number, all at once; moves `at` behind them. 8 bytes must be readable.
 // False, and nothing moves, where there is no digit or there are more.
 inline bool read_short(const char*& at, std::uint32_t& value) noexcept {

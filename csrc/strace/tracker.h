@@ -12,6 +12,7 @@
 
 #include "strace/descriptors.h"
 #include "strace/extract.h"
+#include "strace/hash_index.h"
 #include "strace/observer.h"
 #include "strace/summary.h"
 
@@ -293,7 +294,8 @@ class Tracker {
   bool asked(const Match& match, const Event& event) const;
   void measure(Task& task, Event& event);
   void waited(Task& task, const Event& event, const Context& context);
-  void last_failed(Task& task, std::string_view name, const Event& event, const Target& target,
+  const Description* plain_file(Task& task, const Event& event) const;
+  void last_failed(Task& task, std::string_view name, const Event& event, std::string_view path,
                    const Context& context);
   void interrupted(Task& task, const Event& event);
   void asked_to_end(Task& task, std::string_view name, Place place);
@@ -333,8 +335,7 @@ class Tracker {
   std::vector<std::uint32_t> spent_;  // of processes that ended well
   std::uint64_t forgotten_ = 0;
   std::unordered_map<std::string, FileCount> files_;
-  std::unordered_map<std::string, std::size_t> failure_index_;
-  std::string failure_key_;  // that is being looked up; kept for its room
+  HashIndex failure_index_;
   std::vector<Failure> failures_;
   Check check_;
   std::vector<std::string> writable_;

@@ -675,7 +675,7 @@ def read_strace(
     infer_sigbus: bool = False,
     check: bool = False,
     threads: int = 2,
-    block_bytes: int = 1 << 20,
+    block_bytes: int = 0,
     most_matches: int = 5000,
     most_of_one: int = 5000,
     queries: list[RawQuery] = ...,

@@ -280,6 +280,49 @@ def test_mapped_file_under_a_bus_error() -> None:
         assert [m["target"]["path"] for m in matches] == [None, "/m/a"]
 
 
+MAPS = {
+    "plain": "NULL, 8192, PROT_READ|PROT_WRITE, MAP_SHARED, 3, 0",
+    "annotated": "NULL, 8192, PROT_READ, MAP_SHARED, 3</m/a>, 0",
+    "fixed": "0x7f0000001000, 8192, PROT_READ, MAP_SHARED|MAP_FIXED, 3, 0",
+    "names": "addr=NULL, length=8192, prot=PROT_READ, flags=MAP_SHARED, fd=3, offset=0",
+    "raw": "0, 0x2000, 0x3, 0x1, 0x3, 0",
+    "many flags": "NULL, 8192, PROT_READ, MAP_SHARED_VALIDATE|MAP_POPULATE|MAP_SYNC|MAP_NORESERVE"
+    "|0x40000000 /* MAP_??? */, 3, 0",
+}
+
+
+@pytest.mark.parametrize("unmap", ["0x7f0000001000, 4096", "addr=0x7f0000001000, length=4096"])
+@pytest.mark.parametrize("arguments", MAPS.values(), ids=MAPS)
+def test_mappings_however_they_are_written(arguments: str, unmap: str) -> None:
+    bus = "1 --- SIGBUS {si_signo=SIGBUS, si_code=BUS_ADRERR, si_addr=0x7f0000001800} ---\n"
+    log = (
+        opened(1, "a", 3)
+        + f"1 mmap({arguments}) = 0x7f0000001000\n"
+        + bus
+        + bus.replace("1800", "2800")
+        + f"1 munmap({unmap}) = 0\n"
+        + bus
+        + bus.replace("1800", "2800")
+    )
+    matches = read(log, infer_sigbus=True, errors=["ENOSPC"])["matches"]
+    assert [m["target"]["path"] for m in matches] == ["/m/a", "/m/a", None, "/m/a"]
+
+
+def test_a_fork_that_returns_long_after_its_child_began() -> None:
+    waits = "9 futex(0x7f00, FUTEX_WAKE_PRIVATE, 1) = 0\n"
+    log = (
+        opened(1, "a", 3)
+        + opened(2, "b", 3)
+        + "1 vfork( <unfinished ...>\n2 vfork( <unfinished ...>\n"
+        + failed(7, 3)
+        + 12 * waits
+        + "2 <... vfork resumed>) = 7\n"
+        + 60 * waits
+    )
+    for block_bytes in (200, 1 << 18):
+        assert found(log, block_bytes=block_bytes) == ["/m/b"]
+
+
 def test_a_call_on_one_line_that_its_task_died_in() -> None:
     futex = "futex(0x7f00, FUTEX_WAIT_PRIVATE, 0, NULL) = ?"
     log = f"1 {futex}\n1 +++ killed by SIGKILL +++\n2 exit_group(1) = ?\n2 +++ exited with 1 +++\n"
