@@ -26,9 +26,12 @@ void merge(const Tally& from, Tally& into) {
 
 class Pass {
  public:
-  Pass(const Layout& layout, Format format) : layout_(layout), kernel_(kernel_of(format)) {
+  Pass(const Layout& layout, Format format, unsigned threads)
+      : layout_(layout), kernel_(kernel_of(format)) {
     const auto length = static_cast<std::uint64_t>(layout.length);
-    const std::uint64_t most = std::max<std::uint64_t>(1, kPieceBytes / layout.item);
+    const std::uint64_t values = length * layout.rows;  // one thread takes them in one piece
+    const std::uint64_t most =
+        threads < 2 ? values : piece_bytes(values * layout.item, threads) / layout.item;
     if (length > most) {
       cuts_ = (length + most - 1) / most;
       pieces_ = layout.rows * cuts_;
@@ -170,7 +173,7 @@ Kernel kernel_of(Format format) noexcept {
 }
 
 Tally pass_over(const Layout& layout, Format format, unsigned threads) {
-  return Pass(layout, format).run(threads);
+  return Pass(layout, format, threads).run(threads);
 }
 
 }  // namespace pm::scan
