@@ -26,9 +26,12 @@ void merge(const Tally& from, Tally& into) {
 
 class Pass {
  public:
-  Pass(const Layout& layout, Format format) : layout_(layout), kernel_(kernel_of(format)) {
+  Pass(const Layout& layout, Format format, unsigned threads)
+      : layout_(layout), kernel_(kernel_of(format)) {
     const auto length = static_cast<std::uint64_t>(layout.length);
-    const std::uint64_t most = std::max<std::uint64_t>(1, kPieceBytes / layout.item);
+    const std::uint64_t values = length * layout.rows;  // one thread takes them in one piece
+    const std::uint64_t most =
+        threads < 2 ? values : piece_bytes(values * layout.item, threads) / layout.item;
     if (length > most) {
       cuts_ = (length + most - 1) / most;
       pieces_ = layout.rows * cuts_;
@@ -132,13 +135,24 @@ class Pass {
           std::memcpy(out, data, now * sizeof(U));
           data += now * sizeof(U);
         } else {
-          for (std::uint64_t i = 0; i < now; ++i, data += step, out += sizeof(U)) {
-            std::memcpy(out, data, sizeof(U));
+          if (step == 2 * sizeof(U)) {  // known to the compiler, which then takes vectors apart
+            copy_apart<U>(data, 2 * sizeof(U), now, out);
+          } else {
+            copy_apart<U>(data, step, now, out);
           }
+          data += static_cast<std::int64_t>(now) * step;
         }
         held_ += now;
         count -= now;
         if (held_ == kGathered / sizeof(U)) flush();
+      }
+    }
+
+    template <class U>
+    [[gnu::always_inline]] static void copy_apart(const std::byte* data, std::int64_t step,
+                                                  std::uint64_t count, std::byte* out) {
+      for (std::uint64_t i = 0; i < count; ++i) {
+        std::memcpy(out + i * sizeof(U), data + static_cast<std::int64_t>(i) * step, sizeof(U));
       }
     }
 
@@ -170,7 +184,7 @@ Kernel kernel_of(Format format) noexcept {
 }
 
 Tally pass_over(const Layout& layout, Format format, unsigned threads) {
-  return Pass(layout, format).run(threads);
+  return Pass(layout, format, threads).run(threads);
 }
 
 }  // namespace pm::scan

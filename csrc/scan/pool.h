@@ -6,6 +6,8 @@
 
 namespace pm::scan {
 
+constexpr std::size_t kMostThreads = 256;
+
 // Calls `work(context, i)` for each i below `count`, on up to `threads` threads, this one among
 // them; returns when all are done. `work` must not throw. Where the pool is busy (another thread
 // is scanning) or threads cannot be made, this thread does it alone. Safe after fork().

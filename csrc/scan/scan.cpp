@@ -18,7 +18,11 @@ namespace pm::scan {
 namespace {
 
 constexpr std::size_t kShareBytes = std::size_t{512} << 10;  // below this a thread is not worth it
-constexpr unsigned kMostThreads = 256;
+
+// As many of the threads as are worth their trouble.
+unsigned worth(std::uint64_t bytes, unsigned threads) {
+  return static_cast<unsigned>(std::clamp<std::uint64_t>(bytes / kShareBytes, 1, threads));
+}
 
 // The first element in C order that is NaN or infinite; the array has one.
 std::int64_t first_in_order(const Array& array, const std::vector<Dimension>& dimensions) {
@@ -58,7 +62,7 @@ unsigned number_of(const char* text) {
 unsigned threads_here() {
   for (const char* name : {"POSTMORTEM_THREADS", "OMP_NUM_THREADS"}) {
     if (const unsigned number = number_of(std::getenv(name)); number != 0) {
-      return std::min(number, kMostThreads);
+      return std::min(number, unsigned{kMostThreads});
     }
   }
   cpu_set_t set;
@@ -97,7 +101,9 @@ Result result_of(const Tally& tally, Format format, std::uint64_t values, std::u
 }
 
 unsigned threads_wanted() { return threads_set().load(std::memory_order_relaxed); }
-void set_threads(unsigned count) { threads_set().store(std::clamp(count, 1U, kMostThreads)); }
+void set_threads(unsigned count) {
+  threads_set().store(std::clamp(count, 1U, unsigned{kMostThreads}));
+}
 
 Result scan(const Array& array, unsigned threads) {
   const std::uint64_t elements = array.elements;
@@ -120,9 +126,7 @@ Result scan(const Array& array, unsigned threads) {
   const std::vector<Dimension> dimensions = dimensions_of(array);
   const Layout layout = layout_of(array.data, item_bytes(array.format), dimensions);
   if (threads == 0) threads = threads_wanted();
-  const std::uint64_t worth = bytes / layout.repeats / kShareBytes;
-  if (worth < threads) threads = static_cast<unsigned>(worth);
-  const Tally tally = pass_over(layout, array.format, threads);
+  const Tally tally = pass_over(layout, array.format, worth(bytes / layout.repeats, threads));
   Result result = result_of(tally, array.format, values / layout.repeats, layout.repeats);
   result.elements = elements * values_each(array.format);
   if (tally.first != kNowhere) {
@@ -137,15 +141,16 @@ void read_memory(const void* data, std::uint64_t bytes) {
   struct Work {
     const char* data;
     std::uint64_t bytes;
+    std::uint64_t piece;
     std::atomic<std::uint64_t> seen;
-  } work{static_cast<const char*>(data), bytes, 0};
-  const unsigned threads = static_cast<unsigned>(
-      std::min<std::uint64_t>(threads_wanted(), bytes / kShareBytes + (bytes < kShareBytes)));
-  share((bytes + kPieceBytes - 1) / kPieceBytes, threads,
+  } work{static_cast<const char*>(data), bytes, bytes, 0};
+  const unsigned threads = worth(bytes, threads_wanted());
+  if (threads > 1) work.piece = piece_bytes(bytes, threads);
+  share((bytes + work.piece - 1) / std::max<std::uint64_t>(work.piece, 1), threads,
         [](void* context, std::size_t i) {
           Work& all = *static_cast<Work*>(context);
-          const std::uint64_t begin = i * kPieceBytes;
-          const std::uint64_t part = std::min<std::uint64_t>(kPieceBytes, all.bytes - begin);
+          const std::uint64_t begin = i * all.piece;
+          const std::uint64_t part = std::min(all.piece, all.bytes - begin);
           all.seen.fetch_or(kernels().read(all.data + begin, part), std::memory_order_relaxed);
         },
         &work);

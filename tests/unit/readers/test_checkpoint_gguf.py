@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -139,6 +140,15 @@ def test_files_of_other_programs(tmp_path: Path, name: str, content: bytes, why:
     with pytest.raises(EvidenceError, match=why) as caught:
         scanned(path)
     assert "convert it" in str(caught.value.hint)
+
+
+def test_a_tar_archive_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "model.nemo"
+    with tarfile.open(path, "w") as archive:
+        archive.addfile(tarfile.TarInfo("model_weights.ckpt"))
+    with pytest.raises(EvidenceError, match="tar archive") as caught:
+        scanned(path)
+    assert "unpack it" in str(caught.value.hint)
 
 
 @pytest.mark.parametrize(

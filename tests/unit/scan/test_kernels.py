@@ -50,7 +50,7 @@ def same(found: dict[str, object], expected: dict[str, object]) -> None:
 
 
 def kinds_of_data(rng: random.Random, dtype: str, count: int) -> Iterator[bytes]:
-    """Random bits; tame values with few odd ones; half zeros; one bad value far behind; all bad."""
+    """Random bits; tame values; half zeros; one bad value far behind; all bad; stretches."""
     item = ITEM[dtype]
     yield rng.randbytes(count * item)
     tame = bytearray((b"\x00" * (item - 1) + b"\x3c") * count)
@@ -65,6 +65,9 @@ def kinds_of_data(rng: random.Random, dtype: str, count: int) -> Iterator[bytes]
         one[at * item : (at + 1) * item] = b"\xff" * item
         yield bytes(one)
     yield b"\xff" * (count * item)
+    # Long enough stretches of one kind for the kernels to expect more of it, and to be wrong.
+    part = count // 4 * item
+    yield b"\xff" * part + (b"\x01" + bytes(item - 1)) * (count // 4) + bytes(tame[: 2 * part])
     yield b"\x00" * (item - 1) * count + b"\x80" * count if item == 1 else bytes(count * item)
 
 

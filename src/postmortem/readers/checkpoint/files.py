@@ -164,6 +164,8 @@ def _read(stream: BinaryIO, size: int, path: str) -> Layout:
     packing = compression_of(head)
     if packing is not None:
         raise EvidenceError(path, f"is compressed ({packing})", hint="unpack it, then scan it")
+    if foreign.is_tar(head):
+        raise EvidenceError(path, "is a tar archive: not scanned", hint=foreign.TAR_HINT)
     other = foreign.file(path, head)
     if other is not None:
         raise EvidenceError(path, other, hint=foreign.HINT)

@@ -5,6 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 HINT = "convert it first, as to .safetensors or .npz, where the program that wrote it is at hand"
+TAR_HINT = (
+    "of NeMo (.nemo): unpack it with tar and scan what is in it; of the first releases of PyTorch: "
+    "torch.load() it with weights_only=False and save it again"
+)
 
 _HEADS = (
     (b"\x89HDF\r\n\x1a\n", "is an HDF5 file, as Keras writes"),
@@ -25,6 +29,11 @@ _IN_FOLDERS = (
 )
 _MOST_FOLDERS = 100
 """Orbax keeps each item in a folder of its own."""
+
+
+def is_tar(head: bytes) -> bool:
+    """Return whether a file begins as a tar archive (POSIX.1-2001, pax, ustar header block)."""
+    return head[257:262] == b"ustar"
 
 
 def file(path: str, head: bytes) -> str | None:
