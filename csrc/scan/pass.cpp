@@ -135,24 +135,13 @@ class Pass {
           std::memcpy(out, data, now * sizeof(U));
           data += now * sizeof(U);
         } else {
-          if (step == 2 * sizeof(U)) {  // known to the compiler, which then takes vectors apart
-            copy_apart<U>(data, 2 * sizeof(U), now, out);
-          } else {
-            copy_apart<U>(data, step, now, out);
+          for (std::uint64_t i = 0; i < now; ++i, data += step, out += sizeof(U)) {
+            std::memcpy(out, data, sizeof(U));
           }
-          data += static_cast<std::int64_t>(now) * step;
         }
         held_ += now;
         count -= now;
         if (held_ == kGathered / sizeof(U)) flush();
-      }
-    }
-
-    template <class U>
-    [[gnu::always_inline]] static void copy_apart(const std::byte* data, std::int64_t step,
-                                                  std::uint64_t count, std::byte* out) {
-      for (std::uint64_t i = 0; i < count; ++i) {
-        std::memcpy(out + i * sizeof(U), data + static_cast<std::int64_t>(i) * step, sizeof(U));
       }
     }
 
