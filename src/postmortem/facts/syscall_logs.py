@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
+from functools import cached_property
 
 from postmortem.facts.syscalls import Ending, ErrorCount, Match, SystemCalls, Task
 from postmortem.records import record
@@ -50,9 +51,16 @@ class Logs:
             if not syscalls or row.syscall in syscalls
         )
 
+    @cached_property
+    def _of_pid(self) -> Mapping[int, list[Task]]:
+        tasks: dict[int, list[Task]] = {}
+        for task in self.tasks():
+            tasks.setdefault(task.pid, []).append(task)
+        return tasks
+
     def task(self, pid: int, after: int = 0) -> Task | None:
         """Return the task with a pid that ended after a line; of pids that came back, the first."""
-        found = [task for task in self.tasks() if task.pid == pid]
+        found = self._of_pid.get(pid, [])
         ended = [t for t in found if t.ending is not None and t.ending.line >= after]
         unended = [t for t in found if t.ending is None]
         return next(iter([*ended, *unended, *found]), None)

@@ -52,6 +52,7 @@ class Redactor:
         self._names: dict[str, str | None] = {}  # secret → name
         self._pattern: re.Pattern[str] | None = None
         self._texts: dict[str, str] = {}
+        self._command_lines: dict[tuple[str, ...], tuple[str, ...]] = {}
         # What threads share, by its id, with the object itself, so that the id stays its own.
         self._shared: dict[int, tuple[object, object]] = {}
         self._masked: set[str] = set()
@@ -89,10 +90,18 @@ class Redactor:
 
     def argv(self, args: Sequence[str]) -> tuple[str, ...]:
         """Return a command line with secret words and parts of words masked."""
-        finds: dict[int, list[Find]] = {}
-        for index, find in find_in_argv(args):
-            finds.setdefault(index, []).append(find)
-        return tuple(self.text(self._cut_out(a, finds.get(i, []))) for i, a in enumerate(args))
+        key = tuple(args)
+        known = self._command_lines.get(key)
+        if known is None:
+            finds: dict[int, list[Find]] = {}
+            for index, find in find_in_argv(args):
+                finds.setdefault(index, []).append(find)
+            masked = (self._cut_out(a, finds.get(i, [])) for i, a in enumerate(args))
+            known = tuple(map(self.text, masked))
+            if len(self._command_lines) >= _MOST_TEXTS:
+                self._command_lines.clear()
+            self._command_lines[key] = known
+        return known
 
     def text(self, text: str) -> str:
         """Return text with known secrets, and values that are secret by their form, masked."""
@@ -148,6 +157,7 @@ class Redactor:
                 self._roots[form] = value
                 self._pattern = None
                 self._texts.clear()
+                self._command_lines.clear()
                 self._shared.clear()
 
     def _learn_details(self, line: BacktraceLine) -> None:
