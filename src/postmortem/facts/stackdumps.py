@@ -24,6 +24,8 @@ class StackDump:
     main: int | None = None
     """Index in `threads` of the main thread; None where the dump does not say."""
     pid: int | None = None
+    parent: int | None = None
+    """The process that started it, where the dump says."""
     command: str | None = None
     rank: int | None = None
     """Only if the dump itself says so."""

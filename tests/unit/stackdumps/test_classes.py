@@ -128,3 +128,30 @@ def test_whose_dump_it_is(paths: list[str], ranks: list[int | None]) -> None:
 def test_the_dump_itself_knows_best() -> None:
     (found,) = rank_stacks([("rank3.txt", [dump(rank=8)])])
     assert (found.rank, found.label) == (8, "rank 8")
+
+
+def of_process(
+    pid: int, command: str, frames: tuple[Frame, ...] = IN_STEP, parent: int | None = None
+) -> StackDump:
+    main = Thread(tid=pid, frames=frames)
+    return StackDump("py-spy", (main,), main=0, pid=pid, parent=parent, command=command)
+
+
+def test_a_file_may_hold_all_processes_of_a_job() -> None:
+    in_worker = (python("_worker_loop", "/x/torch/utils/data/_utils/worker.py"),)
+    job = [
+        of_process(10, "/usr/bin/python /x/bin/torchrun --nproc-per-node 2 train.py"),
+        of_process(11, "python -u train.py", parent=10),
+        of_process(12, "python -u train.py", parent=10),
+        of_process(13, "python -u train.py", in_worker, parent=11),
+        of_process(14, "python -c from multiprocessing.resource_tracker import main", parent=11),
+        of_process(15, "sh -c nvidia-smi", parent=12),
+    ]
+    found = rank_stacks([("stacks.txt", job)])
+    assert [one.label for one in found] == ["pid 11", "pid 12"]
+    # What one loop over pids has written, with the rank among the arguments.
+    found = rank_stacks([("all.txt", [of_process(20 + r, f"p --rank {r}") for r in (0, 1)])])
+    assert [(one.label, one.rank) for one in found] == [("rank 0", 0), ("rank 1", 1)]
+    # The file of one rank: the others are its children, whether the dump says so or not.
+    found = rank_stacks([("rank4.txt", [of_process(5, "python t.py"), of_process(6, "sh")])])
+    assert [(one.label, one.thread.tid) for one in found] == [("rank 4", 5)]

@@ -162,3 +162,27 @@ def test_damage_is_never_fatal(text: str, cuts: list[tuple[int, int, str]]) -> N
     for dump in read_stack_dumps(text, "x"):
         assert dump.threads
         assert dump.main is None or 0 <= dump.main < len(dump.threads)
+
+
+def test_py_spy_says_whose_child_a_process_is() -> None:
+    text = """\
+Process 17811: /opt/bin/python /opt/bin/torchrun train.py
+Python v3.11.7 (/opt/bin/python3.11)
+
+Thread 17811 (idle): "MainThread"
+    wait (selectors.py:415)
+
+--------------------------------------------------------------------------------
+Process 17813: /opt/bin/python -u train.py
+Python v3.11.7 (/opt/bin/python3.11)
+Parent Process 17811: /opt/bin/python /opt/bin/torchrun train.py
+
+Thread 17813 (idle): "MainThread"
+    step (train.py:5)
+"""
+    found = [(one.pid, one.parent) for one in read_stack_dumps(text, "all.txt")]
+    assert found == [(17811, None), (17813, 17811)]
+    about = {"pid": 17813, "parent": {"pid": 17811, "parent": None, "command_line": "torchrun"}}
+    row = {"pid": 17813, "thread_id": 1, "frames": [], "process_info": about}
+    (one,) = read_stack_dumps(json.dumps([row]), "all.json")
+    assert (one.pid, one.parent) == (17813, 17811)

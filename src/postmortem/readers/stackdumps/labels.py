@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import PurePath
 
@@ -11,6 +12,10 @@ from postmortem.patterns import Pattern
 _RANK = Pattern(r"(?i)(?:^|[^a-z])(?:local_?)?rank[-_. ]?(?P<rank>\d{1,7})(?!\d)")
 _CHILD = Pattern(r"(?i)child|worker|subprocess")
 _NUMBER = Pattern(r"(?<!\d)(?P<rank>\d{1,7})(?=\D*$)")
+_TOLD = Pattern(r"--rank[= ](?P<rank>\d{1,7})(?!\S)")
+_AGENT = Pattern(r"\btorchrun\b|torch[./]distributed[./](?:run|launch)\b|\baccelerate(?:-| )launch")
+_SERVANT = Pattern(r"multiprocessing[. ](?:resource_tracker|forkserver)\b")
+_WORKER_FILE = Pattern(r"torch/utils/data/_utils/worker\.py$|multiprocessing/resource_tracker\.py$")
 _NODE = Pattern(r"(?i)(?P<host>(?:node|host|gpu|worker)[-_]?[a-z]*\d+[\w-]*?)(?=[._ -]*rank)")
 
 
@@ -19,20 +24,26 @@ def rank_stacks(files: Iterable[tuple[str, list[StackDump]]]) -> list[RankStack]
 
     The dump itself may say the rank; else the file's or folder's name does (``rank3.txt``), else
     the one number that its name differs by from those of the others (``pyspy_3.txt``). Of several
-    processes in one file the first is the rank's own, the others are its children; but where dumps
-    say their ranks themselves, each stands for its rank.
+    processes in the file of one rank the first is the rank's own, the others are its children. In a
+    file that holds many processes each is one of the job, but for launchers, workers and what is
+    below another in the file.
     """
-    rows = [(path, dump) for path, dumps in files for dump in _own(dumps)]
-    rows = [(path, dump) for path, dump in rows if not _CHILD.search(PurePath(path).stem)]
-    numbers = _numbers([path for path, _ in rows])
+    read = [(path, dumps) for path, dumps in files if not _CHILD.search(PurePath(path).stem)]
+    numbers = _numbers([path for path, _ in read])
+    rows = [(path, dump) for path, dumps in read for dump in _own(dumps, path in numbers)]
+    alone = Counter(path for path, _ in rows)
     found = []
     for path, dump in rows:
         thread = dump.main_thread
         if thread is None or not thread.frames:
             continue
         rank = dump.rank if dump.rank is not None else numbers.get(path)
+        if rank is None and (told := _TOLD.search(dump.command or "")) is not None:
+            rank = int(told["rank"])
         host = dump.host or _host(path)
         words = f"rank {rank}" if rank is not None else PurePath(path).stem
+        if rank is None and alone[path] > 1:
+            words = f"pid {dump.pid}"
         found.append(
             RankStack(
                 label=f"{host} {words}" if host and dump.rank is None else words,
@@ -47,8 +58,27 @@ def rank_stacks(files: Iterable[tuple[str, list[StackDump]]]) -> list[RankStack]
     return found
 
 
-def _own(dumps: list[StackDump]) -> list[StackDump]:
-    return [dump for dump in dumps if dump.rank is not None] or dumps[:1]
+def _own(dumps: list[StackDump], is_of_one: bool) -> list[StackDump]:
+    """Return the dumps of ranks among those of one file, which may say whose it is."""
+    ranks = [dump for dump in dumps if dump.rank is not None]
+    if ranks:
+        return ranks
+    those = [dump for dump in dumps if not _serves(dump)] or dumps
+    pids = {dump.pid for dump in those}
+    if is_of_one or None in pids:
+        return those[:1]
+    # Of one process dumped again and again all are kept: whoever moves is not stuck.
+    return [dump for dump in those if dump.parent not in pids]
+
+
+def _serves(dump: StackDump) -> bool:
+    """Whether a process is a launcher, a DataLoader's worker or one of multiprocessing's own."""
+    command = dump.command or ""
+    if _AGENT.search(command) or _SERVANT.search(command):
+        return True
+    thread = dump.main_thread
+    frames = thread.frames if thread is not None else ()
+    return any(f.file is not None and _WORKER_FILE.search(f.file) for f in frames)
 
 
 def _numbers(paths: list[str]) -> dict[str, int]:

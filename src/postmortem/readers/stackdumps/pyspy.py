@@ -18,6 +18,7 @@ from postmortem.readers.stackdumps.frames import (
 )
 
 PROCESS = Pattern(r"^Process (?P<pid>\d+): (?P<command>.*)$")
+_PARENT = Pattern(r"^Parent Process (?P<pid>\d+): ")
 THREAD = Pattern(
     r"^\s{0,4}Thread (?P<id>\d+|0x[0-9A-Fa-f]+)(?:/(?P<tid>\d+))? \((?P<state>[a-z+]+)\)"
     r"(?:: \"(?P<name>.*)\")?\s*$"
@@ -31,6 +32,9 @@ def read_text(lines: list[str], frames: Interned) -> list[StackDump]:
     for line in lines:
         if line.startswith("Process ") and (found := PROCESS.match(line)):
             dumps.append(_Process(int(found["pid"]), found["command"]))
+            continue
+        if dumps and line.startswith("Parent ") and (found := _PARENT.match(line)):
+            dumps[-1].parent = int(found["pid"])
             continue
         thread = THREAD.match(line) if "Thread " in line else None
         if thread is not None:
@@ -58,6 +62,9 @@ def read_json(text: str, path: str, frames: Interned) -> list[StackDump]:
         about = row.get("process_info")
         command = about.get("command_line") if isinstance(about, dict) else None
         process = dumps.setdefault(pid, _Process(pid, words(command)))
+        above = about.get("parent") if isinstance(about, dict) else None
+        if isinstance(above, dict):
+            process.parent = whole(above.get("pid"))
         states = [word for word, key in (("active", "active"), ("gil", "owns_gil")) if row.get(key)]
         tid = whole(row.get("os_thread_id"))
         process.begin(
@@ -81,6 +88,7 @@ class _Process:
 
     def __init__(self, pid: int | None, command: str | None) -> None:
         self._pid, self._command = pid, command
+        self.parent: int | None = None
         self._threads: list[tuple[int, str | None, bool]] = []
         self._stacks: list[list[Frame]] = []
         self._running: list[int] = []
@@ -118,6 +126,7 @@ class _Process:
             tells_running=True,
             main=self._main,
             pid=self._pid,
+            parent=self.parent,
             command=self._command,
         )
 
