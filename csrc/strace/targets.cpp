@@ -315,7 +315,7 @@ void Tracker::failed(Task& task, const Event& event, const Context& context) {
   }
   const std::string& path = plain ? plain->path : target.path;
   const std::string_view error = event.result.error;
-  const std::uint64_t hash = hash_text(hash_text(hash_text(0, error), name), path);
+  const std::uint64_t hash = hash_text(hash_text(hash_text(seed_, error), name), path);
   const std::uint32_t found = failure_index_.find(hash, [&](std::uint32_t place) {
     const Failure& failure = failures_[place];
     return failure.path == path && failure.syscall == name && failure.error == error;

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <random>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -335,6 +336,8 @@ class Tracker {
   std::vector<std::uint32_t> spent_;  // of processes that ended well
   std::uint64_t forgotten_ = 0;
   std::unordered_map<std::string, FileCount> files_;
+  // Begins each hash, so that no log can be written whose failures all have the same one.
+  const std::uint64_t seed_ = std::random_device{}();
   HashIndex failure_index_;
   std::vector<Failure> failures_;
   Check check_;
