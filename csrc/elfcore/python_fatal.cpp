@@ -6,8 +6,8 @@
 namespace pm::elfcore {
 namespace {
 
-constexpr std::size_t kSearchedBytes = 16
-                                       << 10;  // abort() and Py_FatalError's own frames are small
+// Of the stack: the frames of abort() and of Py_FatalError itself are small.
+constexpr std::size_t kSearchedBytes = 16 << 10;
 constexpr std::size_t kLongestFunction = 100, kLongestMessage = 1000;
 // Words around the return address into _Py_FatalErrorFunc that can be its registers: saved below it
 // by fatal_error() on x86-64, above it on aarch64, and its own frame.

@@ -1,5 +1,6 @@
 #include "ranklogs/heads.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace pm::ranklogs {

@@ -31,7 +31,7 @@ def rank_stacks(files: Iterable[tuple[str, list[StackDump]]]) -> list[RankStack]
     read = [(path, dumps) for path, dumps in files if not _CHILD.search(PurePath(path).stem)]
     numbers = _numbers([path for path, _ in read])
     rows = [(path, dump) for path, dumps in read for dump in _own(dumps, path in numbers)]
-    alone = Counter(path for path, _ in rows)
+    processes = Counter(path for path, _ in rows)
     found = []
     for path, dump in rows:
         thread = dump.main_thread
@@ -42,7 +42,7 @@ def rank_stacks(files: Iterable[tuple[str, list[StackDump]]]) -> list[RankStack]
             rank = int(told["rank"])
         host = dump.host or _host(path)
         words = f"rank {rank}" if rank is not None else PurePath(path).stem
-        if rank is None and alone[path] > 1:
+        if rank is None and processes[path] > 1:
             words = f"pid {dump.pid}"
         found.append(
             RankStack(

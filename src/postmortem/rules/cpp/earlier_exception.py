@@ -38,7 +38,12 @@ def earlier_exception(
         Read the first message. Destructors must neither throw nor rely on what the failed step
         was about to set up.
     """
-    first = exceptions.items[0]
+    others = [
+        e for e in exceptions.items if last is None or (e.type, e.what) != (last.type, last.what)
+    ]
+    if not others:
+        return  # the same one, thrown again by std::rethrow_exception
+    first = others[0]
     text = first.type + (f": {clip(first.what, 400)}" if first.what else "")
     name = short_type(first.type, 36)
     said = f": {first.what.removeprefix(first.type + ': ')}" if first.what else ""
@@ -60,5 +65,5 @@ def earlier_exception(
         cause=cause,
         confidence=confidence,
         next_steps=("read that message first: it is the earlier error", step),
-        evidence=tuple(cite_exception(exception) for exception in exceptions.items[:3]),
+        evidence=tuple(cite_exception(exception) for exception in others[:3]),
     )
