@@ -25,6 +25,7 @@ py::dict label_row(const Label& label) {
   row["host"] = text_or_none(label.host);
   row["pod"] = text_or_none(label.pod);
   row["worker"] = text_or_none(label.worker);
+  row["section"] = text_or_none(label.section);
   row["local"] = number(label.local);
   row["rank"] = number(label.rank);
   row["task"] = number(label.task);

@@ -2,26 +2,14 @@
 
 #include <algorithm>
 
+#include "ranklogs/loggers.h"
+
 namespace pm::ranklogs {
 namespace {
 
 constexpr std::size_t kLongestName = 80;
 // "[node1:4711] " of Open MPI's crash handler has a process in it, no local rank.
 constexpr std::int64_t kMostLocal = 1024;
-
-// Digits at the start of `text`, at most 9 of them; the size is 0 where there are none or more.
-struct Number {
-  std::int64_t value = 0;
-  std::size_t size = 0;
-};
-Number number_at(std::string_view text) noexcept {
-  Number found;
-  while (found.size < text.size() && is_digit(text[found.size])) {
-    if (found.size == 9) return {};
-    found.value = found.value * 10 + (text[found.size++] - '0');
-  }
-  return found;
-}
 
 bool is_file_name(std::string_view name) noexcept {
   for (const std::string_view end :
@@ -37,6 +25,29 @@ bool only_digits_and_colons(std::string_view name) noexcept {
 }
 
 }  // namespace
+
+Number number_at(std::string_view text) noexcept {
+  Number found;
+  while (found.size < text.size() && is_digit(text[found.size])) {
+    if (found.size == 9) return {};
+    found.value = found.value * 10 + (text[found.size++] - '0');
+  }
+  return found;
+}
+
+bool has_form(std::string_view text, std::string_view form) noexcept {
+  if (text.size() < form.size()) return false;
+  for (std::size_t i = 0; i < form.size(); ++i) {
+    const char c = text[i];
+    const bool fits = form[i] == 'A'   ? c >= 'A' && c <= 'Z'
+                      : form[i] == 'a' ? is_letter(c)
+                      : form[i] == 'd' ? is_digit(c)
+                      : form[i] == '.' ? is_digit(c) || c == ' '
+                                       : c == form[i];
+    if (!fits) return false;
+  }
+  return true;
+}
 
 // "2026-11-21T02:03:32.767Z ", "2026-11-21 02:03:32,767 ", "02:03:32.767 ", each also in brackets
 // or with a "stdout F " of containerd's files behind. 0 where there is none.
@@ -72,25 +83,6 @@ std::size_t time_at(std::string_view text) noexcept {
   }
   return at;
 }
-
-namespace {
-
-// Whether `text` begins as `form` says: A a capital, a a letter, d a digit, . a digit or a blank.
-bool has_form(std::string_view text, std::string_view form) noexcept {
-  if (text.size() < form.size()) return false;
-  for (std::size_t i = 0; i < form.size(); ++i) {
-    const char c = text[i];
-    const bool fits = form[i] == 'A'   ? c >= 'A' && c <= 'Z'
-                      : form[i] == 'a' ? is_letter(c)
-                      : form[i] == 'd' ? is_digit(c)
-                      : form[i] == '.' ? is_digit(c) || c == ' '
-                                       : c == form[i];
-    if (!fits) return false;
-  }
-  return true;
-}
-
-}  // namespace
 
 // "Sat Nov 21 17:16:26 2026", ctime() as mpirun --timestamp-output has it; 0 where there is none.
 std::size_t ctime_at(std::string_view text) noexcept {
@@ -169,11 +161,11 @@ std::size_t certain_bracket(std::string_view text, Prefix& to) noexcept {
     }
   }
   if (rest.starts_with("<std")) {
-    const std::size_t comma = inner.rfind(',');
-    const Number number =
-        comma == std::string_view::npos ? Number{} : number_at(inner.substr(comma + 1));
+    // Open MPI's job and rank, "[1,0]"; horovodrun's rank alone.
+    const std::size_t from = inner.rfind(',') + 1;
+    const Number number = number_at(inner.substr(from));
     const std::size_t end = rest.substr(0, 10).find(">:");
-    if (number.size && comma + 1 + number.size == inner.size() && end != std::string_view::npos) {
+    if (number.size && from + number.size == inner.size() && end != std::string_view::npos) {
       to.rank = number.value;
       to.stream = stream_of(rest);
       return size + end + 2;
@@ -205,6 +197,7 @@ std::size_t ray_at(std::string_view text, Prefix& to) noexcept {
   }
   if (!text.substr(end + 1).starts_with(' ')) return 0;
   to.worker = worker.empty() ? std::string_view("worker") : worker;
+  if (const std::int64_t rank = rank_of_worker(worker); rank >= 0) to.rank = rank;
   to.pid = number.value;
   return end + 2;
 }

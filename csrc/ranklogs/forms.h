@@ -18,6 +18,16 @@ inline bool is_name(char c) noexcept {
   return is_digit(c) || is_letter(c) || c == '_' || c == '-' || c == '.';
 }
 
+// Digits at the start of `text`, at most 9 of them; the size is 0 where there are none or more.
+struct Number {
+  std::int64_t value = 0;
+  std::size_t size = 0;
+};
+Number number_at(std::string_view text) noexcept;
+
+// Whether `text` begins as `form` says: A a capital, a a letter, d a digit, . a digit or a blank.
+bool has_form(std::string_view text, std::string_view form) noexcept;
+
 // A date and time, as collectors of logs put it first.
 std::size_t time_at(std::string_view text) noexcept;
 // ctime(3), without its line's end.

@@ -1,6 +1,7 @@
 #include "ranklogs/prefix.h"
 
 #include "ranklogs/forms.h"
+#include "ranklogs/loggers.h"
 
 namespace pm::ranklogs {
 namespace {
@@ -57,6 +58,10 @@ void Grammar::take_prefixes(std::string_view& text, Prefix& found) const {
         found.host = name;
         size = length;
       }
+    }
+    if (!size && (first == '[' || is_digit(first)) && found.rank < 0) {
+      size = ranked_record_at(text, found);
+      found.record = size != 0;
     }
     if (!size) size = before_certain(text, found);
     if (!size) break;

@@ -10,19 +10,21 @@ namespace pm::ranklogs {
 
 // What the prefixes of one line say. Views lie in the line. -1: they do not say.
 struct Prefix {
-  std::string_view host;    // torchrun's role, pdsh's node, docker's service
-  std::string_view pod;     // kubectl: pod/name/container
-  std::string_view worker;  // Ray: name and ip, without the pid
-  std::int64_t local = -1;  // torchrun --tee
-  std::int64_t rank = -1;   // torch's excepthook, mpirun
-  std::int64_t task = -1;   // srun --label
-  std::int64_t pid = -1;    // Ray
-  char stream = 0;          // of mpirun's tags: 'o' standard output, 'e' standard error
-  std::size_t size = 0;     // bytes before the text
+  std::string_view host;     // torchrun's role, pdsh's node, docker's service
+  std::string_view pod;      // kubectl: pod/name/container
+  std::string_view worker;   // Ray: name and ip, without the pid
+  std::string_view section;  // the file of which tail, or head, shows this part
+  std::int64_t local = -1;   // torchrun --tee
+  std::int64_t rank = -1;    // torch's excepthook, mpirun
+  std::int64_t task = -1;    // srun --label
+  std::int64_t pid = -1;     // Ray
+  char stream = 0;           // of mpirun's tags: 'o' standard output, 'e' standard error
+  bool record = false;       // of a logger, which leaves the other lines of its record without
+  std::size_t size = 0;      // bytes before the text
 
   bool any() const noexcept {
     return local >= 0 || rank >= 0 || task >= 0 || pid >= 0 || !host.empty() || !pod.empty() ||
-           !worker.empty();
+           !worker.empty() || !section.empty();
   }
 };
 

@@ -2,17 +2,17 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <deque>
 
 #include "ranklogs/clean.h"
 #include "ranklogs/heads.h"
 #include "ranklogs/links.h"
+#include "ranklogs/loggers.h"
+#include "ranklogs/sections.h"
 
 namespace pm::ranklogs {
 namespace {
 
-constexpr std::size_t kLongestLine = std::size_t{1} << 20;
 constexpr std::size_t kLongestRow = 4000;
 constexpr std::size_t kMostRows = 3000;
 constexpr std::size_t kMostRegionBytes = std::size_t{512} << 10;
@@ -115,10 +115,9 @@ class Reader {
 
   Log finish();
 
-  Log& log() noexcept { return log_; }
-
  private:
   std::uint32_t writer_of(const Prefix& prefix);
+  std::uint32_t writer_above(std::string_view text);
   void tagged(Prefix prefix, std::string_view text);
   std::string_view without_repeats(std::string_view text, std::string_view head);
   void rest_of_line(std::uint32_t index, std::string_view text);
@@ -140,6 +139,8 @@ class Reader {
   std::uint32_t last_index_ = 0;
   char stream_ = 0;  // of the line at hand
   Links links_;
+  Sections sections_;
+  std::uint32_t record_ = 0;  // the writer whose record the lines at hand may go on with
   std::size_t kept_bytes_ = 0;
   std::size_t pending_bytes_ = 0;
 };
@@ -165,6 +166,7 @@ std::uint32_t Reader::writer_of(const Prefix& prefix) {
   text('h', prefix.host);
   text('k', prefix.pod);
   text('w', prefix.worker);
+  text('s', prefix.section);
   if (key_ == last_key_) return last_index_;
   auto found = known_.find(key_);
   if (found == known_.end()) {
@@ -179,6 +181,7 @@ std::uint32_t Reader::writer_of(const Prefix& prefix) {
     writer->label.host = prefix.host;
     writer->label.pod = prefix.pod;
     writer->label.worker = prefix.worker;
+    writer->label.section = prefix.section;
     writer->label.local = prefix.local;
     writer->label.rank = prefix.rank;
     writer->label.task = prefix.task;
@@ -217,14 +220,27 @@ void Reader::line(std::string_view raw) {
     text = without_repeats(text, head);
   }
   if (known && prefix.size == known->prefix.size) {
+    record_ = 0;
     rest_of_line(known->writer, text);
     return;
   }
-  const std::uint32_t writer = writer_of(prefix);
+  const std::uint32_t writer = prefix.any() ? writer_of(prefix) : writer_above(text);
   if (writer && !log_.grammar.time && !log_.grammar.journal) {
     heads_.remember(whole, prefix, writer);
   }
+  if (prefix.any()) record_ = prefix.record ? writer : 0;
   rest_of_line(writer, text);
+}
+
+// Whose a line without a prefix is: of what a logger writes, only the first line of a record says.
+std::uint32_t Reader::writer_above(std::string_view text) {
+  if (sections_.take(text)) {
+    record_ = 0;
+    return 0;
+  }
+  if (record_ && writers_[record_]->open) return record_;
+  stream_ = sections_.here().stream;
+  return writer_of(sections_.here());
 }
 
 // A line in which mpirun's tags stand before each write: pieces of one rank are joined.
@@ -279,7 +295,10 @@ void Reader::piece(std::uint32_t index, std::string_view text) {
   if (!text.empty()) {
     writer.words[writer.next_word++ % kHeldWords].assign(text.substr(0, kLongestWords));
   }
+  const RecordHead head = record_head(text);
+  text.remove_prefix(head.size);
   Kinds kinds = needles_.find(text);
+  if (head.error) kinds |= bit(Kind::kError);
   if (kinds && writer.plain) {
     auto& before = writer.before;
     words_before(writer, before);
@@ -330,7 +349,7 @@ void Reader::append(Writer& writer, std::string_view text, Kinds kinds) {
     writer.open = std::make_unique<Region>();
     writer.open->label = writer.index;
     writer.open_bytes = 0;
-    if (kinds & bit(Kind::kTraceback) && writer.next_word > 1) {
+    if (kinds & (bit(Kind::kTraceback) | bit(Kind::kFatal)) && writer.next_word > 1) {
       writer.open->before = writer.before;
       words_before(writer, writer.open->before);
     }
@@ -415,77 +434,17 @@ Log Reader::finish() {
   return std::move(log_);
 }
 
-// Cuts a stream into lines in a room of fixed size.
-class Lines {
- public:
-  Lines(const Pull& pull, const Options& options) : pull_(pull), options_(options) {
-    buffer_.resize(std::max({options.block_bytes, options.sample_bytes, std::size_t{16}}));
-  }
-
-  void read_all(Reader& reader) {
-    fill(options_.sample_bytes, reader.log());
-    reader.vote_on({buffer_.data(), std::min(size_, options_.sample_bytes)});
-    while (size_ > 0) {
-      const std::size_t used = take(reader);
-      std::memmove(buffer_.data(), buffer_.data() + used, size_ - used);
-      size_ -= used;
-      if (ended_ && size_ == 0) break;
-      fill(std::max(options_.block_bytes, size_ + 1), reader.log());
-    }
-  }
-
- private:
-  void fill(std::size_t wanted, Log& log) {
-    wanted = std::min(std::max(wanted, size_ + 1), buffer_.size());
-    while (!ended_ && size_ < wanted) {
-      const std::size_t got = pull_(buffer_.data() + size_, wanted - size_);
-      ended_ = got == 0;
-      size_ += got;
-      log.bytes += got;
-    }
-  }
-
-  // Hands out whole lines; returns how many bytes of the buffer are done with.
-  std::size_t take(Reader& reader) {
-    std::size_t at = 0;
-    const std::string_view all(buffer_.data(), size_);
-    while (at < size_) {
-      const std::size_t end = all.find('\n', at);
-      if (end == std::string_view::npos) break;
-      if (skipping_) {
-        skipping_ = false;
-      } else {
-        reader.line(all.substr(at, end - at));
-      }
-      at = end + 1;
-    }
-    const std::size_t left = size_ - at;
-    const bool too_long = left >= std::min(kLongestLine, buffer_.size());
-    if (left && (ended_ || too_long)) {
-      if (!skipping_) {
-        reader.line(all.substr(at, ended_ ? std::string_view::npos : kLongestLine));
-        if (!ended_) ++reader.log().cut_lines;
-      }
-      skipping_ = !ended_;
-      return size_;
-    }
-    return at;
-  }
-
-  const Pull& pull_;
-  const Options& options_;
-  std::vector<char> buffer_;
-  std::size_t size_ = 0;
-  bool ended_ = false;
-  bool skipping_ = false;
-};
-
 }  // namespace
 
 Log read(const Pull& pull, const Options& options) {
   Reader reader(options);
-  Lines(pull, options).read_all(reader);
-  return reader.finish();
+  Lines lines(pull, options.block_bytes, options.sample_bytes);
+  reader.vote_on(lines.sample());
+  lines.each([&reader](std::string_view line) { reader.line(line); });
+  Log log = reader.finish();
+  log.bytes = lines.bytes();
+  log.cut_lines += lines.cut();
+  return log;
 }
 
 }  // namespace pm::ranklogs

@@ -9,14 +9,12 @@
 #include <unordered_map>
 #include <vector>
 
+#include "ranklogs/lines.h"
 #include "ranklogs/links.h"
 #include "ranklogs/needles.h"
 #include "ranklogs/prefix.h"
 
 namespace pm::ranklogs {
-
-// Writes up to `size` bytes to `to`; 0 is the end. Throws EvidenceError if it cannot be read on.
-using Pull = std::function<std::size_t(char* to, std::size_t size)>;
 
 // Takes the clean text of one writer, piece by piece.
 using Sink = std::function<void(std::uint32_t label, std::string_view text)>;
@@ -34,7 +32,7 @@ struct Region {
   Kinds kinds = 0;
   bool cut = false;  // it was longer than what is kept
   std::vector<Row> rows;
-  std::vector<std::string> before;  // what its writer wrote before a traceback, the oldest first
+  std::vector<std::string> before;  // what its writer wrote before an error, the oldest first
 };
 
 // A line behind which a launcher starts its processes anew, if it does.
@@ -46,7 +44,7 @@ struct Mark {
 
 // One writer: what its prefixes say.
 struct Label {
-  std::string host, pod, worker;
+  std::string host, pod, worker, section;
   std::int64_t local = -1, rank = -1, task = -1, pid = -1;
   std::uint64_t lines = 0;
   std::uint64_t first_line = 0;

@@ -835,6 +835,7 @@ class RawRankLabel(TypedDict):
     """torchrun's role, a node, a service, of Ray an address."""
     pod: str | None
     worker: str | None
+    section: str | None
     local: int | None
     rank: int | None
     task: int | None

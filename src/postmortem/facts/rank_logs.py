@@ -97,6 +97,8 @@ class LogFailure:
     native: tuple[NativeFrame, ...] = ()
     """C++ frames that stand behind it, the innermost first."""
     text: str = ""
+    before: tuple[str, ...] = ()
+    """Lines that its writer wrote before it, the oldest first; not of exceptions."""
     begin_line: int = 0
     lines_after: int = 0
     """Lines that the writer wrote after it, without those of other failures."""

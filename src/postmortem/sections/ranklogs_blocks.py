@@ -87,6 +87,8 @@ def _silent(view: RankLogsView) -> str | None:
 
 def _first(view: RankLogsView, verbose: bool) -> Iterator[Block]:
     if view.first is not None:
+        if view.first.kind != "exception":
+            yield from _before(view, view.first)
         yield _excerpt(view.first, f"traceback of {view.blame.first[0].words}", verbose)
         return
     for party in (*view.blame.first, *view.blame.candidates)[:2]:
@@ -94,6 +96,18 @@ def _first(view: RankLogsView, verbose: bool) -> Iterator[Block]:
         if party.rank is not None and writer is not None and any(writer.last_words):
             lines = tuple((None, _cut(word)) for word in writer.last_words if word.strip())
             yield Excerpt(f"last lines of {party.words}", lines)
+
+
+def _before(view: RankLogsView, failure: LogFailure) -> Iterator[Block]:
+    """What a rank wrote last before an end that has no traceback of its own."""
+    rank = view.blame.first[0].rank
+    writer = next((w for w in view.logs.writers if rank is not None and w.rank == rank), None)
+    words: Iterable[str] = failure.before
+    if writer is not None and writer.last_words:
+        words = [word for word in writer.last_words if word not in failure.text]
+    lines = tuple((None, _cut(word)) for word in words if word.strip(" -="))
+    if lines:
+        yield Excerpt("before it", lines)
 
 
 def _excerpt(failure: LogFailure, title: str, verbose: bool) -> Excerpt:

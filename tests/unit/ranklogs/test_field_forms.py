@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from postmortem import _native
 from postmortem.analyses.ranklogs import RankLogOptions, analyse
 from postmortem.report.model import Report
 
@@ -38,6 +39,11 @@ def report_of(tmp_path: Path, lines: list[str], name: str = "job.log") -> tuple[
         ("Nov 21 20:28:01 gpu-a0{host} train[400{rank}]: {text}", "train pid=4002 ip=gpu-a02"),
         ("2026-11-21T20:28:01+00:00 gpu-a0{host} train[400{rank}]: {text}", None),
         ("(RayTrainWorker pid=400{rank}) {text}", "RayTrainWorker pid=4002"),
+        ("[{rank}]<stderr>:{text}", "2"),
+        ("Fri Sep 25 16:52:53 2020[{rank}]<stderr>:{text}", "2"),
+        ("(VllmWorker rank={rank} pid=40{rank}) ERROR 05-01 10:00:09 [core.py:375] {text}", None),
+        ("(Worker_TP{rank}_EP{rank} pid=40{rank}) ERROR 05-01 10:00:09 core.py:375] {text}", None),
+        ("(Worker_DP0_TP{rank} pid=40{rank}) {text}", "Worker_DP0_TP2 pid=402"),
     ],
 )
 def test_the_rank_is_told(tmp_path: Path, form: str, label: str | None) -> None:
@@ -45,6 +51,57 @@ def test_the_rank_is_told(tmp_path: Path, form: str, label: str | None) -> None:
     report, first = report_of(tmp_path, lines)
     assert "KeyError: 'input_ids' (train.py:26 in load_batch)" in report.verdict
     assert label in (None, first["label"], first["host"])
+    assert first["ranks"] in ([2], [])
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "[2025-02-26 12:01:56 TP{rank}] ",
+        "[2025-02-26 12:01:56 DP0 TP{rank} EP{rank}] ",
+        "2024-05-01 10:00:00,123: rank{rank}[40{rank}][MainThread]: ERROR: sched: ",
+    ],
+)
+def test_a_logger_says_its_rank_once_a_record(tmp_path: Path, head: str) -> None:
+    lines = [head.format(rank=rank) + text for rank, text in RANKS[: len(STEPS) * 4]]
+    lines += [head.format(rank=2) + "Scheduler hit an exception: " + RAISED[0], *RAISED[1:]]
+    lines += [head.format(rank=3) + "still here", "and so is this line of nobody"]
+    report, first = report_of(tmp_path, lines)
+    assert first["ranks"] == [2]
+    assert report.verdict.endswith("KeyError: 'input_ids' (train.py:26 in load_batch)")
+    written = {w["label"]: w["lines"] for w in report.body["ranks"]}  # type: ignore[index]
+    assert written["2"] == len(STEPS) + len(RAISED)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[2025-02-26 12:01:56 XX2] text",
+        "[2025-02-26 12:01:56 PP1 TP2] text",
+        "[2025-02-26 12:01:56 TP2]text",
+        "2024-05-01 10:00:00,123: rank2[MainThread]: INFO: text",
+        "ERROR 05-01 10:00:09 text",
+        "==> Downloading <== x",
+        "----------Begin global rank x STDERR----------",
+    ],
+)
+def test_what_only_looks_like_a_head_names_nobody(line: str) -> None:
+    pieces = iter([f"{line}\nTraceback (most recent call last):\n".encode()])
+    found = _native.read_ranklog(lambda: next(pieces, b""))
+    assert [label["lines"] for label in found["labels"]] == [2]
+
+
+def test_tail_shows_the_ends_of_many_files(tmp_path: Path) -> None:
+    lines = []
+    for rank in range(4):
+        lines += [f"==> logs/rank_{rank}.log <==", *STEPS[-3:], *(RAISED if rank == 2 else ()), ""]
+    lines += ["==> logs/rank_0.log <==", "bye"]
+    report, first = report_of(tmp_path, lines)
+    assert first["ranks"] == [2]
+    assert report.verdict.endswith("KeyError: 'input_ids' (train.py:26 in load_batch)")
+    lines = [line.replace("rank_", "part-") for line in lines]
+    report, first = report_of(tmp_path, lines)
+    assert first["label"] == "part-2.log"
 
 
 def test_docker_writes_json(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from postmortem.facts.rank_logs import LogExit, LogFailure, RankLogs, Remark, Writer
 from postmortem.patterns import Pattern
 from postmortem.readers.ranklogs.attempts import FileAttempts
-from postmortem.readers.ranklogs.endings import endings, rank_named
+from postmortem.readers.ranklogs.endings import endings, rank_named, without_echoes
 from postmortem.readers.ranklogs.error_files import read_error_file
 from postmortem.readers.ranklogs.groups import group_text, group_tree
 from postmortem.readers.ranklogs.known_words import remarks_with_known_words, with_known_words
@@ -19,7 +19,7 @@ from postmortem.readers.ranklogs.lines import goes_on_as_before, shape_of
 from postmortem.readers.ranklogs.native_stacks import native_below
 from postmortem.readers.ranklogs.nccl import read_nccl
 from postmortem.readers.ranklogs.roles import with_ray_ranks, with_roles
-from postmortem.readers.ranklogs.sources import Found, LogFile
+from postmortem.readers.ranklogs.sources import Found, LogFile, sections
 from postmortem.readers.ranklogs.unmix import Traceback, Unmixer
 from postmortem.readers.ranklogs.world import world_size
 from postmortem.readers.ranklogs.writers import Label, Writers
@@ -61,7 +61,9 @@ class Assembly:
         self._launchers: dict[int, Launchers] = {}
         for one in read:
             self._first.append(len(self._labels))
-            self._labels += [Label(one.file, label) for label in one.raw["labels"]]
+            labels = one.raw["labels"]
+            parts = sections(one.file, {x["section"] for x in labels if x["section"]})
+            self._labels += [Label(parts.get(x["section"] or "", one.file), x) for x in labels]
         self._labels = with_ray_ranks(with_roles(self._labels), [one.raw for one in read])
         self._attempts = [FileAttempts(one.raw, one.file.attempt) for one in read]
         self._file_of = [i for i, one in enumerate(read) for _ in one.raw["labels"]]
@@ -157,14 +159,19 @@ class Assembly:
                     worker = self._worker(remote["name"], int(remote["pid"]), remote["ip"])
                     failure = replace(failure, writer=worker, lines_after=0, resumed=False)
                 yield failure
+        for failure in without_echoes(self._endings(position, writer, regions)):
+            rank = rank_named(failure) if self._writers.writers[writer].shared else None
+            if rank is not None:
+                failure = replace(failure, writer=self._rank_writer(rank, label.file.path))
+            yield failure
+
+    def _endings(
+        self, position: int, writer: int, regions: list[RawRegion]
+    ) -> Iterator[LogFailure]:
         for region in regions:
             until = self._lines_until(position, region[3][-1][0])
-            for failure in endings(region, writer, label.file.path, until):
-                failure = replace(failure, attempt=self._attempt(position, failure.line))
-                rank = rank_named(failure) if self._writers.writers[writer].shared else None
-                if rank is not None:
-                    failure = replace(failure, writer=self._rank_writer(rank, label.file.path))
-                yield failure
+            for failure in endings(region, writer, self._labels[position].file.path, until):
+                yield replace(failure, attempt=self._attempt(position, failure.line))
 
     def _failure(
         self, traceback: Traceback, writer: int, position: int, regions: list[RawRegion]
@@ -276,6 +283,10 @@ class Assembly:
                     if end.pid
                     else (end.rank, end.launcher, end.host, end.attempt)
                 )
+                told = (end.rank, end.launcher, end.host, end.attempt)
+                if end.pid and told in ends:  # the same process, told of without its number
+                    ends[told] = replace(ends[told], pid=end.pid)
+                    continue
                 if end.pid and end.rank is None:
                     key = next((k for k, e in ends.items() if e.pid == end.pid), key)  # type: ignore[assignment]
                 old = ends.get(key)

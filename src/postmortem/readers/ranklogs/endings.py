@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from postmortem.facts.rank_logs import LogFailure, LogFrame, NativeFrame, Said
 from postmortem.patterns import Pattern
+from postmortem.readers.ranklogs.mpi_errors import WORDS, mpi_error, rank_of_mpi_error
 from postmortem.readers.ranklogs.native_stacks import (
     frames_behind,
+    gfortran_frames,
     native_frame,
     rust_frames,
 )
+from postmortem.records import replace
 
 if TYPE_CHECKING:
     from postmortem._native import RawRegion
@@ -29,6 +32,11 @@ _ASSERT = Pattern(r"^(?P<what>\S+: .*Assertion `.*' failed\.?.*)$")
 # glog and absl; "*** Process received signal ***" of Open MPI is followed by its "Signal: …"
 _DUMPED = Pattern(r"^\*\*\* (?P<what>Aborted at|SIG[A-Z]+)\b(?P<rest>.*)$")
 _CHECK = Pattern(r"^(?:F\d{4} \S+ +\d+ \S+\] )?(?P<what>Check fail(?:ed|ure)\S*:? .*)$")
+# libgfortran/runtime/compile_options.c; Intel's libifcore
+_FORTRAN = Pattern(
+    r"^Program received signal (?P<signal>SIG[A-Z]+: .*)$"
+    r"|^(?P<library>forrtl): (?P<severe>severe \(\d+\): .*)$"
+)
 _SANITIZER = Pattern(r"^==\d+==ERROR: (?P<name>[A-Z]\w+Sanitizer): (?P<what>.*)$")
 _UBSAN = Pattern(r"^\S+?:\d+:\d+: runtime error: (?P<what>.*)$")
 _PANIC = Pattern(
@@ -41,8 +49,15 @@ _WATCHDOG = Pattern(
     r"(?P<what>Watchdog caught collective operation timeout: .*|NCCL watchdog thread terminated"
     r" with exception: .*|[Hh]eartbeat monitor timed out.*)$"
 )
+# xla/pjrt/distributed/client.h, xla/tsl/distributed_runtime: LOG(QFATAL), then abort()
+_JAX = Pattern(
+    r"(?P<what>Terminating process because the (?:JAX distributed service|coordinator) .*)$"
+)
 _RANK = Pattern(r"\b[Rr]ank (?P<rank>\d+)\]")
 _MOST_FRAMES = 200
+_BEFORE = 3
+_MOST_BETWEEN = 1000
+"""Lines between why a process aborts and faulthandler's word on it: stacks of other ranks."""
 
 
 def endings(region: RawRegion, writer: int, path: str, lines: int) -> Iterator[LogFailure]:
@@ -62,6 +77,8 @@ def endings(region: RawRegion, writer: int, path: str, lines: int) -> Iterator[L
             kind = "terminate"
         else:
             watchdog = _WATCHDOG.search(text) if "atchdog" in text or "eartbeat" in text else None
+            if "Terminating process because" in text:
+                watchdog = _JAX.search(text)
             if watchdog:
                 said, kind = Said("watchdog", watchdog["what"]), "watchdog"
             other = None if watchdog else _native_end(rows, i)
@@ -86,9 +103,34 @@ def endings(region: RawRegion, writer: int, path: str, lines: int) -> Iterator[L
             frames=frames,
             native=native,
             text="\n".join(row[2] for row in rows[i : last + 1]),
+            before=_last(region[4]) if i == 0 else (),
             begin_line=number,
             lines_after=lines - rows[-1][1],
         )
+
+
+def _last(before: list[str]) -> tuple[str, ...]:
+    """Return the last lines before a region; what the reader held twice comes twice."""
+    return tuple(reversed(list(dict.fromkeys(reversed(before)))[:_BEFORE]))
+
+
+def without_echoes(failures: Iterable[LogFailure]) -> Iterator[LogFailure]:
+    """Yield the failures without faulthandler's word on an abort() that was told of before.
+
+    The stack that it shows belongs to what said why: C++'s terminate, a watchdog, the C library.
+    """
+    last: LogFailure | None = None
+    for failure in failures:
+        echo = failure.said.exception == "Fatal Python error" and failure.said.message == "Aborted"
+        if echo and last is not None and failure.line - last.line <= _MOST_BETWEEN:
+            if not last.frames:
+                last = replace(last, frames=failure.frames, text=f"{last.text}\n{failure.text}")
+            continue
+        if last is not None:
+            yield last
+        last = failure
+    if last is not None:
+        yield last
 
 
 def _native_end(rows: list[tuple[int, int, str]], at: int) -> tuple[Said, str, int] | None:
@@ -105,6 +147,13 @@ def _native_end(rows: list[tuple[int, int, str]], at: int) -> tuple[Said, str, i
         below = rows[at + 1][2] if at + 1 < len(rows) and panic["old"] is None else ""
         message = panic["old"] if panic["old"] is not None else below
         return Said("panic", f"{message} ({panic['place']})"), "fatal", at + bool(below)
+    mpi = mpi_error(rows, at) if any(word in text for word in WORDS) else None
+    if mpi is not None:
+        return mpi[0], "fatal", mpi[1]
+    fortran = _FORTRAN.match(text)
+    if fortran:
+        name = fortran["library"] or "libgfortran"
+        return Said(name, fortran["severe"] or fortran["signal"]), "fatal", at
     check = _CHECK.match(text)
     if check:
         return Said("Check failed", check["what"].partition(": ")[2]), "fatal", at
@@ -134,6 +183,9 @@ def _native(
     if rows[at][2].startswith("thread '"):
         head = next((i for i in range(at, min(at + 4, len(rows))) if _RUST_HEAD in rows[i][2]), -1)
         return ((), last) if head < 0 else (rust_frames([row[2] for row in rows[head + 1 :]]), last)
+    if rows[at][2].startswith("Program received signal "):
+        below, rows_of_it = gfortran_frames([row[2] for row in rows[at + 1 :]])
+        return below, at + rows_of_it
     begin, end = frames_behind(rows, last + 1)
     c_stack = next((i for i in range(at, len(rows)) if rows[i][2].startswith(_C_STACK)), -1)
     if c_stack >= 0:
@@ -175,6 +227,8 @@ def _stack(rows: list[tuple[int, int, str]], at: int) -> tuple[tuple[LogFrame, .
 
 
 def rank_named(failure: LogFailure) -> int | None:
-    """Return the rank that PyTorch's watchdog says that it is: ``[PG ID 0 … Rank 3]``."""
+    """Return the rank that PyTorch's watchdog, or MPI, says that it is: ``[PG ID 0 … Rank 3]``."""
+    if failure.said.exception.startswith("MPI"):
+        return rank_of_mpi_error(failure.text)
     found = _RANK.search(failure.text) if failure.kind in ("terminate", "watchdog") else None
     return int(found["rank"][:9]) if found else None

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import calendar
-import signal
 from collections.abc import Iterable, Iterator
 
 from postmortem.facts.rank_logs import LogExit
 from postmortem.patterns import Pattern
+from postmortem.readers.ranklogs.statuses import ended, ended_in_shell, signal_name
+from postmortem.readers.ranklogs.trainer_launchers import TrainerLaunchers
 from postmortem.records import replace
 
 _ENTRY = Pattern(r"^\s*\[(\d+)\]:\s*$")
@@ -32,12 +33,6 @@ _MPIRUN = Pattern(
     r"noticed that process rank (\d+) with PID (\d+) on node (\S+)\s+exited\s+on\s+signal\s+(\d+)"
 )
 _MPIRUN_BEGINS = Pattern(r"noticed that process rank \d+ with PID \d+")
-# deepspeed/launcher/launch.py; the command before it is that of the last process, whoever failed
-_DEEPSPEED = Pattern(r"\] exits with return code = (-?\d{1,5})\b")
-# lightning/fabric/strategies/launchers/subprocess_script.py
-_LIGHTNING = Pattern(
-    r"\[rank: (\d{1,6})\] Child process with PID (\d{1,9}) terminated with code (-?\d{1,5})\b"
-)
 # Open MPI 4 and PRRTE: "Process name: [[507,1],0]", "Process name: [prterun-vm-41@1,0]", then the
 # code on the next line
 _MPI_NAME = Pattern(r"Process name: \[\S*?,(\d+)\]\s*$")
@@ -59,11 +54,6 @@ _SPAWN = Pattern(
 )
 _KILLING = Pattern(r"Killing subprocess (\d+)")
 _KERNEL = Pattern(r"Killed process (\d+)[ ,]")
-# ray/src/ray: the raylet's word on a worker; how it ended it does not know
-_RAYLET = Pattern(
-    r"A worker died .*Worker IP address: (?P<ip>\S+) .*Worker PID: (?P<pid>\d{1,9}) "
-    r"Worker exit type: (?!INTENDED)"
-)
 _LONGEST_NOTICE = 1000
 _WORDS = {
     "Killed": "SIGKILL",
@@ -77,19 +67,6 @@ _WORDS = {
     "Interrupt": "SIGINT",
 }
 _EXIT_WORDS = Pattern(r"Exited with exit code (\d+)")
-
-
-def signal_name(number: int) -> str:
-    """Return the name of a signal by its number."""
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
-
-
-def ended(code: int) -> tuple[int | None, str | None]:
-    """Return exit code and signal of a status as Python's subprocess has it."""
-    return (None, signal_name(-code)) if code < 0 else (code, None)
 
 
 class Launchers:
@@ -114,6 +91,7 @@ class Launchers:
         self._hydra: tuple[int | None, int, str] | None = None
         self._mpi: int | None = None
         self._noticed: str | None = None
+        self._trainers = TrainerLaunchers(file)
 
     def take(self, rows: Iterable[tuple[int, int, str]]) -> None:
         """Take (line, ordinal, text) of one region."""
@@ -230,7 +208,7 @@ class Launchers:
         if code and self._hydra is not None:
             rank, pid, host = self._hydra
             value = int(code[1])
-            exit_code, name = (value, None) if value < 128 else ended(128 - value)
+            exit_code, name = ended_in_shell(value)
             if "SIGNAL" in text or value in (6, 7, 9, 11):  # hydra prints the raw status
                 exit_code, name = None, signal_name(value)
             self._hydra = None
@@ -245,7 +223,7 @@ class Launchers:
                 launcher="mpiexec",
             )
         yield from self._nodes(number, text)
-        yield from self._trainers(number, text)
+        yield from self._trainers.ends(number, text)
         yield from self._mpi_code(number, text)
         spawn = _SPAWN.search(text) if "terminated with" in text else None
         if spawn:
@@ -267,44 +245,15 @@ class Launchers:
                 self._file, number, pid=int(shell[1]), signal=_WORDS[shell[2]], launcher="shell"
             )
 
-    def _trainers(self, number: int, text: str) -> Iterator[LogExit]:
-        """What the launchers of DeepSpeed and Lightning say of the first process that failed."""
-        said = _DEEPSPEED.search(text) if "exits with return code" in text else None
-        if said:
-            code, name = ended(int(said[1]))
-            yield LogExit(self._file, number, code=code, signal=name, launcher="deepspeed")
-        child = _LIGHTNING.search(text) if "terminated with code" in text else None
-        if child:
-            code, name = ended(int(child[3]))
-            yield LogExit(
-                self._file,
-                number,
-                rank=int(child[1]),
-                pid=int(child[2]),
-                code=code,
-                signal=name,
-                launcher="lightning",
-            )
-        worker = _RAYLET.search(text) if "Worker PID: " in text else None
-        if worker:
-            yield LogExit(
-                self._file,
-                number,
-                pid=int(worker["pid"]),
-                host=worker["ip"],
-                launcher="ray",
-            )
-
     def _nodes(self, number: int, text: str) -> Iterator[LogExit]:
         """What pdsh and clush say of the command that they ran on each host."""
         found = _PDSH.match(text) if text.startswith(("pdsh@", "clush: ")) else None
         if not found:
             return
-        value = int((found["code"] or found["signal"])[:9])
-        shell = found["code"] is not None and value > 128  # a shell between
-        killed = found["signal"] is not None or shell
-        code = None if killed else value
-        name = signal_name(value - 128 if shell else value) if killed else None
+        if found["code"]:  # a shell between
+            code, name = ended_in_shell(int(found["code"][:9]))
+        else:
+            code, name = None, signal_name(int(found["signal"][:9]))
         for host in expanded(found["nodes"]):
             yield LogExit(
                 self._file,
@@ -322,7 +271,7 @@ class Launchers:
             self._mpi = int(name[1][:9])
         elif code:
             value = int(code[1][:9])
-            status, how = (value, None) if value < 128 else ended(128 - value)
+            status, how = ended_in_shell(value)
             yield LogExit(
                 self._file, number, rank=self._mpi, code=status, signal=how, launcher="mpirun"
             )
@@ -338,8 +287,8 @@ class Launchers:
         if code is None and name is None:
             return
         status = int(code[1]) if code else None
-        if status is not None and status > 128:  # a shell between, or Slurm's own sum
-            name, status = signal_name(status - 128), None
+        if status is not None:  # a shell between, or Slurm's own sum
+            status, name = ended_in_shell(status)
         for task in _numbers(tasks):
             yield LogExit(
                 self._file,

@@ -41,8 +41,10 @@ _FORMS = (
 )
 _RUST = Pattern(r"^ +\d+: +(?:(?P<at>0x[0-9a-f]+) - )?(?P<fun>\S.*)$")
 _RUST_AT = Pattern(r"^ +at (?P<src>\S+?:\d+)(?::\d+)?$")
+_GFORTRAN = Pattern(r"^#\d+ +(?P<at>0x[0-9a-f]+) in (?P<fun>\S+)$")
+_GFORTRAN_AT = Pattern(r"^\s+at (?P<src>\S+?:\d+)$")
 _FIRST = ("frame #", "#", " ", "[", "/", ".", "PC:")
-_UNKNOWN = ("<unknown function>", "(unknown)", "<unknown>", "??", "")
+_UNKNOWN = ("<unknown function>", "(unknown)", "<unknown>", "??", "???", "")
 
 
 def native_frame(text: str) -> NativeFrame | None:
@@ -58,10 +60,23 @@ def native_frame(text: str) -> NativeFrame | None:
 
 def rust_frames(rows: list[str]) -> tuple[NativeFrame, ...]:
     """Return the frames below Rust's "stack backtrace:", the innermost first."""
+    return _with_sources(rows, _RUST, _RUST_AT)[0]
+
+
+def gfortran_frames(rows: list[str]) -> tuple[tuple[NativeFrame, ...], int]:
+    """Return the frames of libgfortran, the innermost first, and how many rows they end behind."""
+    return _with_sources(rows, _GFORTRAN, _GFORTRAN_AT)
+
+
+def _with_sources(
+    rows: list[str], frame: Pattern, at: Pattern
+) -> tuple[tuple[NativeFrame, ...], int]:
+    """Return frames whose source stands in the line below each, and where they end."""
     frames: list[NativeFrame] = []
-    for text in rows:
-        found = _RUST.match(text)
-        source = _RUST_AT.match(text)
+    end = 0
+    for i, text in enumerate(rows):
+        found = frame.match(text)
+        source = at.match(text)
         if source and frames:
             last = frames.pop()
             frames.append(_frame({"fun": last.function, "at": last.address, **source.groupdict()}))
@@ -69,7 +84,8 @@ def rust_frames(rows: list[str]) -> tuple[NativeFrame, ...]:
             frames.append(_frame(found.groupdict()))
         elif frames and not source:
             break
-    return tuple(frames)
+        end = i + 1 if frames else 0
+    return tuple(frames), end
 
 
 def _frame(parts: dict[str, str | None]) -> NativeFrame:

@@ -172,6 +172,13 @@ def _named(path: str, root: str) -> LogFile:
     return LogFile(path, rank=int(rank["rank"]) if rank else None, host=host)
 
 
+def sections(file: LogFile, names: Iterable[str]) -> dict[str, LogFile]:
+    """Return what the names of the files say whose parts ``tail`` shows in one output."""
+    named = {name: _named(name, "") for name in names}
+    hosts = _hosts_of_a_series(named.values())
+    return {name: replace(_without_host(one, hosts), path=file.path) for name, one in named.items()}
+
+
 def _hosts_of_a_series(files: Iterable[LogFile]) -> set[str]:
     """Return the names that differ from another's in their numbers only: node1 and node2."""
     series: dict[str, set[str]] = {}

@@ -158,7 +158,7 @@ class Writers:
             return ("rank", rank)
         raw = label.raw
         if label.nameless:
-            return ("shared", label.file.path)
+            return ("shared", label.file.path, raw["section"])
         if raw["worker"] is not None:
             return ("worker", raw["host"], raw["pid"])
         if label.local is not None:
@@ -175,7 +175,7 @@ class Writers:
         host = None if host == "default" else host
         local = next((x.local for x in labels if x.local is not None), None)
         if key[0] == "shared":
-            name = first.file.path.rsplit("/", 1)[-1]
+            name = (first.raw["section"] or first.file.path).rsplit("/", 1)[-1]
         elif first.raw["worker"] is not None:
             name = f"{first.raw['worker']} pid={first.raw['pid']}" + (f" ip={host}" if host else "")
         elif key[0] == "task":

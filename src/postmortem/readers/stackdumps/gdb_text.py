@@ -12,6 +12,8 @@ THREAD = Pattern(
     r"(?: \"(?P<name>.*?)\")?.*\):?"
 )
 FRAME = Pattern(r"^#(?P<level>\d+) +(?:(?P<pc>0x[0-9a-f]+) in )?(?P<rest>\S.*)$")
+BARE = Pattern(r"^#0  (?:0x[0-9a-f]+ in )?[^\s(].* \(.*\)")
+"""The first frame of a `bt`. gfortran's backtraces have no brackets behind the name."""
 _AT = Pattern(r" at (?P<file>[^()]+):(?P<line>\d+)$")
 _TEXT = Pattern(r"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)+'")
 _FROM = Pattern(r" from (?P<module>[^()]+)$")

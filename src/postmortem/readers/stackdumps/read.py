@@ -9,6 +9,7 @@ from postmortem.readers.stackdumps.frames import Interned
 _LOOKED_AT = 64 << 10
 _ENOUGH = 3
 _WRITTEN = ("  ", "Thread ", "Current thread ", "Timeout (", "Fatal Python error", "Extension mod")
+_OF_GDB = ("#", " ", "\t", "[", "(gdb)", "warning: ", "Core was", "Program term", "Reading sym")
 
 
 def looks_like_stacks(head: str) -> bool:
@@ -59,9 +60,16 @@ def _tool(head: str) -> str | None:
             return "gdb"
         if "Thread " in line and pyspy.THREAD.match(line):
             return "py-spy"
-        if line.startswith("#0 ") and gdb_text.FRAME.match(line):
+        if gdb_text.BARE.match(line) and _is_bare_gdb(head):
             return "gdb"
     return "faulthandler" if _is_faulthandler(head) else None
+
+
+def _is_bare_gdb(head: str) -> bool:
+    """Return whether a text is little else than what gdb's `bt` wrote, and no log with one."""
+    lines = [line for line in head.splitlines() if line.strip()]
+    known = sum(line.startswith(_OF_GDB) for line in lines)
+    return 2 * known >= len(lines)
 
 
 def _is_faulthandler(head: str) -> bool:

@@ -67,13 +67,24 @@ def known_cause(failure: LogFailure | None) -> Signature | None:
 
 def at_frame(failure: LogFailure | None) -> str:
     """Return `` (train.py:31 in step)`` or nothing."""
-    frame = own_frame(failure)
+    frame = own_frame(failure) or _native_frame(failure)
     if frame is None:
         return ""
     name = frame.file.rsplit("/", 1)[-1]
     function = clip(frame.function, 40) if frame.function else ""
     within = f" in {function}" if function not in ("", "<module>") else ""
     return f" ({clip(name, 40)}:{frame.line}{within})"
+
+
+def _native_frame(failure: LogFailure | None) -> LogFrame | None:
+    """Return the innermost native frame with a line of source that is not the C library's."""
+    for frame in failure.native if failure is not None else ():
+        if frame.file and frame.line and not any(part in frame.file for part in _C_LIBRARY):
+            return LogFrame(frame.file, frame.line, frame.function)
+    return None
+
+
+_C_LIBRARY = ("/sysdeps/", "/csu/", "/nptl/", "./signal/", "./stdlib/", "./misc/")
 
 
 def victims_words(blame: Blame) -> str:

@@ -10,6 +10,11 @@ from postmortem.rules.logs.telling import cite, ranks_words, torchrun_words, vic
 from postmortem.rules.names import clip
 from postmortem.rules.rule import Finding, rule
 
+_WORDS = {
+    "enqueued": "is behind: fewer collectives than the others",
+    "heartbeat": "sends no heartbeats any more: it died, or its host is gone",
+}
+
 
 @rule(
     role=Role.ROOT,
@@ -22,7 +27,7 @@ def rank_named_missing(blame: Blame) -> Iterator[Finding]:
 
     What it means
         A monitored barrier, or the watchdogs' comparison, knows who had not arrived when the time
-        was over.
+        was over; JAX's coordinator knows from whom it no longer hears.
     How to be sure
         The message names the rank; it has no error of its own before.
     What to do
@@ -31,10 +36,7 @@ def rank_named_missing(blame: Blame) -> Iterator[Finding]:
     if blame.how is not How.NAMED or not blame.first:
         return
     who = ranks_words(blame.first)
-    behind = blame.detail == "enqueued"
-    words = (
-        "is behind: fewer collectives than the others" if behind else "did not reach the barrier"
-    )
+    words = _WORDS.get(blame.detail, "did not reach the barrier")
     yield Finding(
         title=clip(f"{who} {words}", 100),
         cause=f"{who} {words}, say other ranks; what it did instead is for its own lines to tell."

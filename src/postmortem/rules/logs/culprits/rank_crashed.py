@@ -17,6 +17,15 @@ from postmortem.rules.logs.telling import (
 from postmortem.rules.names import clip
 from postmortem.rules.rule import Finding, rule
 
+_STEPS = {
+    "SIGBUS": (
+        "df -h /dev/shm  on that host: full, it ends DataLoader workers and NCCL like this; in a "
+        "container raise --shm-size",
+    ),
+    "SIGILL": ("a library built for a newer processor? compare lscpu of the hosts",),
+}
+"""What is worth a look by the signal alone."""
+
 
 @rule(role=Role.ROOT, references=("https://man7.org/linux/man-pages/man7/signal.7.html",))
 def rank_crashed(blame: Blame) -> Iterator[Finding]:
@@ -35,6 +44,8 @@ def rank_crashed(blame: Blame) -> Iterator[Finding]:
     if blame.how is not How.CRASH or not blame.first:
         return
     party = blame.first[0]
+    if party.failure is not None and party.failure.said.exception.startswith("MPI"):
+        return  # mpi_ended_job
     who = ranks_words(blame.first)
     signal = party.exit.signal if party.exit is not None else None
     host = f", all ranks of {blame.whole_host}" if blame.whole_host else ""
@@ -46,6 +57,7 @@ def rank_crashed(blame: Blame) -> Iterator[Finding]:
             "sacct -o JobID,State,MaxRSS -j JOB  tells whether Slurm's memory limit was hit",
         ]
     elif party.failure is None:
+        steps += _STEPS.get(signal or "", ())
         steps.append("PYTHONFAULTHANDLER=1 makes it print its Python stack next time")
     cause = (
         f"{who}{host} ended without Python's help: {clip(party.why, 300)}{at_frame(party.failure)}."

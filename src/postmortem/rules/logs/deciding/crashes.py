@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from postmortem.facts.blame import Blame, How
+from postmortem.facts.blame import Blame, How, Party
 from postmortem.facts.kernel_log import KernelEvent, KernelKind
 from postmortem.rules.logs.deciding.case import Case, cited
 from postmortem.rules.logs.deciding.kernel import PYTHONS, another_namespace, ties
@@ -21,20 +21,36 @@ def crashed(case: Case) -> Blame | None:
     if not found and not shared:
         return None
     if not found:
-        failure = next(f for f in shared[0].own if f.kind != "exception")
-        exits = [
-            e
-            for e in case.logs.exits
-            if e.rank is not None and e.signal and e.pid not in case.logs.stopped_pids
-        ]
-        party = shared[0].party(failure.said.words, failure)
-        return Blame(How.CRASH, (party,), sure=not exits, evidence=cited((party,)))
+        return _of_shared(case, shared[0])
     found = _first_by_launcher(found)
     parties = tuple(s.party(_why(s), next(iter(s.own), None)) for s in found)
+    said = [f for s in shared for f in s.own if f.kind != "exception"]
+    if len(found) == len(said) == 1 and parties[0].failure is None:
+        parties = (found[0].party(_why(found[0]), said[0]),)
     sure = len(found) == 1 or len({p.why for p in parties}) == 1
     return Blame(
         How.CRASH, parties, sure=sure, evidence=cited(parties), detail=_kernel(case, found)
     )
+
+
+def _of_shared(case: Case, shared: Standing) -> Blame:
+    """Return who ended as lines without a prefix tell: the one rank that failed, if it is one."""
+    failure = next(f for f in shared.own if f.kind != "exception")
+    failed = [
+        s.exit
+        for s in case.ranks
+        if s.exit is not None
+        and (s.exit.code or s.exit.signal)
+        and not s.ended_by_launcher
+        and s.exit.pid not in case.logs.stopped_pids
+    ]
+    if len(failed) == 1:
+        end = failed[0]
+        one = Party(str(end.rank), end.rank, end.host, failure.said.words, failure, end)
+        return Blame(How.CRASH, (one,), evidence=cited((one,)))
+    party = shared.party(failure.said.words, failure)
+    sure = not any(end.signal for end in failed)
+    return Blame(How.CRASH, (party,), sure=sure, evidence=cited((party,)))
 
 
 def _on_host(standing: Standing) -> bool:

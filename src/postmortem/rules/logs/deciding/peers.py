@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 
 from postmortem.facts.blame import Blame, How, Party
 from postmortem.facts.rank_logs import LogFailure
@@ -19,6 +20,8 @@ _DESYNC = Pattern(
     r"finish|never joined)"
 )
 _ENQUEUED = Pattern(r"[Rr]ank (?P<rank>\d+)\].*last enqueued(?: NCCL)? work: (?P<work>-?\d+)")
+# xla/tsl/distributed_runtime/coordination/coordination_service.cc
+_HEARTBEAT = Pattern(r"[Tt]ask /job:\w+/replica:\d+/task:(?P<rank>\d{1,7}) heartbeat timeout")
 _MOST_CANDIDATES = 8
 
 
@@ -87,14 +90,26 @@ def named_by_others(case: Case) -> Blame | None:
         if late:
             where = f"{remark.file}:{remark.line}"
             said.append((int(late["rank"]), where, clip(remark.text, 300)))
+    detail = "barrier"
+    if not said:
+        said = list(_without_heartbeat(case))
+        detail = "heartbeat"
     if not said:
         return _behind(case)
     ranks = list(dict.fromkeys(rank for rank, _, _ in said))
-    if len(ranks) * 2 > case.world:
+    if len(ranks) * 2 > max(case.world, max(ranks) + 1):
         return None
     first = tuple(_party(case, rank, "named as missing", []) for rank in ranks)
     evidence = tuple(dict.fromkeys((where, text) for _, where, text in said))[:6]
-    return Blame(How.NAMED, first, sure=len(ranks) == 1, evidence=evidence, detail="barrier")
+    return Blame(How.NAMED, first, sure=len(ranks) == 1, evidence=evidence, detail=detail)
+
+
+def _without_heartbeat(case: Case) -> Iterator[tuple[int, str, str]]:
+    """Yield the tasks that JAX's coordinator says it no longer hears of, and where it says so."""
+    for remark in case.logs.remarks:
+        found = _HEARTBEAT.search(remark.text) if "heartbeat timeout" in remark.text else None
+        if found:
+            yield int(found["rank"]), f"{remark.file}:{remark.line}", clip(remark.text, 300)
 
 
 def _behind(case: Case) -> Blame | None:

@@ -15,6 +15,7 @@ _FAR_OF_FAILED = 200
 """The same for a process that ended badly: it may have cleaned up."""
 _FAR_OF_SHARED = 40
 ABOUT_PEERS = (Part.CLOSED, Part.WAITED, Part.MISMATCH, Part.NAMED, Part.SENT_TOO_MUCH)
+_KILLS = ("SIGTERM", "SIGKILL")
 _STOPS = ("SIGTERM", "SIGINT", "SIGHUP")
 
 
@@ -88,7 +89,35 @@ def standings(logs: RankLogs) -> tuple[Standing, ...]:
             label = str(rank)
             writer = Writer(label, rank, end.local_rank, host, source=end.file)
             found.append(_standing(writer, [], end, logs, failed))
-    return tuple(found)
+    return tuple(_ended_after_others(found))
+
+
+def _ended_after_others(found: list[Standing]) -> Iterator[Standing]:
+    """Yield the standings, those whose launcher ended them once another had failed marked so.
+
+    Slurm tells it by the order of its lines alone; MPI's launchers kill all when one has aborted.
+    """
+    aborted = any(f.said.exception.startswith("MPI") for s in found for f in s.own)
+    first: dict[str, int] = {}
+    for one in found:
+        end = one.exit
+        if end is not None and end.launcher == "srun" and _ended_itself(one, end):
+            first[end.file] = min(end.line, first.get(end.file, end.line))
+    for one in found:
+        end = one.exit
+        if end is None or one.own or end.memory or end.signal not in _KILLS:
+            yield one
+        elif (end.launcher == "srun" and end.line > first.get(end.file, end.line)) or (
+            aborted and end.launcher in ("srun", "mpirun", "mpiexec")
+        ):
+            yield replace(one, ended_by_launcher=True)
+        else:
+            yield one
+
+
+def _ended_itself(one: Standing, end: LogExit) -> bool:
+    """Whether a rank failed, and not because of a peer."""
+    return bool(end.code or end.signal) and end.signal not in _KILLS and not one.about_peers
 
 
 def _of_hosts(logs: RankLogs) -> dict[str, LogExit]:

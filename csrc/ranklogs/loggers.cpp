@@ -1,0 +1,86 @@
+#include "ranklogs/loggers.h"
+
+#include "ranklogs/forms.h"
+
+namespace pm::ranklogs {
+namespace {
+
+constexpr std::string_view kDay = "dddd-dd-dd dd:dd:dd";
+
+// "TP2", "DP0 TP2 EP2": SGLang's tensor-parallel rank is that of the job, but for pipelines, which
+// count anew at each stage. -1: nothing that tells a rank.
+std::int64_t parallel_rank(std::string_view names, char between) noexcept {
+  std::int64_t rank = -1;
+  while (!names.empty()) {
+    const std::size_t end = std::min(names.find(between), names.size());
+    const std::string_view name = names.substr(0, end);
+    names.remove_prefix(std::min(end + 1, names.size()));
+    if (name.size() < 3 || name[1] != 'P') return -1;
+    const Number number = number_at(name.substr(2));
+    if (!number.size || number.size + 2 != name.size()) return -1;
+    if (name[0] == 'P' && number.value > 0) return -1;
+    if (name[0] == 'T') rank = number.value;
+  }
+  return rank;
+}
+
+// "[2025-02-26 12:01:56 TP2] " of SGLang.
+std::size_t sglang_at(std::string_view text, Prefix& to) noexcept {
+  if (!text.starts_with('[') || !has_form(text.substr(1), kDay)) return 0;
+  const std::size_t from = 1 + kDay.size();
+  const std::size_t end = text.substr(0, from + 40).find("] ", from);
+  if (end == std::string_view::npos || text[from] != ' ') return 0;
+  const std::int64_t rank = parallel_rank(text.substr(from + 1, end - from - 1), ' ');
+  if (rank < 0) return 0;
+  to.rank = rank;
+  return end + 2;
+}
+
+// "2024-05-01 10:00:00,123: rank0[201][MainThread]: INFO: " of Composer, without the level.
+std::size_t composer_at(std::string_view text, Prefix& to) noexcept {
+  constexpr std::string_view kForm = "dddd-dd-dd dd:dd:dd,ddd: rank";
+  if (!has_form(text, kForm)) return 0;
+  const Number rank = number_at(text.substr(kForm.size()));
+  const std::size_t at = kForm.size() + rank.size;
+  if (!rank.size || !text.substr(at).starts_with('[')) return 0;
+  const Number pid = number_at(text.substr(at + 1));
+  const std::size_t end = text.substr(0, at + 80).find("]: ", at);
+  if (!pid.size || end == std::string_view::npos) return 0;
+  to.rank = rank.value;
+  return end + 3;
+}
+
+}  // namespace
+
+std::size_t ranked_record_at(std::string_view text, Prefix& to) noexcept {
+  if (text.size() < kDay.size() + 4) return 0;
+  return text[0] == '[' ? sglang_at(text, to) : composer_at(text, to);
+}
+
+RecordHead record_head(std::string_view text) noexcept {
+  constexpr std::size_t kLongestPlace = 120;
+  for (const std::string_view level : {"ERROR ", "INFO ", "WARNING ", "CRITICAL ", "DEBUG "}) {
+    if (!text.starts_with(level)) continue;
+    constexpr std::string_view kTime = "dd-dd dd:dd:dd ";
+    if (!has_form(text.substr(level.size()), kTime)) return {};
+    const std::size_t place = level.size() + kTime.size();
+    const std::size_t end = text.substr(0, place + kLongestPlace).find("] ", place);
+    if (end == std::string_view::npos || !is_digit(text[end - 1])) return {};
+    if (text.substr(place, end - place).find(".py:") == std::string_view::npos) return {};
+    return {end + 2, level[0] == 'E' || level[0] == 'C'};
+  }
+  return {};
+}
+
+std::int64_t rank_of_worker(std::string_view name) noexcept {
+  if (const std::size_t at = name.find(" rank="); at != std::string_view::npos) {
+    const Number number = number_at(name.substr(at + 6));
+    return number.size && at + 6 + number.size == name.size() ? number.value : -1;
+  }
+  constexpr std::string_view kWorker = "Worker_";
+  return name.starts_with(kWorker) && name.find("DP") == std::string_view::npos
+             ? parallel_rank(name.substr(kWorker.size()), '_')
+             : -1;
+}
+
+}  // namespace pm::ranklogs

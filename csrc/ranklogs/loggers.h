@@ -1,0 +1,26 @@
+// What loggers put before a line themselves. Forms that no program prints by chance; functions that
+// return a size say how many bytes the form takes, 0: it is not there.
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+
+#include "ranklogs/prefix.h"
+
+namespace pm::ranklogs {
+
+// The head of a record that says which rank wrote it; its other lines have none.
+std::size_t ranked_record_at(std::string_view text, Prefix& to) noexcept;
+
+// What vLLM puts before each line of a record: "ERROR 04-17 23:05:06 [core.py:390] ".
+struct RecordHead {
+  std::size_t size = 0;
+  bool error = false;
+};
+RecordHead record_head(std::string_view text) noexcept;
+
+// "rank=1" at the end of the name of one of vLLM's workers, and the rank of "Worker_TP1"; -1 where
+// a name tells none.
+std::int64_t rank_of_worker(std::string_view name) noexcept;
+
+}  // namespace pm::ranklogs

@@ -1,0 +1,26 @@
+"""What a status says of how a process ended."""
+
+from __future__ import annotations
+
+import signal
+
+
+def signal_name(number: int) -> str:
+    """Return the name of a signal by its number."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def ended(code: int) -> tuple[int | None, str | None]:
+    """Return exit code and signal of a status as Python's subprocess has it."""
+    return (None, signal_name(-code)) if code < 0 else (code, None)
+
+
+def ended_in_shell(code: int) -> tuple[int | None, str | None]:
+    """Return exit code and signal of a status as a shell has it: 128 and the signal's number.
+
+    Real-time signals end nobody; Fortran's libraries exit with numbers like 174.
+    """
+    return ended(128 - code) if 128 < code < 128 + signal.SIGRTMIN - 2 else ended(code)
