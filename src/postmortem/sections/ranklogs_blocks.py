@@ -29,6 +29,7 @@ def rank_logs_blocks(view: RankLogsView, *, verbose: bool) -> tuple[Block, ...]:
     blocks += flight_blocks(view.logs, verbose=verbose)
     blocks += stack_blocks(view.logs, verbose=verbose)
     blocks += _others(view, verbose)
+    blocks += _said_errors(view, verbose)
     blocks += _about(view, verbose)
     return tuple(blocks)
 
@@ -132,6 +133,28 @@ def _others(view: RankLogsView, verbose: bool) -> Iterator[Block]:
     left = len(shown) - len(rows)
     if left > 0:
         yield Note(f"{counted(left, 'more error')}: -v or --json shows them", Tone.QUIET)
+
+
+def _said_errors(view: RankLogsView, verbose: bool) -> Iterator[Block]:
+    """Lines that call themselves errors, where nothing in the logs failed by any other sign."""
+    if view.blame.how is not How.NOTHING or view.tracebacks:
+        return
+    kinds: dict[str, tuple[str, str]] = {}
+    for remark in view.logs.remarks:
+        if _ERROR.search(remark.text):
+            place = f"{remark.file.rsplit('/', 1)[-1]}:{remark.line}"
+            kinds.setdefault(_NUMBER.sub("#", remark.text), (place, _cut(remark.text)))
+    rows = list(kinds.values())
+    if rows:
+        shown = tuple(rows[: None if verbose else _GROUPS_SHOWN])
+        yield Table(("where", "line"), shown, "lines that speak of an error, without an end to it")
+    if len(rows) > _GROUPS_SHOWN and not verbose:
+        yield Note(f"{counted(len(rows) - _GROUPS_SHOWN, 'more kind')}: -v shows them", Tone.QUIET)
+
+
+_ERROR = Pattern(
+    r"\b(?:[A-Z]\w*(?:Error|Exception)|(?:CUDA|HIP|NCCL) error)\b: ?\S|\bFATAL\b|^F\d{4} "
+)
 
 
 def _whose(view: RankLogsView, same: SameTraceback) -> str:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _REMOTE = Pattern(
     r"ray::(?P<name>[\w.]+?)(?:\.\w+)?\(\).*?\(pid=(?P<pid>\d{1,9})(?:, ip=(?P<ip>[\w.:-]+))?"
 )
-_LAUNCHERS = ("accelerate/commands/", "deepspeed/launcher/")
+_LAUNCHERS = ("accelerate/commands/", "deepspeed/launcher/", "torch/distributed/launch.py")
 _OF_LAUNCHERS = (
     "ChildFailedError",
     "SignalException",

@@ -46,9 +46,11 @@ _PANIC = Pattern(
 _C_STACK = "Current thread's C stack trace"
 _FRAME = Pattern(r'^ +File "(?P<file>[^"]*)", line (?P<line>\d{1,9}) in (?P<function>.+)$')
 _WATCHDOG = Pattern(
-    r"(?P<what>Watchdog caught collective operation timeout: .*|NCCL watchdog thread terminated"
-    r" with exception: .*|[Hh]eartbeat monitor timed out.*)$"
+    r"(?P<what>Watchdog caught collective operation timeout: .*|(?:NCCL|Process group) watchdog "
+    r"thread terminated with exception: .*|[Hh]eartbeat monitor timed out.*)$"
 )
+# ROCm's runtime, rocr (core/runtime/runtime.cpp, VMFaultHandler), which then calls abort()
+_ROCM = Pattern(r"^(?P<what>Memory access fault by GPU node-\d+ .*)$")
 # xla/pjrt/distributed/client.h, xla/tsl/distributed_runtime: LOG(QFATAL), then abort()
 _JAX = Pattern(
     r"(?P<what>Terminating process because the (?:JAX distributed service|coordinator) .*)$"
@@ -89,8 +91,11 @@ def endings(region: RawRegion, writer: int, path: str, lines: int) -> Iterator[L
                 if watchdog or other
                 else _LIBC.match(text) or _ASSERT.match(text) or _MPI.match(text)
             )
+            rocm = _ROCM.match(text) if text.startswith("Memory access fault") else None
             if found:
                 said = Said("abort", found["what"])
+            elif rocm:
+                said = Said("ROCm", rocm["what"].rstrip("."))
         if said is None:
             continue
         native, last = _native(rows, i, last)

@@ -10,6 +10,12 @@ from postmortem.readers.ranklogs.statuses import ended, ended_in_shell
 
 # deepspeed/launcher/launch.py; the command before it is that of the last process, whoever failed
 _DEEPSPEED = Pattern(r"\] exits with return code = (-?\d{1,5})\b")
+# torch/distributed/launch.py before 1.9, accelerate/commands/launch.py; the command as above
+_COMMAND = Pattern(
+    r"^subprocess\.CalledProcessError: Command .* (?:died with <Signals\.(?P<signal>SIG\w+): \d+>"
+    r"|returned non-zero exit status (?P<code>\d+))\.$"
+)
+_OF_COMMANDS = ("torch/distributed/launch.py", "accelerate/commands/launch.py")
 # lightning/fabric/strategies/launchers/subprocess_script.py
 _LIGHTNING = Pattern(
     r"\[rank: (\d{1,6})\] Child process with PID (\d{1,9}) terminated with code (-?\d{1,5})\b"
@@ -35,6 +41,7 @@ class TrainerLaunchers:
     def __init__(self, file: str) -> None:
         self._file = file
         self._ending = False
+        self._launches = False
 
     def ends(self, number: int, text: str) -> Iterator[LogExit]:
         """Yield what a line says of one process."""
@@ -58,8 +65,18 @@ class TrainerLaunchers:
         if worker:
             pid = int(worker["pid"])
             yield LogExit(self._file, number, pid=pid, host=worker["ip"], launcher="ray")
+        yield from self._command(number, text)
         yield from self._composer(number, text)
         yield from self._horovod(number, text)
+
+    def _command(self, number: int, text: str) -> Iterator[LogExit]:
+        self._launches = self._launches or any(file in text for file in _OF_COMMANDS)
+        said = _COMMAND.match(text) if self._launches and "CalledProcessError" in text else None
+        if said:
+            code = int(said["code"][:9]) if said["code"] else None
+            yield LogExit(
+                self._file, number, code=code, signal=said["signal"], launcher="the launcher"
+            )
 
     def _composer(self, number: int, text: str) -> Iterator[LogExit]:
         first = _COMPOSER.search(text) if "crashed with exit code" in text else None

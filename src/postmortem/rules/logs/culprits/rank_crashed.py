@@ -10,6 +10,7 @@ from postmortem.rules.logs.telling import (
     at_frame,
     cite,
     how_sure,
+    known_cause,
     ranks_words,
     torchrun_words,
     victims_words,
@@ -81,6 +82,10 @@ def rank_crashed(blame: Blame) -> Iterator[Finding]:
         )
     elif killed:
         cause += " Nothing in the logs says who sent it; mostly it is the kernel's OOM killer."
+    known = known_cause(party.failure)
+    if known is not None:
+        cause += f" {known.cause}"
+        steps = [*known.next_steps, *steps]
     why = ", out of memory" if blame.detail in ("oom", "oom of its limit") else ""
     yield Finding(
         title=clip(f"{who} {'was' if len(blame.first) == 1 else 'were'} {_how(party)}{why}", 100),
