@@ -57,6 +57,8 @@ class StartupFault(StrEnum):
     UNREACHABLE = "unreachable"
     MISSING = "missing"
     RENDEZVOUS = "rendezvous"
+    TOO_MANY = "too many"
+    """More processes counted themselves in a store than the job has."""
 
 
 @record

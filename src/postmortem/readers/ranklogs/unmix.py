@@ -51,6 +51,8 @@ class _Building:
         self.causes: tuple[Said, ...] = ()
         self.parts: list[Said] = []
         self.group = group
+        self.cause_frames: list[LogFrame] = []
+        """Of the exception that it was raised from."""
         self.said: Said | None = None
         self.line = line.number
         self.ordinal = line.ordinal
@@ -74,6 +76,9 @@ class _Building:
         self.lines.append(line.text)
         self.line, self.ordinal = line.number, line.ordinal
         self.said = Said(line.exception, line.message)
+        if self.causes and self.causes[-1] == self.said:
+            # A pool's process raised it, and it is raised once more where its result was asked for.
+            self.frames += self.cause_frames
 
     def lengthen(self, line: Line) -> None:
         assert self.said is not None
@@ -119,6 +124,7 @@ class Unmixer:
         self._last: _Building | None = None
         self._kind = "exception"
         self._cause: tuple[Said, ...] = ()
+        self._cause_frames: list[LogFrame] = []
         self._before: _Building | None = None
         self._between: list[str] = []
         self._group: _Building | None = None
@@ -163,6 +169,7 @@ class Unmixer:
             self._open.pop(0)
         building = _Building(self._kind, line, group=line.shape is Shape.GROUP)
         building.causes, self._cause = self._cause, ()
+        building.cause_frames, self._cause_frames = self._cause_frames, []
         if self._before is not None:
             building.lines[:0] = [*self._before.lines, *self._between]
             building.begin = self._before.begin
@@ -245,7 +252,9 @@ class Unmixer:
         if not self._message or not self._done or self._open:
             return
         last = self._done[-1]
-        if looks_like_log(line.text) or line.ordinal > last.ordinal + 1:
+        # A pool quotes the traceback of its process (multiprocessing/pool.py, RemoteTraceback).
+        quoted = line.text == '"""'
+        if quoted or looks_like_log(line.text) or line.ordinal > last.ordinal + 1:
             self._message = 0
             return
         self._message -= 1
@@ -259,4 +268,5 @@ class Unmixer:
             cause = self._done.pop()
             if cause.said is not None:
                 self._cause = (*cause.causes, cause.said)
+                self._cause_frames = cause.frames
                 self._before, self._between = cause, ["", line.text, ""]

@@ -11,7 +11,9 @@ from postmortem.rules.logs.deciding.case import Case
 from postmortem.rules.logs.wordings import startup_fault
 from postmortem.rules.names import clip
 
-_JOINED = Pattern(r"(\d+)/(\d+) clients joined")
+_JOINED = Pattern(r"(\d{1,7})/(\d{1,7}) clients joined")
+_COUNTED = Pattern(r"\(world_size=(\d{1,7}), worker_count=(\d{1,7}), timeout=")
+"""The same of torch before 2.2, which counts at a barrier."""
 _ORDER = list(StartupFault)
 _STOP = Pattern(
     r"CANCELLED(?: AT| DUE| \*)|DUE TO TIME LIMIT|DUE TO PREEMPTION|Received (?:2|15|1) "
@@ -26,12 +28,16 @@ def could_not_start(case: Case) -> Blame | None:
     if not failures:
         return None
     faults = [(fault, f) for f in failures if (fault := startup_fault(_known(f))) is not None]
+    counts = [count for f in failures if (count := _joined(f)) is not None]
+    if any(came >= world for came, world in counts):  # of two jobs, or of a start anew
+        missing = StartupFault.MISSING
+        faults = [(StartupFault.TOO_MANY if x is missing else x, f) for x, f in faults]
     named = _remarked(case)
     if not faults and named is None:
         return None
     if any(s.about_peers for s in case.ranks) and not faults:
         return None
-    if any(_JOINED.search(_words(f)) for f in failures):  # so the store was there, and counted
+    if counts:  # so the store was there, and counted
         faults = [item for item in faults if item[0] is not StartupFault.UNREACHABLE] or faults
     fault, failure = min(faults, key=lambda item: _ORDER.index(item[0])) if faults else (None, None)
     evidence = [
@@ -43,7 +49,7 @@ def could_not_start(case: Case) -> Blame | None:
     assert fault is not None
     detail = evidence[0][1] if failure is None or (named and fault is named[0]) else _words(failure)
     if fault is StartupFault.MISSING:
-        missing = _absent(case, failures)
+        missing = _absent(case, counts)
         if missing:
             return Blame(
                 How.MISSING, missing, fault=fault, evidence=tuple(evidence[:6]), detail=detail
@@ -76,12 +82,20 @@ def _remarked(case: Case) -> tuple[StartupFault, tuple[str, str]] | None:
     return None
 
 
-def _absent(case: Case, failures: list[LogFailure]) -> tuple[Party, ...]:
+def _joined(failure: LogFailure) -> tuple[int, int] | None:
+    """Return how many came, and of how many, where a failure tells."""
+    words = _words(failure)
+    if joined := _JOINED.search(words):
+        return int(joined[1]), int(joined[2])
+    counted = _COUNTED.search(words)
+    return (int(counted[2]), int(counted[1])) if counted else None
+
+
+def _absent(case: Case, counts: list[tuple[int, int]]) -> tuple[Party, ...]:
     """Return the ranks that never came, where the others are all there and say how many came."""
-    joined = [found for f in failures if (found := _JOINED.search(_words(f)))]
-    if not joined:
+    if not counts:
         return ()
-    came, world = int(joined[0][1]), int(joined[0][2])
+    came, world = counts[0]
     here = {rank for rank in case.known if rank < world}
     if len(here) != came or not 0 < world - came <= 64:
         return ()
