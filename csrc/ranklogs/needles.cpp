@@ -107,6 +107,9 @@ constexpr Entry kEntries[] = {
     {"oom_kill", Kind::kLauncher},
     {"OOM Killed", Kind::kLauncher},
     {"OOMKilled", Kind::kLauncher},
+    {"Name:    ", Kind::kLauncher},  // of kubectl describe
+    {"Reason:    ", Kind::kLauncher},
+    {"Exit Code: ", Kind::kLauncher},
     {"Killed process", Kind::kLauncher},
     {"job killed", Kind::kLauncher},  // LSF, PBS
     {"Killed", Kind::kLauncher},      // a shell: "run.sh: line 3: 4711 Killed       python …"

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from postmortem.facts.rank_logs import LogExit
 from postmortem.patterns import Pattern
+from postmortem.readers.ranklogs.pod_states import PodStates
 from postmortem.readers.ranklogs.statuses import ended, ended_in_shell, signal_name
 from postmortem.readers.ranklogs.trainer_launchers import TrainerLaunchers
 from postmortem.records import replace
@@ -92,6 +93,7 @@ class Launchers:
         self._mpi: int | None = None
         self._noticed: str | None = None
         self._trainers = TrainerLaunchers(file)
+        self._pods = PodStates(file)
 
     def take(self, rows: Iterable[tuple[int, int, str]]) -> None:
         """Take (line, ordinal, text) of one region."""
@@ -224,6 +226,7 @@ class Launchers:
             )
         yield from self._nodes(number, text)
         yield from self._trainers.ends(number, text)
+        yield from self._pods.ends(number, text)
         yield from self._mpi_code(number, text)
         spawn = _SPAWN.search(text) if "terminated with" in text else None
         if spawn:

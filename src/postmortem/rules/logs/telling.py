@@ -95,7 +95,9 @@ def victims_words(blame: Blame) -> str:
     who = ranks_words(blame.victims) if count <= 64 else f"{count} other ranks"
     verb = "is a victim" if count == 1 else "are victims"
     why = f": {clip(blame.victims[0].why, 120)}" if count == 1 else ""
-    return f" {who[0].upper()}{who[1:]} {verb}{why}."
+    if who.startswith("rank"):  # a label stays as it is
+        who = f"R{who[1:]}"
+    return f" {who} {verb}{why}."
 
 
 def torchrun_words(blame: Blame) -> str:

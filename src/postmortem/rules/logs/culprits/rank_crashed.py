@@ -27,6 +27,26 @@ _STEPS = {
 }
 """What is worth a look by the signal alone."""
 
+_LIMITS = {
+    "srun": (
+        " Slurm says Out Of Memory: the tasks of its step used up the memory that the job was "
+        "given on that host, and the kernel chose this one.",
+        (
+            "sacct -o JobID,State,MaxRSS,ReqMem -j JOB  compares what it used with what it had",
+            "a larger --mem, or less on each host: DataLoader workers and files in /dev/shm count",
+        ),
+    ),
+    "kubernetes": (
+        " Kubernetes says OOMKilled: the container used up the memory that it may have.",
+        (
+            "kubectl top pod POD --containers  while it runs; a larger resources.limits.memory",
+            "less in the container: DataLoader workers, and files in an emptyDir with medium: "
+            "Memory (/dev/shm) count",
+        ),
+    ),
+}
+"""What a limit of memory means, and what to do, by who set it."""
+
 
 @rule(role=Role.ROOT, references=("https://man7.org/linux/man-pages/man7/signal.7.html",))
 def rank_crashed(blame: Blame) -> Iterator[Finding]:
@@ -66,14 +86,9 @@ def rank_crashed(blame: Blame) -> Iterator[Finding]:
     if blame.detail == "oom":
         cause += " The kernel's OOM killer chose that process: the host ran out of memory."
     elif blame.detail == "oom of its limit":
-        cause += (
-            " Slurm says Out Of Memory: the tasks of its step used up the memory that the job "
-            "was given on that host, and the kernel chose this one."
-        )
-        steps = [
-            "sacct -o JobID,State,MaxRSS,ReqMem -j JOB  compares what it used with what it had",
-            "a larger --mem, or less on each host: DataLoader workers and files in /dev/shm count",
-        ]
+        said, limit = _LIMITS["kubernetes" if _of_pod(party) else "srun"]
+        cause += said
+        steps = list(limit)
     elif blame.detail.startswith("oom of another pid: "):
         said = blame.detail.partition(": ")[2]
         cause += (
@@ -94,6 +109,10 @@ def rank_crashed(blame: Blame) -> Iterator[Finding]:
         next_steps=tuple(steps),
         evidence=cite(blame),
     )
+
+
+def _of_pod(party: Party) -> bool:
+    return party.exit is not None and party.exit.launcher == "kubernetes"
 
 
 def _how(party: Party) -> str:

@@ -34,7 +34,7 @@ def unnamed_process_ended(blame: Blame) -> Iterator[Finding]:
         "look for a core file of that process: postmortem core DIR",
         "PYTHONFAULTHANDLER=1 makes the rank write its Python stack before it dies",
     ]
-    if words.endswith("SIGKILL"):  # leaves neither
+    if "SIGKILL" in words:  # leaves neither
         steps = [
             "dmesg -T | grep -i -E 'killed process|out of memory'  on each host: mostly it is the "
             "kernel's OOM killer",

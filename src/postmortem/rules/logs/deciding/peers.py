@@ -275,6 +275,7 @@ def _unnamed(case: Case) -> Blame | None:
         return None
     end = ends[0]
     how = f"was killed by {end.signal}" if end.signal else f"exited with {end.code}"
+    how += ", out of memory" if end.memory else ""
     pid = f"process {end.pid}" if end.pid else "a process"
     where = f" on {end.host}" if end.host else ""
     words = f"{pid}{where} {how}"

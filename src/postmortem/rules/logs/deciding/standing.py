@@ -121,7 +121,7 @@ def _ended_itself(one: Standing, end: LogExit) -> bool:
 
 
 def _of_hosts(logs: RankLogs) -> dict[str, LogExit]:
-    """Return the ends of what pdsh and clush ran, by host, where that was one process each.
+    """Return the ends of what pdsh, clush and kubernetes ran, by host, where that was one process.
 
     Where ranks of a host are told apart, it was their launcher that ended so.
     """
@@ -129,7 +129,9 @@ def _of_hosts(logs: RankLogs) -> dict[str, LogExit]:
     return {
         e.host: e
         for e in logs.exits
-        if e.launcher in ("pdsh", "clush") and e.host is not None and e.host not in ranked
+        if e.launcher in ("pdsh", "clush", "kubernetes")
+        and e.host is not None
+        and e.host not in ranked
     }
 
 

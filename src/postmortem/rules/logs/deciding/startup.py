@@ -15,6 +15,7 @@ _JOINED = Pattern(r"(\d{1,7})/(\d{1,7}) clients joined")
 _COUNTED = Pattern(r"\(world_size=(\d{1,7}), worker_count=(\d{1,7}), timeout=")
 """The same of torch before 2.2, which counts at a barrier."""
 _ORDER = list(StartupFault)
+_TOO_MANY = {StartupFault.MISSING: StartupFault.TOO_MANY}
 _STOP = Pattern(
     r"CANCELLED(?: AT| DUE| \*)|DUE TO TIME LIMIT|DUE TO PREEMPTION|Received (?:2|15|1) "
     r"death signal"
@@ -29,9 +30,8 @@ def could_not_start(case: Case) -> Blame | None:
         return None
     faults = [(fault, f) for f in failures if (fault := startup_fault(_known(f))) is not None]
     counts = [count for f in failures if (count := _joined(f)) is not None]
-    if any(came >= world for came, world in counts):  # of two jobs, or of a start anew
-        missing = StartupFault.MISSING
-        faults = [(StartupFault.TOO_MANY if x is missing else x, f) for x, f in faults]
+    if any(came > world for came, world in counts):  # of two jobs, or of a start anew
+        faults = [(_TOO_MANY.get(fault, fault), f) for fault, f in faults]
     named = _remarked(case)
     if not faults and named is None:
         return None
