@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from typing import Literal
 
@@ -47,6 +47,23 @@ class Frame:
     tail_call: bool = False
     """It had left the stack by a jump into the frame above; gdb inferred it from DWARF call sites.
     Like an inlined frame it has no stack frame of its own."""
+
+
+_SYSTEM = ("/lib/", "/lib64/", "/usr/lib/", "/usr/lib64/", "[")
+_C_LIBRARY = ("/sysdeps/", "/nptl/", "/csu/", "./nptl/", "./csu/", "./signal/", "./stdlib/")
+
+
+def program_frames(frames: Iterable[Frame]) -> tuple[Frame, ...]:
+    """Return the native frames with a line of source, without those of the system's libraries."""
+    return tuple(
+        frame
+        for frame in frames
+        if frame.kind == "native"
+        and frame.file
+        and frame.line
+        and not (frame.module or "").startswith(_SYSTEM)
+        and not any(part in frame.file for part in _C_LIBRARY)
+    )
 
 
 @record

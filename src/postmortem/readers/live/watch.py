@@ -11,6 +11,7 @@ from postmortem.facts.process import Process
 from postmortem.facts.process_role import process_role
 from postmortem.facts.source import Problem
 from postmortem.facts.stackdumps import RankStack
+from postmortem.facts.threads import Frame, Thread
 from postmortem.readers.launcher import find_placement
 from postmortem.readers.live.people import Member, Members
 from postmortem.readers.live.snapshot import Ways, read_members
@@ -200,10 +201,17 @@ def _moved(stacks: Iterable[RankStack]) -> tuple[str, ...]:
         lined = one.label not in running
         place = tuple(
             (f.function, f.file, f.line if lined or i else None)
-            for i, f in enumerate(own_frames(one.thread)[:8])
+            for i, f in enumerate(_compared(one.thread)[:8])
         )
         seen.setdefault(one.label, set()).add(place)
     return tuple(label for label, places in seen.items() if len(places) > 1)
+
+
+def _compared(thread: Thread) -> tuple[Frame, ...]:
+    """Return the frames that tell whether a thread moves: without Python those of libraries too."""
+    if any(f.kind == "python" for f in thread.frames):
+        return own_frames(thread)
+    return tuple(f for f in thread.frames if f.function != "??")
 
 
 def _running(stacks: Iterable[RankStack]) -> tuple[str, ...]:

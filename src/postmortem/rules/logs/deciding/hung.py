@@ -5,7 +5,7 @@ from __future__ import annotations
 from postmortem.facts.blame import Blame, How, Party
 from postmortem.facts.flight_recorder import Collective
 from postmortem.facts.stackdumps import Doing, RankStack, StackClass
-from postmortem.facts.threads import Frame
+from postmortem.facts.threads import Frame, program_frames
 from postmortem.rules.logs.deciding.case import Case
 from postmortem.rules.logs.deciding.recorder import Difference, Differs, compare
 from postmortem.rules.logs.telling import LIBRARIES
@@ -139,10 +139,11 @@ def _stack_words(member: RankStack) -> str:
 
 
 def _where(frames: tuple[Frame, ...]) -> str:
-    """Return the innermost Python calls outside of libraries, the innermost of all without them."""
+    """Return the innermost calls of the program's own code, Python's first; of all without them."""
     python = [f for f in frames if f.kind == "python"]
     own = [f for f in python if not _is_library(f.file or "")]
-    shown = own[:2] or python[:2] or [f for f in frames if f.function != "??"][:2]
+    shown = own or python or program_frames(frames) or [f for f in frames if f.function != "??"]
+    shown = shown[:2]
     return clip(", called by ".join(map(_place, shown)) or "unknown code", 160)
 
 

@@ -1,0 +1,33 @@
+"""Whose code a stack is in: the program's, before the libraries that it waits in."""
+
+from __future__ import annotations
+
+from postmortem.facts.live_waits import place_words
+from postmortem.facts.threads import Frame, Thread, program_frames
+
+LIVE = (
+    Frame("clock_nanosleep", module="/usr/lib/libc.so.6", file="clock_nanosleep.c", line=48),
+    Frame("PMPI_Allreduce", module="/opt/mpi/libmpi.so.40"),
+    Frame("load_data", module="/job/solver", file="/job/hang.c", line=3),
+    Frame("train", module="/job/solver", file="/job/hang.c", line=4),
+)
+GDB = (
+    Frame("__GI___clock_nanosleep", file="../sysdeps/unix/sysv/linux/clock_nanosleep.c", line=48),
+    Frame("__futex_wait", file="./nptl/futex-internal.c", line=57),
+    Frame("main", file="hang.c", line=5),
+)
+
+
+def test_the_program_comes_before_its_libraries() -> None:
+    assert [f.function for f in program_frames(LIVE)] == ["load_data", "train"]
+    assert [f.function for f in program_frames(GDB)] == ["main"]
+    thread = Thread(tid=1, frames=LIVE)
+    assert place_words(thread) == "load_data (hang.c:3), called by train (hang.c:4)"
+
+
+def test_python_comes_before_both_and_libraries_where_nothing_else_is() -> None:
+    python = Frame("step", kind="python", file="/job/train.py", line=31)
+    assert place_words(Thread(tid=1, frames=(*LIVE, python)), most=1) == "step (train.py:31)"
+    assert place_words(Thread(tid=1, frames=LIVE[:2]), most=1) == (
+        "clock_nanosleep (clock_nanosleep.c:48)"
+    )
