@@ -127,7 +127,7 @@ def _verdict(view: RankLogsView, best: Diagnosis | None) -> str:
         return "no failure in these logs"
     if blame.first and blame.how is How.EVERY_RANK:
         return f"{best.title}{at_frame(blame.first[0].failure)}; none of them failed first"
-    if blame.first and best.role is Role.ROOT:
+    if blame.first and best.role is Role.ROOT and blame.how is not How.NODE:
         doubt = "possibly " if best.confidence is Confidence.POSSIBLE else ""
         who = ranks_words(blame.first)
         if blame.how is How.OWN_EXCEPTION and blame.first[0].failure is not None:

@@ -30,6 +30,8 @@ class How(StrEnum):
     """It stands elsewhere, while all others wait in a collective."""
     KERNEL = "kernel log"
     """The kernel's log names it, its GPU, or its host."""
+    NODE = "node"
+    """The scheduler says that a host failed."""
     NAMED = "named"
     """A monitored barrier or a watchdog names it."""
     CALL_SITE = "call site"

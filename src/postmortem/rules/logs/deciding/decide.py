@@ -22,7 +22,11 @@ from postmortem.rules.logs.deciding.peers import (
     undecided,
     waits_elsewhere,
 )
-from postmortem.rules.logs.deciding.startup import could_not_start, stopped_from_outside
+from postmortem.rules.logs.deciding.startup import (
+    could_not_start,
+    node_failed,
+    stopped_from_outside,
+)
 
 # A signal before an exception: what dies in C++ takes its peers' connections with it. What names a
 # rank before what only leaves one over. The kernel knows whom it killed, and which GPU is gone.
@@ -30,6 +34,7 @@ _STEPS: Sequence[Callable[[Case], Blame | None]] = (
     named_by_kernel,
     numbers_went_bad,
     raised,
+    node_failed,
     crashed,
     parted,
     stands_elsewhere,

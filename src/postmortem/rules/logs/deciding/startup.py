@@ -16,6 +16,7 @@ _COUNTED = Pattern(r"\(world_size=(\d{1,7}), worker_count=(\d{1,7}), timeout=")
 """The same of torch before 2.2, which counts at a barrier."""
 _ORDER = list(StartupFault)
 _TOO_MANY = {StartupFault.MISSING: StartupFault.TOO_MANY}
+_NODE = Pattern(r"srun: error: Node failure on (?P<host>[\w.-]+)")
 _STOP = Pattern(
     r"CANCELLED(?: AT| DUE| \*)|DUE TO TIME LIMIT|DUE TO PREEMPTION|Received (?:2|15|1) "
     r"death signal"
@@ -101,6 +102,17 @@ def _absent(case: Case, counts: list[tuple[int, int]]) -> tuple[Party, ...]:
         return ()
     absent = [rank for rank in range(world) if rank not in here]
     return tuple(Party(str(rank), rank, None, "it never joined") for rank in absent)
+
+
+def node_failed(case: Case) -> Blame | None:
+    """Return the host that Slurm says failed, and the ranks that were there."""
+    told = [(r, found) for r in case.logs.remarks if (found := _NODE.search(r.text))]
+    if not told:
+        return None
+    host = told[0][1]["host"]
+    first = tuple(s.party("its host failed") for s in case.ranks if s.writer.host == host)
+    evidence = tuple((f"{r.file}:{r.line}", clip(r.text, 300)) for r, _ in told[:3])
+    return Blame(How.NODE, first, evidence=evidence, detail=host, whole_host=host)
 
 
 def stopped_from_outside(case: Case) -> Blame | None:
