@@ -1,5 +1,7 @@
 #include "ranklogs/loggers.h"
 
+#include <algorithm>
+
 #include "ranklogs/forms.h"
 
 namespace pm::ranklogs {
