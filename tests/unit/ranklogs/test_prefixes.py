@@ -39,7 +39,7 @@ def rank_of(label: _native.RawRankLabel, per_host: int) -> int:
 
 
 @pytest.mark.parametrize("form", sorted(FORMS))
-@settings(max_examples=50)  # of each of 14 forms, all of which one reader takes
+@settings(max_examples=40)  # of each of 17 forms, all of which one reader takes
 @given(
     texts=st.lists(st.lists(WORDS, min_size=2, max_size=6), min_size=2, max_size=9),
     seed=st.integers(0, 999),
