@@ -110,7 +110,12 @@ def node_failed(case: Case) -> Blame | None:
     if not told:
         return None
     host = told[0][1]["host"]
-    first = tuple(s.party("its host failed") for s in case.ranks if s.writer.host == host)
+    there = [s for s in case.ranks if s.writer.host == host]
+    if not there and all(s.exit.host for s in case.ranks if s.exit is not None):
+        # srun tells how the tasks of the other hosts ended, with their hosts
+        there = [s for s in case.ranks if s.exit is None]
+        there = there if len(there) < len(case.ranks) else []
+    first = tuple(s.party("its host failed") for s in there)
     evidence = tuple((f"{r.file}:{r.line}", clip(r.text, 300)) for r, _ in told[:3])
     return Blame(How.NODE, first, evidence=evidence, detail=host, whole_host=host)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from postmortem.facts.blame import Blame, How
 from postmortem.report.model import Confidence, Role
-from postmortem.rules.logs.telling import cite, victims_words
+from postmortem.rules.logs.telling import cite, ranks_words, victims_words
 from postmortem.rules.names import clip
 from postmortem.rules.rule import Finding, rule
 
@@ -27,10 +27,11 @@ def node_failed(blame: Blame) -> Iterator[Finding]:
     if blame.how is not How.NODE or blame.whole_host is None:
         return
     host = clip(blame.whole_host, 60)
+    there = f" {ranks_words(blame.first)} ran there." if blame.first else ""
     yield Finding(
         title=f"the host {host} failed, says Slurm",
         cause=f"Slurm lost the host {host} and ended the job: a crash or a reboot of it, its "
-        f"network, or Slurm's daemon there.{victims_words(blame)}",
+        f"network, or Slurm's daemon there.{there[:2].upper()}{there[2:]}{victims_words(blame)}",
         confidence=Confidence.LIKELY,
         next_steps=(
             f"sinfo -R -n {host}; scontrol show node {host}  say since when, and what the "
