@@ -104,6 +104,17 @@ def test_tail_shows_the_ends_of_many_files(tmp_path: Path) -> None:
     assert first["label"] == "part-2.log"
 
 
+def test_open_mpi_has_a_folder_for_each_rank(tmp_path: Path) -> None:
+    for rank in range(3):
+        folder = tmp_path / "out" / "1" / f"rank.{rank}"
+        folder.mkdir(parents=True)
+        (folder / "stdout").write_text("\n".join(STEPS) + "\n")
+        (folder / "stderr").write_text("\n".join(RAISED if rank == 2 else ["ready"]) + "\n")
+    report = analyse([str(tmp_path / "out")], RankLogOptions())
+    assert report.verdict.startswith("rank 2 failed first: KeyError")
+    assert any(e.where == "rank.2/stderr:4" for d in report.diagnoses for e in d.evidence)
+
+
 def test_docker_writes_json(tmp_path: Path) -> None:
     said = ['a \\ "quote" & a tab\tand <b>', *STEPS, *RAISED]
     lines = [

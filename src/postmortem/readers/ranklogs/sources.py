@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from postmortem.errors import EvidenceError
 from postmortem.facts.source import Problem
@@ -15,6 +16,9 @@ from postmortem.readers.log_files import STANDARD_INPUT
 from postmortem.readers.ranklogs.hung import FLIGHT, KERNEL, RECORDER, STACKS, kind_of_file
 from postmortem.readers.ranklogs.runs import in_run, older_runs
 from postmortem.records import record, replace
+
+if TYPE_CHECKING:
+    from re import Match
 
 _MOST_FILES = 200_000
 _PACKED = (".gz", ".zst", ".xz", ".bz2", ".lz4")
@@ -28,6 +32,7 @@ _ELASTIC_ERROR = Pattern(r"attempt_(?P<attempt>\d+)/(?P<local>\d+)/error\.json$"
 _RANK = Pattern(
     r"(?i)(?:^|[._-])(?:global_?)?(?:rank|r|proc|worker|task)[._-]?(?P<rank>\d{1,6})(?=[._-]|$)"
 )
+_RANK_FOLDER = Pattern(r"(?i)^(?:global_?)?(?:rank|task|proc)[._-]?(?P<rank>\d{1,6})$")
 _NODE = Pattern(
     r"(?i)^(?!slurm|job|log|run|train|out|err|std|test|trace|attempt|none_|part|step|epoch|exp|fr_)"
     r"(?P<host>[a-z][a-z0-9-]*?\d+[a-z0-9-]*)(?=[._]|$)"
@@ -162,7 +167,7 @@ def _named(path: str, root: str) -> LogFile:
     stem = Path(path).name
     for suffix in _PACKED:
         stem = stem.removesuffix(suffix)
-    rank = _RANK.search(stem)
+    rank = _RANK.search(stem) or _rank_above(path, root)
     node = _NODE.match(stem)
     if node and _SLURM_JOB.match(stem):
         node = None
@@ -216,16 +221,29 @@ def _with_tasks(files: list[LogFile]) -> list[LogFile]:
     return files
 
 
+def _between(path: str, root: str) -> tuple[str, ...]:
+    """Return the folders between `root` and a file."""
+    try:
+        return Path(path).parent.relative_to(root).parts
+    except ValueError:
+        return ()
+
+
 def _host_above(path: str, root: str) -> str | None:
     """Return the host that a folder between `root` and the file is named after, if one is."""
-    try:
-        between = Path(path).parent.relative_to(root).parts
-    except ValueError:
-        return None
-    for part in between:
+    for part in _between(path, root):
         found = _NODE.match(part)
-        if found:
+        if found and not _RANK_FOLDER.match(part):
             return found["host"]
+    return None
+
+
+def _rank_above(path: str, root: str) -> Match[str] | None:
+    """Return the rank that a folder is named after: ``OUT/1/rank.3/stderr`` of Open MPI."""
+    for part in reversed(_between(path, root)):
+        found = _RANK_FOLDER.match(part)
+        if found:
+            return found
     return None
 
 

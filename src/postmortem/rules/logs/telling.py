@@ -36,6 +36,8 @@ def _short(where: str) -> str:
     parts = where.rsplit("/", 4)
     if len(parts) > 3 and parts[-3].startswith("attempt_"):
         return "/".join(parts[-3:])
+    if len(parts) > 1 and parts[-1].startswith(("stderr", "stdout")):  # the folder has the rank
+        return "/".join(parts[-2:])
     return parts[-1]
 
 

@@ -116,6 +116,10 @@ def _of_shared(case: Case) -> Blame | None:
         end = failing[0]
         one = Party(str(end.rank), end.rank, end.host, failure.said.words, failure, end)
         return Blame(How.OWN_EXCEPTION, (one,), evidence=cited((one,)))
+    aborted = [s for s in case.ranks if any(f.said.exception == "MPI_Abort" for f in s.own)]
+    if len(aborted) == len(first) == 1:  # mpi4py prints a traceback, then calls it
+        one = aborted[0].party(failure.said.words, failure)
+        return Blame(How.OWN_EXCEPTION, (one,), evidence=cited((one,)))
     if len(first) > 1 and failing:
         some = tuple(
             Party(str(e.rank), e.rank, e.host, failure.said.words, failure, e) for e in failing
