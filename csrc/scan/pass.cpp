@@ -30,6 +30,7 @@ class Pass {
       : layout_(layout), kernel_(kernel_of(format)) {
     const auto length = static_cast<std::uint64_t>(layout.length);
     const std::uint64_t values = length * layout.rows;  // one thread takes them in one piece
+    where_ = where_is(values * layout.item);
     const std::uint64_t most =
         threads < 2 ? values : piece_bytes(values * layout.item, threads) / layout.item;
     if (length > most) {
@@ -88,7 +89,7 @@ class Pass {
                    Tally& tally) const {
     const std::byte* data = value(layout_.row(row), begin);
     if (layout_.step == 1) {
-      kernel_(data, count, row * static_cast<std::uint64_t>(layout_.length) + begin, tally);
+      kernel_(data, count, row * static_cast<std::uint64_t>(layout_.length) + begin, where_, tally);
       return;
     }
     Gatherer gatherer(*this, tally);
@@ -146,7 +147,7 @@ class Pass {
     }
 
     void flush() {
-      pass_.kernel_(buffer_, held_, 0, tally_);
+      pass_.kernel_(buffer_, held_, 0, Where::caches, tally_);
       held_ = 0;
     }
 
@@ -158,6 +159,7 @@ class Pass {
 
   const Layout& layout_;
   Kernel kernel_;
+  Where where_ = Where::caches;
   std::uint64_t cuts_ = 1;       // pieces of one row
   std::uint64_t rows_each_ = 1;  // rows of one piece
   std::uint64_t pieces_ = 1;

@@ -16,6 +16,13 @@ constexpr std::uint64_t piece_bytes(std::uint64_t bytes, unsigned threads) noexc
   return std::clamp(bytes / (std::uint64_t{8} * threads) & ~std::uint64_t{4095}, least, most);
 }
 
+// More than this is not expected in a cache: those of the last level that one core reaches hold 32
+// MiB on many machines, and others have their share of it.
+constexpr std::uint64_t kCachedBytes = std::uint64_t{24} << 20;
+constexpr Where where_is(std::uint64_t bytes) noexcept {
+  return bytes <= kCachedBytes ? Where::caches : Where::memory;
+}
+
 // The kernel of the instruction set in use; each format has one.
 Kernel kernel_of(Format format) noexcept;
 

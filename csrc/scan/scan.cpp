@@ -33,7 +33,7 @@ std::int64_t first_in_order(const Array& array, const std::vector<Dimension>& di
   std::int64_t offset = 0;
   while (true) {
     Tally tally = kNothing;
-    kernel(data + offset * static_cast<std::int64_t>(item), 1, 0, tally);
+    kernel(data + offset * static_cast<std::int64_t>(item), 1, 0, Where::caches, tally);
     if (tally.first != kNowhere) break;
     std::size_t i = dimensions.size();
     while (i-- > 0) {
@@ -115,7 +115,7 @@ Result scan(const Array& array, unsigned threads) {
   const std::uint64_t bytes = values * item_bytes(array.format);
   if (array.strides.empty() && bytes <= kPieceBytes) {  // the usual small call
     Tally tally = kNothing;
-    kernel_of(array.format)(array.data, values, 0, tally);
+    kernel_of(array.format)(array.data, values, 0, Where::caches, tally);
     Result result = result_of(tally, array.format, values, 1);
     result.elements = elements * values_each(array.format);
     if (tally.first != kNowhere) {
