@@ -26,11 +26,10 @@ void merge(const Tally& from, Tally& into) {
 
 class Pass {
  public:
-  Pass(const Layout& layout, Format format, unsigned threads)
-      : layout_(layout), kernel_(kernel_of(format)) {
+  Pass(const Layout& layout, Format format, unsigned threads, Where where)
+      : layout_(layout), kernel_(kernel_of(format)), where_(where) {
     const auto length = static_cast<std::uint64_t>(layout.length);
     const std::uint64_t values = length * layout.rows;  // one thread takes them in one piece
-    where_ = where_is(values * layout.item);
     const std::uint64_t most =
         threads < 2 ? values : piece_bytes(values * layout.item, threads) / layout.item;
     if (length > most) {
@@ -159,7 +158,7 @@ class Pass {
 
   const Layout& layout_;
   Kernel kernel_;
-  Where where_ = Where::caches;
+  Where where_;
   std::uint64_t cuts_ = 1;       // pieces of one row
   std::uint64_t rows_each_ = 1;  // rows of one piece
   std::uint64_t pieces_ = 1;
@@ -174,8 +173,8 @@ Kernel kernel_of(Format format) noexcept {
   return kernel != nullptr ? kernel : bytewise_kernel(format);
 }
 
-Tally pass_over(const Layout& layout, Format format, unsigned threads) {
-  return Pass(layout, format, threads).run(threads);
+Tally pass_over(const Layout& layout, Format format, unsigned threads, Where where) {
+  return Pass(layout, format, threads, where).run(threads);
 }
 
 }  // namespace pm::scan

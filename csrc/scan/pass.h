@@ -27,6 +27,6 @@ constexpr Where where_is(std::uint64_t bytes) noexcept {
 Kernel kernel_of(Format format) noexcept;
 
 // Adds up all values of a layout. `first` in the tally is a position in the order of the memory.
-Tally pass_over(const Layout& layout, Format format, unsigned threads);
+Tally pass_over(const Layout& layout, Format format, unsigned threads, Where where);
 
 }  // namespace pm::scan
