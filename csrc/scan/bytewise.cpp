@@ -35,7 +35,7 @@ void take(Tally& tally, std::uint64_t magnitude) {
 
 // Codes are powers of two from 2^-127; 0xff is NaN. Code 0 is a value, and stands for no zero:
 // the least is counted from 0, so that "less one" may be all ones only if there is nothing.
-void scan_e8m0(const void* data, std::size_t count, std::size_t origin, Tally& tally) {
+void scan_e8m0(const void* data, std::size_t count, std::size_t origin, Where, Tally& tally) {
   const auto* bytes = static_cast<const std::uint8_t*>(data);
   const Histogram histogram(bytes, count);
   for (std::uint64_t code = 0; code < kE8m0Nan; ++code) {
@@ -49,7 +49,7 @@ void scan_e8m0(const void* data, std::size_t count, std::size_t origin, Tally& t
   }
 }
 
-void scan_e2m1x2(const void* data, std::size_t count, std::size_t, Tally& tally) {
+void scan_e2m1x2(const void* data, std::size_t count, std::size_t, Where, Tally& tally) {
   const Histogram histogram(static_cast<const std::uint8_t*>(data), count);
   for (unsigned byte = 0; byte < 256; ++byte) {
     if (histogram.of[byte] == 0) continue;

@@ -50,9 +50,13 @@ struct Tally {
 
 constexpr Tally kNothing{0, ~std::uint64_t{0}, 0, 0, 0, 0, kNowhere};
 
+// Where the values come from, most likely: how far ahead a kernel had best ask for them.
+enum class Where : std::uint8_t { caches, memory };
+
 // Adds `count` values at `data` to the tally; the first of them is at position `origin`. The data
 // need not be aligned.
-using Kernel = void (*)(const void* data, std::size_t count, std::size_t origin, Tally& tally);
+using Kernel = void (*)(const void* data, std::size_t count, std::size_t origin, Where where,
+                        Tally& tally);
 
 // Reads `bytes` bytes with the widest loads and gives back something that depends on all of them:
 // what a pass over memory costs at least, for bench/.

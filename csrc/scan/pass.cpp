@@ -26,8 +26,8 @@ void merge(const Tally& from, Tally& into) {
 
 class Pass {
  public:
-  Pass(const Layout& layout, Format format, unsigned threads)
-      : layout_(layout), kernel_(kernel_of(format)) {
+  Pass(const Layout& layout, Format format, unsigned threads, Where where)
+      : layout_(layout), kernel_(kernel_of(format)), where_(where) {
     const auto length = static_cast<std::uint64_t>(layout.length);
     const std::uint64_t values = length * layout.rows;  // one thread takes them in one piece
     const std::uint64_t most =
@@ -88,7 +88,7 @@ class Pass {
                    Tally& tally) const {
     const std::byte* data = value(layout_.row(row), begin);
     if (layout_.step == 1) {
-      kernel_(data, count, row * static_cast<std::uint64_t>(layout_.length) + begin, tally);
+      kernel_(data, count, row * static_cast<std::uint64_t>(layout_.length) + begin, where_, tally);
       return;
     }
     Gatherer gatherer(*this, tally);
@@ -146,7 +146,7 @@ class Pass {
     }
 
     void flush() {
-      pass_.kernel_(buffer_, held_, 0, tally_);
+      pass_.kernel_(buffer_, held_, 0, Where::caches, tally_);
       held_ = 0;
     }
 
@@ -158,6 +158,7 @@ class Pass {
 
   const Layout& layout_;
   Kernel kernel_;
+  Where where_;
   std::uint64_t cuts_ = 1;       // pieces of one row
   std::uint64_t rows_each_ = 1;  // rows of one piece
   std::uint64_t pieces_ = 1;
@@ -172,8 +173,8 @@ Kernel kernel_of(Format format) noexcept {
   return kernel != nullptr ? kernel : bytewise_kernel(format);
 }
 
-Tally pass_over(const Layout& layout, Format format, unsigned threads) {
-  return Pass(layout, format, threads).run(threads);
+Tally pass_over(const Layout& layout, Format format, unsigned threads, Where where) {
+  return Pass(layout, format, threads, where).run(threads);
 }
 
 }  // namespace pm::scan

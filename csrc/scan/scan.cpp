@@ -33,7 +33,7 @@ std::int64_t first_in_order(const Array& array, const std::vector<Dimension>& di
   std::int64_t offset = 0;
   while (true) {
     Tally tally = kNothing;
-    kernel(data + offset * static_cast<std::int64_t>(item), 1, 0, tally);
+    kernel(data + offset * static_cast<std::int64_t>(item), 1, 0, Where::caches, tally);
     if (tally.first != kNowhere) break;
     std::size_t i = dimensions.size();
     while (i-- > 0) {
@@ -105,36 +105,63 @@ void set_threads(unsigned count) {
   threads_set().store(std::clamp(count, 1U, unsigned{kMostThreads}));
 }
 
-Result scan(const Array& array, unsigned threads) {
-  const std::uint64_t elements = array.elements;
-  const std::uint64_t values = array.complex ? elements * 2 : elements;
-  if (elements == 0) {
-    const double none = std::numeric_limits<double>::quiet_NaN();
-    return {.abs_min = none, .abs_max = none, .abs_min_nonzero = none, .abs_max_finite = none};
+namespace {
+
+// Each of these has one result, which the compiler makes where the caller wants it: a copy right
+// after it was written in smaller parts waits for them, 10 ns.
+
+Result of_nothing() {
+  const double none = std::numeric_limits<double>::quiet_NaN();
+  return {.abs_min = none, .abs_max = none, .abs_min_nonzero = none, .abs_max_finite = none};
+}
+
+// Whether an array is short and in C order, as most are; it may be empty.
+bool is_short(const Array& array) {
+  return array.strides.empty() && bytes_of(array) <= kPieceBytes;
+}
+
+Result of_short(const Array& array, Where where) {
+  const std::uint64_t values = array.complex ? array.elements * 2 : array.elements;
+  Tally tally = kNothing;
+  kernel_of(array.format)(array.data, values, 0, where, tally);
+  Result result = result_of(tally, array.format, values, 1);
+  result.elements = array.elements * values_each(array.format);
+  if (tally.first != kNowhere) {
+    result.first_nonfinite = static_cast<std::int64_t>(tally.first >> (array.complex ? 1 : 0));
   }
-  const std::uint64_t bytes = values * item_bytes(array.format);
-  if (array.strides.empty() && bytes <= kPieceBytes) {  // the usual small call
-    Tally tally = kNothing;
-    kernel_of(array.format)(array.data, values, 0, tally);
-    Result result = result_of(tally, array.format, values, 1);
-    result.elements = elements * values_each(array.format);
-    if (tally.first != kNowhere) {
-      result.first_nonfinite = static_cast<std::int64_t>(tally.first >> (array.complex ? 1 : 0));
-    }
-    return result;
-  }
+  return result;
+}
+
+Result of_any(const Array& array, unsigned threads, Where where) {
+  const std::uint64_t values = array.complex ? array.elements * 2 : array.elements;
+  const std::uint64_t bytes = bytes_of(array);
   const std::vector<Dimension> dimensions = dimensions_of(array);
   const Layout layout = layout_of(array.data, item_bytes(array.format), dimensions);
   if (threads == 0) threads = threads_wanted();
-  const Tally tally = pass_over(layout, array.format, worth(bytes / layout.repeats, threads));
+  const std::uint64_t read = bytes / layout.repeats;
+  const Tally tally = pass_over(layout, array.format, worth(read, threads), where);
   Result result = result_of(tally, array.format, values / layout.repeats, layout.repeats);
-  result.elements = elements * values_each(array.format);
+  result.elements = array.elements * values_each(array.format);
   if (tally.first != kNowhere) {
     result.first_nonfinite = layout.in_order
                                  ? static_cast<std::int64_t>(tally.first >> (array.complex ? 1 : 0))
                                  : first_in_order(array, dimensions);
   }
   return result;
+}
+
+// `total`: bytes of all that is scanned in one go.
+Result one_of(const Array& array, unsigned threads, std::uint64_t total) {
+  if (is_short(array)) return of_short(array, where_is(total));
+  if (array.elements == 0) return of_nothing();
+  return of_any(array, threads, where_is(total));
+}
+
+}  // namespace
+
+Result scan(const Array& array, unsigned threads) {
+  if (is_short(array)) return of_short(array, Where::caches);
+  return one_of(array, threads, bytes_of(array));
 }
 
 void read_memory(const void* data, std::uint64_t bytes) {
@@ -156,24 +183,21 @@ void read_memory(const void* data, std::uint64_t bytes) {
         &work);
 }
 
-std::uint64_t bytes_of(const Array& array) noexcept {
-  return array.elements * item_bytes(array.format) * (array.complex ? 2 : 1);
-}
-
 void scan_all(std::span<const Array> arrays, std::span<Result> results, unsigned threads) {
   if (threads == 0) threads = threads_wanted();
   std::uint64_t bytes = 0;
   for (const Array& array : arrays) bytes += bytes_of(array);
   if (bytes < kShareBytes) {
-    for (std::size_t i = 0; i < arrays.size(); ++i) results[i] = scan(arrays[i], 1);
+    for (std::size_t i = 0; i < arrays.size(); ++i) results[i] = one_of(arrays[i], 1, bytes);
     return;
   }
+  const std::uint64_t total = bytes;
   std::vector<std::size_t> small;
   bytes = 0;
   for (std::size_t i = 0; i < arrays.size(); ++i) {
     const std::uint64_t of_this = bytes_of(arrays[i]);
     if (of_this >= 2 * kShareBytes) {
-      results[i] = scan(arrays[i], threads);
+      results[i] = one_of(arrays[i], threads, total);
     } else {
       small.push_back(i);
       bytes += of_this;
@@ -185,15 +209,16 @@ void scan_all(std::span<const Array> arrays, std::span<Result> results, unsigned
     std::span<Result> results;
     const std::vector<std::size_t>& small;
     std::size_t groups;
+    std::uint64_t total;
   };
   const std::size_t groups = std::min<std::size_t>(small.size(), bytes / kPieceBytes + 1);
-  Shared shared{arrays, results, small, groups};
+  Shared shared{arrays, results, small, groups, total};
   share(
       groups, bytes < kShareBytes ? 1 : threads,
       [](void* context, std::size_t group) {
         const Shared& all = *static_cast<Shared*>(context);
         for (std::size_t i = group; i < all.small.size(); i += all.groups) {
-          all.results[all.small[i]] = scan(all.arrays[all.small[i]], 1);
+          all.results[all.small[i]] = one_of(all.arrays[all.small[i]], 1, all.total);
         }
       },
       &shared);

@@ -95,7 +95,9 @@ void scan_all(std::span<const Array> arrays, std::span<Result> results, unsigned
 void read_memory(const void* data, std::uint64_t bytes);
 
 // Bytes that a scan of this array reads, at least.
-std::uint64_t bytes_of(const Array& array) noexcept;
+inline std::uint64_t bytes_of(const Array& array) noexcept {
+  return array.elements * item_bytes(array.format) * (array.complex ? 2 : 1);
+}
 
 // The instruction sets that this build and this processor both have, the best first.
 std::vector<std::string_view> levels();
