@@ -254,7 +254,8 @@ void CallTable::add(const Call& call) {
   std::size_t at = key.hash(call.name.size());
   while (slots_[at].length) at = (at + 1) % kSlots;
   slots_[at] = {key.low, key.high, static_cast<std::uint16_t>(calls_.size()),
-                static_cast<std::uint8_t>(call.name.size())};
+                static_cast<std::uint8_t>(call.name.size()),
+                call.op == Op::none || call.op >= Op::read};
   calls_.push_back(call);
 }
 

@@ -96,11 +96,9 @@ void Tracker::opened(Task& task, const Event& event, const Opened& by) {
   // The check hides annotations wherever a descriptor is used. Where it is opened the annotation
   // may count: a path through a link has another name there than in the call.
   const bool annotated = !event.result.annotation.empty();
+  const bool named = annotated && event.result.annotation.starts_with('/');
   std::int32_t linked = kNone;
-  if (annotated && event.result.annotation.starts_with('/')) {
-    std::string_view annotation = event.result.annotation;
-    const std::size_t nested = annotation.find('<');  // </dev/null<char 1:3>>
-    unescape(annotation.substr(0, nested), path);
+  if (named) {
     deleted = event.result.deleted;
   } else if (event.text.data() != nullptr && !event.text.empty()) {
     path = resolve(task, directory, event.text, &base);
@@ -117,7 +115,12 @@ void Tracker::opened(Task& task, const Event& event, const Opened& by) {
     made.deleted = same.deleted;
     made.nameless = same.nameless;
   } else {
-    made.path = std::move(path);
+    if (named) {  // into the memory that the place has from who had it before
+      const std::string_view annotation = event.result.annotation;
+      unescape(annotation.substr(0, annotation.find('<')), made.path);  // </dev/null<char 1:3>>
+    } else {
+      made.path = std::move(path);
+    }
     made.base = std::move(base);
     made.kind = made.path.empty() ? Kind::unknown : kind_of_path(made.path);
     made.deleted = deleted;
