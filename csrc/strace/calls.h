@@ -53,7 +53,9 @@ enum class Op : std::uint8_t {
   write,  // result is bytes that went, to the descriptor that the role names
   iouring,
   kill,
-  exit,  // exit, exit_group
+  exit,        // exit, exit_group
+  aio_submit,  // io_submit
+  aio_events,  // io_getevents: what was submitted has ended, and may have failed
   // From here on only the summary asks.
   read,        // result is bytes that came
   wait,        // poll, select, epoll_wait: 0 is that time ran out

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "strace/aio.h"
 #include "strace/extract.h"
 #include "strace/leader_form.h"
 
@@ -282,6 +283,8 @@ class Extractor {
 
   // A call that has ended: counts it, and keeps it if anybody wants it.
   void finish(Event& event) {
+    if (event.op == Op::aio_events)
+      fail_within(event.result, view(event.arguments, event.arguments_end));
     const Result& result = event.result;
     out_.counts.annotations |= !result.annotation.empty();
     if (event.op == Op::fork && event.shape == Shape::resumed && result.value > 0) {

@@ -52,7 +52,7 @@ class StraceOptions:
     verbose: bool = False
     redact: bool = True
     body: bool = True
-    """Whether the fields of the JSON document are wanted; text and Markdown have no use for them."""
+    """Whether the fields of the JSON document are wanted; other forms have no use for them."""
     beside: Beside = NOTHING
     """What is exported, and who is told how far the reading is."""
 
