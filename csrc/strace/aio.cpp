@@ -1,5 +1,6 @@
 #include "strace/aio.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -9,11 +10,11 @@
 namespace pm::strace {
 namespace {
 
-constexpr std::size_t kMostRequests = 256;  // of a process that are remembered
+constexpr std::size_t kMostRequests = 1024;  // of a process that have not ended
 constexpr std::size_t kMostProcessesWithRequests = 1000;
 
 // What reading and writing a file may end with, by the numbers of include/uapi/asm-generic/errno.h.
-constexpr std::array<std::pair<std::int64_t, std::string_view>, 22> kErrors = {{
+constexpr std::array<std::pair<std::int64_t, std::string_view>, 22> kEndErrors = {{
     {4, "EINTR"},     {5, "EIO"},      {6, "ENXIO"},       {9, "EBADF"},       {11, "EAGAIN"},
     {12, "ENOMEM"},   {14, "EFAULT"},  {16, "EBUSY"},      {19, "ENODEV"},     {22, "EINVAL"},
     {27, "EFBIG"},    {28, "ENOSPC"},  {30, "EROFS"},      {32, "EPIPE"},      {61, "ENODATA"},
@@ -61,29 +62,37 @@ bool read_end(std::string_view group, AioEnd& end) noexcept {
   return known;
 }
 
+bool has_failed(const AioEnd& end) noexcept { return end.result < 0; }
+
+bool is_end_of(const AioEnd& end, const AioRequest& request) noexcept {
+  return request.context == end.context && request.data == end.data;
+}
+
 }  // namespace
 
-bool find_failed_end(std::string_view arguments, AioEnd& end) {
-  if (!contains(arguments, "res=-")) return false;
+void read_ends(std::string_view arguments, std::vector<AioEnd>& ends) {
   Arguments all(arguments.data(), arguments.data() + arguments.size());
+  AioEnd end;
   std::string_view argument;
   for (unsigned i = 0; all.next(argument); ++i) {
     if (i == 0) end.context = number_of(argument);
     if (!argument.starts_with("[{")) continue;
     Arguments list(argument.data() + 1, argument.data() + argument.size());
     std::string_view group;
-    while (list.next(group) && group.starts_with('{')) {
-      if (read_end(group, end) && end.result < 0) return true;
+    while (list.next(group) && group.starts_with('{') && ends.size() < kMostRequests) {
+      if (read_end(group, end)) ends.push_back(end);
     }
   }
-  return false;
 }
 
 void fail_within(Result& result, std::string_view arguments) {
-  AioEnd end;
-  if (!result.known || result.value <= 0 || !find_failed_end(arguments, end)) return;
-  for (const auto& [number, name] : kErrors) {
-    if (end.result != -number) continue;
+  if (!result.known || result.value <= 0 || !contains(arguments, "res=-")) return;
+  std::vector<AioEnd> ends;
+  read_ends(arguments, ends);
+  const auto failed = std::find_if(ends.begin(), ends.end(), has_failed);
+  if (failed == ends.end()) return;
+  for (const auto& [number, name] : kEndErrors) {
+    if (failed->result != -number) continue;
     result.error = name;
     result.within = true;
   }
@@ -117,22 +126,45 @@ void Tracker::submitted(Task& task, const Event& event) {
   }
 }
 
-// What the request that failed was for. The log does not say which one an end belongs to, but for
-// the number that the program gave both: where several files have the same, it is a guess.
-Target Tracker::completed(Task& task, std::string_view arguments, std::int64_t& fd) {
-  AioEnd end;
+// io_getevents(0x7fc93c163000, 1, 1, [{data=0, …, res=65536, res2=0}], NULL) = 1
+void Tracker::reaped(Task& task, const Event& event) {
   const auto known = requests_.find(task.leader);
-  if (known == requests_.end() || !find_failed_end(arguments, end)) return {};
-  const AioRequest* last = nullptr;
-  bool guessed = false;
-  for (auto at = known->second.rbegin(); at != known->second.rend(); ++at) {
-    if (at->context != end.context || at->data != end.data) continue;
-    if (!last) last = &*at;
-    guessed |= at->fd != last->fd;
+  if (known == requests_.end() || !event.result.known || event.result.value <= 0) return;
+  std::deque<AioRequest>& requests = known->second;
+  std::vector<AioEnd> ends;
+  read_ends(view(event.arguments, event.arguments_end), ends);
+  for (const AioEnd& end : ends) {
+    const auto of = [&](const AioRequest& request) { return is_end_of(end, request); };
+    const auto found = std::find_if(requests.begin(), requests.end(), of);
+    if (found != requests.end()) requests.erase(found);
   }
-  if (!last) return {};
-  fd = last->fd;
-  Target target = target_of_fd(task, {true, last->fd, last->annotation, last->deleted});
+}
+
+// What the request that failed was for. An end has the number that the program gave its request. Of
+// several with one number the oldest is meant, as files end them in order where they do not wait
+// for a disk; where these are of several files, that is a guess.
+Target Tracker::completed(Task& task, std::string_view arguments, std::int64_t& fd) {
+  const auto known = requests_.find(task.leader);
+  if (known == requests_.end()) return {};
+  std::vector<AioEnd> ends;
+  read_ends(arguments, ends);
+  const auto failed = std::find_if(ends.begin(), ends.end(), has_failed);
+  if (failed == ends.end()) return {};
+  auto before = std::count_if(ends.begin(), failed, [&](const AioEnd& end) {
+    return end.context == failed->context && end.data == failed->data;
+  });
+  const AioRequest* first = nullptr;
+  const AioRequest* meant = nullptr;
+  bool guessed = false;
+  for (const AioRequest& request : known->second) {
+    if (!is_end_of(*failed, request)) continue;
+    if (!first) first = &request;
+    guessed |= request.fd != first->fd;
+    if (before-- == 0) meant = &request;
+  }
+  if (!meant) return {};
+  fd = meant->fd;
+  Target target = target_of_fd(task, {true, meant->fd, meant->annotation, meant->deleted});
   target.guessed |= guessed;
   return target;
 }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "strace/arguments.h"
 
@@ -26,9 +27,8 @@ struct AioEnd {
   std::int64_t result = 0;
 };
 
-// The first end that failed among the arguments of an io_getevents(), or only their second half;
-// false if none did.
-bool find_failed_end(std::string_view arguments, AioEnd& end);
+// Adds the ends among the arguments of an io_getevents(), or among their second half alone.
+void read_ends(std::string_view arguments, std::vector<AioEnd>& ends);
 
 // Gives a result the error of what failed among the ends that its call brought.
 void fail_within(Result& result, std::string_view arguments);

@@ -26,8 +26,8 @@ bool read_hex_12(const char* at, std::uint64_t& value) noexcept {
 }
 
 // munmap(0x7fe70c6fa000, 8192)
-bool read_unmap(const char* p, const char* end, std::int64_t& start,
-                std::int64_t& length) noexcept {
+bool read_plain_unmap(const char* p, const char* end, std::int64_t& start,
+                      std::int64_t& length) noexcept {
   std::uint64_t address = 0;
   std::uint32_t size = 0;
   if (end - p < 20 || p[0] != '0' || p[1] != 'x' || !read_hex_12(p + 2, address)) return false;
@@ -62,7 +62,7 @@ bool Extractor::brief(const char* line, const char* end, std::uint32_t pid, std:
     if (!read_short(p, number) || (*p != ')' && *p != '<') || !is_zero(p, behind)) return false;
     a = number;
   } else if (op == Op::munmap) {
-    if (!is_zero(arguments, behind) || !read_unmap(arguments, end, a, b)) return false;
+    if (!is_zero(arguments, behind) || !read_plain_unmap(arguments, end, a, b)) return false;
   } else {
     return false;
   }

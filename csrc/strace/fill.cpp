@@ -119,7 +119,7 @@ bool Extractor::fill(Event& event) const {
   if (event.op == Op::fcntl && event.shape == Shape::resumed && event.result.value < 3)
     return false;
   if (event.op == Op::wait) return waited_in_vain(event);
-  if (event.op == Op::aio_events) return false;
+  if (event.op == Op::aio_events) return event.shape == Shape::entry || event.result.value > 0;
   if (event.op == Op::getsockopt && event.shape == Shape::resumed && event.half == Half::here) {
     return contains(view(event.entry_arguments, event.entry_end), "SO_ERROR");
   }

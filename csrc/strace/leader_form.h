@@ -24,12 +24,14 @@ class LeaderForm {
     const char* at = line + pid_at_;
     std::uint32_t pid = 0;
     known_ = !has_pid_ || (read_short(at, pid) && pid == leader.pid);
+    if (!known_) length_ = 0;
   }
 
   // Behind the leader of a line that looks like the one that was learned; null if it does not.
   // kPadding bytes from its start must be readable.
   const char* behind(const char* line) const noexcept {
-    return known_ && (likeness(line) & all_) == all_ ? line + length_ : nullptr;
+    if (length_ == 0) return known_ && (is_lower(*line) || *line == '<') ? line : nullptr;
+    return (likeness(line) & all_) == all_ ? line + length_ : nullptr;
   }
 
   std::uint32_t pid(const char* line) const noexcept {

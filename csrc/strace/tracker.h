@@ -263,6 +263,7 @@ class Tracker {
   void received(Task& task, std::string_view arguments, const Opened& by);
   void mapped(Task& task, const Event& event);
   void submitted(Task& task, const Event& event);
+  void reaped(Task& task, const Event& event);
   Target completed(Task& task, std::string_view arguments, std::int64_t& fd);
   void unmapped(Task& task, std::uint64_t start, std::uint64_t length);
   void renamed(Task& task, const Event& event);

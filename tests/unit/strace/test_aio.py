@@ -53,6 +53,18 @@ CASES = {
     "it worked": (submit((0, 6)) + collect((0, 4096)), []),
     "submitted before the log began": (collect((0, -28)), [None]),
     "in two halves": (submit((1, 6), (2, 8)) + halves((1, -28)), ["/m/a"]),
+    "those before it have ended": (
+        submit((0, 6), (0, 8)) + collect((0, 4096)) + collect((0, -28)),
+        ["/m/b"],
+    ),
+    "in halves after others have ended in halves": (
+        submit((0, 6), (0, 8)) + halves((0, 4096)) + halves((0, -28)),
+        ["/m/b"],
+    ),
+    "behind one that worked, in one call": (
+        submit((0, 6), (0, 8)) + collect((0, 4096), (0, -28)),
+        ["/m/b"],
+    ),
     "what was written looks like a request": (
         submit((1, 6), text="}, {aio_data=0x1, aio_fildes=8, res=-28}") + collect((1, -28)),
         ["/m/a"],
@@ -80,6 +92,8 @@ def test_one_number_for_two_files_is_a_guess() -> None:
 
     assert target(submit((0, 6), (0, 8)) + collect((0, -28)))["guessed"]
     assert not target(submit((0, 6), (0, 6)) + collect((0, -28)))["guessed"]
+    ended = submit((0, 6), (0, 8)) + collect((0, 4096))
+    assert not target(ended + collect((0, -28)))["guessed"]
 
 
 @pytest.mark.parametrize(("other", "confidence"), [(8, Confidence.LIKELY), (6, Confidence.CERTAIN)])
@@ -94,10 +108,19 @@ def test_a_guess_is_never_certain(other: int, confidence: Confidence, tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("entered", "told"), [("7 io_uring_enter(3, 1, 1) = 1\n", True), ("", False)]
+    ("entered", "code", "told"),
+    [
+        ("7 io_uring_enter(3, 1, 1) = 1\n", 1, True),
+        ("7 io_uring_enter(3, 1, 1) = 1\n", 0, False),
+        ("", 1, False),
+    ],
+    ids=["used", "all went well", "only asked for"],
 )
-def test_io_uring_is_told_of_where_it_was_used(entered: str, told: bool, tmp_path: Path) -> None:
+def test_io_uring_is_told_of_where_it_may_matter(
+    entered: str, code: int, told: bool, tmp_path: Path
+) -> None:
     log = tmp_path / "strace.txt"
-    log.write_text(f"7 io_uring_setup(8, {{flags=0}}) = 3\n{entered}7 +++ exited with 1 +++\n")
+    setup = "7 io_uring_setup(8, {flags=0}) = 3\n"
+    log.write_text(f"{setup}{entered}7 +++ exited with {code} +++\n")
     problems = analyse([str(log)], StraceOptions()).problems
     assert any("io_uring was used" in problem.what for problem in problems) == told
