@@ -78,10 +78,11 @@ struct Result {
   std::string_view annotation;  // of a returned descriptor
   bool deleted = false;
   bool injected = false;
+  bool within = false;       // the error is of what the call brought; the call itself worked
   bool translated = false;   // a pid as strace sees it, by --pidns-translation
   std::string_view note;     // Timeout
   std::string_view seconds;  // of -T
-  bool failed() const noexcept { return known && value == -1 && !error.empty(); }
+  bool failed() const noexcept { return known && !error.empty() && (value == -1 || within); }
 };
 
 // Reads what stands behind the arguments that start at `arguments`. The quick way goes backwards

@@ -44,6 +44,10 @@ constexpr Call kSpecialCalls[] = {
     {"fsmount", Op::create, Role::fd, 0, 0},
     {"memfd_secret", Op::create, Role::none, 0, 0},
     {"open_by_handle_at", Op::create, Role::fd, 0, 0},
+    {"io_submit", Op::aio_submit, Role::none, 0, 0},
+    {"io_getevents", Op::aio_events, Role::none, 0, 0},
+    {"io_pgetevents", Op::aio_events, Role::none, 0, 0},
+    {"io_pgetevents_time64", Op::aio_events, Role::none, 0, 0},
     {"io_uring_setup", Op::iouring, Role::none, 0, 0},
     {"memfd_create", Op::memfd, Role::none, 0, 0},
     {"pidfd_open", Op::pidfd_open, Role::none, 0, 0},
@@ -210,7 +214,7 @@ constexpr const char* kOthers =
     "settimeofday mount reboot sethostname setdomainname iopl ioperm create_module "
     "init_module delete_module get_kernel_syms query_module nfsservctl getpmsg putpmsg "
     "afs_syscall tuxcall security time futex sched_setaffinity sched_getaffinity "
-    "set_thread_area io_setup io_destroy io_getevents io_submit io_cancel get_thread_area "
+    "set_thread_area io_setup io_destroy io_cancel get_thread_area "
     "lookup_dcookie epoll_ctl_old epoll_wait_old remap_file_pages restart_syscall semtimedop "
     "timer_create timer_settime timer_gettime timer_getoverrun timer_delete clock_settime "
     "clock_gettime clock_getres clock_nanosleep vserver mbind set_mempolicy get_mempolicy "
@@ -218,12 +222,12 @@ constexpr const char* kOthers =
     "set_robust_list get_robust_list move_pages rt_tgsigqueueinfo prlimit64 clock_adjtime "
     "getcpu process_vm_readv process_vm_writev kcmp sched_setattr sched_getattr seccomp "
     "getrandom kexec_file_load membarrier mlock2 pkey_mprotect pkey_alloc pkey_free "
-    "io_pgetevents rseq landlock_restrict_self futex_waitv futex_wait futex_wake "
+    "rseq landlock_restrict_self futex_waitv futex_wait futex_wake "
     "futex_requeue set_mempolicy_home_node cachestat map_shadow_stack statmount listmount "
     "lsm_get_self_attr lsm_set_self_attr lsm_list_modules mseal uretprobe bdflush break "
     "clock_adjtime64 clock_getres_time64 clock_gettime64 clock_nanosleep_time64 "
     "clock_settime64 ftime futex_time64 getegid32 geteuid32 getgid32 getgroups32 getresgid32 "
-    "getresuid32 getuid32 io_pgetevents_time64 ipc nice oldfstat readdir recvmmsg_time64 "
+    "getresuid32 getuid32 ipc nice oldfstat readdir recvmmsg_time64 "
     "rt_sigtimedwait_time64 sched_rr_get_interval_time64 semtimedop_time64 setfsgid32 "
     "setfsuid32 setgid32 setgroups32 setregid32 setresgid32 setresuid32 setreuid32 setuid32 "
     "sgetmask sigaction signal sigpending sigprocmask sigreturn sigsuspend socketcall "
@@ -254,7 +258,8 @@ void CallTable::add(const Call& call) {
   std::size_t at = key.hash(call.name.size());
   while (slots_[at].length) at = (at + 1) % kSlots;
   slots_[at] = {key.low, key.high, static_cast<std::uint16_t>(calls_.size()),
-                static_cast<std::uint8_t>(call.name.size())};
+                static_cast<std::uint8_t>(call.name.size()),
+                call.op == Op::none || call.op >= Op::read};
   calls_.push_back(call);
 }
 

@@ -53,7 +53,9 @@ enum class Op : std::uint8_t {
   write,  // result is bytes that went, to the descriptor that the role names
   iouring,
   kill,
-  exit,  // exit, exit_group
+  exit,        // exit, exit_group
+  aio_submit,  // io_submit
+  aio_events,  // io_getevents: what was submitted has ended, and may have failed
   // From here on only the summary asks.
   read,        // result is bytes that came
   wait,        // poll, select, epoll_wait: 0 is that time ran out
@@ -61,6 +63,35 @@ enum class Op : std::uint8_t {
   getsockopt,  // SO_ERROR: how a connect() in progress ended
   getsockname,
 };
+
+// Calls that change nothing where they fail. close() frees its number all the same, and what was
+// sent or connected to is known from a failure too.
+constexpr bool only_by_success(Op op) noexcept {
+  switch (op) {
+    case Op::open:
+    case Op::openat:
+    case Op::creat:
+    case Op::dup:
+    case Op::fcntl:
+    case Op::ioctl:
+    case Op::mmap:
+    case Op::munmap:
+    case Op::chdir:
+    case Op::unlink:
+    case Op::unlinkat:
+    case Op::readlink:
+    case Op::rename:
+    case Op::renameat:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// Calls of which most change nothing, as their arguments tell.
+constexpr bool by_arguments(Op op) noexcept {
+  return op == Op::mmap || op == Op::fcntl || op == Op::ioctl || op == Op::getsockopt;
+}
 
 // Which argument a failure of the call is about.
 enum class Role : std::uint8_t {
@@ -83,6 +114,21 @@ struct Call {
 
 constexpr std::uint16_t kUnknownCall = 0xffff;
 
+// The first bytes of two words, as many as the index says.
+struct NameMask {
+  std::uint64_t low = 0;
+  std::uint64_t high = 0;
+};
+inline constexpr std::array<NameMask, 17> kNameMasks = [] {
+  std::array<NameMask, 17> masks{};
+  constexpr std::uint64_t kAll = ~std::uint64_t{0};
+  for (unsigned i = 1; i <= 16; ++i) {
+    masks[i].low = i < 8 ? kAll >> (64 - 8 * i) : kAll;
+    masks[i].high = i > 8 ? kAll >> (128 - 8 * i) : 0;
+  }
+  return masks;
+}();
+
 // The names, hashed by their first 16 bytes.
 class CallTable {
  public:
@@ -102,6 +148,14 @@ class CallTable {
     }
   }
 
+  // Whether the name is that of a call which only the summary has a use for, told from its hash
+  // alone: false too where that would take a second look. `length` is less than 16.
+  bool is_plain(const char* name, std::size_t length) const noexcept {
+    const Key key(name, length);
+    const Slot& slot = slots_[key.hash(length)];
+    return slot.low == key.low && slot.high == key.high && slot.length == length && slot.plain;
+  }
+
   const Call& at(std::uint16_t index) const noexcept { return calls_[index]; }
   std::size_t size() const noexcept { return calls_.size(); }
 
@@ -111,31 +165,18 @@ class CallTable {
     std::uint64_t high = 0;
     std::uint16_t index = kUnknownCall;
     std::uint8_t length = 0;
+    bool plain = false;
   };
   struct Key {
     std::uint64_t low;
     std::uint64_t high;
     Key(const char* name, std::size_t length) noexcept
-        : low(word(name) & kFirst[length < 8 ? length : 8]),
-          high(word(name + 8) & kFirst[length < 8    ? 0
-                                       : length < 16 ? length - 8
-                                                     : 8]) {}
+        : low(word(name) & kNameMasks[length < 16 ? length : 16].low),
+          high(word(name + 8) & kNameMasks[length < 16 ? length : 16].high) {}
     std::size_t hash(std::size_t length) const noexcept {
       const std::uint64_t mixed = low ^ (high * 0xff51afd7ed558ccdULL) ^ length;
       return (mixed * 0x9e3779b97f4a7c15ULL) >> 53;
     }
-    // The first bytes of a word, as many as the index says.
-    static constexpr std::array<std::uint64_t, 9> kFirst = {
-        0,
-        0xff,
-        0xffff,
-        0xff'ffff,
-        0xffff'ffff,
-        0xff'ffff'ffff,
-        0xffff'ffff'ffff,
-        0xff'ffff'ffff'ffff,
-        0xffff'ffff'ffff'ffff,
-    };
     static std::uint64_t word(const char* at) noexcept {
       std::uint64_t value;
       std::memcpy(&value, at, sizeof value);

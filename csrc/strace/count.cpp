@@ -148,7 +148,8 @@ bool Extractor::plain(const char* line, const char* end, std::uint32_t pid, std:
   event.end = event.arguments_end = end;
   event.arguments = arguments;
   event.pid = pid;
-  event.has_pid = true;
+  event.has_pid = form_.has_pid();
+  event.bracketed = form_.bracketed();
   event.number = number_;
   event.call = call;
   event.op = what.op;

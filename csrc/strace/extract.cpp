@@ -46,12 +46,12 @@ void BegunTable::reset() noexcept {
 }
 
 std::size_t BegunTable::place(std::uint32_t pid) const noexcept {
-  std::size_t at = (pid * 2654435761U) & (slots_.size() - 1);
+  std::size_t at = home(pid);
   while (slots_[at].used && slots_[at].pid != pid) at = (at + 1) & (slots_.size() - 1);
   return at;
 }
 
-Begun& BegunTable::at(std::uint32_t pid) {
+Begun& BegunTable::find(std::uint32_t pid) {
   if (2 * used_ > slots_.size()) {
     std::vector<Begun> old(2 * slots_.size());
     old.swap(slots_);

@@ -90,11 +90,18 @@ class BegunTable {
  public:
   BegunTable() { slots_.resize(64); }
   void reset() noexcept;
-  Begun& at(std::uint32_t pid);
+  Begun& at(std::uint32_t pid) {
+    Begun& first = slots_[home(pid)];
+    return first.used && first.pid == pid ? first : find(pid);
+  }
   const std::vector<Begun>& slots() const noexcept { return slots_; }
 
  private:
+  std::size_t home(std::uint32_t pid) const noexcept {
+    return (pid * 2654435761U) & (slots_.size() - 1);
+  }
   std::size_t place(std::uint32_t pid) const noexcept;
+  Begun& find(std::uint32_t pid);
   std::vector<Begun> slots_;
   std::size_t used_ = 0;
 };

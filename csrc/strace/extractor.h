@@ -4,7 +4,9 @@
 
 #include <algorithm>
 
+#include "strace/aio.h"
 #include "strace/extract.h"
+#include "strace/leader_form.h"
 
 namespace pm::strace {
 
@@ -27,9 +29,13 @@ class Extractor {
     const auto count = static_cast<std::uint32_t>(out_.newlines.size());
     out_.counts.lines = count;
     const char* line = begin;
+    const std::uint32_t* const stops = out_.newlines.data();
+    const std::uint32_t whole = cut_ ? count - 1 : count;
     for (number_ = 0; number_ < count; ++number_) {
-      const char* const stop = begin + out_.newlines[number_];
-      if (!quick(line, stop)) slow(line, stop);
+      const char* const stop = begin + stops[number_];
+      if (!(errors_only_ && number_ < whole && glance(line, stop)) && !quick(line, stop)) {
+        slow(line, stop);
+      }
       line = stop + 1;
     }
     out_.counts.unparsed = out_.counts.lines - std::min(out_.counts.lines, accounted());
@@ -43,24 +49,25 @@ class Extractor {
     return c.calls + c.signals + c.exits + c.remarks + c.output;
   }
 
+  // Most lines, where only errors are asked for: a call that changes nothing, and that worked.
+  bool glance(const char* line, const char* end) {
+    const char* const name = form_.behind(line);
+    if (!name || end - name < 16) return false;
+    const unsigned length = find_in_16(name, '(');
+    if (length == 16 || !calls_.is_plain(name, length)) return false;
+    if (!worked(name + length + 1, end)) return false;
+    note_open(line, end);
+    return true;
+  }
+
   // The lines of which a log is full: `pid [time] name(` and `pid [time] <... name resumed>`.
   bool quick(const char* line, const char* end) {
     if (end - line < 12 || end[-1] == '\r' || end[-1] == '?' ||
         (cut_ && number_ + 1 == out_.newlines.size())) {
       return false;
     }
-    const char* p = line;
-    std::uint32_t pid = 0;
-    if (!read_short(p, pid) || *p != ' ') return false;
-    while (*p == ' ') ++p;
-    if (is_digit(*p)) {
-      const unsigned length = find_in_32(p, ' ');
-      if (length < 8 || length == 32) return false;
-      if (!leader_noted_) slow_leader(line, end);
-      p += length;
-      while (*p == ' ') ++p;
-    }
-    if (p >= end) return false;
+    const char* const p = known_leader(line);
+    if (!p || end - p < 4) return false;
     if (*p == '<') {
       if (!starts(p, end, "<... ")) return false;
       const char* const name = p + 5;
@@ -70,28 +77,58 @@ class Extractor {
         return false;
       }
       if (starts(behind, end, " <unfinished ...>)")) return false;
-      resumed(line, end, pid, name, length, behind);
+      resumed(line, end, form_.pid(line), name, length, behind);
       return true;
     }
     if (!is_lower(*p)) return false;
-    const unsigned length = find_in_32(p, '(');
+    unsigned length = find_in_16(p, '(');
+    if (length == 16) length = find_in_32(p, '(');
     const char* const arguments = p + length + 1;
     if (length == 32 || arguments > end) return false;
     const std::uint16_t call = calls_.find(p, length);
     if (call == kUnknownCall) return false;
+    const std::uint32_t pid = form_.pid(line);
     if (end[-1] == '>' && end - arguments >= 14 && end[-2] == '.')
       return begun(line, end, pid, call, arguments);
     return complete(line, end, pid, call, arguments);
   }
 
+  // Behind the leader of a line that looks like one of the last two that differed; or null.
+  const char* known_leader(const char* line) {
+    const char* const behind = form_.behind(line);
+    if (behind) return behind;
+    const char* const other = other_form_.behind(line);
+    if (other) std::swap(form_, other_form_);
+    return other;
+  }
+
+  // Whether a line ends with a plain number, with or without the duration of -T behind it.
+  static bool worked(const char* begin, const char* end) noexcept {
+    if (is_digit(end[-1])) return true;
+    return end[-1] == '>' && is_digit(end[-2]) && end - begin > 12 && end[-10] == '<' &&
+           end[-8] == '.' && is_digit(end[-12]);
+  }
+
+  // Counts a call that nobody needs more of.
+  void note_open(const char* line, const char* end) {
+    open_ = line;
+    open_end_ = end;
+    open_number_ = number_;
+    ++out_.counts.calls;
+  }
+
   bool begun(const char* line, const char* end, std::uint32_t pid, std::uint16_t call,
              const char* arguments) {
     if (!ends(arguments, end, "<unfinished ...>")) return false;
-    remember(line, end, arguments, pid, true);
+    remember(line, end, arguments, pid, form_.has_pid());
     const Call& what = calls_.at(call);
     if (wanted_op(what.op) || wanted_.uses) {
       const char* stop = end - 16;
       if (stop > arguments && stop[-1] == ' ') --stop;
+      if (errors_only_ && idle(what.op, arguments, stop)) {
+        out_.begun.at(pid).idle = true;
+        return true;
+      }
       Event event = make(line, end, pid, call, Shape::entry, arguments, stop);
       const bool kept = emit_begun(event);
       // Its end changes nothing either, then.
@@ -121,13 +158,12 @@ class Extractor {
     if (errors_only_) {
       const Outcome outcome = outcome_of(arguments, end);
       if (outcome != Outcome::hit && !wanted_op(op)) {
-        open_ = line;
-        open_end_ = end;
-        open_number_ = number_;
-        ++out_.counts.calls;
+        note_open(line, end);
         return true;
       }
-      if ((outcome == Outcome::failed && only_by_success(op)) ||
+      const bool brief_one =
+          outcome == Outcome::other && brief(line, end, pid, call, op, arguments);
+      if (brief_one || (outcome == Outcome::failed && only_by_success(op)) ||
           (outcome == Outcome::other && by_arguments(op) && read_tail(arguments, end, tail) &&
            !changes(line, end, pid, call, arguments))) {
         ++out_.counts.calls;
@@ -200,40 +236,16 @@ class Extractor {
     return outcome_of(begin, end) == Outcome::hit;
   }
 
-  // Calls that change nothing where they fail. close() frees its number all the same, and what was
-  // sent or connected to is known from a failure too.
-  static constexpr bool only_by_success(Op op) noexcept {
-    switch (op) {
-      case Op::open:
-      case Op::openat:
-      case Op::creat:
-      case Op::dup:
-      case Op::fcntl:
-      case Op::ioctl:
-      case Op::mmap:
-      case Op::munmap:
-      case Op::chdir:
-      case Op::unlink:
-      case Op::unlinkat:
-      case Op::readlink:
-      case Op::rename:
-      case Op::renameat:
-        return true;
-      default:
-        return false;
-    }
-  }
-
-  // Calls of which most change nothing, as their arguments tell.
-  static constexpr bool by_arguments(Op op) noexcept {
-    return op == Op::mmap || op == Op::fcntl || op == Op::ioctl || op == Op::getsockopt;
-  }
   bool changes(const char* line, const char* end, std::uint32_t pid, std::uint16_t call,
                const char* arguments) const {
     if (idle(calls_.at(call).op, arguments, end)) return false;
     Event event = make(line, end, pid, call, Shape::call, arguments, end);
     return fill_first(event);
   }
+
+  // Takes a call that has the form which nearly all of its kind have; false if it has another one.
+  bool brief(const char* line, const char* end, std::uint32_t pid, std::uint16_t call, Op op,
+             const char* arguments);
 
   void resumed(const char* line, const char* end, std::uint32_t pid, const char* name,
                unsigned length, const char* rest) {
@@ -271,6 +283,8 @@ class Extractor {
 
   // A call that has ended: counts it, and keeps it if anybody wants it.
   void finish(Event& event) {
+    if (event.op == Op::aio_events)
+      fail_within(event.result, view(event.arguments, event.arguments_end));
     const Result& result = event.result;
     out_.counts.annotations |= !result.annotation.empty();
     if (event.op == Op::fork && event.shape == Shape::resumed && result.value > 0) {
@@ -301,7 +315,8 @@ class Extractor {
     event.arguments = arguments;
     event.arguments_end = stop;
     event.pid = pid;
-    event.has_pid = true;
+    event.has_pid = form_.has_pid();
+    event.bracketed = form_.bracketed();
     event.number = number_;
     event.call = call;
     event.op = call == kUnknownCall ? Op::none : calls_.at(call).op;
@@ -351,7 +366,6 @@ class Extractor {
   bool fill_first(Event& event) const;
   static bool idle(Op op, const char* arguments, const char* end) noexcept;
   void slow(const char* line, const char* end);
-  void slow_leader(const char* line, const char* end);
   void general(const Line& read, const char* line, const char* end, bool exact);
   bool glue(const char* line, const char* end);
   void note(const Leader& leader);
@@ -369,7 +383,8 @@ class Extractor {
   const char* open_end_ = nullptr;
   std::uint32_t open_number_ = 0;
   std::uint32_t number_ = 0;
-  bool leader_noted_ = false;  // the stamps of one line of a block stand for all
+  LeaderForm form_;        // of the last line
+  LeaderForm other_form_;  // of the last one that was another
   bool cut_ = false;
   bool joining_ = false;
 };

@@ -34,6 +34,14 @@ const char* skip_to_comma(const char* at, const char* end) noexcept {
   return commas && length < end - at ? at + length : end;
 }
 
+// Where the path begins behind `AT_FDCWD, "` or `AT_FDCWD</here>, "`; null if something else stands
+// there.
+const char* behind_here(const char* at, const char* end) noexcept {
+  if (!starts(at, end, "AT_FDCWD")) return nullptr;
+  const char* const p = skip_annotation(at + 8, end);
+  return starts(p, end, ", \"") ? p + 2 : nullptr;
+}
+
 // A decimal number as strace writes sizes; moves `at` behind it.
 bool take_size(const char*& at, const char* end, std::int64_t& value) noexcept {
   const char* p = at;
@@ -111,6 +119,7 @@ bool Extractor::fill(Event& event) const {
   if (event.op == Op::fcntl && event.shape == Shape::resumed && event.result.value < 3)
     return false;
   if (event.op == Op::wait) return waited_in_vain(event);
+  if (event.op == Op::aio_events) return event.shape == Shape::entry || event.result.value > 0;
   if (event.op == Op::getsockopt && event.shape == Shape::resumed && event.half == Half::here) {
     return contains(view(event.entry_arguments, event.entry_end), "SO_ERROR");
   }
@@ -129,7 +138,7 @@ bool Extractor::idle(Op op, const char* p, const char* end) noexcept {
     return plain.read(p, end) && plain.idle();
   }
   std::uint32_t fd = 0;
-  return op == Op::ioctl && read_short(p, fd) && starts(p, end, ", TCGETS");
+  return op == Op::ioctl && read_short(p, fd) && starts(skip_annotation(p, end), end, ", TCGETS");
 }
 
 bool Extractor::fill_first(Event& event) const {
@@ -146,9 +155,9 @@ bool Extractor::fill_first(Event& event) const {
   switch (event.op) {
     case Op::openat:
     case Op::unlinkat:
-      if (starts(p, end, "AT_FDCWD, \"")) {
+      if (const char* const path = behind_here(p, end)) {
         event.a = kWorkingDirectory;
-        p = take_string(p + 10, end, event.text);
+        p = take_string(path, end, event.text);
       } else {
         if (!number(event.a) || !arguments.next(argument)) return true;
         bool quoted;

@@ -29,6 +29,8 @@ bool keeps_arguments(Op op) noexcept {
     case Op::getsockopt:
     case Op::getsockname:
     case Op::accept:
+    case Op::aio_submit:
+    case Op::aio_events:
       return true;
     default:
       return false;
@@ -332,6 +334,12 @@ void Tracker::effect(Task& task, const Event& event, const Opened& by) {
     }
     case Op::watch:
       if (worked) watched(task, event);
+      return;
+    case Op::aio_submit:
+      if (worked) submitted(task, event);
+      return;
+    case Op::aio_events:
+      reaped(task, event);
       return;
     case Op::exit:
       processes_[task.process].exit_call = {static_cast<int>(event.a & 0xff), by.place};

@@ -28,12 +28,6 @@ void Extractor::note(const Leader& leader) {
   }
 }
 
-void Extractor::slow_leader(const char* line, const char* end) {
-  const Leader leader = read_leader(line, end);
-  note(leader);
-  leader_noted_ = true;
-}
-
 void Extractor::slow(const char* line, const char* end) {
   if (std::memchr(line, '\x1b', static_cast<std::size_t>(end - line)) != nullptr) {
     out_.counts.colors = true;
@@ -46,6 +40,10 @@ void Extractor::slow(const char* line, const char* end) {
     end = line + size;
   }
   const Line read = read_line(line, end);
+  if (read.arguments && !known_leader(line)) {
+    std::swap(form_, other_form_);
+    form_.learn(line, read.leader);
+  }
   general(read, line, end, cut_ && number_ + 1 == out_.newlines.size());
 }
 

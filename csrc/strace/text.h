@@ -41,6 +41,20 @@ inline unsigned find_in_32(const char* at, char c) noexcept {
 #endif
 }
 
+// The same within 16 bytes; 16 if there is none.
+inline unsigned find_in_16(const char* at, char c) noexcept {
+#if defined(__SSE2__)
+  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(at));
+  const int mask = _mm_movemask_epi8(_mm_cmpeq_epi8(_mm_set1_epi8(c), bytes));
+  return static_cast<unsigned>(std::countr_zero(static_cast<unsigned>(mask) | 0x10000U));
+#else
+  for (unsigned i = 0; i < 16; ++i) {
+    if (at[i] == c) return i;
+  }
+  return 16;
+#endif
+}
+
 // Bits of the 64 bytes from `at` on that equal `c`, the first in the lowest. They must be readable.
 inline std::uint64_t mask_of_64(const char* at, char c) noexcept {
   std::uint64_t mask = 0;
@@ -59,7 +73,7 @@ inline std::uint64_t mask_of_64(const char* at, char c) noexcept {
 
 // From 1 to 7 digits as a number, all at once; moves `at` behind them. 8 bytes must be readable.
 // False, and nothing moves, where there is no digit or there are more.
-inline bool read_short(const char*& at, std::uint32_t& value) noexcept {
+[[gnu::always_inline]] inline bool read_short(const char*& at, std::uint32_t& value) noexcept {
   std::uint64_t word;
   std::memcpy(&word, at, sizeof word);
   word ^= 0x3030303030303030ULL;  // digits are 0 to 9 now

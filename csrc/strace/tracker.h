@@ -1,6 +1,7 @@
 // Second phase: replays the events of a log in order and keeps what each task has open.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -11,6 +12,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "strace/aio.h"
 #include "strace/descriptors.h"
 #include "strace/extract.h"
 #include "strace/hash_index.h"
@@ -260,6 +262,9 @@ class Tracker {
   void sent(Task& task, std::string_view arguments);
   void received(Task& task, std::string_view arguments, const Opened& by);
   void mapped(Task& task, const Event& event);
+  void submitted(Task& task, const Event& event);
+  void reaped(Task& task, const Event& event);
+  Target completed(Task& task, std::string_view arguments, std::int64_t& fd);
   void unmapped(Task& task, std::uint64_t start, std::uint64_t length);
   void renamed(Task& task, const Event& event);
   void unlinked(Task& task, std::int64_t directory, std::string_view raw);
@@ -344,6 +349,7 @@ class Tracker {
   std::vector<std::string> writable_;
   std::unordered_set<std::string> libraries_;
   std::unordered_map<std::uint32_t, std::pair<std::string, std::uint32_t>> killers_;  // by victim
+  std::unordered_map<std::uint32_t, std::deque<AioRequest>> requests_;                // by process
   std::vector<SlowCall> slow_;
   std::vector<Connection> connections_;
   std::vector<Timeout> timeouts_;

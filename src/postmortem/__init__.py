@@ -4,10 +4,9 @@ The command line is the main way in: ``postmortem core CORE``. Names of the Pyth
 resolved on first use, so that importing the package from training code costs nothing.
 """
 
-from typing import TYPE_CHECKING, Any
-
 from postmortem._version import __version__
 
+TYPE_CHECKING = False  # type checkers know the name; to import typing would take 10 ms
 if TYPE_CHECKING:
     from postmortem.monitor import (
         DebugUnderflowOverflow,
@@ -42,13 +41,13 @@ _HOMES = {
 }
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     """Return a name of the API, importing its module the first time."""
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import importlib
 
-    value = getattr(importlib.import_module(home), name)
+    value: object = getattr(importlib.import_module(home), name)
     globals()[name] = value
     return value

@@ -51,6 +51,8 @@ class StraceOptions:
     """Only this process and its threads."""
     verbose: bool = False
     redact: bool = True
+    body: bool = True
+    """Whether the fields of the JSON document are wanted; other forms have no use for them."""
     beside: Beside = NOTHING
     """What is exported, and who is told how far the reading is."""
 
@@ -100,7 +102,7 @@ def analyse(names: Sequence[str], options: StraceOptions) -> Report:
         failed=_failed(view, outcome.diagnoses),
         diagnoses=outcome.diagnoses,
         blocks=strace_blocks(view, verbose=options.verbose),
-        body=strace_body(view),
+        body=strace_body(view) if options.body else {},
         problems=(*_problems(read, options), *outcome.problems),
         skipped=outcome.skipped,
         footer=_footer(logs),

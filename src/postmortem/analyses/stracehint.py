@@ -25,12 +25,13 @@ _FOLLOW = (
     *"open openat openat2 creat close close_range dup dup2 dup3 fcntl ioctl".split(),
     *"clone clone3 fork vfork unshare execve execveat exit_group chdir fchdir getcwd".split(),
     *"rename renameat renameat2 unlink unlinkat sendmsg recvmsg pidfd_open pidfd_getfd".split(),
+    "io_submit",  # names the files of what io_getevents() learns of
     *_CREATORS,
 )
 _WRITES = (
     "write pwrite64 writev pwritev pwritev2 sendfile copy_file_range splice fallocate ftruncate "
     "truncate fsync fdatasync sync_file_range msync mkdir mkdirat mknod mknodat link linkat "
-    "symlink symlinkat mmap munmap mremap"
+    "symlink symlinkat mmap munmap mremap io_getevents io_pgetevents"
 ).split()
 _READS = "read pread64 readv preadv preadv2 getdents64 fstat newfstatat statx".split()
 _SIGNALS = "kill tkill tgkill rt_sigqueueinfo rt_tgsigqueueinfo pidfd_send_signal".split()

@@ -88,6 +88,7 @@ def _explain(args: argparse.Namespace) -> int:
             process=args.pid,
             verbose=args.verbose,
             redact=not args.no_redact,
+            body=args.json,
             beside=beside,
         )
         report = analyse(args.logs, options)

@@ -25,7 +25,7 @@ FOLLOWED = {"openat", "close", "dup2", "fcntl", "clone", "execve", "chdir", "soc
 @pytest.mark.parametrize(
     ("query", "recorded", "left_out"),
     [
-        ("ENOSPC", {"write", "fallocate", "mmap", "copy_file_range"}, {"read", "poll", "%file"}),
+        ("ENOSPC", {"write", "fallocate", "mmap", "io_getevents"}, {"read", "poll", "%file"}),
         ("errno=EACCES path=/data/*", {"%file"}, {"write", "poll"}),
         ("ECONNREFUSED", {"connect", "poll", "getsockopt"}, {"fallocate"}),
         ("SIGKILL", {"kill", "tgkill", "pidfd_send_signal"}, {"write", "read", "mmap"}),

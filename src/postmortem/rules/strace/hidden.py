@@ -34,6 +34,7 @@ def hidden(log: SystemCalls) -> Iterator[Problem]:
         yield from _filtered(log)
         yield from _by_status(log)
         yield from _children(log)
+    yield from _submitted(log)
     yield from _cut(log)
 
 
@@ -113,6 +114,18 @@ def _children(log: SystemCalls) -> Iterator[Problem]:
     if log.recording.files > 1 or any("-ff" in option for option in log.recording.options):
         remedy = "name all files of strace -ff: their folder, or their prefix"
     yield Problem(log.name, f"{count} no line in the log ({pids}): recorded without -f?", remedy)
+
+
+def _submitted(log: SystemCalls) -> Iterator[Problem]:
+    # io_uring_setup() alone is how libraries ask whether there is such a thing; where all went well
+    # there is nothing to miss (torchrun's libuv has a ring for epoll_ctl() alone).
+    used = log.recording.io_uring and any(row.name == "io_uring_enter" for row in log.calls)
+    if used and any(task.ending and (task.ending.signal or task.ending.code) for task in log.tasks):
+        what = (
+            "io_uring was used: what was read and written through it, and failed, is not in the log"
+        )
+        remedy = "perf trace -e io_uring:io_uring_complete shows the results (-28 is ENOSPC)"
+        yield Problem(log.name, what, remedy)
 
 
 def _times(log: SystemCalls) -> Iterator[Problem]:

@@ -29,7 +29,11 @@ def weigh(
 
     `lasting`: it leaves harm behind (a file that is not whole) even where the program goes on.
     """
-    return weigh_fate(logs.fate(match), confidence, lasting=lasting, root=root)
+    if not match.target.guessed:
+        return weigh_fate(logs.fate(match), confidence, lasting=lasting, root=root)
+    weight = weigh_fate(logs.fate(match), _at_most_likely(confidence), lasting=lasting, root=root)
+    words = "; which file it was is told by the order of the calls alone"
+    return Weight(weight.role, weight.confidence, words + weight.words)
 
 
 def weigh_fate(

@@ -1,0 +1,172 @@
+#include "strace/aio.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "strace/task.h"
+#include "strace/tracker.h"
+
+namespace pm::strace {
+namespace {
+
+constexpr std::size_t kMostRequests = 1024;  // of a process that have not ended
+constexpr std::size_t kMostProcessesWithRequests = 1000;
+
+// What reading and writing a file may end with, by the numbers of include/uapi/asm-generic/errno.h.
+constexpr std::array<std::pair<std::int64_t, std::string_view>, 22> kEndErrors = {{
+    {4, "EINTR"},     {5, "EIO"},      {6, "ENXIO"},       {9, "EBADF"},       {11, "EAGAIN"},
+    {12, "ENOMEM"},   {14, "EFAULT"},  {16, "EBUSY"},      {19, "ENODEV"},     {22, "EINVAL"},
+    {27, "EFBIG"},    {28, "ENOSPC"},  {30, "EROFS"},      {32, "EPIPE"},      {61, "ENODATA"},
+    {74, "EBADMSG"},  {84, "EILSEQ"},  {95, "EOPNOTSUPP"}, {110, "ETIMEDOUT"}, {116, "ESTALE"},
+    {117, "EUCLEAN"}, {122, "EDQUOT"},
+}};
+
+std::uint64_t number_of(std::string_view word) noexcept {
+  const char* at = word.data();
+  return word.empty() ? 0 : static_cast<std::uint64_t>(read_number(at, at + word.size()));
+}
+
+// The fields of `{name=value, …}` one after another, each with its name.
+class Fields {
+ public:
+  explicit Fields(std::string_view group) noexcept
+      : begin_(group.data()), words_(group.data() + 1, group.data() + group.size()) {}
+  bool next(std::string_view& value) noexcept {
+    if (!words_.next(value)) return false;
+    return value.data() != nullptr;
+  }
+  // Arguments leaves out what is in front of a `=`.
+  bool is(std::string_view value, std::string_view name) const noexcept {
+    const auto before = static_cast<std::size_t>(value.data() - begin_);
+    return before > name.size() && value.data()[-1] == '=' &&
+           std::string_view(value.data() - 1 - name.size(), name.size()) == name;
+  }
+
+ private:
+  const char* begin_;
+  Arguments words_;
+};
+
+bool read_end(std::string_view group, AioEnd& end) noexcept {
+  Fields fields(group);
+  std::string_view value;
+  bool known = false;
+  while (fields.next(value)) {
+    if (fields.is(value, "data")) end.data = number_of(value);
+    if (!fields.is(value, "res")) continue;
+    const char* at = value.data();
+    end.result = read_number(at, at + value.size());
+    known = true;
+  }
+  return known;
+}
+
+bool has_failed(const AioEnd& end) noexcept { return end.result < 0; }
+
+bool is_end_of(const AioEnd& end, const AioRequest& request) noexcept {
+  return request.context == end.context && request.data == end.data;
+}
+
+}  // namespace
+
+void read_ends(std::string_view arguments, std::vector<AioEnd>& ends) {
+  Arguments all(arguments.data(), arguments.data() + arguments.size());
+  AioEnd end;
+  std::string_view argument;
+  for (unsigned i = 0; all.next(argument); ++i) {
+    if (i == 0) end.context = number_of(argument);
+    if (!argument.starts_with("[{")) continue;
+    Arguments list(argument.data() + 1, argument.data() + argument.size());
+    std::string_view group;
+    while (list.next(group) && group.starts_with('{') && ends.size() < kMostRequests) {
+      if (read_end(group, end)) ends.push_back(end);
+    }
+  }
+}
+
+void fail_within(Result& result, std::string_view arguments) {
+  if (!result.known || result.value <= 0 || !contains(arguments, "res=-")) return;
+  std::vector<AioEnd> ends;
+  read_ends(arguments, ends);
+  const auto failed = std::find_if(ends.begin(), ends.end(), has_failed);
+  if (failed == ends.end()) return;
+  for (const auto& [number, name] : kEndErrors) {
+    if (failed->result != -number) continue;
+    result.error = name;
+    result.within = true;
+  }
+}
+
+// io_submit(0x7fc93c163000, 1, [{aio_data=0, …, aio_fildes=6</m/a>, …}]) = 1
+void Tracker::submitted(Task& task, const Event& event) {
+  if (requests_.size() >= kMostProcessesWithRequests && !requests_.contains(task.leader)) return;
+  const std::string_view all = view(event.arguments, event.arguments_end);
+  const std::string_view list = argument_at(all, 2);
+  if (!list.starts_with("[{")) return;
+  std::deque<AioRequest>& requests = requests_[task.leader];
+  Arguments groups(list.data() + 1, list.data() + list.size());
+  std::string_view group;
+  while (groups.next(group) && group.starts_with('{')) {
+    AioRequest request;
+    request.context = number_of(argument_at(all, 0));
+    Fields fields(group);
+    std::string_view value;
+    while (fields.next(value)) {
+      if (fields.is(value, "aio_data")) request.data = number_of(value);
+      if (!fields.is(value, "aio_fildes")) continue;
+      const FdArgument fd = read_fd(value);
+      request.fd = fd.number;
+      request.annotation.assign(fd.annotation);
+      request.deleted = fd.deleted;
+    }
+    if (request.fd < 0) continue;
+    if (requests.size() >= kMostRequests) requests.pop_front();
+    requests.push_back(std::move(request));
+  }
+}
+
+// io_getevents(0x7fc93c163000, 1, 1, [{data=0, …, res=65536, res2=0}], NULL) = 1
+void Tracker::reaped(Task& task, const Event& event) {
+  const auto known = requests_.find(task.leader);
+  if (known == requests_.end() || !event.result.known || event.result.value <= 0) return;
+  std::deque<AioRequest>& requests = known->second;
+  std::vector<AioEnd> ends;
+  read_ends(view(event.arguments, event.arguments_end), ends);
+  for (const AioEnd& end : ends) {
+    const auto of = [&](const AioRequest& request) { return is_end_of(end, request); };
+    const auto found = std::find_if(requests.begin(), requests.end(), of);
+    if (found != requests.end()) requests.erase(found);
+  }
+}
+
+// What the request that failed was for. An end has the number that the program gave its request. Of
+// several with one number the oldest is meant, as files end them in order where they do not wait
+// for a disk; where these are of several files, that is a guess.
+Target Tracker::completed(Task& task, std::string_view arguments, std::int64_t& fd) {
+  const auto known = requests_.find(task.leader);
+  if (known == requests_.end()) return {};
+  std::vector<AioEnd> ends;
+  read_ends(arguments, ends);
+  const auto failed = std::find_if(ends.begin(), ends.end(), has_failed);
+  if (failed == ends.end()) return {};
+  auto before = std::count_if(ends.begin(), failed, [&](const AioEnd& end) {
+    return end.context == failed->context && end.data == failed->data;
+  });
+  const AioRequest* first = nullptr;
+  const AioRequest* meant = nullptr;
+  bool guessed = false;
+  for (const AioRequest& request : known->second) {
+    if (!is_end_of(*failed, request)) continue;
+    if (!first) first = &request;
+    guessed |= request.fd != first->fd;
+    if (before-- == 0) meant = &request;
+  }
+  if (!meant) return {};
+  fd = meant->fd;
+  Target target = target_of_fd(task, {true, meant->fd, meant->annotation, meant->deleted});
+  target.guessed |= guessed;
+  return target;
+}
+
+}  // namespace pm::strace
