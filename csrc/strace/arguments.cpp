@@ -269,6 +269,12 @@ std::string_view argument_at(std::string_view arguments, unsigned index) noexcep
   return argument;
 }
 
+bool take_deleted(std::string_view& annotation) noexcept {
+  if (!annotation.starts_with('/') || !annotation.ends_with(kDeletedWord)) return false;
+  annotation.remove_suffix(kDeletedWord.size());
+  return true;
+}
+
 FdArgument read_fd(std::string_view argument) noexcept {
   FdArgument fd;
   const char* at = argument.data();
@@ -288,6 +294,7 @@ FdArgument read_fd(std::string_view argument) noexcept {
   if (close != at) {
     fd.deleted = ends(at, close, "(deleted)");
     fd.annotation = view(at + 1, close - (fd.deleted ? 10 : 1));
+    fd.deleted |= take_deleted(fd.annotation);
   }
   return fd;
 }
@@ -354,7 +361,8 @@ bool clone_shares(std::string_view arguments, const CloneFlag& flag) noexcept {
                                                          : arguments.substr(named + kFlags.size());
   if (raw.empty() || !is_digit(raw[0])) return false;
   const char* at = raw.data();
-  return (static_cast<std::uint64_t>(read_number(at, at + raw.size())) & flag.bit) != 0;
+  const auto value = static_cast<std::uint64_t>(read_number(at, at + raw.size()));
+  return value <= 0xffff'ffff && (value & flag.bit) != 0;  // more is where clone3() has its struct
 }
 
 Result read_result(const char* arguments, const char* end, bool exact) noexcept {

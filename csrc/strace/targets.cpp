@@ -76,6 +76,16 @@ std::string address_words(std::string_view raw) {
   return {};
 }
 
+namespace {
+
+// Whether a file is known by a name that itself ends like the kernel's mark.
+bool is_named_deleted(std::string_view known, std::string_view annotated) noexcept {
+  return known.size() == annotated.size() + kDeletedWord.size() && known.starts_with(annotated) &&
+         known.ends_with(kDeletedWord);
+}
+
+}  // namespace
+
 Target Tracker::target_of_fd(Task& task, const FdArgument& fd) {
   Target target;
   if (fd.number == kWorkingDirectory) return target;
@@ -101,7 +111,12 @@ Target Tracker::target_of_fd(Task& task, const FdArgument& fd) {
     }
   }
   if (!fd.annotation.empty() && options_.annotations) {
-    const std::string path = annotated_path(fd.annotation);
+    std::string path = annotated_path(fd.annotation);
+    bool deleted = fd.deleted;
+    if (deleted && is_named_deleted(target.path, path)) {
+      path = target.path;
+      deleted = target.deleted;
+    }
     if (!target.path.empty() && target.path != path && target.kind == Kind::file) {
       ++check_.wrong;
       if (check_.examples.size() < 5) {
@@ -113,7 +128,7 @@ Target Tracker::target_of_fd(Task& task, const FdArgument& fd) {
     }
     target.path = path;
     target.kind = annotated_kind(fd.annotation);
-    target.deleted = fd.deleted;
+    target.deleted = deleted;
     target.nameless = false;
     target.origin = Origin::annotated;
   }
@@ -385,7 +400,8 @@ void Tracker::checked(Task& task, const Event& event) {
   }
   const Description& one = descriptions_.at(slot->description);
   const std::string path = one.whole_path();
-  const bool same = path == annotated || (one.nameless && annotated.starts_with(path + "/")) ||
+  const bool same = path == annotated || is_named_deleted(path, annotated) ||
+                    (one.nameless && annotated.starts_with(path + "/")) ||
                     (one.kind == Kind::memfd && annotated.starts_with("/memfd:"));
   if (same) {
     ++check_.right;

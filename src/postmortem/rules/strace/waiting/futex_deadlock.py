@@ -36,10 +36,13 @@ def futex_deadlock(logs: Logs) -> Iterator[Finding]:
     What to do
         Take locks in one order. Do not fork a process that has threads: use spawn or forkserver.
     """
-    for leader, tasks in logs.processes_alive():
+    for leader, tasks in _groups(logs):
         if not tasks or not all(is_private_futex(task) and waits_for_ever(task) for task in tasks):
             continue
+        attached = len(tasks) > 1 and not any(task.thread_of for task in tasks)
         count = "its only thread waits" if len(tasks) == 1 else f"all {len(tasks)} threads wait"
+        if attached:
+            count = f"all {len(tasks)} tasks that strace was attached to wait"
         forked = len(tasks) == 1 and logs.was_forked(leader)
         fork_words = (
             "; it is a fork that called no exec: the lock may be one that a thread of its "
@@ -63,6 +66,24 @@ def futex_deadlock(logs: Logs) -> Iterator[Finding]:
             ),
             evidence=cite_waits(tasks),
         )
+
+
+def _groups(logs: Logs) -> list[tuple[int, tuple[Task, ...]]]:
+    """Return the processes alive; tasks that strace -p found alive are taken for one of them.
+
+    Such a log has neither their forks nor their programs. The first of a process has the lowest
+    number, and a task that waits is no sign of a deadlock while another one of them runs.
+    """
+    known: list[tuple[int, tuple[Task, ...]]] = []
+    found: list[Task] = []
+    for leader, tasks in logs.processes_alive():
+        if all(task.ppid is None and task.argv is None for task in tasks):
+            found += tasks
+        else:
+            known.append((leader, tasks))
+    if found:
+        known.append((min(task.process for task in found), tuple(found)))
+    return known
 
 
 def _addresses(tasks: tuple[Task, ...]) -> str:
