@@ -270,8 +270,10 @@ std::string_view argument_at(std::string_view arguments, unsigned index) noexcep
 }
 
 bool take_deleted(std::string_view& annotation) noexcept {
-  if (!annotation.starts_with('/') || !annotation.ends_with(kDeletedWord)) return false;
-  annotation.remove_suffix(kDeletedWord.size());
+  constexpr std::string_view kHex = R"(\x20\x28\x64\x65\x6c\x65\x74\x65\x64\x29)";  // with -xx
+  const bool hex = annotation.ends_with(kHex);
+  if (!hex && (!annotation.starts_with('/') || !annotation.ends_with(kDeletedWord))) return false;
+  annotation.remove_suffix(hex ? kHex.size() : kDeletedWord.size());
   return true;
 }
 

@@ -97,7 +97,8 @@ void Tracker::opened(Task& task, const Event& event, const Opened& by) {
   // may count: a path through a link has another name there than in the call.
   const bool annotated = !event.result.annotation.empty();
   std::int32_t linked = kNone;
-  if (annotated && event.result.annotation.starts_with('/')) {
+  if (annotated && (event.result.annotation.starts_with('/') ||
+                    event.result.annotation.starts_with(R"(\x2f)"))) {  // with -xx
     std::string_view annotation = event.result.annotation;
     const std::size_t nested = annotation.find('<');  // </dev/null<char 1:3>>
     unescape(annotation.substr(0, nested), path);
@@ -441,7 +442,13 @@ void Tracker::killed(Task& task, const Event& event) {
   } else if (victim > 0) {
     victim = log_pid(task, static_cast<std::uint32_t>(victim));
   }
-  if (victim <= 0 || signal.empty() || killers_.size() > 100'000) return;
+  if (victim <= 0 || signal.empty()) return;
+  const auto known = killers_.find(static_cast<std::uint32_t>(victim));
+  if (event.result.failed()) {
+    if (known != killers_.end() && known->second.second == task.leader) killers_.erase(known);
+    return;
+  }
+  if (killers_.size() > 100'000) return;
   killers_[static_cast<std::uint32_t>(victim)] = {std::string(signal), task.leader};
 }
 

@@ -69,7 +69,7 @@ class Extractor {
       if (behind >= end || !starts(name + length, end, " resumed>") || *behind == '\x1b') {
         return false;
       }
-      if (starts(behind, end, " <unfinished ...>)")) return false;
+      if (starts(behind, end, " <unfinished ...>")) return false;
       resumed(line, end, pid, name, length, behind);
       return true;
     }

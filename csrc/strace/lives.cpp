@@ -60,6 +60,11 @@ void Tracker::forked(Task& task, const Event& event) {
   if (own_number && task.fork_started) return;
   const auto known = tasks_.find(child);
   if (task.fork_started && known != tasks_.end() && known->second->live) return;
+  if (known != tasks_.end() && known->second->process > task.process && is_orphan(*known->second) &&
+      !clone_shares(arguments, kCloneThread)) {
+    processes_[known->second->process].parent = task.leader;
+    return;
+  }
   const auto shares = [&](const CloneFlag& flag) { return clone_shares(arguments, flag); };
   if (own_number) {  // until its first line tells the log's number for it
     if (unborn_.size() >= kMostUnborn) return;
@@ -74,6 +79,14 @@ void Tracker::forked(Task& task, const Event& event) {
                      shares(kCloneVm));
   made.inner |= shares(kCloneNewPid);
   if (hides_flags(event.call, arguments)) made.perhaps_thread_of = task.pid;
+}
+
+// Whether a task lives of which nobody knows who made it. With -z and -e status= lines stand where
+// calls ended, so that a child may do and end much before its parent's fork does.
+bool Tracker::is_orphan(const Task& task) const {
+  const Process& process = processes_[task.process];
+  return task.live && task.named && process.parent == 0 && process.thread_of == 0 &&
+         !process.exit_call;
 }
 
 // Whether the log has the address alone of what clone3() was asked: strace before 5.3, -e raw=.

@@ -1,4 +1,5 @@
 // What a call was about: its hits, failures and waits with the file, socket or path to blame.
+#include <arpa/inet.h>
 #include <fnmatch.h>
 
 #include <algorithm>
@@ -53,17 +54,40 @@ std::string_view name_of(const Event& event) {
 
 }  // namespace
 
+namespace {
+
+// The bytes behind a field, as -X raw writes ports and addresses: sin_port="\x00\x09".
+std::string bytes_of(std::string_view raw, std::string_view field) {
+  std::string bytes;
+  unescape(between(raw, field, '"'), bytes);
+  return bytes;
+}
+
+std::string raw_address(std::string_view raw) {
+  const bool six = raw.find("sin6_port=\"") != std::string_view::npos;
+  const std::string port = bytes_of(raw, six ? "sin6_port=\"" : "sin_port=\"");
+  const std::string address = bytes_of(raw, six ? "sin6_addr=\"" : "sin_addr=\"");
+  char words[INET6_ADDRSTRLEN];
+  if (port.size() != 2 || address.size() != (six ? 16 : 4) ||
+      !inet_ntop(six ? AF_INET6 : AF_INET, address.data(), words, sizeof words)) {
+    return {};
+  }
+  const unsigned number =
+      static_cast<unsigned char>(port[0]) * 256U + static_cast<unsigned char>(port[1]);
+  return (six ? "[" + std::string(words) + "]" : words) + ":" + std::to_string(number);
+}
+
+}  // namespace
+
 // {sa_family=AF_INET, sin_port=htons(9), sin_addr=inet_addr("127.0.0.1")} as 127.0.0.1:9
 std::string address_words(std::string_view raw) {
   const std::string_view port = between(raw, "htons(", ')');
-  if (const std::string_view four = between(raw, "inet_addr(\"", '"'); !four.empty()) {
-    return std::string(four) + ":" + std::string(port);
-  }
-  if (const std::string_view six = between(raw, "inet_pton(AF_INET6, \"", '"'); !six.empty()) {
-    std::string words(1, '[');
-    words.append(six).append("]:").append(port);
-    return words;
-  }
+  std::string host;  // in hexadecimal with -xx
+  unescape(between(raw, "inet_addr(\"", '"'), host);
+  if (!host.empty()) return host + ":" + std::string(port);
+  unescape(between(raw, "inet_pton(AF_INET6, \"", '"'), host);
+  if (!host.empty()) return "[" + host + "]:" + std::string(port);
+  if (raw.find("_port=\"") != std::string_view::npos) return raw_address(raw);
   if (raw.find("AF_UNIX") != std::string_view::npos) {
     const std::size_t at = raw.find("sun_path=");
     if (at == std::string_view::npos) return "unix";
@@ -127,7 +151,8 @@ Target Tracker::target_of_fd(Task& task, const FdArgument& fd) {
       target.given.reset();
     }
     target.path = path;
-    target.kind = annotated_kind(fd.annotation);
+    const bool hex = fd.annotation.starts_with(R"(\x2f)");  // with -xx
+    target.kind = annotated_kind(hex ? std::string_view(path) : fd.annotation);
     target.deleted = deleted;
     target.nameless = false;
     target.origin = Origin::annotated;

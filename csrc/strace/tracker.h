@@ -271,6 +271,7 @@ class Tracker {
   void told_of(Task& task, const Event& event, const Context& context, std::string_view name,
                Target target, bool inferred);
   void superseded(Task& task, std::uint32_t by);
+  bool is_orphan(const Task& task) const;
   static bool hides_flags(std::uint16_t call, std::string_view arguments);
   void settle(Task& task, Op first);
   void checked(Task& task, const Event& event);

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import Task
@@ -39,10 +39,12 @@ def futex_deadlock(logs: Logs) -> Iterator[Finding]:
     for leader, tasks in _groups(logs):
         if not tasks or not all(is_private_futex(task) and waits_for_ever(task) for task in tasks):
             continue
-        attached = len(tasks) > 1 and not any(task.thread_of for task in tasks)
         count = "its only thread waits" if len(tasks) == 1 else f"all {len(tasks)} threads wait"
+        attached = _was_attached(tasks)
         if attached:
-            count = f"all {len(tasks)} tasks that strace was attached to wait"
+            count = (
+                "all tasks in the log wait" if len(tasks) > 1 else "the only task in the log waits"
+            )
         forked = len(tasks) == 1 and logs.was_forked(leader)
         fork_words = (
             "; it is a fork that called no exec: the lock may be one that a thread of its "
@@ -55,9 +57,9 @@ def futex_deadlock(logs: Logs) -> Iterator[Finding]:
             cause=(
                 f"{count} in futex without a time limit, for {_addresses(tasks)}; only a thread "
                 "of the "
-                f"same process could wake them{fork_words}"
+                f"same process could wake them{fork_words}{_UNSEEN if attached else ''}"
             ),
-            confidence=Confidence.LIKELY,
+            confidence=Confidence.POSSIBLE if attached else Confidence.LIKELY,
             next_steps=(
                 f"while it hangs: postmortem hang {leader}, or gcore {leader} and postmortem core",
                 "fork with threads? multiprocessing.set_start_method('spawn')"
@@ -66,6 +68,13 @@ def futex_deadlock(logs: Logs) -> Iterator[Finding]:
             ),
             evidence=cite_waits(tasks),
         )
+
+
+_UNSEEN = "; strace was attached: a thread that only computes would not be in the log"
+
+
+def _was_attached(tasks: Iterable[Task]) -> bool:
+    return all(task.ppid is None and task.argv is None for task in tasks)
 
 
 def _groups(logs: Logs) -> list[tuple[int, tuple[Task, ...]]]:
@@ -77,7 +86,7 @@ def _groups(logs: Logs) -> list[tuple[int, tuple[Task, ...]]]:
     known: list[tuple[int, tuple[Task, ...]]] = []
     found: list[Task] = []
     for leader, tasks in logs.processes_alive():
-        if all(task.ppid is None and task.argv is None for task in tasks):
+        if _was_attached(tasks):
             found += tasks
         else:
             known.append((leader, tasks))
