@@ -11,9 +11,9 @@ import torch
 from postmortem.monitor.compiled import record_output
 
 _NO_SCRIPT = (
-    "a hook of NumericsMonitor has no name: torch.jit.script cannot compile a model that is watched, "
-    "or a copy of one; detach() the monitor before, and attach() it again afterwards (of a copy, "
-    "clear _forward_hooks and _forward_pre_hooks of its modules)"
+    "a hook of NumericsMonitor has no name: torch.jit.script cannot compile a model that is "
+    "watched, or a copy of one; detach() the monitor before, and attach() it again afterwards (of "
+    "a copy, clear _forward_hooks and _forward_pre_hooks of its modules)"
 )
 
 _is_compiling = torch.compiler.is_compiling
