@@ -43,6 +43,7 @@ struct Scans {
 };
 
 PyObject* version_name = nullptr;
+PyObject* requires_grad_name = nullptr;
 PyObject* none_note = nullptr;
 PyObject* other_note = nullptr;
 PyObject* output_name = nullptr;
@@ -340,6 +341,45 @@ PyObject* numbers(PyObject* self, PyObject* tensor) {
   Py_RETURN_NONE;
 }
 
+// scans.weights(parameters) -> list | None. Names and numbers of a module's parameters; None if
+// Python has to look at them: one is frozen (its numbers may be known from batches before), of
+// another type or device, or not finite.
+PyObject* weights(PyObject* self, PyObject* parameters) {
+  if (!PyDict_Check(parameters)) {
+    PyErr_SetString(PyExc_TypeError, "weights(parameters)");
+    return nullptr;
+  }
+  py::object pairs = py::reinterpret_steal<py::object>(PyList_New(0));
+  if (!pairs) return nullptr;
+  PyObject* key = nullptr;
+  PyObject* value = nullptr;
+  Py_ssize_t at = 0;
+  while (PyDict_Next(parameters, &at, &key, &value)) {
+    if (value == Py_None) continue;
+    const py::object name = py::reinterpret_borrow<py::object>(key);
+    const py::object weight = py::reinterpret_borrow<py::object>(value);
+    if (!is_trusted(value)) Py_RETURN_NONE;
+    const py::object trained =
+        py::reinterpret_steal<py::object>(PyObject_GetAttr(value, requires_grad_name));
+    if (trained.ptr() != Py_True) {
+      PyErr_Clear();
+      Py_RETURN_NONE;
+    }
+    const py::object result = py::reinterpret_steal<py::object>(look(self_of(self), value));
+    if (!result && PyErr_Occurred()) return nullptr;
+    const scan::Result* const found = result ? values_in(result.ptr()) : nullptr;
+    if (found == nullptr || is_narrow_float(result.ptr()) || found->nans != 0 ||
+        found->infinities != 0) {
+      Py_RETURN_NONE;
+    }
+    if (PyList_Append(pairs.ptr(), name.ptr()) != 0 ||
+        PyList_Append(pairs.ptr(), result.ptr()) != 0) {
+      return nullptr;
+    }
+  }
+  return pairs.release().ptr();
+}
+
 PyObject* forget(PyObject* self, PyObject*) {
   for (std::size_t i = 0; i < kSlots; ++i) drop(self_of(self)->known[i]);
   Py_RETURN_NONE;
@@ -388,6 +428,7 @@ void dealloc(PyObject* self) {
 PyMethodDef kMethods[] = {
     {"call", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(call)), METH_FASTCALL, nullptr},
     {"numbers", numbers, METH_O, nullptr},
+    {"weights", weights, METH_O, nullptr},
     {"forget", forget, METH_NOARGS, nullptr},
     {nullptr, nullptr, 0, nullptr},
 };
@@ -417,6 +458,7 @@ PyType_Spec kSpec = {"postmortem._scan.CallScans", static_cast<int>(sizeof(Scans
 
 bool add_scan_calls(PyObject* module) {
   version_name = PyUnicode_InternFromString("_version");
+  requires_grad_name = PyUnicode_InternFromString("requires_grad");
   none_note = PyUnicode_InternFromString("None");
   other_note = PyUnicode_InternFromString("not a tensor");
   output_name = PyUnicode_InternFromString("output");
@@ -428,8 +470,8 @@ bool add_scan_calls(PyObject* module) {
   if (type == nullptr) return false;
   const bool added = PyModule_AddObjectRef(module, "CallScans", type) == 0;
   Py_DECREF(type);
-  return added && version_name != nullptr && none_note != nullptr && other_note != nullptr &&
-         output_name != nullptr;
+  return added && version_name != nullptr && requires_grad_name != nullptr &&
+         none_note != nullptr && other_note != nullptr && output_name != nullptr;
 }
 
 }  // namespace pm::bind

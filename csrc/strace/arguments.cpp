@@ -269,6 +269,14 @@ std::string_view argument_at(std::string_view arguments, unsigned index) noexcep
   return argument;
 }
 
+bool take_deleted(std::string_view& annotation) noexcept {
+  constexpr std::string_view kHex = R"(\x20\x28\x64\x65\x6c\x65\x74\x65\x64\x29)";  // with -xx
+  const bool hex = annotation.ends_with(kHex);
+  if (!hex && (!annotation.starts_with('/') || !annotation.ends_with(kDeletedWord))) return false;
+  annotation.remove_suffix(hex ? kHex.size() : kDeletedWord.size());
+  return true;
+}
+
 FdArgument read_fd(std::string_view argument) noexcept {
   FdArgument fd;
   const char* at = argument.data();
@@ -288,6 +296,7 @@ FdArgument read_fd(std::string_view argument) noexcept {
   if (close != at) {
     fd.deleted = ends(at, close, "(deleted)");
     fd.annotation = view(at + 1, close - (fd.deleted ? 10 : 1));
+    fd.deleted |= take_deleted(fd.annotation);
   }
   return fd;
 }
@@ -354,7 +363,8 @@ bool clone_shares(std::string_view arguments, const CloneFlag& flag) noexcept {
                                                          : arguments.substr(named + kFlags.size());
   if (raw.empty() || !is_digit(raw[0])) return false;
   const char* at = raw.data();
-  return (static_cast<std::uint64_t>(read_number(at, at + raw.size())) & flag.bit) != 0;
+  const auto value = static_cast<std::uint64_t>(read_number(at, at + raw.size()));
+  return value <= 0xffff'ffff && (value & flag.bit) != 0;  // more is where clone3() has its struct
 }
 
 Result read_result(const char* arguments, const char* end, bool exact) noexcept {

@@ -45,6 +45,11 @@ struct FdArgument {
 };
 FdArgument read_fd(std::string_view argument) noexcept;
 
+// What the kernel puts behind the path of a file without a name (d_path(), fs/d_path.c). Strace
+// writes it behind the annotation, and did so within it before 5.19: 3</path (deleted)>.
+constexpr std::string_view kDeletedWord = " (deleted)";
+bool take_deleted(std::string_view& annotation) noexcept;
+
 // What is between the quotes of the first string in an argument; `quoted` says whether there is
 // one.
 std::string_view quoted_part(std::string_view argument, bool& quoted) noexcept;

@@ -2,6 +2,10 @@
 // 32-bit ones among them; roles are from the man pages of section 2.
 #include "strace/calls.h"
 
+#include <algorithm>
+#include <cstdio>
+#include <iterator>
+
 namespace pm::strace {
 namespace {
 
@@ -10,6 +14,7 @@ constexpr Call kSpecialCalls[] = {
     {"openat", Op::openat, Role::at, 0, 1},
     {"openat2", Op::openat, Role::at, 0, 1},
     {"open_tree", Op::openat, Role::at, 0, 1},
+    {"open_tree_attr", Op::openat, Role::at, 0, 1},
     {"creat", Op::creat, Role::path, 0, 0},
     {"close", Op::close, Role::fd, 0, 0},
     {"dup", Op::dup, Role::fd, 0, 0},
@@ -71,6 +76,8 @@ constexpr Call kSpecialCalls[] = {
     {"getpid", Op::self, Role::none, 0, 0},
     {"gettid", Op::self, Role::none, 0, 0},
     {"set_tid_address", Op::self, Role::none, 0, 0},
+    {"set_robust_list", Op::thread, Role::none, 0, 0},
+    {"rseq", Op::thread, Role::none, 0, 0},
     {"sendmsg", Op::sendmsg, Role::peer, 0, 1},
     {"sendmmsg", Op::sendmsg, Role::peer, 0, 1},
     {"recvmsg", Op::recvmsg, Role::fd, 0, 0},
@@ -196,7 +203,8 @@ constexpr std::string_view kFirstIsDirectory[] = {
     "mkdirat",       "mknodat",          "fchownat",   "futimesat",         "newfstatat",
     "fstatat64",     "fchmodat",         "fchmodat2",  "faccessat",         "faccessat2",
     "utimensat",     "utimensat_time64", "statx",      "name_to_handle_at", "move_mount",
-    "mount_setattr", "setxattrat",       "getxattrat",
+    "mount_setattr", "setxattrat",       "getxattrat", "listxattrat",       "removexattrat",
+    "file_getattr",  "file_setattr",
 };
 
 // Everything else, so that a name is known to be one.
@@ -219,10 +227,10 @@ constexpr const char* kOthers =
     "timer_create timer_settime timer_gettime timer_getoverrun timer_delete clock_settime "
     "clock_gettime clock_getres clock_nanosleep vserver mbind set_mempolicy get_mempolicy "
     "kexec_load waitid add_key request_key keyctl ioprio_set ioprio_get migrate_pages "
-    "set_robust_list get_robust_list move_pages rt_tgsigqueueinfo prlimit64 clock_adjtime "
+    "get_robust_list move_pages rt_tgsigqueueinfo prlimit64 clock_adjtime "
     "getcpu process_vm_readv process_vm_writev kcmp sched_setattr sched_getattr seccomp "
     "getrandom kexec_file_load membarrier mlock2 pkey_mprotect pkey_alloc pkey_free "
-    "rseq landlock_restrict_self futex_waitv futex_wait futex_wake "
+    "landlock_restrict_self futex_waitv futex_wait futex_wake "
     "futex_requeue set_mempolicy_home_node cachestat map_shadow_stack statmount listmount "
     "lsm_get_self_attr lsm_set_self_attr lsm_list_modules mseal uretprobe bdflush break "
     "clock_adjtime64 clock_getres_time64 clock_gettime64 clock_nanosleep_time64 "
@@ -235,6 +243,59 @@ constexpr const char* kOthers =
     "ugetrlimit vm86 vm86old waitpid riscv_flush_icache s390_pci_mmio_read "
     "s390_runtime_instr cacheflush set_tls get_tls breakpoint usr26 usr32 arm_fadvise64_64 "
     "arm_sync_file_range";
+
+// What a strace older than the kernel's headers of a program writes in place of a name:
+// syscall_0x1b3(…). From this number on calls have the same one on every architecture but alpha
+// (Linux 5.1, arch/*/kernel/syscalls/syscall.tbl), in this order.
+constexpr unsigned kFirstNumbered = 424;
+constexpr std::string_view kNumbered[] = {
+    "pidfd_send_signal",
+    "io_uring_setup",
+    "io_uring_enter",
+    "io_uring_register",
+    "open_tree",
+    "move_mount",
+    "fsopen",
+    "fsconfig",
+    "fsmount",
+    "fspick",
+    "pidfd_open",
+    "clone3",
+    "close_range",
+    "openat2",
+    "pidfd_getfd",
+    "faccessat2",
+    "process_madvise",
+    "epoll_pwait2",
+    "mount_setattr",
+    "quotactl_fd",
+    "landlock_create_ruleset",
+    "landlock_add_rule",
+    "landlock_restrict_self",
+    "memfd_secret",
+    "process_mrelease",
+    "futex_waitv",
+    "set_mempolicy_home_node",
+    "cachestat",
+    "fchmodat2",
+    "map_shadow_stack",
+    "futex_wake",
+    "futex_wait",
+    "futex_requeue",
+    "statmount",
+    "listmount",
+    "lsm_get_self_attr",
+    "lsm_set_self_attr",
+    "lsm_list_modules",
+    "mseal",
+    "setxattrat",
+    "getxattrat",
+    "listxattrat",
+    "removexattrat",
+    "open_tree_attr",
+    "file_getattr",
+    "file_setattr",
+};
 
 }  // namespace
 
@@ -249,18 +310,30 @@ CallTable::CallTable() {
     add({rest.substr(0, end), Op::none, Role::none, 0, 0});
     rest = end == std::string_view::npos ? std::string_view{} : rest.substr(end + 1);
   }
+  for (unsigned i = 0; i < std::size(kNumbered); ++i) {
+    const auto known = std::find_if(calls_.begin(), calls_.end(),
+                                    [&](const Call& call) { return call.name == kNumbered[i]; });
+    if (known == calls_.end()) continue;
+    char word[16];
+    std::snprintf(word, sizeof word, "syscall_0x%x", kFirstNumbered + i);
+    place(word, static_cast<std::size_t>(known - calls_.begin()));
+  }
 }
 
 void CallTable::add(const Call& call) {
-  char padded[48] = {};
-  std::memcpy(padded, call.name.data(), call.name.size());
-  const Key key(padded, call.name.size());
-  std::size_t at = key.hash(call.name.size());
-  while (slots_[at].length) at = (at + 1) % kSlots;
-  slots_[at] = {key.low, key.high, static_cast<std::uint16_t>(calls_.size()),
-                static_cast<std::uint8_t>(call.name.size()),
-                call.op == Op::none || call.op >= Op::read};
   calls_.push_back(call);
+  place(call.name, calls_.size() - 1);
+}
+
+void CallTable::place(std::string_view name, std::size_t index) {
+  char padded[48] = {};
+  std::memcpy(padded, name.data(), name.size());
+  const Key key(padded, name.size());
+  std::size_t at = key.hash(name.size());
+  while (slots_[at].length) at = (at + 1) % kSlots;
+  const Op op = calls_[index].op;
+  slots_[at] = {key.low, key.high, static_cast<std::uint16_t>(index),
+                static_cast<std::uint8_t>(name.size()), op == Op::none || op >= Op::read};
 }
 
 const CallTable& CallTable::get() noexcept {

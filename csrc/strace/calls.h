@@ -36,7 +36,8 @@ enum class Op : std::uint8_t {
   readlink,
   unshare,
   setns,
-  self,  // getpid, gettid, set_tid_address: the result is the caller's pid
+  self,    // getpid, gettid, set_tid_address: the result is the caller's pid
+  thread,  // set_robust_list, rseq: what a thread of glibc does first
   sendmsg,
   recvmsg,
   connect,
@@ -187,6 +188,7 @@ class CallTable {
 
   CallTable();
   void add(const Call& call);
+  void place(std::string_view name, std::size_t index);
 
   std::array<Slot, kSlots> slots_{};
   std::vector<Call> calls_;

@@ -95,7 +95,8 @@ void Tracker::opened(Task& task, const Event& event, const Opened& by) {
   // The check hides annotations wherever a descriptor is used. Where it is opened the annotation
   // may count: a path through a link has another name there than in the call.
   const bool annotated = !event.result.annotation.empty();
-  const bool named = annotated && event.result.annotation.starts_with('/');
+  const bool named = annotated && (event.result.annotation.starts_with('/') ||
+                                   event.result.annotation.starts_with(R"(\x2f)"));  // with -xx
   std::int32_t linked = kNone;
   if (named) {
     deleted = event.result.deleted;
@@ -117,6 +118,10 @@ void Tracker::opened(Task& task, const Event& event, const Opened& by) {
     if (named) {  // into the memory that the place has from who had it before
       const std::string_view annotation = event.result.annotation;
       unescape(annotation.substr(0, annotation.find('<')), made.path);  // </dev/null<char 1:3>>
+      if (made.path.ends_with(kDeletedWord) && !event.text.ends_with(kDeletedWord)) {
+        made.path.resize(made.path.size() - kDeletedWord.size());
+        deleted = true;
+      }
     } else {
       made.path = std::move(path);
     }
@@ -341,14 +346,54 @@ void Tracker::transferred(Task& task, const Event& event, const Opened& by) {
   asked_name(task, event, through, by.place);
 }
 
+namespace {
+
+// Signals that have one number on every architecture (signal(7)), as -X raw writes them.
+std::string_view signal_name(std::string_view word) {
+  if (word.starts_with("SIG")) return word;
+  const char* at = word.data();
+  switch (word.empty() ? 0 : read_number(at, at + word.size())) {
+    case 1:
+      return "SIGHUP";
+    case 2:
+      return "SIGINT";
+    case 3:
+      return "SIGQUIT";
+    case 6:
+      return "SIGABRT";
+    case 9:
+      return "SIGKILL";
+    case 11:
+      return "SIGSEGV";
+    case 15:
+      return "SIGTERM";
+    default:
+      return {};
+  }
+}
+
+}  // namespace
+
 // kill(pid, signal) and its likes: who sent what is asked when the victim ends.
 void Tracker::killed(Task& task, const Event& event) {
   const std::string_view all = view(event.arguments, event.arguments_end);
-  const bool to_thread = event.call != kUnknownCall && call_at(event.call).name == "tgkill";
-  const std::string_view signal = argument_at(all, to_thread ? 2 : 1);
+  const std::string_view name = event.call == kUnknownCall ? "" : call_at(event.call).name;
+  const bool to_thread = name == "tgkill";
+  const std::string_view signal = signal_name(argument_at(all, to_thread ? 2 : 1));
   std::int64_t victim = read_fd(argument_at(all, to_thread ? 1 : 0)).number;
-  if (victim > 0) victim = log_pid(task, static_cast<std::uint32_t>(victim));
-  if (victim <= 0 || !signal.starts_with("SIG") || killers_.size() > 100'000) return;
+  if (name == "pidfd_send_signal") {
+    const std::int32_t one = task.table->at(victim);
+    victim = one == kNone ? 0 : descriptions_.at(one).target_pid;
+  } else if (victim > 0) {
+    victim = log_pid(task, static_cast<std::uint32_t>(victim));
+  }
+  if (victim <= 0 || signal.empty()) return;
+  const auto known = killers_.find(static_cast<std::uint32_t>(victim));
+  if (event.result.failed()) {
+    if (known != killers_.end() && known->second.second == task.leader) killers_.erase(known);
+    return;
+  }
+  if (killers_.size() > 100'000) return;
   killers_[static_cast<std::uint32_t>(victim)] = {std::string(signal), task.leader};
 }
 

@@ -76,7 +76,7 @@ class Extractor {
       if (behind >= end || !starts(name + length, end, " resumed>") || *behind == '\x1b') {
         return false;
       }
-      if (starts(behind, end, " <unfinished ...>)")) return false;
+      if (starts(behind, end, " <unfinished ...>")) return false;
       resumed(line, end, form_.pid(line), name, length, behind);
       return true;
     }

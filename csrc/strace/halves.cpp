@@ -31,6 +31,7 @@ bool keeps_arguments(Op op) noexcept {
     case Op::accept:
     case Op::aio_submit:
     case Op::aio_events:
+    case Op::kill:
       return true;
     default:
       return false;
@@ -107,8 +108,11 @@ void Tracker::ended(Task& task, const Event& event, const Context& context) {
     case Op::close_range:
     case Op::sendmsg:
     case Op::bind:
-    case Op::kill:
     case Op::exit:
+      pending.is = false;
+      return;
+    case Op::kill:
+      if (event.result.failed()) break;  // it takes back what its begin said
       pending.is = false;
       return;
     case Op::connect: {

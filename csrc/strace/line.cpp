@@ -50,13 +50,25 @@ bool is_summary(const char* line, const char* end) noexcept {
   return false;
 }
 
+// What strace says itself, behind the name by which it was called: `/opt/bin/strace: Process 7
+// attached`.
+bool is_own_word(const char* body, const char* end) noexcept {
+  const char* p = body;
+  const char* name = body;
+  while (p < end && is_name_of_program(*p)) {
+    if (*p == '/') name = p + 1;
+    ++p;
+  }
+  return starts(name, end, "strace") && starts(p, end, ": ");
+}
+
 Shape other_shape(const char* line, const char* end, const char* body) noexcept {
   const auto at = [&](std::string_view word) { return starts(body, end, word); };
   if (at("+++ ") && ends(body, end, " +++")) return Shape::exit;
   if (at("--- ") && ends(body, end, " ---")) return Shape::signal;
   if (at("[ Process PID=") || at("[ Needs ")) return Shape::notice;
   if (at("???")) return Shape::notice;  // ???() = ?: the task died before its call could be read
-  if (at("strace: ")) return Shape::diagnostic;
+  if (is_own_word(body, end)) return Shape::diagnostic;
   if (starts(line, end, " > ") || at("> ")) return Shape::trace;
   if (starts(line, end, " | ")) return Shape::dump;
   // -e read= and -e write= of readv(), writev() and their likes: ` * 4096 bytes in buffer 0`.

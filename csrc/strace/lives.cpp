@@ -60,6 +60,11 @@ void Tracker::forked(Task& task, const Event& event) {
   if (own_number && task.fork_started) return;
   const auto known = tasks_.find(child);
   if (task.fork_started && known != tasks_.end() && known->second->live) return;
+  if (known != tasks_.end() && known->second->process > task.process && is_orphan(*known->second) &&
+      !clone_shares(arguments, kCloneThread)) {
+    processes_[known->second->process].parent = task.leader;
+    return;
+  }
   const auto shares = [&](const CloneFlag& flag) { return clone_shares(arguments, flag); };
   if (own_number) {  // until its first line tells the log's number for it
     if (unborn_.size() >= kMostUnborn) return;
@@ -73,6 +78,36 @@ void Tracker::forked(Task& task, const Event& event) {
   Task& made = start(child, &task, shares(kCloneThread), shares(kCloneFiles), shares(kCloneFs),
                      shares(kCloneVm));
   made.inner |= shares(kCloneNewPid);
+  if (hides_flags(event.call, arguments)) made.perhaps_thread_of = task.pid;
+}
+
+// Whether a task lives of which nobody knows who made it. With -z and -e status= lines stand where
+// calls ended, so that a child may do and end much before its parent's fork does.
+bool Tracker::is_orphan(const Task& task) const {
+  const Process& process = processes_[task.process];
+  return task.live && task.named && process.parent == 0 && process.thread_of == 0 &&
+         !process.exit_call;
+}
+
+// Whether the log has the address alone of what clone3() was asked: strace before 5.3, -e raw=.
+bool Tracker::hides_flags(std::uint16_t call, std::string_view arguments) {
+  return call != kUnknownCall && call_at(call).name == "clone3" && !contains(arguments, "flags=");
+}
+
+// By what a task of such a clone3() does first: a thread of glibc (nptl/pthread_create.c) registers
+// its lists, and a spawned process sets signals and descriptors up for its program. Taken for a
+// process until then: nothing that it does is mistaken for its parent's.
+void Tracker::settle(Task& task, Op first) {
+  const auto found = tasks_.find(std::exchange(task.perhaps_thread_of, 0));
+  if (first != Op::thread || found == tasks_.end() || !found->second->live) return;
+  const Task& maker = *found->second;
+  task.table = maker.table;
+  task.directory = maker.directory;
+  task.root = maker.root;
+  task.memory = maker.memory;
+  task.leader = maker.leader;
+  processes_[task.process].parent = processes_[maker.process].parent;
+  processes_[task.process].thread_of = maker.leader;
 }
 
 void Tracker::executed(Task& task, const Event& event) {
@@ -126,6 +161,8 @@ void Tracker::signalled(Task& task, const Event& event, const Context& context) 
   if (options_.statistics) {
     asked_to_end(task, name, {context.file, context.first_line + event.number});
   }
+  const auto leader = tasks_.find(task.leader);
+  if (leader != tasks_.end()) leader->second->last_signal = name;
   const bool asked =
       std::find(options_.signals.begin(), options_.signals.end(), name) != options_.signals.end();
   const bool no_page = contains(body, "BUS_ADRERR") || contains(body, "si_code=0x2,");
@@ -150,22 +187,29 @@ void Tracker::signalled(Task& task, const Event& event, const Context& context) 
       }
     }
   }
-  const bool inferred = bus && options_.infer_sigbus && !asked;
-  if ((!asked && !inferred) || !counted(task)) return;
+  const bool inferred = bus && options_.infer_sigbus;
+  if (asked || inferred) told_of(task, event, context, name, std::move(target), inferred);
+}
+
+// A match that is no call: a signal, or the end that it made.
+void Tracker::told_of(Task& task, const Event& event, const Context& context, std::string_view name,
+                      Target target, bool inferred) {
+  if (!counted(task)) return;
   ++match_count_;
   if (matches_.size() >= options_.most_matches) return;
+  const Process& process = processes_[task.process];
   Match match;
   match.place = {context.file, context.first_line + event.number};
   match.pid = task.pid;
   match.time = seconds_of(read_leader(event.line, event.end).time);
   match.syscall = std::string(name);
-  match.text = std::string(body.substr(0, kLongestText));
-  match.rank = processes_[task.process].rank;
+  match.text = std::string(event.text.substr(0, kLongestText));
+  match.rank = process.rank;
   match.target = std::move(target);
   match.inferred = inferred;
-  match.argv = processes_[task.process].argv;
-  match.parent = processes_[task.process].parent;
-  match.thread_of = processes_[task.process].thread_of;
+  match.argv = process.argv;
+  match.parent = process.parent;
+  match.thread_of = process.thread_of;
   matches_.push_back(std::move(match));
 }
 
@@ -190,6 +234,12 @@ void Tracker::exited(Task& task, const Event& event, const Context& context) {
     ending.signal = std::string(rest.substr(0, rest.find(' ')));
     ending.core = rest.find("core dumped") != std::string_view::npos;
     ending.sender = task.fatal_sender;
+    // No task is told of SIGKILL: its end is all there is to see.
+    const bool asked = std::find(options_.signals.begin(), options_.signals.end(), ending.signal) !=
+                       options_.signals.end();
+    if (asked && task.leader == task.pid && task.last_signal != ending.signal) {
+      told_of(task, event, context, ending.signal, {}, false);
+    }
     const auto killer = killers_.find(task.leader);
     if (ending.sender == 0 && killer != killers_.end() && killer->second.first == ending.signal) {
       ending.sender = killer->second.second;

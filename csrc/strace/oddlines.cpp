@@ -15,6 +15,33 @@ bool died_in(const Event& event) noexcept {
   return name != "exit_group" && name != "exit";
 }
 
+// What stood before `strace: Process 7 attached`, or before the path by which strace was called.
+std::string_view without_notice(std::string_view head) noexcept {
+  constexpr std::string_view kSays = ": Process ";
+  const std::size_t colon = head.rfind(kSays);
+  if (colon == std::string_view::npos) return head;
+  std::size_t first = colon;
+  while (first > 0 && is_name_of_program(head[first - 1])) --first;
+  const std::string_view name = head.substr(first, colon - first);
+  const std::size_t slash = name.rfind('/');
+  if (slash == std::string_view::npos) {
+    const std::size_t plain = name.rfind("strace");
+    return plain == std::string_view::npos ? head : head.substr(0, first + plain);
+  }
+  if (!name.substr(slash + 1).starts_with("strace")) return head;
+  std::size_t start = name.find('/');
+  while (start > 0 && name[start - 1] == '.') --start;  // ./strace
+  return head.substr(0, first + start);
+}
+
+// Strace before 5.3 may write the end of a superseded thread into the line of its call:
+// `7 execve(0x7f…, 0x7f…, 0x7f…7 +++ superseded by execve in pid 8 +++`.
+std::string_view superseded_in(std::string_view line) noexcept {
+  if (!line.ends_with(" +++")) return {};
+  const std::size_t at = line.rfind("+++ superseded by execve in pid ");
+  return at == std::string_view::npos ? std::string_view{} : line.substr(at);
+}
+
 }  // namespace
 
 void Extractor::note(const Leader& leader) {
@@ -65,6 +92,16 @@ void Extractor::general(const Line& read, const char* line, const char* end, boo
       Event event = event_of();
       event.result = read_result(read.arguments, read.end, exact);
       if (!event.result.present) {
+        if (const std::string_view end_of_it = superseded_in(view(line, stop));
+            !end_of_it.empty()) {
+          ++counts.calls;
+          event.shape = Shape::exit;
+          event.text = end_of_it;
+          event.call = kUnknownCall;
+          event.op = Op::none;
+          out_.events.push_back(event);
+          return;
+        }
         if (!joining_) {
           open_ = line;
           open_end_ = stop;
@@ -173,9 +210,7 @@ bool Extractor::glue(const char* line, const char* end) {
   }
   std::string_view head = view(open_, open_end_);
   for (const std::string_view word : {" attached", " detached"}) {
-    if (!head.ends_with(word)) continue;
-    const std::size_t at = head.rfind("strace: Process ");
-    if (at != std::string_view::npos) head = head.substr(0, at);
+    if (head.ends_with(word)) head = without_notice(head);
   }
   out_.side.emplace_back(head);
   std::string& whole = out_.side.back();

@@ -351,19 +351,40 @@ void Tracker::asked_to_end(Task& task, std::string_view name, Place place) {
   all.back().pid = task.pid;
 }
 
+namespace {
+
+// All that one write has for its reader: the string of write(), or those of writev()'s vector,
+// whose last is looked for no further than `limit`. Marks with … what -s cut.
+std::string words_of(std::string_view arguments, std::size_t limit) {
+  const std::string_view data = argument_at(arguments, 1);
+  const char* const end = data.data() + data.size();
+  std::string words;
+  std::string part;
+  std::string_view rest = data;
+  while (words.size() < limit) {
+    bool quoted;
+    const std::string_view raw = quoted_part(rest, quoted);
+    if (!quoted) return words;
+    const std::size_t room = limit - words.size();
+    unescape(raw.substr(0, room), part);
+    words += part;
+    const char* const close = raw.data() + raw.size();
+    if (starts(close, end, "\"...") || raw.size() > room) words += "…";
+    if (close >= end) return words;
+    rest = view(close + 1, end);
+  }
+  return words;
+}
+
+}  // namespace
+
 // What a process wrote to its standard error: its own word on why it ended.
 void Tracker::said(Task& task, const Event& event, Place place) {
   if (!event.arguments || !counted(task)) return;
-  bool quoted;
-  const std::string arguments = full_arguments(task, event);
-  const std::string_view raw = quoted_part(arguments, quoted);
-  if (!quoted || raw.empty()) return;
+  std::string words = words_of(full_arguments(task, event), kLongestWords);
+  if (words.empty()) return;
   Process& process = process_of(task);
-  std::string words;
-  unescape(raw.substr(0, kLongestWords), words);
-  const char* const close = raw.data() + raw.size();
-  const bool cut = starts(close, arguments.data() + arguments.size(), "\"...");  // by -s
-  if (cut || raw.size() > kLongestWords) words.append("…\n");
+  if (words.ends_with("…")) words.append("\n");
   if (words.starts_with("Traceback (most recent")) process.traceback = place;
   auto& ring = process.last_words;
   if (ring.size() < kMostLastWords) {

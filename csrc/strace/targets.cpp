@@ -1,4 +1,5 @@
 // What a call was about: its hits, failures and waits with the file, socket or path to blame.
+#include <arpa/inet.h>
 #include <fnmatch.h>
 
 #include <algorithm>
@@ -53,17 +54,40 @@ std::string_view name_of(const Event& event) {
 
 }  // namespace
 
+namespace {
+
+// The bytes behind a field, as -X raw writes ports and addresses: sin_port="\x00\x09".
+std::string bytes_of(std::string_view raw, std::string_view field) {
+  std::string bytes;
+  unescape(between(raw, field, '"'), bytes);
+  return bytes;
+}
+
+std::string raw_address(std::string_view raw) {
+  const bool six = raw.find("sin6_port=\"") != std::string_view::npos;
+  const std::string port = bytes_of(raw, six ? "sin6_port=\"" : "sin_port=\"");
+  const std::string address = bytes_of(raw, six ? "sin6_addr=\"" : "sin_addr=\"");
+  char words[INET6_ADDRSTRLEN];
+  if (port.size() != 2 || address.size() != (six ? 16 : 4) ||
+      !inet_ntop(six ? AF_INET6 : AF_INET, address.data(), words, sizeof words)) {
+    return {};
+  }
+  const unsigned number =
+      static_cast<unsigned char>(port[0]) * 256U + static_cast<unsigned char>(port[1]);
+  return (six ? "[" + std::string(words) + "]" : words) + ":" + std::to_string(number);
+}
+
+}  // namespace
+
 // {sa_family=AF_INET, sin_port=htons(9), sin_addr=inet_addr("127.0.0.1")} as 127.0.0.1:9
 std::string address_words(std::string_view raw) {
   const std::string_view port = between(raw, "htons(", ')');
-  if (const std::string_view four = between(raw, "inet_addr(\"", '"'); !four.empty()) {
-    return std::string(four) + ":" + std::string(port);
-  }
-  if (const std::string_view six = between(raw, "inet_pton(AF_INET6, \"", '"'); !six.empty()) {
-    std::string words(1, '[');
-    words.append(six).append("]:").append(port);
-    return words;
-  }
+  std::string host;  // in hexadecimal with -xx
+  unescape(between(raw, "inet_addr(\"", '"'), host);
+  if (!host.empty()) return host + ":" + std::string(port);
+  unescape(between(raw, "inet_pton(AF_INET6, \"", '"'), host);
+  if (!host.empty()) return "[" + host + "]:" + std::string(port);
+  if (raw.find("_port=\"") != std::string_view::npos) return raw_address(raw);
   if (raw.find("AF_UNIX") != std::string_view::npos) {
     const std::size_t at = raw.find("sun_path=");
     if (at == std::string_view::npos) return "unix";
@@ -75,6 +99,16 @@ std::string address_words(std::string_view raw) {
   }
   return {};
 }
+
+namespace {
+
+// Whether a file is known by a name that itself ends like the kernel's mark.
+bool is_named_deleted(std::string_view known, std::string_view annotated) noexcept {
+  return known.size() == annotated.size() + kDeletedWord.size() && known.starts_with(annotated) &&
+         known.ends_with(kDeletedWord);
+}
+
+}  // namespace
 
 Target Tracker::target_of_fd(Task& task, const FdArgument& fd) {
   Target target;
@@ -101,7 +135,12 @@ Target Tracker::target_of_fd(Task& task, const FdArgument& fd) {
     }
   }
   if (!fd.annotation.empty() && options_.annotations) {
-    const std::string path = annotated_path(fd.annotation);
+    std::string path = annotated_path(fd.annotation);
+    bool deleted = fd.deleted;
+    if (deleted && is_named_deleted(target.path, path)) {
+      path = target.path;
+      deleted = target.deleted;
+    }
     if (!target.path.empty() && target.path != path && target.kind == Kind::file) {
       ++check_.wrong;
       if (check_.examples.size() < 5) {
@@ -112,8 +151,9 @@ Target Tracker::target_of_fd(Task& task, const FdArgument& fd) {
       target.given.reset();
     }
     target.path = path;
-    target.kind = annotated_kind(fd.annotation);
-    target.deleted = fd.deleted;
+    const bool hex = fd.annotation.starts_with(R"(\x2f)");  // with -xx
+    target.kind = annotated_kind(hex ? std::string_view(path) : fd.annotation);
+    target.deleted = deleted;
     target.nameless = false;
     target.origin = Origin::annotated;
   }
@@ -386,7 +426,8 @@ void Tracker::checked(Task& task, const Event& event) {
   }
   const Description& one = descriptions_.at(slot->description);
   const std::string path = one.whole_path();
-  const bool same = path == annotated || (one.nameless && annotated.starts_with(path + "/")) ||
+  const bool same = path == annotated || is_named_deleted(path, annotated) ||
+                    (one.nameless && annotated.starts_with(path + "/")) ||
                     (one.kind == Kind::memfd && annotated.starts_with("/memfd:"));
   if (same) {
     ++check_.right;

@@ -58,6 +58,9 @@ class Task {
   std::shared_ptr<Table> fork_table;
   std::shared_ptr<Directory> fork_directory;
   bool fork_started = false;  // its child has shown up
+  // The task that made it by a clone3() whose flags the log does not have: what it does first tells
+  // whether it is a thread. 0 for all others.
+  std::uint32_t perhaps_thread_of = 0;
   // Lives in a pid namespace of its own: the numbers that its calls return are not those of the
   // log, which has them as strace sees them (pid_namespaces(7)).
   bool inner = false;
@@ -68,8 +71,9 @@ class Task {
   Place begun_place;
   bool begun = false;
   std::uint32_t fatal_sender = 0;
-  Interruption broken;  // the call that the next signal got it out of
-  Interruption alarm;   // the last of its own timer's signals, and the call that it ended
+  std::string last_signal;  // that a thread of its process was told of; kept by the first one
+  Interruption broken;      // the call that the next signal got it out of
+  Interruption alarm;       // the last of its own timer's signals, and the call that it ended
 };
 
 }  // namespace pm::strace

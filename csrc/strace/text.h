@@ -22,6 +22,10 @@ inline bool is_upper(char c) noexcept { return static_cast<unsigned char>(c - 'A
 inline bool is_word(char c) noexcept {
   return is_lower(c) || is_upper(c) || is_digit(c) || c == '_';
 }
+// Of a program's name or path, as a user types it.
+inline bool is_name_of_program(char c) noexcept {
+  return is_word(c) || c == '/' || c == '.' || c == '-' || c == '+';
+}
 
 // Distance of the first `c` within 32 bytes, which must be readable; 32 if there is none.
 inline unsigned find_in_32(const char* at, char c) noexcept {

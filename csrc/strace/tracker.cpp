@@ -141,6 +141,7 @@ Task& Tracker::start(std::uint32_t pid, Task* parent, bool thread, bool share_ta
       share_directory |= clone_shares(flags, kCloneFs);
       share_memory |= clone_shares(flags, kCloneVm);
       thread |= clone_shares(flags, kCloneThread);
+      if (hides_flags(parent->pending.call, flags)) made->perhaps_thread_of = parent->pid;
     }
     const auto& table = parent->fork_table ? parent->fork_table : parent->table;
     const auto& directory = parent->fork_directory ? parent->fork_directory : parent->directory;
@@ -195,6 +196,7 @@ void Tracker::apply(const Event& event, std::uint32_t file, std::uint64_t first_
     process.seen = true;
     process.began = time_of(event.line, event.end);
   }
+  if (task.perhaps_thread_of != 0 && event.op != Op::none) settle(task, event.op);
   if (!event.timed) {
     Event measured = event;
     measure(task, measured);

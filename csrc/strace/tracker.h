@@ -273,7 +273,12 @@ class Tracker {
   void killed(Task& task, const Event& event);
   void signalled(Task& task, const Event& event, const Context& context);
   void exited(Task& task, const Event& event, const Context& context);
+  void told_of(Task& task, const Event& event, const Context& context, std::string_view name,
+               Target target, bool inferred);
   void superseded(Task& task, std::uint32_t by);
+  bool is_orphan(const Task& task) const;
+  static bool hides_flags(std::uint16_t call, std::string_view arguments);
+  void settle(Task& task, Op first);
   void checked(Task& task, const Event& event);
   void hit(Task& task, const Event& event, const Context& context);
   std::vector<std::pair<std::string, std::uint64_t>> holders(const Task& task) const;

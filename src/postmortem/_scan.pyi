@@ -69,6 +69,12 @@ class CallScans:
     def numbers(self, tensor: Any, /) -> ScanResult | None:
         """Return a tensor's scan; None if it is no plain tensor in memory."""
 
+    def weights(self, parameters: dict[str, Any], /) -> list[Any] | None:
+        """Return names and numbers, in turns, of parameters that can be trained and are finite.
+
+        None if one of them has to be looked at in Python.
+        """
+
     def forget(self) -> None: ...
 
 def write_records(

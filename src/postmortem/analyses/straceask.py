@@ -52,6 +52,8 @@ class Query:
         if self.slower is not None and (match.seconds or 0.0) < self.slower:
             return False
         if match.inferred:
+            if match.syscall in self.signals:
+                return True
             free = not self.errors and not self.signals
             return (free or bool(NO_ROOM.intersection(self.errors))) and not self.calls
         if self.signals and match.errno is None and match.syscall in self.signals:

@@ -10,6 +10,12 @@ import torch
 
 from postmortem.monitor.compiled import record_output
 
+_NO_SCRIPT = (
+    "a hook of NumericsMonitor has no name: torch.jit.script cannot compile a model that is "
+    "watched, or a copy of one; detach() the monitor before, and attach() it again afterwards (of "
+    "a copy, clear _forward_hooks and _forward_pre_hooks of its modules)"
+)
+
 _is_compiling = torch.compiler.is_compiling
 
 
@@ -20,8 +26,13 @@ class _Staying:
     loads the model need not have this package.
     """
 
+    def __getattr__(self, name: str) -> Any:
+        if name == "__name__":  # torch.jit.script asks for it, to compile the hook by its source
+            raise AttributeError(_NO_SCRIPT, name=name, obj=self)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
     def __deepcopy__(self, memo: Any) -> Callable[..., None]:
-        return _nothing
+        return _Left()
 
     def __reduce__(self) -> Any:
         return getattr, (nullcontext(), "__exit__")
@@ -68,5 +79,8 @@ class BatchHook(_Staying):
             self._begin(args, kwargs)
 
 
-def _nothing(*_: Any) -> None:
-    """Stand in the place of a hook on a copy."""
+class _Left(_Staying):
+    """Stands in the place of a hook on a copy, and does nothing."""
+
+    def __call__(self, *_: Any) -> None:
+        """Take a call of the copy."""

@@ -77,6 +77,8 @@ class NumericsMonitor:
         self._every = every
         self._flight_path = flight
         self._handles: list[Any] = []
+        self._modules: list[torch.nn.Module] = []
+        """Those that have hooks."""
         self._watching = True
         self._model_called = False
         self._in_batch = False
@@ -148,6 +150,7 @@ class NumericsMonitor:
             self._records.flight = FlightWriter.open(
                 self._flight_path, self.model, *place_among_ranks()
             )
+        self._modules = [module for _, module in named if not _is_scripted(module)]
         self._compiled = compiled = CompiledRows(named)
         for name, module in named:
             if _is_scripted(module):
@@ -274,7 +277,7 @@ class NumericsMonitor:
             records.flight.begin_batch(at)
         if not self._backward.steps:
             self._weights.epoch = -1 - at
-        self._weights.refresh(self.model)
+        self._weights.refresh(self._modules)
         cells: list[Cell] = []
         records.scans.cells(CellKind.INPUT, inputs_of(args, kwargs), cells)
         frame = Frame(0, at, "", type(self.model).__name__, cells, Phase.BATCH)

@@ -25,6 +25,10 @@ class Weights:
         self._known: dict[int, tuple[Any, ...]] = {}
         self._refreshed = object()
         self._all_plain = False
+        self._epochs = (0, 0)
+        """Of the last two batches."""
+        self._always_new = False
+        """Whether weights are written to between batches: what was known is of no use."""
         self.epoch = 0
         """Changes when weights may have been written to."""
 
@@ -36,12 +40,22 @@ class Weights:
         if own.get("of") is self._refreshed:
             known: list[Any] | None = own["pairs"]
             return known
+        pairs: list[Any] | None = None
+        if self._always_new:  # each now, while it is in the cache: the module has just used it
+            pairs = self._scans.calls.weights(module._parameters)
+        if pairs is None:
+            pairs = self._by_version(module)
+        if self._all_plain:
+            own["of"], own["pairs"] = self._refreshed, pairs
+        return pairs
+
+    def _by_version(self, module: torch.nn.Module) -> list[Any] | None:
         pairs: list[Any] | None = []
         for name, weight in module._parameters.items():
             if weight is None or pairs is None:
                 continue
             cells = self._current(weight)
-            if cells is None:  # now, while it is in the cache: the module has just used it
+            if cells is None:
                 cells = []
                 self._scans.cells(CellKind.WEIGHT, [(name, weight)], cells)
                 self._remember(weight, cells)
@@ -49,8 +63,6 @@ class Weights:
                 pairs = None
                 continue
             pairs += (name, cells[0].numbers)
-        if self._all_plain:
-            own["of"], own["pairs"] = self._refreshed, pairs
         return pairs
 
     def cells(self, module: torch.nn.Module, own: dict[str, Any], into: list[Cell]) -> None:
@@ -71,21 +83,29 @@ class Weights:
                 own[name] = mine = (seen, named)
             into.extend(mine[1])
 
-    def refresh(self, model: torch.nn.Module) -> None:
+    def refresh(self, modules: list[torch.nn.Module]) -> None:
         """Begin a batch; on a device scan all parameters that were written to in one call.
 
         Those in memory are read when their module runs, which has them in the cache then.
         """
-        stale = []
+        found_stale: dict[int, torch.Tensor] = {}
         self._refreshed = object()
         self._all_plain = True
-        for weight in model.parameters():
-            if type(weight) not in _PLAIN:
-                self._all_plain = False
-            elif weight.device.type != "cpu" and self._current(weight) is None:
-                stale.append(weight)
-        if not stale:
+        last, before = self._epochs
+        one_kind = (self.epoch < 0) == (before < 0)  # not from batches before the first step
+        self._always_new = one_kind and self.epoch != last != before
+        self._epochs = (self.epoch, last)
+        for module in modules:
+            for weight in module._parameters.values():
+                if weight is None:
+                    continue
+                if type(weight) not in _PLAIN:
+                    self._all_plain = False
+                elif not weight.is_cpu and self._current(weight) is None:
+                    found_stale[id(weight)] = weight
+        if not found_stale:
             return
+        stale = list(found_stale.values())
         try:
             found = fastscan(stale)
         except (TypeError, RuntimeError):  # one of them has no values: each by itself then

@@ -66,6 +66,20 @@ def test_scripted_modules_are_said_to_take_no_hooks(caplog: pytest.LogCaptureFix
     assert (monitor.batch, monitor._records.made) == (1, 2 + 4)
 
 
+def test_a_model_cannot_be_scripted_while_it_is_watched() -> None:
+    model = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
+    with NumericsMonitor(model) as monitor:
+        for watched in (model, copy.deepcopy(model)):
+            with pytest.raises(AttributeError, match=r"detach\(\) the monitor before"):
+                torch.jit.script(watched)
+        monitor.detach()
+        scripted = torch.jit.script(model)
+        monitor.attach()
+        model(torch.ones(1, 4))
+        assert len(monitor.frames) == 3
+    assert torch.equal(scripted(torch.ones(1, 4)), model(torch.ones(1, 4)))
+
+
 def test_lazy_modules_have_gradients_once_they_have_shapes() -> None:
     model = nn.Sequential(nn.LazyLinear(4), nn.Linear(4, 2))
     with NumericsMonitor(model, out=io.StringIO()) as monitor:

@@ -66,6 +66,7 @@ CALLS = {
     "opaque": set(),
     "call": lambda *_: -1,
     "forget": lambda *_: None,
+    "weights": lambda *_: None,
 }
 
 

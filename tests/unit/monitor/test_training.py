@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import logging
 import math
 from typing import Any
@@ -267,7 +268,7 @@ def test_numbers_that_come_late_are_judged_when_they_are_here() -> None:
     scans = monitor._records.scans
     scans.numbers = pending
     scans.calls = type("Nothing", (), {"call": lambda *_: -1, "forget": lambda _: None,
-                                       "opaque": set()})()  # fmt: skip
+                                       "weights": lambda *_: None, "opaque": set()})()  # fmt: skip
     with monitor:
         model(torch.full((2, 4), math.nan))
         assert late == []
@@ -327,3 +328,39 @@ def test_hooks_that_dynamo_leaves_out_are_noticed(caplog: pytest.LogCaptureFixtu
         compiled(torch.ones(2, 4)).sum().backward()
     torch._dynamo.reset()
     assert "2 modules were trained without the monitor's hooks (first: first)" in caplog.text
+
+
+@pytest.mark.parametrize("accumulated", [1, 3])
+def test_weights_are_read_once_per_step_and_frozen_ones_once(accumulated: int) -> None:
+    model = Model()
+    model.first.requires_grad_(False)
+    optimizer = sgd(model)
+    with NumericsMonitor(model, gradients=False, max_frames=100) as monitor:
+        for batch in range(9):
+            model(torch.ones(2, 4)).square().mean().backward()
+            if batch % accumulated == accumulated - 1:
+                optimizer.step()
+                optimizer.zero_grad()
+    read: dict[str, list[Any]] = {"first": [], "second": []}  # numbers of the weight, by batch
+    for frame in monitor._records.forward:
+        if frame.module in read:
+            read[frame.module].append(frame.cells[0].numbers)
+    assert [len(numbers) for numbers in read.values()] == [9, 9]
+    assert all(numbers is read["first"][0] for numbers in read["first"])
+    again = [one is other for one, other in itertools.pairwise(read["second"])]
+    # Until a step has been seen any batch may have had one.
+    assert again[3:] == [batch % accumulated != accumulated - 1 for batch in range(3, 8)]
+
+
+def test_a_weight_written_behind_its_version_is_found_in_the_next_batch() -> None:
+    model = Model()
+    optimizer = sgd(model)
+    monitor = NumericsMonitor(model, out=io.StringIO()).attach()
+    trained(model, monitor, optimizer, batches=5)
+    model.second.weight.data[1, 2] = math.nan
+    with pytest.raises(NumericsError):
+        trained(model, monitor, optimizer)
+    monitor.detach()
+    assert monitor.first_bad is not None
+    assert (monitor.first_bad.batch, monitor.first_bad.module) == (5, "second")
+    assert monitor.first_bad.origin is Origin.WEIGHT

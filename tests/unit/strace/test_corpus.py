@@ -10,7 +10,8 @@ import pytest
 from builders.recordings import TRUTH, read, recording, unpacked
 
 FINDS = {name: truth for name, truth in TRUTH.items() if "find" in truth and "path" in truth}
-ANNOTATED = [name for name in TRUTH if "yy" in name or "_full" in name or "tTy" in name]
+ANNOTATED = [name for name in TRUTH if any(w in name for w in ("yy", "_full", "tTy", "_deleted_y"))]
+PEERS = {name: truth["peers"] for name, truth in TRUTH.items() if "peers" in truth}
 
 
 def same_path(found: str | None, wanted: str) -> bool:
@@ -77,16 +78,41 @@ def test_statistics_count_what_grep_counts() -> None:
     assert enoent == sum(row["count"] for row in log["failures"] if row["errno"] == "ENOENT")
 
 
-def test_peers_of_refused_connections() -> None:
-    log = recording("misc_econnrefused.strace.zst", errors=["ECONNREFUSED"])
-    assert {m["target"]["path"] for m in log["matches"]} >= {"127.0.0.1:9", "[::1]:9"}
+@pytest.mark.parametrize("name", sorted(PEERS))
+def test_peers_of_refused_connections(name: str) -> None:
+    log = recording(name, errors=["ECONNREFUSED"])
+    assert {m["target"]["path"] for m in log["matches"]} >= set(PEERS[name])
     assert {m["target"]["kind"] for m in log["matches"]} == {"socket"}
 
 
-@pytest.mark.parametrize("name", ["misc_kill9.strace.zst", "misc_segv.strace.zst"])
+@pytest.mark.parametrize("name", [n for n, truth in TRUTH.items() if "killed" in truth])
 def test_who_was_killed(name: str) -> None:
     ends = [p["exit"] for p in recording(name)["processes"] if p["exit"]]
     assert TRUTH[name]["killed"] in {end["signal"] for end in ends}
+
+
+def test_a_call_that_a_task_died_in_whatever_the_colours() -> None:
+    (killed,) = (p for p in recording("fmt_v72_color_killed.strace.zst")["processes"] if p["ppid"])
+    assert (killed["blocked_in"]["syscall"], killed["exit"]["signal"]) == ("read", "SIGKILL")
+
+
+def test_threads_and_children_of_a_clone3_that_strace_did_not_know() -> None:
+    log = recording("fmt_v50_threads.strace.zst", errors=["ENOSPC"], statistics=True)
+    made = {p["pid"]: p for p in log["processes"]}
+    (first,) = (
+        pid
+        for pid, p in made.items()
+        if p["argv"] == ["/data/job-001/threads", "/data/job-001/mnt"]
+        and not p["ppid"]
+        and not p["thread_of"]
+    )
+    assert sum(p["thread_of"] == first for p in made.values()) == 4
+    assert [p["argv"][0] for p in made.values() if p["ppid"] == first and not p["thread_of"]] == [
+        "echo",
+        "sh",
+    ]
+    assert {m["target"]["path"] for m in log["matches"]} == {"/data/job-001/mnt/threaded.bin"}
+    assert "clone3" in {row["name"] for row in log["syscalls"]}
 
 
 def test_a_process_that_kills_itself_is_the_sender() -> None:

@@ -216,3 +216,25 @@ def test_places_with_the_same_totals_stand_by_name(tmp_path: Path) -> None:
     )
     rows = body(report(tmp_path, log))["mounts"]
     assert [row["prefix"] for row in rows] == [f"/{name}" for name in sorted(names)]  # type: ignore[attr-defined]
+
+
+def test_a_loader_that_found_nothing_is_no_sign_of_a_filter(tmp_path: Path) -> None:
+    log = '1 execve("/bin/x", ["x"], 0x7f /* 9 vars */) = 0\n1 brk(NULL) = 0x5\n'
+    missing = "-1 ENOENT (No such file or directory)"
+    for folder in range(30):
+        log += f'1 openat(AT_FDCWD, "/lib/{folder}/libx.so", O_RDONLY|O_CLOEXEC) = {missing}\n'
+    said = report(tmp_path, log + "1 exit_group(127) = ?\n1 +++ exited with 127 +++\n")
+    assert "libx.so" in said.verdict
+    assert not [p for p in said.problems if "-e trace=" in p.what]
+
+
+def test_the_signal_of_a_mapped_page_is_asked_by_its_name(tmp_path: Path) -> None:
+    log = START + (
+        '1 openat(AT_FDCWD, "/m/a", O_RDWR) = 3\n'
+        "1 mmap(NULL, 8192, PROT_READ|PROT_WRITE, MAP_SHARED, 3, 0) = 0x7000\n"
+        "1 --- SIGBUS {si_signo=SIGBUS, si_code=BUS_ADRERR, si_addr=0x8000} ---\n"
+        "1 +++ killed by SIGBUS +++\n"
+    )
+    said = report(tmp_path, log, find="SIGBUS")
+    assert said.diagnoses[0].id == "mapped_file_no_room"
+    assert "/m/a" in said.verdict

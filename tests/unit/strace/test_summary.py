@@ -205,6 +205,16 @@ def test_words_that_were_cut_say_so() -> None:
     assert task(got, 1)["last_words"] == ["RuntimeErr…\n", "x\n"]
 
 
+def test_words_of_a_vector() -> None:
+    log = (
+        '1 writev(2, [{iov_base="/bin/x", iov_len=6}, {iov_base=": ", iov_len=2}, '
+        '{iov_base="error while loading shared libra"..., iov_len=36}, '
+        '{iov_base="\\n", iov_len=1}], 4) = 45\n'
+    )
+    (words,) = task(summary(log), 1)["last_words"]
+    assert words == "/bin/x: error while loading shared libra…\n"
+
+
 def test_the_signal_that_asked_a_program_to_end() -> None:
     log = (
         "1 pipe2([3, 4], 0) = 0\n"

@@ -27,6 +27,49 @@ def failed(pid: int, fd: int) -> str:
 
 
 CASES = {
+    "a clone3 whose arguments strace could not read, and a thread": (
+        "1 syscall_0x1b3(0x7ffc1d04bf50, 0x58, 0x7f57, 0x8, 0x7f57, 0x7ffc) = 2\n"
+        "2 set_robust_list(0x7f57, 24) = 0\n" + opened(2, "a", 3) + failed(1, 3),
+        "/m/a",
+    ),
+    "the same, with a thread that begins first": (
+        "1 clone3(0x7ffc1d04bf50, 88 <unfinished ...>\n2 rseq(0x7f, 0x20, 0, 0x53053053) = 0\n"
+        "1 <... clone3 resumed>) = 2\n" + opened(2, "a", 3) + failed(1, 3),
+        "/m/a",
+    ),
+    "the same, and a process: what it does changes nothing for its parent": (
+        opened(1, "a", 3)
+        + "1 clone3(0x7ffc1d04bf50, 88) = 2\n2 close(3) = 0\n"
+        + opened(2, "decoy", 3)
+        + "2 set_robust_list(0x7f57, 24) = 0\n"
+        + failed(1, 3),
+        "/m/a",
+    ),
+    "close_range by its number": (
+        opened(1, "a", 3)
+        + opened(1, "b", 4)
+        + "1 dup2(3, 9) = 9\n1 syscall_0x1b4(0x3, 0x8, 0, 0x7f, 0x7f, 0x7f) = 0\n"
+        + opened(1, "decoy", 3)
+        + failed(1, 9),
+        "/m/a",
+    ),
+    "a deleted file, as strace before 5.19 annotates it": (
+        opened(1, "a", 3) + f'1 write(3</m/a (deleted)>, "x"..., 9) = {ENOSPC}\n',
+        "/m/a",
+    ),
+    "a file whose own name ends so": (
+        opened(1, "a (deleted)", 3) + f'1 write(3</m/a (deleted)>, "x"..., 9) = {ENOSPC}\n',
+        "/m/a (deleted)",
+    ),
+    "a superseded thread's end within the line of its call": (
+        opened(1, "a", 3)
+        + "1 clone(child_stack=0x7f, flags=CLONE_VM|CLONE_FILES|CLONE_FS|CLONE_THREAD) = 2\n"
+        + '2 execve("/bin/sh", ["sh"], 0x7f /* 9 vars */ <unfinished ...>\n'
+        + "1 execve(0x7f01, 0x7f02, 0x7f031 +++ superseded by execve in pid 2 +++\n"
+        + "1 <... execve resumed>) = 0\n"
+        + failed(1, 3),
+        "/m/a",
+    ),
     "children of a pid namespace, whose forks return numbers of their own": (
         opened(10, "a", 3)
         + "10 unshare(CLONE_NEWPID) = 0\n10 clone(child_stack=NULL, flags=SIGCHLD) = 11\n"
@@ -370,3 +413,59 @@ def test_lines_without_a_pid_are_of_the_only_task() -> None:
     assert [m["target"]["path"] for m in got["matches"]] == ["/m/a", "/m/a"]
     assert [m["pid"] for m in got["matches"]] == [11, 11]
     assert [p["pid"] for p in got["processes"]] == [11, 12]
+
+
+@pytest.mark.parametrize("name", ["strace", "/opt/strace-6.8/bin/strace", "./strace-7.2"])
+def test_the_name_by_which_strace_was_called(name: str) -> None:
+    log = (
+        opened(1, "a", 3)
+        + f"1 clone(child_stack=NULL, flags=SIGCHLD{name}: Process 12 attached\n"
+        + ") = 12\n"
+        + f"{name}: Process 12 detached\n"
+        + failed(12, 3)
+    )
+    assert found(log) == ["/m/a"]
+
+
+def test_a_child_that_ended_before_the_line_of_its_fork() -> None:
+    """With -z and -e status= a line stands where its call ended."""
+    log = (
+        '1 execve("/bin/x", ["x"], 0x7f /* 9 vars */) = 0\n'
+        '2 execve("/bin/y", ["y"], 0x7f /* 9 vars */) = 0\n1 vfork() = 2\n'
+        "2 +++ exited with 3 +++\n"
+    )
+    rows = [(p["pid"], p["ppid"], p["argv"]) for p in read(log)["processes"]]
+    assert rows == [(1, None, ["x"]), (2, 1, ["y"])]
+
+
+@pytest.mark.parametrize(
+    ("kill", "signal"),
+    [
+        ("1 kill(2, SIGKILL) = 0\n", "SIGKILL"),
+        ("1 kill(2, 9) = 0\n", "SIGKILL"),
+        ("1 pidfd_open(2, 0) = 3\n1 pidfd_send_signal(3, SIGKILL, NULL, 0) = 0\n", "SIGKILL"),
+        ("1 syscall_0x1b2(0x2, 0) = 3\n1 syscall_0x1a8(0x3, 0x9, 0, 0) = 0\n", "SIGKILL"),
+        ("3 kill(2, SIGKILL) = -1 EPERM (Operation not permitted)\n", None),
+        (
+            "3 kill(2, SIGKILL <unfinished ...>\n1 getppid() = 7\n"
+            "3 <... kill resumed>) = -1 EPERM (Operation not permitted)\n",
+            None,
+        ),
+    ],
+)
+def test_the_end_by_a_signal_that_no_task_is_told_of(kill: str, signal: str | None) -> None:
+    log = (
+        "1 clone(child_stack=NULL, flags=SIGCHLD) = 2\n"
+        "2 clone(child_stack=0x7f, flags=CLONE_VM|CLONE_FILES|CLONE_THREAD) = 4\n" + kill
+    )
+    log += "4 +++ killed by SIGKILL +++\n2 +++ killed by SIGKILL +++\n"
+    got = read(log, signals=["SIGKILL"])
+    assert [(m["pid"], m["syscall"]) for m in got["matches"]] == [(2, "SIGKILL")]
+    (killed,) = (p for p in got["processes"] if p["pid"] == 2)
+    assert killed["exit"]["sender"] == (1 if signal else None)
+
+
+def test_a_signal_that_was_told_is_one_hit() -> None:
+    log = "1 --- SIGSEGV {si_signo=SIGSEGV, si_addr=NULL} ---\n1 +++ killed by SIGSEGV +++\n"
+    (match,) = read(log, signals=["SIGSEGV"])["matches"]
+    assert match["line"] == 1

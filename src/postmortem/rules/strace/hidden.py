@@ -60,15 +60,23 @@ def _filtered(log: SystemCalls) -> Iterator[Problem]:
         # A static program has no loader that maps libraries; what it calls first is in no class of
         # -e trace=, so that a log that has it was not recorded with one.
         static = frozenset({"mmap", "brk or mprotect"} if "set_tid_address" in names else ())
+        # A loader that finds no library has nothing to read and to map.
+        empty = frozenset({"reads", "close", "mmap"} if not _any_open(log) else ())
         missing = [
             what
             for what, some in _START.items()
-            if not names & some and what != "opens" and what not in static
+            if not names & some and what != "opens" and what not in static | empty
         ]
         if missing and names - {"execve", "exit_group", "exit"}:
             what = f"recorded with -e trace=: no {', no '.join(missing)} in the log"
             told = "; descriptors may be taken for files that were closed" * ("close" in missing)
             yield Problem(log.name, what + told, f"record all calls: {RECORD}")
+
+
+def _any_open(log: SystemCalls) -> bool:
+    """Whether a file was opened, or the log has no opens to tell."""
+    opens = [row for row in log.calls if row.name in _OPENS]
+    return not opens or any(row.calls > row.errors for row in opens)
 
 
 def _begins(log: SystemCalls) -> Iterator[Problem]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import Task
@@ -36,10 +36,15 @@ def futex_deadlock(logs: Logs) -> Iterator[Finding]:
     What to do
         Take locks in one order. Do not fork a process that has threads: use spawn or forkserver.
     """
-    for leader, tasks in logs.processes_alive():
+    for leader, tasks in _groups(logs):
         if not tasks or not all(is_private_futex(task) and waits_for_ever(task) for task in tasks):
             continue
         count = "its only thread waits" if len(tasks) == 1 else f"all {len(tasks)} threads wait"
+        attached = _was_attached(tasks)
+        if attached:
+            count = (
+                "all tasks in the log wait" if len(tasks) > 1 else "the only task in the log waits"
+            )
         forked = len(tasks) == 1 and logs.was_forked(leader)
         fork_words = (
             "; it is a fork that called no exec: the lock may be one that a thread of its "
@@ -52,9 +57,9 @@ def futex_deadlock(logs: Logs) -> Iterator[Finding]:
             cause=(
                 f"{count} in futex without a time limit, for {_addresses(tasks)}; only a thread "
                 "of the "
-                f"same process could wake them{fork_words}"
+                f"same process could wake them{fork_words}{_UNSEEN if attached else ''}"
             ),
-            confidence=Confidence.LIKELY,
+            confidence=Confidence.POSSIBLE if attached else Confidence.LIKELY,
             next_steps=(
                 f"while it hangs: postmortem hang {leader}, or gcore {leader} and postmortem core",
                 "fork with threads? multiprocessing.set_start_method('spawn')"
@@ -63,6 +68,31 @@ def futex_deadlock(logs: Logs) -> Iterator[Finding]:
             ),
             evidence=cite_waits(tasks),
         )
+
+
+_UNSEEN = "; strace was attached: a thread that only computes would not be in the log"
+
+
+def _was_attached(tasks: Iterable[Task]) -> bool:
+    return all(task.ppid is None and task.argv is None for task in tasks)
+
+
+def _groups(logs: Logs) -> list[tuple[int, tuple[Task, ...]]]:
+    """Return the processes alive; tasks that strace -p found alive are taken for one of them.
+
+    Such a log has neither their forks nor their programs. The first of a process has the lowest
+    number, and a task that waits is no sign of a deadlock while another one of them runs.
+    """
+    known: list[tuple[int, tuple[Task, ...]]] = []
+    found: list[Task] = []
+    for leader, tasks in logs.processes_alive():
+        if _was_attached(tasks):
+            found += tasks
+        else:
+            known.append((leader, tasks))
+    if found:
+        known.append((min(task.process for task in found), tuple(found)))
+    return known
 
 
 def _addresses(tasks: tuple[Task, ...]) -> str:
