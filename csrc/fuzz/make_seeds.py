@@ -122,7 +122,7 @@ def rank_logs() -> dict[str, bytes]:
     )
     others = "\n".join([channel, trail, tags, ended, "[rank0]: again", "#0  0x1 in f ()"])
     return {"nccl": b"\x11" + others.encode()} | {
-        f"form{index}": bytes([index * 17])
+        f"form{index}": bytes([index * 17 % 256])
         + ranklogs.mixed(texts, form, per_host=2, seed=index).encode()
         for index, form in enumerate(ranklogs.FORMS)
     }

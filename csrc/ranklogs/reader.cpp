@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <array>
-#include <deque>
 
 #include "ranklogs/clean.h"
 #include "ranklogs/heads.h"
 #include "ranklogs/links.h"
 #include "ranklogs/loggers.h"
 #include "ranklogs/sections.h"
+#include "ranklogs/shelves.h"
 
 namespace pm::ranklogs {
 namespace {
@@ -24,15 +24,9 @@ constexpr std::size_t kLongestWords = 200;
 // Lines that say nothing special and may still belong to what stands before them: the message of an
 // exception may have several.
 constexpr unsigned kPatience = 6;
-// Of one kind and writer, so many regions from the start and from the end are kept.
-constexpr std::size_t kKeptFirst = 24;
-constexpr std::size_t kKeptLast = 24;
 constexpr std::size_t kSpilled = std::size_t{32} << 10;
 constexpr std::size_t kMostSpilled = std::size_t{64} << 20;
-// The lines without a prefix may be those of all ranks.
-constexpr std::size_t kSharedFactor = 40;
 
-constexpr std::size_t kKinds = static_cast<std::size_t>(Kind::kCount);
 constexpr Kinds kOpens =
     bit(Kind::kTraceback) | bit(Kind::kFatal) | bit(Kind::kFrames) | bit(Kind::kLauncher);
 // A job is seldom started so often; a log with more of such lines is none of restarts.
@@ -57,12 +51,6 @@ bool is_binary(std::string_view line) noexcept {
   });
 }
 
-std::size_t first_kind(Kinds kinds) noexcept {
-  std::size_t kind = 0;
-  while (kind + 1 < kKinds && !(kinds >> kind & 1)) ++kind;
-  return kind;
-}
-
 // torch/distributed/elastic: the first is an agent's last word on a group of processes; the second
 // says only at LOGLEVEL=INFO what follows. The others are Slurm's.
 bool is_mark(std::string_view text) noexcept {
@@ -74,19 +62,12 @@ bool is_mark(std::string_view text) noexcept {
   return false;
 }
 
-// Regions of one kind and writer: the first ones, and of the rest the last ones.
-struct Shelf {
-  std::vector<Region> first;
-  std::deque<Region> last;
-};
-
 struct Writer {
   std::uint32_t index = 0;
   Label label;
   std::unique_ptr<Region> open;
   std::size_t open_bytes = 0;
   unsigned quiet = 0;
-  std::array<std::unique_ptr<Shelf>, kKinds> shelves;
   std::array<std::string, kHeldWords> words;
   std::size_t next_word = 0;
   bool plain = true;                // its last line was nothing special
@@ -105,7 +86,7 @@ void words_before(const Writer& writer, std::vector<std::string>& to) {
 
 class Reader {
  public:
-  explicit Reader(const Options& options) : options_(options) {
+  explicit Reader(const Options& options) : options_(options), shelves_(options.kept_bytes) {
     writers_.push_back(std::make_unique<Writer>());  // of lines without a prefix
   }
 
@@ -122,7 +103,6 @@ class Reader {
   std::string_view without_repeats(std::string_view text, std::string_view head);
   void rest_of_line(std::uint32_t index, std::string_view text);
   void piece(std::uint32_t index, std::string_view text);
-  void keep(Region&& region, std::size_t bytes);
   void close(Writer& writer);
   void append(Writer& writer, std::string_view text, Kinds kinds);
   void mark(std::uint32_t index, std::string_view text);
@@ -141,7 +121,7 @@ class Reader {
   Links links_;
   Sections sections_;
   std::uint32_t record_ = 0;  // the writer whose record the lines at hand may go on with
-  std::size_t kept_bytes_ = 0;
+  Shelves shelves_;
   std::size_t pending_bytes_ = 0;
 };
 
@@ -365,31 +345,9 @@ void Reader::append(Writer& writer, std::string_view text, Kinds kinds) {
 
 void Reader::close(Writer& writer) {
   if (!writer.open) return;
-  keep(std::move(*writer.open), writer.open_bytes);
+  shelves_.keep(std::move(*writer.open), writer.open_bytes);
   writer.open.reset();
   writer.quiet = 0;
-}
-
-void Reader::keep(Region&& region, std::size_t bytes) {
-  if (kept_bytes_ + bytes > options_.kept_bytes) {
-    ++log_.left_out;
-    return;
-  }
-  kept_bytes_ += bytes;
-  const std::size_t factor = region.label == 0 ? kSharedFactor : 1;
-  auto& shelf = writers_[region.label]->shelves[first_kind(region.kinds)];
-  if (!shelf) shelf = std::make_unique<Shelf>();
-  if (shelf->first.size() < kKeptFirst * factor) {
-    shelf->first.push_back(std::move(region));
-    return;
-  }
-  shelf->last.push_back(std::move(region));
-  if (shelf->last.size() > kKeptLast * factor) {
-    for (const Row& row : shelf->last.front().rows)
-      kept_bytes_ -= std::min(kept_bytes_, row.text.size() + sizeof(Row));
-    shelf->last.pop_front();
-    ++log_.left_out;
-  }
 }
 
 void Reader::hand_out(std::uint32_t index, std::string_view text) {
@@ -422,15 +380,9 @@ Log Reader::finish() {
       writer.label.last_words.push_back(std::move(writer.words[k % kHeldWords]));
     }
     log_.labels.push_back(std::move(writer.label));
-    for (const auto& shelf : writer.shelves) {
-      if (!shelf) continue;
-      for (Region& region : shelf->first) log_.regions.push_back(std::move(region));
-      for (Region& region : shelf->last) log_.regions.push_back(std::move(region));
-    }
   }
-  std::stable_sort(log_.regions.begin(), log_.regions.end(), [](const Region& a, const Region& b) {
-    return a.rows.front().line < b.rows.front().line;
-  });
+  log_.regions = shelves_.take();
+  log_.left_out = shelves_.left_out();
   return std::move(log_);
 }
 

@@ -8,6 +8,9 @@ from postmortem.facts.kernel_log import KernelEvent
 from postmortem.facts.rank_logs import LogExit, LogFailure
 from postmortem.records import record
 
+IF_ONE_GROUP = ", if all are of one group"
+"""Ends the detail of a blame that holds only then."""
+
 
 class How(StrEnum):
     """What singles out who failed first, or why nobody is singled out."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,7 @@ from postmortem.readers.ranklogs.nccl import read_nccl
 from postmortem.readers.ranklogs.roles import with_ray_ranks, with_roles
 from postmortem.readers.ranklogs.sources import Found, LogFile, sections
 from postmortem.readers.ranklogs.unmix import Traceback, Unmixer
+from postmortem.readers.ranklogs.weeding import is_agent, once, still_in_flight
 from postmortem.readers.ranklogs.world import world_size
 from postmortem.readers.ranklogs.writers import Label, Writers
 from postmortem.records import record, replace
@@ -31,13 +32,6 @@ if TYPE_CHECKING:
 # ray/exceptions.py, RayTaskError
 _REMOTE = Pattern(
     r"ray::(?P<name>[\w.]+?)(?:\.\w+)?\(\).*?\(pid=(?P<pid>\d{1,9})(?:, ip=(?P<ip>[\w.:-]+))?"
-)
-_LAUNCHERS = ("accelerate/commands/", "deepspeed/launcher/", "torch/distributed/launch.py")
-_OF_LAUNCHERS = (
-    "ChildFailedError",
-    "SignalException",
-    "ProcessRaisedException",
-    "ProcessExitedException",
 )
 
 
@@ -97,7 +91,7 @@ class Assembly:
         hosts = dict.fromkeys(w.host for w in writers if w.host is not None)
         return RankLogs(
             writers=tuple(writers),
-            failures=tuple(with_known_words(_once(failures))),
+            failures=tuple(with_known_words(once(failures))),
             exits=exits,
             remarks=tuple(remarks_with_known_words(remarks)),
             stopped_pids=frozenset().union(*(x.stopped for x in self._launchers.values())),
@@ -152,7 +146,7 @@ class Assembly:
                 if number not in skip
             )
         for traceback in unmixer.finish():
-            if not _is_agent(traceback):
+            if not is_agent(traceback):
                 failure = self._failure(traceback, writer, position, regions)
                 remote = _REMOTE.search(traceback.remote) if traceback.remote else None
                 if remote:
@@ -241,7 +235,7 @@ class Assembly:
         shared = self._writers.writers[writer].shared
         if shared and until - traceback.ordinal < len(last):
             return False
-        if _still_in_flight(region, traceback.line, until - traceback.ordinal):
+        if still_in_flight(region, traceback.line, until - traceback.ordinal):
             return False
         after = last if shared else [*(text for _, _, text in behind), *last]
         return goes_on_as_before(region[4], after)
@@ -312,7 +306,28 @@ class Assembly:
                     if same and end.local_rank == local and end.rank is not None:
                         return end.rank
         ranks = {w.rank for w in self._writers.writers if w.local_rank == local} - {None}
-        return ranks.pop() if len(ranks) == 1 else None
+        if len(ranks) == 1:
+            return ranks.pop()
+        return local if not ranks and self._first_host(agent.file.path, local) else None
+
+    def _first_host(self, path: str, local: int) -> bool:
+        """Return whether the ranks that wrote into a file can only be those of the first host.
+
+        Host k of hosts with n ranks has those from k*n on: ranks 1 and 2 are on the first one,
+        ranks 5 and 6 may be on the second one of four ranks each.
+        """
+        agents = [
+            x for x in self._launchers.values() if any(e.local_rank is not None for e in x.exits)
+        ]
+        known = {
+            label.raw["rank"]
+            for label in self._labels
+            if label.file.path == path and label.raw["rank"] is not None
+        }
+        if len(agents) != 1 or not known:
+            return False
+        least, most = min(known), max(known)
+        return 2 * least <= most or least <= local
 
     def _error_files(self, failures: list[LogFailure]) -> Iterator[LogFailure]:
         for file in self._found.errors:
@@ -371,51 +386,3 @@ class Assembly:
 def _writer_for(file: LogFile) -> Writer:
     rank = file.rank if file.rank is not None else file.local_rank
     return Writer(str(rank), rank, file.local_rank, file.host, source=file.path)
-
-
-def _is_agent(traceback: Traceback) -> bool:
-    """Return whether a launcher itself says that its children failed."""
-    if any(part in frame.file for frame in traceback.frames for part in _LAUNCHERS):
-        return True
-    name = traceback.said.exception.rsplit(".", 1)[-1]
-    return name in _OF_LAUNCHERS
-
-
-def _once(failures: Iterable[LogFailure]) -> list[LogFailure]:
-    """Leave out what the same rank says in a second place: standard error and its own file."""
-    kept: list[LogFailure] = []
-    seen: dict[object, LogFailure] = {}
-    for failure in failures:
-        places = tuple((frame.file, frame.line) for frame in failure.frames[-2:])
-        key = (
-            failure.writer,
-            failure.attempt,
-            failure.said.exception,
-            failure.said.message[:200],
-            places,
-        )
-        old = seen.get(key)
-        if old is not None and old.file != failure.file:
-            if failure.time is not None and old.time is None:
-                kept[kept.index(old)] = seen[key] = replace(old, time=failure.time)
-            continue
-        seen[key] = failure
-        kept.append(failure)
-    return kept
-
-
-_IN_FLIGHT = 3
-
-
-def _still_in_flight(region: RawRegion, line: int, behind: int) -> bool:
-    """Return whether all `behind` lines after a traceback's last came through the other pipe.
-
-    mpirun reads both pipes of a process in no order: what was written before an error may come
-    after it, a few lines at most.
-    """
-    rows, streams = region[3], region[5]
-    at = next((i for i, row in enumerate(rows) if row[0] == line), None)
-    if at is None or streams[at] == " " or not 0 < behind <= _IN_FLIGHT:
-        return False
-    others = streams[at + 1 : at + 1 + behind]
-    return len(others) == behind and streams[at] not in others

@@ -47,7 +47,8 @@ _C_STACK = "Current thread's C stack trace"
 _FRAME = Pattern(r'^ +File "(?P<file>[^"]*)", line (?P<line>\d{1,9}) in (?P<function>.+)$')
 _WATCHDOG = Pattern(
     r"(?P<what>Watchdog caught collective operation timeout: .*|(?:NCCL|Process group) watchdog "
-    r"thread terminated with exception: .*|[Hh]eartbeat monitor timed out.*)$"
+    r"thread terminated with exception: .*|[Hh]eartbeat monitor timed out.*"
+    r"|ProcessGroupNCCL's watchdog got stuck for .*)$"
 )
 # ROCm's runtime, rocr (core/runtime/runtime.cpp, VMFaultHandler), which then calls abort()
 _ROCM = Pattern(r"^(?P<what>Memory access fault by GPU node-\d+ .*)$")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from postmortem.facts.blame import Blame, How
+from postmortem.facts.blame import IF_ONE_GROUP, Blame, How
 from postmortem.report.model import Confidence, Role
 from postmortem.rules.logs.telling import cite, look_at, ranks_words, torchrun_words, victims_words
 from postmortem.rules.names import clip
@@ -22,7 +22,8 @@ def odd_call_site(blame: Blame) -> Iterator[Finding]:
         When all ranks wait and one waits elsewhere, the ranks have lost step: it skipped a
         collective, or called one too many.
     How to be sure
-        The tracebacks of more than half of the ranks end at the same line; this one's does not.
+        The tracebacks of more than half of the ranks end at the same line, or their watchdogs name
+        the same collective; this one's does not.
     What to do
         Compare the two lines, and find the branch that leads to the one but not to the other.
     """
@@ -34,7 +35,9 @@ def odd_call_site(blame: Blame) -> Iterator[Finding]:
         cause=f"{who} {blame.first[0].why}, while most others wait in {blame.detail}: they "
         f"are not in "
         f"the same collective.{victims_words(blame)}{torchrun_words(blame)}",
-        confidence=Confidence.LIKELY,
+        confidence=Confidence.POSSIBLE
+        if blame.detail.endswith(IF_ONE_GROUP)
+        else Confidence.LIKELY,
         next_steps=(
             look_at(blame),
             "TORCH_DISTRIBUTED_DEBUG=DETAIL compares the calls of all ranks, and names who differs",

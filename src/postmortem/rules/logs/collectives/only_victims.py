@@ -29,6 +29,9 @@ def only_victims(blame: Blame) -> Iterator[Finding]:
     if blame.detail == "silent":
         cause = f"{who} have no error while others wait for a peer: one of them began."
         title = f"undecided among {who}, which are silent"
+        if len(blame.candidates) == 1:
+            cause = f"{who} has no error while others wait for a peer; more ranks may be missing."
+            title = f"undecided: {who} is silent, and others may be missing"
     elif blame.detail == "cut":
         cause = f"the traceback of {who} is cut off before its last line, which says what failed."
         title = f"the log is cut off in a traceback of {who}"

@@ -11,8 +11,14 @@ from postmortem.rules.names import clip
 from postmortem.rules.rule import Finding, rule
 
 _WORDS = {
-    "enqueued": "is behind: fewer collectives than the others",
-    "heartbeat": "sends no heartbeats any more: it died, or its host is gone",
+    "enqueued": (
+        "is behind: fewer collectives than the others",
+        "are behind: fewer collectives than the others",
+    ),
+    "heartbeat": (
+        "sends no heartbeats any more: it died, or its host is gone",
+        "send no heartbeats any more: they died, or their hosts are gone",
+    ),
 }
 
 
@@ -36,11 +42,12 @@ def rank_named_missing(blame: Blame) -> Iterator[Finding]:
     if blame.how is not How.NAMED or not blame.first:
         return
     who = ranks_words(blame.first)
-    words = _WORDS.get(blame.detail, "did not reach the barrier")
+    words = _WORDS.get(blame.detail, ("did not reach the barrier",) * 2)[len(blame.first) > 1]
+    it, its = ("it", "its") if len(blame.first) == 1 else ("they", "their")
     yield Finding(
         title=clip(f"{who} {words}", 100),
-        cause=f"{who} {words}, say other ranks; what it did instead is for its own lines to tell."
-        f"{victims_words(blame)}{torchrun_words(blame)}",
+        cause=f"{who} {words}, say other ranks; what {it} did instead is for {its} own lines to "
+        f"tell.{victims_words(blame)}{torchrun_words(blame)}",
         confidence=Confidence.LIKELY if len(blame.first) == 1 else Confidence.POSSIBLE,
         next_steps=(
             "read its last lines: postmortem logs --split DIR writes one file per rank",

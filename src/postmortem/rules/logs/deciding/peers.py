@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from postmortem.facts.blame import Blame, How, Party
+from postmortem.facts.blame import IF_ONE_GROUP, Blame, How, Party
 from postmortem.facts.rank_logs import LogFailure
 from postmortem.patterns import Pattern
 from postmortem.rules.logs.deciding.case import Case, cited
@@ -19,7 +19,15 @@ _DESYNC = Pattern(
     r"\[(?P<rank>\d+)\] (?:finished collective #\d+, but didn't join|joined but didn't "
     r"finish|never joined)"
 )
-_ENQUEUED = Pattern(r"[Rr]ank (?P<rank>\d+)\].*last enqueued(?: NCCL)? work: (?P<work>-?\d+)")
+# "[PG ID 0 PG GUID 0(default_pg) Rank 3] … last enqueued work: 79", "Last enqueued NCCL work: 77"
+_ENQUEUED = Pattern(
+    r"(?:\[PG (?:ID )?(?P<group>\d+)[^\]]*|\[)[Rr]ank (?P<rank>\d+)\]"
+    r".*[Ll]ast enqueued(?: NCCL)? work: (?P<work>-?\d+)"
+)
+_WORK = Pattern(r"WorkNCCL\(SeqNum=(?P<number>\d+), OpType=(?P<op>\w+)(?:, NumelIn=(?P<size>\d+))?")
+_GROUP = Pattern(r"\[PG (?:ID )?(?P<group>\d+)")
+_SAME_SIZES = ("ALLREDUCE", "BROADCAST", "REDUCE", "_ALLGATHER_BASE", "_REDUCE_SCATTER_BASE")
+"""Collectives for which all ranks give as many elements."""
 # xla/tsl/distributed_runtime/coordination/coordination_service.cc
 _HEARTBEAT = Pattern(r"[Tt]ask /job:\w+/replica:\d+/task:(?P<rank>\d{1,7}) heartbeat timeout")
 _MOST_CANDIDATES = 8
@@ -114,21 +122,23 @@ def _without_heartbeat(case: Case) -> Iterator[tuple[int, str, str]]:
 
 def _behind(case: Case) -> Blame | None:
     """Return the ranks whose watchdog says that they enqueued less than the others."""
-    work: dict[int, tuple[int, str, str]] = {}
+    groups: dict[str, dict[int, tuple[int, str, str]]] = {}
     for remark in case.logs.remarks:
-        found = _ENQUEUED.search(remark.text) if "last enqueued" in remark.text else None
+        found = _ENQUEUED.search(remark.text) if "ast enqueued" in remark.text else None
         if found:
             place = f"{remark.file}:{remark.line}"
+            work = groups.setdefault(found["group"] or "", {})
             work.setdefault(int(found["rank"]), (int(found["work"]), place, clip(remark.text, 300)))
-    if len(work) < 2:
-        return None
-    most = Counter(value for value, _, _ in work.values()).most_common(1)[0]
-    late = [rank for rank, (value, _, _) in sorted(work.items()) if value < most[0]]
-    if not late or 2 * most[1] <= len(work):
-        return None
-    first = tuple(_party(case, rank, f"enqueued {work[rank][0]} of {most[0]}", []) for rank in late)
-    evidence = tuple(work[rank][1:] for rank in late[:6])
-    return Blame(How.NAMED, first, evidence=evidence, detail="enqueued")
+    for work in sorted(groups.values(), key=len, reverse=True):
+        most = Counter(value for value, _, _ in work.values()).most_common(1)[0]
+        late = [rank for rank, (value, _, _) in sorted(work.items()) if value < most[0]]
+        if late and 2 * most[1] > len(work):
+            first = tuple(
+                _party(case, rank, f"enqueued {work[rank][0]} of {most[0]}", []) for rank in late
+            )
+            evidence = tuple(work[rank][1:] for rank in late[:6])
+            return Blame(How.NAMED, first, evidence=evidence, detail="enqueued")
+    return None
 
 
 def left_early(case: Case) -> Blame | None:
@@ -182,6 +192,10 @@ def silent_ones(case: Case) -> Blame | None:
     odd = _odd_site(case)
     if odd is not None:
         return odd
+    if len(silent) > 1:  # else the silent one is as likely
+        odd = _odd_work(case)
+        if odd is not None:
+            return odd
     return Blame(
         How.UNDECIDED,
         candidates=parties[:_MOST_CANDIDATES],
@@ -206,7 +220,42 @@ def _timed_out(standing: Standing) -> bool:
 
 def waits_elsewhere(case: Case) -> Blame | None:
     """Return who waits at another place than most, where all wait."""
-    return _odd_site(case)
+    return _odd_site(case) or _odd_work(case)
+
+
+def _odd_work(case: Case) -> Blame | None:
+    """Return who waits in another collective than most of its group, as NCCL's watchdogs say."""
+    groups: dict[str, dict[int, str]] = {}
+    for standing in case.about_peers():
+        for failure in standing.about_peers:
+            work = _WORK.search(failure.said.message)
+            if work and standing.rank is not None:
+                group = _GROUP.search(failure.text)
+                calls = groups.setdefault(group["group"] if group else "", {})
+                calls.setdefault(
+                    standing.rank, _work_words(work["op"], work["number"], work["size"])
+                )
+    for name, calls in sorted(groups.items(), key=lambda item: -len(item[1])):
+        split = minority(calls) if len(calls) >= 3 else None
+        if split is None:
+            continue
+        parties = tuple(
+            _party(case, rank, f"waits in {what}, most others in {split.majority}", [])
+            for rank, what in split.others
+        )
+        if len(parties) == 1:
+            one = (_party(case, split.others[0][0], f"waits in {split.others[0][1]}", []),)
+            # Before torch 2.2 a time-out does not say of which group it is.
+            detail = split.majority + ("" if name else IF_ONE_GROUP)
+            return Blame(How.CALL_SITE, one, evidence=cited(one), detail=detail)
+        some = parties[:_MOST_CANDIDATES]
+        return Blame(How.UNDECIDED, candidates=some, evidence=cited(some), detail="sites")
+    return None
+
+
+def _work_words(operation: str, number: str, size: str | None) -> str:
+    words = f"{operation} number {number}"
+    return f"{words} of {size} elements" if size and operation in _SAME_SIZES else words
 
 
 def _odd_site(case: Case) -> Blame | None:
