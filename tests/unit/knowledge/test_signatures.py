@@ -65,7 +65,7 @@ def test_a_record_is_whole(record: Signature) -> None:
     assert record.startup in {None, *StartupFault}
     assert record.event in {None, *KernelKind}
     assert record.fault in {None, *Fault}
-    assert bool(record.part or record.startup) == (record.where == ("error message",))
+    assert bool(record.part or record.startup) == ("error message" in record.where)
     assert not any(step.endswith(".") or step[0].isspace() for step in record.next_steps)
 
 

@@ -152,6 +152,11 @@ class Assembly:
                 if remote:
                     worker = self._worker(remote["name"], int(remote["pid"]), remote["ip"])
                     failure = replace(failure, writer=worker, lines_after=0, resumed=False)
+                if traceback.rank is not None:
+                    whose = self._rank_writer(traceback.rank, label.file.path)
+                    failure = replace(
+                        failure, writer=whose, lines_after=0, resumed=False, source="quoted"
+                    )
                 yield failure
         for failure in without_echoes(self._endings(position, writer, regions)):
             rank = rank_named(failure) if self._writers.writers[writer].shared else None

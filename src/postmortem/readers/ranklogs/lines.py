@@ -40,6 +40,8 @@ class Line:
     function: str | None = None
     exception: str | None = None
     message: str = ""
+    rank: int | None = None
+    """Whose traceback a head says that it is, where another rank quotes it."""
     margin: bool = False
     """It stands in the frame that is drawn around an exception group."""
 
@@ -47,7 +49,11 @@ class Line:
 _FRAME = Pattern(
     r'^(?P<indent> *)File "(?P<file>[^"]*)", line (?P<line>\d{1,9})(?:,? in (?P<function>.+))?$'
 )
-_HEAD = Pattern(r"(?P<group>Exception Group )?Traceback \(most recent call last\):?")
+# torch/distributed/checkpoint/api.py quotes the tracebacks of other ranks: "… last): (RANK 2)"
+_HEAD = Pattern(
+    r"(?P<group>Exception Group )?Traceback \(most recent call last\)"
+    r"(?:: \(RANK (?P<rank>\d{1,7})\))?"
+)
 _MARGIN = Pattern(r"^ *[|+] ?")
 _SEPARATOR = Pattern(r"^ *\+-[+-]*-+ ?(?:\d+|\.\.\.)? ?-*$")
 _CARET = Pattern(r"^\s*[~^]+[~^ ]*$")
@@ -80,7 +86,8 @@ def shape_of(number: int, ordinal: int, text: str) -> Line:
     head = _HEAD.search(body) if "Traceback" in body else None
     if head:
         shape = Shape.GROUP if head["group"] else Shape.HEAD
-        return Line(shape, body, number, ordinal, margin=framed)
+        rank = int(head["rank"]) if head["rank"] else None
+        return Line(shape, body, number, ordinal, rank=rank, margin=framed)
     frame = _FRAME.match(body) if 'File "' in body else None
     if frame:
         return Line(

@@ -34,6 +34,8 @@ class Traceback:
     ordinal: int
     remote: str = ""
     """What Ray says of the process that raised, if it was another one."""
+    rank: int | None = None
+    """The rank that raised, where another one quotes its traceback."""
 
 
 class _Building:
@@ -44,6 +46,7 @@ class _Building:
         self.begin = line.number
         self.frames: list[LogFrame] = []
         self.framed = line.margin
+        self.rank = line.rank
         self.outer: _Building | None = None
         self.remote = ""
         """Whose traceback it is, where another process of Ray raised: ``ray::Name.f() (pid=…)``."""
@@ -112,6 +115,7 @@ class _Building:
             self.line,
             self.ordinal,
             self.remote,
+            self.rank,
         )
 
 

@@ -43,7 +43,7 @@ def once(failures: Iterable[LogFailure]) -> list[LogFailure]:
             places,
         )
         old = seen.get(key)
-        if old is not None and old.file != failure.file:
+        if old is not None and (old.file != failure.file or failure.source == "quoted"):
             if failure.time is not None and old.time is None:
                 kept[kept.index(old)] = seen[key] = replace(old, time=failure.time)
             continue

@@ -45,6 +45,8 @@ def part_of_words(said: Said) -> Part:
         return Part.OWN
     known = by_id()
     parts = {known[name].part for name in said.known}
+    if Part.OWN.value in parts:  # of a server outside of the job, whatever became of the connection
+        return Part.OWN
     return next((part for part in Part if part.value in parts), Part.OWN)
 
 
