@@ -107,7 +107,7 @@ class LogFailure:
     time: float | None = None
     """Seconds since 1970, where torchelastic wrote it into an error.json."""
     source: str = "log"
-    """``"log"``, ``"error.json"``, ``"summary"`` (torchelastic's), ``"quoted"`` (by another rank)."""
+    """``"log"``, ``"error.json"``, ``"summary"`` (torchelastic's), ``"quoted"`` by another rank."""
     attempt: int | None = None
     """Which start of the job it is of, from 0, where its launcher starts it again."""
 
