@@ -22,11 +22,6 @@ constexpr std::array<std::pair<std::int64_t, std::string_view>, 22> kEndErrors =
     {117, "EUCLEAN"}, {122, "EDQUOT"},
 }};
 
-std::uint64_t number_of(std::string_view word) noexcept {
-  const char* at = word.data();
-  return word.empty() ? 0 : static_cast<std::uint64_t>(read_number(at, at + word.size()));
-}
-
 // The fields of `{name=value, …}` one after another, each with its name.
 class Fields {
  public:
@@ -53,10 +48,9 @@ bool read_end(std::string_view group, AioEnd& end) noexcept {
   std::string_view value;
   bool known = false;
   while (fields.next(value)) {
-    if (fields.is(value, "data")) end.data = number_of(value);
+    if (fields.is(value, "data")) end.data = static_cast<std::uint64_t>(number_in(value));
     if (!fields.is(value, "res")) continue;
-    const char* at = value.data();
-    end.result = read_number(at, at + value.size());
+    end.result = number_in(value);
     known = true;
   }
   return known;
@@ -64,8 +58,10 @@ bool read_end(std::string_view group, AioEnd& end) noexcept {
 
 bool has_failed(const AioEnd& end) noexcept { return end.result < 0; }
 
-bool is_end_of(const AioEnd& end, const AioRequest& request) noexcept {
-  return request.context == end.context && request.data == end.data;
+// Of an end and a request, or of two ends: whether a program cannot tell them apart.
+template <class Other>
+bool is_end_of(const AioEnd& end, const Other& other) noexcept {
+  return other.context == end.context && other.data == end.data;
 }
 
 }  // namespace
@@ -75,7 +71,7 @@ void read_ends(std::string_view arguments, std::vector<AioEnd>& ends) {
   AioEnd end;
   std::string_view argument;
   for (unsigned i = 0; all.next(argument); ++i) {
-    if (i == 0) end.context = number_of(argument);
+    if (i == 0) end.context = static_cast<std::uint64_t>(number_in(argument));
     if (!argument.starts_with("[{")) continue;
     Arguments list(argument.data() + 1, argument.data() + argument.size());
     std::string_view group;
@@ -109,11 +105,11 @@ void Tracker::submitted(Task& task, const Event& event) {
   std::string_view group;
   while (groups.next(group) && group.starts_with('{')) {
     AioRequest request;
-    request.context = number_of(argument_at(all, 0));
+    request.context = static_cast<std::uint64_t>(number_in(argument_at(all, 0)));
     Fields fields(group);
     std::string_view value;
     while (fields.next(value)) {
-      if (fields.is(value, "aio_data")) request.data = number_of(value);
+      if (fields.is(value, "aio_data")) request.data = static_cast<std::uint64_t>(number_in(value));
       if (!fields.is(value, "aio_fildes")) continue;
       const FdArgument fd = read_fd(value);
       request.fd = fd.number;
@@ -150,9 +146,8 @@ Target Tracker::completed(Task& task, std::string_view arguments, std::int64_t& 
   read_ends(arguments, ends);
   const auto failed = std::find_if(ends.begin(), ends.end(), has_failed);
   if (failed == ends.end()) return {};
-  auto before = std::count_if(ends.begin(), failed, [&](const AioEnd& end) {
-    return end.context == failed->context && end.data == failed->data;
-  });
+  auto before = std::count_if(ends.begin(), failed,
+                              [&](const AioEnd& end) { return is_end_of(end, *failed); });
   const AioRequest* first = nullptr;
   const AioRequest* meant = nullptr;
   bool guessed = false;

@@ -349,8 +349,7 @@ void unescape(std::string_view raw, std::string& out) {
 bool has_flag(std::string_view argument, std::string_view name, std::uint64_t bits) noexcept {
   if (contains(argument, name)) return true;
   if (argument.empty() || !is_digit(argument[0])) return false;
-  const char* at = argument.data();
-  const auto value = static_cast<std::uint64_t>(read_number(at, at + argument.size()));
+  const auto value = static_cast<std::uint64_t>(number_in(argument));
   return (value & bits) == bits;
 }
 
@@ -362,8 +361,7 @@ bool clone_shares(std::string_view arguments, const CloneFlag& flag) noexcept {
   std::string_view raw = named == std::string_view::npos ? argument_at(arguments, 0)
                                                          : arguments.substr(named + kFlags.size());
   if (raw.empty() || !is_digit(raw[0])) return false;
-  const char* at = raw.data();
-  const auto value = static_cast<std::uint64_t>(read_number(at, at + raw.size()));
+  const auto value = static_cast<std::uint64_t>(number_in(raw));
   return value <= 0xffff'ffff && (value & flag.bit) != 0;  // more is where clone3() has its struct
 }
 

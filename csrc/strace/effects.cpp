@@ -116,12 +116,10 @@ void Tracker::opened(Task& task, const Event& event, const Opened& by) {
     made.nameless = same.nameless;
   } else {
     if (named) {  // into the memory that the place has from who had it before
-      const std::string_view annotation = event.result.annotation;
-      unescape(annotation.substr(0, annotation.find('<')), made.path);  // </dev/null<char 1:3>>
-      if (made.path.ends_with(kDeletedWord) && !event.text.ends_with(kDeletedWord)) {
-        made.path.resize(made.path.size() - kDeletedWord.size());
-        deleted = true;
-      }
+      std::string_view annotation = event.result.annotation;
+      annotation = annotation.substr(0, annotation.find('<'));  // </dev/null<char 1:3>>
+      if (!event.text.ends_with(kDeletedWord)) deleted |= take_deleted(annotation);
+      unescape(annotation, made.path);
     } else {
       made.path = std::move(path);
     }
@@ -351,8 +349,7 @@ namespace {
 // Signals that have one number on every architecture (signal(7)), as -X raw writes them.
 std::string_view signal_name(std::string_view word) {
   if (word.starts_with("SIG")) return word;
-  const char* at = word.data();
-  switch (word.empty() ? 0 : read_number(at, at + word.size())) {
+  switch (number_in(word)) {
     case 1:
       return "SIGHUP";
     case 2:

@@ -361,11 +361,9 @@ void Tracker::effect(Task& task, const Event& event, const Opened& by) {
       const std::string_view start = argument_at(all, 0);
       if (start.empty()) return;
       const std::string_view length = argument_at(all, 1);
-      const char* at = start.data();
-      const char* size = length.data();
       if (length.empty()) return;
-      unmapped(task, static_cast<std::uint64_t>(read_number(at, at + start.size())),
-               static_cast<std::uint64_t>(read_number(size, size + length.size())));
+      unmapped(task, static_cast<std::uint64_t>(number_in(start)),
+               static_cast<std::uint64_t>(number_in(length)));
       return;
     }
     case Op::mremap:

@@ -34,10 +34,7 @@ void Tracker::unmapped(Task& task, std::uint64_t start, std::uint64_t length) {
 void Tracker::mapped(Task& task, const Event& event) {
   const std::string_view all = view(event.arguments, event.arguments_end);
   const auto number_at = [&](unsigned index) {
-    const std::string_view word = argument_at(all, index);
-    const char* at = word.data();
-    return word.empty() ? std::uint64_t{0}
-                        : static_cast<std::uint64_t>(read_number(at, at + word.size()));
+    return static_cast<std::uint64_t>(number_in(argument_at(all, index)));
   };
   const auto start = static_cast<std::uint64_t>(event.result.value);
   if (event.op == Op::mremap) {

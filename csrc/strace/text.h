@@ -124,6 +124,12 @@ inline std::string_view view(const char* begin, const char* end) noexcept {
 // gives 0 and does not move. More than 64 bits wrap.
 std::int64_t read_number(const char*& at, const char* end) noexcept;
 
+// The number at the start of a word; 0 where there is none.
+inline std::int64_t number_in(std::string_view word) noexcept {
+  const char* at = word.data();
+  return word.empty() ? 0 : read_number(at, at + word.size());
+}
+
 // Digits only, from 1 to 19 of them.
 bool read_digits(const char*& at, const char* end, std::uint64_t& value) noexcept;
 

@@ -117,10 +117,7 @@ Blocked Tracker::blocked_in(Task& task, std::string_view line, Place place) {
     blocked.awaited.push_back(awaited(task, {true, number, {}, false}));
   }
   if (read.name == "futex") {
-    const std::string_view word = argument_at(arguments, 0);
-    const char* at = word.data();
-    const auto address =
-        word.empty() ? 0 : static_cast<std::uint64_t>(read_number(at, at + word.size()));
+    const auto address = static_cast<std::uint64_t>(number_in(argument_at(arguments, 0)));
     const bool shared = !contains(argument_at(arguments, 1), "_PRIVATE");
     const FutexUse* const use = futexes_.find(shared ? 0 : task.leader, address);
     if (use) blocked.futex = *use;

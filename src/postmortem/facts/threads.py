@@ -50,7 +50,12 @@ class Frame:
 
 
 _SYSTEM = ("/lib/", "/lib64/", "/usr/lib/", "/usr/lib64/", "[")
-_C_LIBRARY = ("/sysdeps/", "/nptl/", "/csu/", "./nptl/", "./csu/", "./signal/", "./stdlib/")
+_C_LIBRARY = ("/sysdeps/", "/nptl/", "/csu/", "./signal/", "./stdlib/", "./misc/")
+
+
+def of_c_library(source: str) -> bool:
+    """Return whether a source file is one of the C library's, as its debug information names it."""
+    return any(part in source for part in _C_LIBRARY)
 
 
 def program_frames(frames: Iterable[Frame]) -> tuple[Frame, ...]:
@@ -62,7 +67,7 @@ def program_frames(frames: Iterable[Frame]) -> tuple[Frame, ...]:
         and frame.file
         and frame.line
         and not (frame.module or "").startswith(_SYSTEM)
-        and not any(part in frame.file for part in _C_LIBRARY)
+        and not of_c_library(frame.file)
     )
 
 

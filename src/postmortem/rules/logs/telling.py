@@ -8,6 +8,7 @@ from postmortem.facts.blame import Blame, Party
 from postmortem.facts.rank_logs import LogFailure, LogFrame
 from postmortem.facts.rank_sets import rank_words
 from postmortem.facts.signature import Signature
+from postmortem.facts.threads import of_c_library
 from postmortem.knowledge.signatures import by_id
 from postmortem.report.model import Confidence, Evidence
 from postmortem.rules.names import clip
@@ -81,12 +82,9 @@ def at_frame(failure: LogFailure | None) -> str:
 def _native_frame(failure: LogFailure | None) -> LogFrame | None:
     """Return the innermost native frame with a line of source that is not the C library's."""
     for frame in failure.native if failure is not None else ():
-        if frame.file and frame.line and not any(part in frame.file for part in _C_LIBRARY):
+        if frame.file and frame.line and not of_c_library(frame.file):
             return LogFrame(frame.file, frame.line, frame.function)
     return None
-
-
-_C_LIBRARY = ("/sysdeps/", "/csu/", "/nptl/", "./signal/", "./stdlib/", "./misc/")
 
 
 def victims_words(blame: Blame) -> str:
