@@ -18,7 +18,6 @@ import importlib.util
 import json
 import mmap
 import os
-import platform
 import resource
 import shutil
 import signal
@@ -29,6 +28,8 @@ import tempfile
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
+
+from machine import machine
 
 HERE = Path(__file__).resolve().parent
 OURS = "postmortem native"
@@ -204,25 +205,6 @@ def compile_bytecode() -> None:
     found = importlib.util.find_spec("postmortem")
     for folder in (found.submodule_search_locations or []) if found else []:
         compileall.compile_dir(folder, quiet=2)
-
-
-def machine() -> dict[str, str | int | None]:
-    """Return what matters of this machine, without its name."""
-    model = next(
-        (
-            line.partition(":")[2].strip()
-            for line in Path("/proc/cpuinfo").read_text().splitlines()
-            if line.startswith("model name")
-        ),
-        platform.machine(),
-    )
-    return {
-        "cpu": model,
-        "cpus": len(os.sched_getaffinity(0)),
-        "kernel": platform.release(),
-        "libc": " ".join(platform.libc_ver()),
-        "python": platform.python_version(),
-    }
 
 
 def crash(code: str, folder: Path) -> Path | None:

@@ -15,7 +15,6 @@ import copy
 import io
 import json
 import os
-import platform
 import statistics
 import tempfile
 import time
@@ -25,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from machine import machine
 from transformers import GPT2Config, GPT2LMHeadModel, T5Config, T5ForConditionalGeneration
 from transformers.debug_utils import DebugUnderflowOverflow
 
@@ -185,7 +185,8 @@ def main() -> None:
     _scan.set_threads(1)
     torch.manual_seed(0)
     results: dict[str, Any] = {
-        "machine": f"{platform.machine()}, {os.cpu_count()} CPUs, one thread",
+        "machine": machine(),
+        "threads": 1,
         "torch": torch.__version__,
         "load": os.getloadavg()[0],
         "rounds": options.rounds,

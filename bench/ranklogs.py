@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import random
 import statistics
 import subprocess
@@ -19,6 +18,8 @@ import sys
 import tempfile
 from pathlib import Path
 from typing import Any
+
+from machine import machine
 
 HERE = Path(__file__).resolve().parent
 RANKS = 512
@@ -99,7 +100,7 @@ def main() -> None:
             }
         )
         print(rows[-1])
-    args.out.write_text(json.dumps({"machine": platform.machine(), "rows": rows}, indent=1) + "\n")
+    args.out.write_text(json.dumps({"machine": machine(), "rows": rows}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import random
 import statistics
 import tempfile
@@ -26,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from machine import machine
 
 from postmortem import _scan, fastscan
 
@@ -203,7 +203,7 @@ def main() -> None:
         bandwidth(args.seconds, args.only)
         return
     document = {
-        "machine": f"{platform.processor() or platform.machine()}, {os.cpu_count()} CPUs",
+        "machine": machine(),
         "level": _scan.level(),
         "torch": torch.__version__,
         "seconds_a_row": args.seconds,

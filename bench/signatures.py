@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import random
 import resource
 import statistics
@@ -21,6 +20,8 @@ import tempfile
 import time
 from pathlib import Path
 from typing import Any
+
+from machine import machine
 
 from postmortem.readers.signatures import Signatures
 
@@ -61,7 +62,7 @@ def main() -> None:
                 head.write_bytes(stream.read(RE_BYTES))
             rows += _measure(name, path, size, head, literals, args.rounds)
     document = {
-        "machine": f"{platform.processor() or platform.machine()}, {os.cpu_count()} CPUs",
+        "machine": machine(),
         "load_at_end": os.getloadavg()[0],
         "rounds": args.rounds,
         "signatures": len(Signatures.load().signatures),

@@ -22,7 +22,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
-from core import machine  # noqa: E402
+from machine import machine  # noqa: E402
 
 PAGE = 4096
 

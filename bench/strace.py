@@ -2,7 +2,7 @@
 
 Logs are built from the recordings of the corpus, repeated. Every tool reads the same warm file, in
 rounds that take turns; medians of wall and CPU time, peak memory from wait4(2), and our wall time
-against that of ``LC_ALL=C grep -c``. Tools that are not installed are left out.
+against that of ``LC_ALL=C grep -c`` and of ripgrep. Tools that are not installed are left out.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import shutil
 import statistics
 import subprocess
@@ -21,6 +20,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from machine import machine
+
 HERE = Path(__file__).resolve().parent
 CORPUS = HERE.parent / "corpus" / "strace"
 LOGS = {
@@ -28,6 +29,7 @@ LOGS = {
     "annotated (-f -tt -T -y)": ("torchrun_tTy.strace.zst",),
 }
 ASK = "ENOSPC"
+NOT_THERE = "ESTALE"
 
 _NATIVE = """
 import os, sys
@@ -58,10 +60,10 @@ def main() -> None:
             if args.exports:
                 rows += measure(name, path, size, ASK, args.rounds, exports(path))
                 continue
-            for find in (ASK, "EDQUOT"):
+            for find in (ASK, NOT_THERE):
                 rows += measure(name, path, size, find, args.rounds, tools(path, find))
     document = {
-        "machine": f"{platform.processor() or platform.machine()}, {os.cpu_count()} CPUs",
+        "machine": machine(),
         "load_at_end": os.getloadavg()[0],
         "rounds": args.rounds,
         "rows": rows,
@@ -143,6 +145,7 @@ def measure(
         for tool, taken in samples.items()
     }
     grep = medians["grep -c"][0]
+    ripgrep = medians.get("rg -c", (None, None, None))[0]
     summary = medians.get("summary", (None, None, None))[1]
     return [
         {
@@ -155,6 +158,7 @@ def measure(
             "mb_per_s": round(size / 1e6 / wall),
             "rss_mib": round(rss),
             "against_grep": round(grep / wall, 3),
+            **({} if ripgrep is None else {"against_ripgrep": round(ripgrep / wall, 3)}),
             **({} if summary is None else {"cpu_against_summary": round(cpu / summary, 2)}),
         }
         for tool, (wall, cpu, rss) in medians.items()

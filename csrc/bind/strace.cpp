@@ -9,6 +9,7 @@
 #include "bind/strace_rows.h"
 #include "bind/values.h"
 #include "strace/log.h"
+#include "strace/sweep.h"
 
 namespace py = pybind11;
 
@@ -45,6 +46,12 @@ std::vector<LogFile> log_files(const py::list& rows) {
   return files;
 }
 
+// Python has the signal too: its handler runs here, and says what becomes of it.
+[[noreturn]] void raise_interrupt() {
+  if (PyErr_CheckSignals() == 0) PyErr_SetNone(PyExc_KeyboardInterrupt);
+  throw py::error_already_set();
+}
+
 // Reads without the GIL; Ctrl-C becomes KeyboardInterrupt within a block.
 Log read_interruptibly(std::vector<LogFile>& files, const LogOptions& options) {
   {
@@ -59,9 +66,21 @@ Log read_interruptibly(std::vector<LogFile>& files, const LogOptions& options) {
       if (!InterruptWatch::seen()) throw;
     }
   }
-  // Python has the signal too: its handler runs here, and says what becomes of it.
-  if (PyErr_CheckSignals() == 0) PyErr_SetNone(PyExc_KeyboardInterrupt);
-  throw py::error_already_set();
+  raise_interrupt();
+}
+
+py::tuple sweep_log(int descriptor, std::uint64_t size, const std::vector<std::string>& words,
+                    unsigned threads) {
+  Sweep found;
+  bool interrupted = false;
+  {
+    const InterruptWatch watch;
+    const py::gil_scoped_release release;
+    found = sweep(descriptor, size, words, threads, InterruptWatch::seen);
+    interrupted = InterruptWatch::seen();
+  }
+  if (interrupted) raise_interrupt();
+  return py::make_tuple(found.absent, found.lines);
 }
 
 py::dict read_strace(const py::list& sources, std::vector<std::string> errors,
@@ -202,6 +221,8 @@ void register_strace(py::module_& module) {
              py::arg("most_of_one") = 5000, py::arg("queries") = py::list(), py::arg("only") = 0,
              py::arg("exports") = py::list(), py::arg("label") = "",
              py::arg("names") = std::vector<std::string>{}, py::arg("learn") = py::none());
+  module.def("sweep_log", &sweep_log, py::arg("descriptor"), py::arg("size"), py::arg("words"),
+             py::arg("threads") = 2);
   module.def("interrupt_seen", &InterruptWatch::seen);
   module.def("read_strace_line", &read_strace_line, py::arg("line"));
 }

@@ -1,12 +1,42 @@
 // Any bytes as a log: lines, calls, descriptors, statistics, and the check against annotations. The
 // first byte says how small the blocks are, so that lines fall across their ends.
+#include <algorithm>
+#include <string_view>
+
 #include "base/error.h"
 #include "fuzz/strace_bytes.h"
 #include "strace/log.h"
+#include "strace/sweep.h"
+
+namespace {
+
+// The search for words says what a plain one says, of words of the log itself and of others.
+void search(const char* begin, const char* end) {
+  const std::string_view all(begin, static_cast<std::size_t>(end - begin));
+  std::vector<std::string> words = {"ENOSPC", "io_uring_enter"};
+  if (all.size() >= 9) words.emplace_back(all.substr(all.size() / 2, 4));
+  for (std::size_t drop = 0; drop <= 1; ++drop) {
+    std::vector<pm::strace::SoughtWord> sought;
+    bool wanted = false;
+    for (std::size_t i = 0; i + drop < words.size(); ++i) {
+      sought.push_back(pm::strace::sought(words[i]));
+      wanted |= all.find(words[i]) != std::string_view::npos;
+    }
+    std::uint64_t newlines = 0;
+    if (pm::strace::any_word_in(begin, end, all.size(), sought, newlines) != wanted)
+      __builtin_trap();
+    const auto lines = static_cast<std::uint64_t>(std::count(begin, end, '\n'));
+    if (!wanted && newlines != lines) __builtin_trap();
+  }
+}
+
+}  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace pm::strace;
   if (size == 0) return 0;
+  const auto* const text = reinterpret_cast<const char*>(data);
+  search(text, text + size);
   LogOptions options;
   options.block_bytes = std::size_t{16} << (data[0] % 12);
   options.threads = 1;

@@ -757,6 +757,13 @@ class RawClosed(TypedDict, total=False):
 def close_export(export_: object) -> Any:
     """Write what is left, and return `RawClosed`, or `RawTables` of `export_columns`."""
 
+def sweep_log(descriptor: int, size: int, words: list[str], threads: int = 2) -> tuple[bool, int]:
+    """Return whether none of the words (2 to 64 bytes) is in a file, and if so its lines.
+
+    False says that a word is there, or that the file could not be read to its end. The place in the
+    file is left as it is.
+    """
+
 def interrupt_seen() -> bool:
     """Return whether Ctrl-C was pressed while a log is being read; for its callables."""
 

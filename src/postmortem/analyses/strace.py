@@ -69,6 +69,7 @@ def analyse(names: Sequence[str], options: StraceOptions) -> Report:
         statistics=summary,
         infer_sigbus=True,
         process=options.process,
+        hits_only=_hits_only(options),
     )
     groups = find_logs(names)
     read = [read_strace(group, question, _labelled(group, groups, options)) for group in groups]
@@ -112,6 +113,12 @@ def analyse(names: Sequence[str], options: StraceOptions) -> Report:
     words = [word for log in logs for task in log.tasks[:1000] for word in task.argv or ()]
     redactor = Redactor.from_process((), (), list(dict.fromkeys(words)))
     return redactor.report(report)
+
+
+def _hits_only(options: StraceOptions) -> bool:
+    """Whether the report tells of nothing but hits where there are none."""
+    whole = options.body or options.verbose or options.process is not None
+    return bool(options.queries) and not whole and not options.beside.exports
 
 
 def _is_shown(group: FailedCalls) -> bool:
@@ -337,6 +344,9 @@ def _problems(read: Sequence[StraceFacts], options: StraceOptions) -> Iterable[P
 def _footer(logs: Sequence[SystemCalls]) -> str:
     lines = sum(log.recording.lines for log in logs)
     unread = sum(log.recording.unparsed for log in logs)
+    read = f"{lines:,} lines, {unread:,} unread"
+    if any(log.recording.searched for log in logs):
+        read = f"{lines:,} lines searched"
     options = list(dict.fromkeys(option for log in logs for option in log.recording.options))
     recorded = f" · recorded with {' '.join(options)}" if options else ""
-    return f"{lines:,} lines, {unread:,} unread{recorded}"
+    return read + recorded

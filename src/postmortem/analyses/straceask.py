@@ -5,7 +5,7 @@ from __future__ import annotations
 import fnmatch
 from collections.abc import Iterable
 
-from postmortem.facts.syscalls import Match
+from postmortem.facts.syscalls import NO_ROOM, Match
 from postmortem.patterns import Pattern
 from postmortem.readers.strace import CallQuery
 from postmortem.records import record
@@ -14,9 +14,6 @@ _ERRNO = Pattern(r"E[A-Z0-9]+(?:_[A-Z0-9]+)*")
 _SIGNAL = Pattern(r"SIG[A-Z0-9]+")
 _SECONDS = Pattern(r"\d*\.?\d+(?:e-?\d+)?s?")
 _CALL = Pattern(r"[a-z_][a-z0-9_]*")
-
-NO_ROOM = frozenset({"ENOSPC", "EDQUOT", "EIO"})
-"""What a SIGBUS on a mapped file may stand for: no call is there to return it."""
 
 
 @record

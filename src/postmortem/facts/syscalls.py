@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from postmortem.records import record
 
+NO_ROOM = frozenset({"ENOSPC", "EDQUOT", "EIO"})
+"""What a SIGBUS on a mapped file may stand for: no call is there to return it."""
+
 
 @record
 class LogPlace:
@@ -415,6 +418,8 @@ class Recording:
     files: int = 1
     summed: bool = False
     """The clock is the sum of the stamps of -r: it begins at 0."""
+    searched: bool = False
+    """No word of what was asked for is in it: behind its beginning it was not parsed."""
 
 
 @record

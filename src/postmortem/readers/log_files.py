@@ -81,6 +81,11 @@ class OpenedLog:
 
         return next_piece
 
+    @property
+    def plain_size(self) -> int | None:
+        """Bytes of a file that can be read at any place; None of a packed log and of a stream."""
+        return self._size if isinstance(self.source, int) else None
+
     def shrunk(self, read: int) -> list[Problem]:
         """Return a problem if the file got shorter while it was read."""
         if self._size is None or self.compression is not None or read >= self._size:

@@ -13,9 +13,10 @@ from postmortem.facts.source import Problem, Source
 from postmortem.facts.syscalls import SystemCalls
 from postmortem.patterns import Pattern
 from postmortem.readers.log_files import OpenedLog, Watch
+from postmortem.readers.strace_sweep import beginning, lines_without
 from postmortem.readers.stracefind import LogGroup, is_ltrace, likeness
 from postmortem.readers.stracerows import calls_of
-from postmortem.records import record
+from postmortem.records import record, replace
 
 if TYPE_CHECKING:
     from postmortem._native import RawQuery, RawStrace
@@ -68,6 +69,8 @@ class Question:
     infer_sigbus: bool = False
     process: int | None = None
     """Hits and totals of this process and its threads alone."""
+    hits_only: bool = False
+    """Nothing else is told: a large log that has none need not be parsed to its end."""
 
 
 @record
@@ -99,14 +102,17 @@ def read_strace(group: LogGroup, question: Question, beside: Beside = NOTHING) -
     """Return the facts of one recording; raises EvidenceError when it is no strace log."""
     with contextlib.ExitStack() as stack:
         opened = [OpenedLog(name, stack, beside.watch) for name, _ in group.files]
+        threads = min(_MOST_THREADS, len(os.sched_getaffinity(0)))
+        lines = _lines_without(question, opened, threads)
+        pulls = [log.source if lines is None else beginning(log) for log in opened]
         try:
             raw = _native.read_strace(
-                [(log.source, pid) for log, (_, pid) in zip(opened, group.files, strict=True)],
+                [(pull, pid) for pull, (_, pid) in zip(pulls, group.files, strict=True)],
                 queries=[query.raw() for query in question.queries],
                 signals=list(question.signals),
                 statistics=question.statistics,
                 infer_sigbus=question.infer_sigbus,
-                threads=min(_MOST_THREADS, len(os.sched_getaffinity(0))),
+                threads=threads,
                 most_matches=MOST_MATCHES,
                 most_of_one=MOST_OF_ONE if question.statistics else MOST_MATCHES,
                 only=question.process or 0,
@@ -118,6 +124,8 @@ def read_strace(group: LogGroup, question: Question, beside: Beside = NOTHING) -
         except EvidenceError as error:
             raise EvidenceError(group.name, error.what, hint=error.hint) from error
     _require_log(group, raw, opened)
+    if lines is not None:
+        return _searched(group, raw, opened[0], lines)
     problems = [problem for log in opened for problem in log.problems]
     problems += _remarks(group, raw)
     for log, size in zip(opened, raw["bytes"], strict=True):
@@ -125,6 +133,20 @@ def read_strace(group: LogGroup, question: Question, beside: Beside = NOTHING) -
     sources = tuple(log.as_source(size) for log, size in zip(opened, raw["bytes"], strict=True))
     head = opened[0].head if opened else b""
     return StraceFacts(calls_of(group, raw, head), sources, tuple(problems))
+
+
+def _lines_without(question: Question, opened: list[OpenedLog], threads: int) -> int | None:
+    if not question.hits_only or question.signals or len(opened) != 1:
+        return None
+    return lines_without(opened[0], question.queries, threads)
+
+
+def _searched(group: LogGroup, raw: RawStrace, log: OpenedLog, lines: int) -> StraceFacts:
+    """Return the facts of a log without hits, whose tasks are not known."""
+    calls = calls_of(group, raw, log.head)
+    recording = replace(calls.recording, lines=lines, searched=True)
+    source = log.as_source(log.plain_size or 0)
+    return StraceFacts(replace(calls, tasks=(), recording=recording), (source,), ())
 
 
 def _require_log(group: LogGroup, raw: RawStrace, opened: list[OpenedLog]) -> None:
