@@ -1,10 +1,10 @@
-"""Measures whole training steps under the monitor: bench/monitor.py [--rounds N] [--out FILE].
+"""Measures whole training steps under the monitor: bench/monitor.py [--device cuda] [--out FILE].
 
 Small models like GPT-2 and T5 from their configurations (forward, backward, AdamW), bare and
-watched, taking turns; CPU time of the process, one thread, medians of the ratios to the bare step
-of the same round. Ways: our monitor looking at what Hugging Face's DebugUnderflowOverflow looks at
-(weights, inputs, outputs), the same with gradients and a flight file, every tenth batch only, and
-theirs. Then a compiled model: time, and graph breaks.
+watched, taking turns; CPU time of the process, one thread (on a GPU the time until it has done the
+step), medians of the ratios to the bare step of the same round. Ways: our monitor looking at what
+Hugging Face's DebugUnderflowOverflow looks at (weights, inputs, outputs), the same with gradients
+and a flight file, every tenth batch only, and theirs. Then a compiled model: time, graph breaks.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def t5() -> torch.nn.Module:
 def step_of(model: torch.nn.Module, batch: int, length: int) -> Step:
     """Return a training step."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
-    ids = torch.randint(0, 8000, (batch, length))
+    ids = torch.randint(0, 8000, (batch, length), device=next(model.parameters()).device)
 
     def step() -> None:
         model(input_ids=ids, labels=ids).loss.backward()
@@ -93,7 +93,7 @@ def watched(way: str, model: torch.nn.Module, folder: str) -> Iterator[None]:
 
 
 def compare(model: torch.nn.Module, batch: int, length: int, rounds: int) -> dict[str, Any]:
-    """CPU milliseconds of the bare step, and the other ways' ratios to it."""
+    """Milliseconds of the bare step, and the other ways' ratios to it."""
     folder = tempfile.mkdtemp()
     times: dict[str, list[float]] = {way: [] for way in WAYS}
     with contextlib.ExitStack() as stack:
@@ -105,7 +105,7 @@ def compare(model: torch.nn.Module, batch: int, length: int, rounds: int) -> dic
             steps[way]()
         for _ in range(rounds):
             for way, step in steps.items():
-                times[way].append(cpu_seconds(step))
+                times[way].append(seconds(step))
     bare = times["bare"]
     ratios = {
         way: round(statistics.median(a / b for a, b in zip(rows, bare, strict=True)), 3)
@@ -116,11 +116,17 @@ def compare(model: torch.nn.Module, batch: int, length: int, rounds: int) -> dic
     return {"bare_ms": round(statistics.median(bare) * 1e3, 1), "ratios": ratios, "of_best": best}
 
 
-def cpu_seconds(step: Step) -> float:
-    """CPU time of one step."""
-    began = time.process_time()
+def seconds(step: Step) -> float:
+    """CPU time of one step; where there is a GPU in use, the time until it has done it."""
+    if not torch.cuda.is_initialized():
+        began = time.process_time()
+        step()
+        return time.process_time() - began
+    torch.cuda.synchronize()
+    began = time.perf_counter()
     step()
-    return time.process_time() - began
+    torch.cuda.synchronize()
+    return time.perf_counter() - began
 
 
 class Block(torch.nn.Module):
@@ -136,7 +142,7 @@ class Block(torch.nn.Module):
         return x + self.down(torch.nn.functional.gelu(self.up(self.norm(x))))
 
 
-def compiled(rounds: int) -> dict[str, Any]:
+def compiled(rounds: int, device: str) -> dict[str, Any]:
     """The compiled training step of four blocks, bare and watched; graph breaks of the latter."""
     times: dict[str, list[float]] = {"bare": [], "watched": []}
     breaks = 0
@@ -144,12 +150,12 @@ def compiled(rounds: int) -> dict[str, Any]:
         for way in times:
             torch._dynamo.reset()
             torch._dynamo.utils.counters.clear()
-            model = torch.nn.Sequential(*(Block(256) for _ in range(4)))
+            model = torch.nn.Sequential(*(Block(256) for _ in range(4))).to(device)
             if way == "watched":
                 monitor = stack.enter_context(NumericsMonitor(model, gradients=False))
             optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
             run = torch.compile(model)
-            x = torch.randn(256, 256)
+            x = torch.randn(256, 256, device=device)
 
             def step(run: Any = run, x: Any = x, optimizer: Any = optimizer) -> None:
                 run(x).square().mean().backward()
@@ -159,7 +165,7 @@ def compiled(rounds: int) -> dict[str, Any]:
             step()
             breaks = sum(torch._dynamo.utils.counters["graph_break"].values())
             # Not in turns: Dynamo would run the bare model's code for the watched one.
-            times[way] += [cpu_seconds(step) for _ in range(rounds)]
+            times[way] += [seconds(step) for _ in range(rounds)]
     made = (
         monitor._records.made
     )  # Dynamo may have left out the hooks, and then nothing was measured
@@ -177,6 +183,7 @@ def compiled(rounds: int) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--device", default="cpu")
     parser.add_argument("--only", default="", help="cases whose name holds this")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
@@ -187,6 +194,7 @@ def main() -> None:
     results: dict[str, Any] = {
         "machine": machine(),
         "threads": 1,
+        "device": torch.cuda.get_device_name(0) if options.device == "cuda" else "cpu",
         "torch": torch.__version__,
         "load": os.getloadavg()[0],
         "rounds": options.rounds,
@@ -203,10 +211,10 @@ def main() -> None:
         if options.only not in name:
             continue
         with contextlib.redirect_stdout(silent):
-            results[name] = compare(model, batch, length, options.rounds)
+            results[name] = compare(model.to(options.device), batch, length, options.rounds)
         print(name, json.dumps(results[name]), flush=True)
     if options.only in "compiled":
-        results["compiled"] = compiled(10 * options.rounds)
+        results["compiled"] = compiled(10 * options.rounds, options.device)
         print("compiled", json.dumps(results["compiled"]))
     if options.out:
         options.out.write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")

@@ -33,8 +33,15 @@ _library.define("watch_slot(Tensor x, Tensor(a!) rows, int slot) -> ()")
 _order = itertools.count(1)
 
 
+# What accumulated batches and modules that are called several times leave in a row is the worst of
+# them: NaN before infinities, infinities before finite numbers, else the last.
+
+
 def _on_cpu(x: torch.Tensor, rows: torch.Tensor, slot: int) -> None:
     r = fastscan(x)
+    nans, infinities = rows[slot, 1:3].tolist()
+    if nans > 0 or (infinities > 0 and r.nan_count == 0):
+        return
     least = math.inf if math.isnan(r.abs_min_nonzero) else r.abs_min_nonzero
     largest = -math.inf if math.isnan(r.abs_max_finite) else r.abs_max_finite
     counts = (r.numel, r.nan_count, r.inf_count, r.zero_count, r.subnormal_count)
@@ -44,7 +51,9 @@ def _on_cpu(x: torch.Tensor, rows: torch.Tensor, slot: int) -> None:
 
 def _on_device(x: torch.Tensor, rows: torch.Tensor, slot: int) -> None:
     rows[-1] += 1.0  # counts what was written, on the device
-    rows[slot] = torch.cat([row_on_device(x), rows[-1, -1:]])
+    new, old = torch.cat([row_on_device(x), rows[-1, -1:]]), rows[slot]
+    worse = (old[1] > 0) | ((old[2] > 0) & (new[1] == 0))
+    rows[slot] = torch.where(worse, old, new)
 
 
 def _nothing(x: torch.Tensor, rows: torch.Tensor, slot: int) -> None:

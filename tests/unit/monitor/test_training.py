@@ -15,6 +15,9 @@ from postmortem.facts.first_bad import Origin
 from postmortem.monitor.errors import NumericsError
 
 torch = pytest.importorskip("torch")
+from postmortem.monitor.compiled import _on_cpu, _on_device  # noqa: E402
+from postmortem.scan.torch_ops import FIELDS  # noqa: E402
+
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
 
 nn = torch.nn
@@ -317,6 +320,34 @@ def test_bad_data_of_a_compiled_model_are_not_blamed_on_a_module() -> None:
     assert found is not None
     assert (found.module, found.confidence) == ("first", "possible")
     assert "data" in found.hints[0]
+
+
+def test_a_bad_batch_of_a_compiled_model_is_not_hidden_by_the_clean_one_behind_it() -> None:
+    torch._dynamo.reset()
+    model = Model()
+    with NumericsMonitor(model, gradients=False, out=io.StringIO()) as monitor:
+        compiled = torch.compile(model, backend="aot_eager", fullgraph=True)
+        for batch in (torch.full((2, 4), math.nan), torch.ones(2, 4)):  # accumulated
+            compiled(batch).sum().backward()
+        with pytest.raises(NumericsError):
+            sgd(model).step()
+    found = monitor.first_bad
+    assert found is not None
+    assert (found.module, found.nan_count) == ("first", 8)
+
+
+@pytest.mark.parametrize("way", [_on_cpu, _on_device])
+def test_a_row_of_compiled_code_keeps_the_worst(way: Any) -> None:
+    rows = torch.full((3, FIELDS + 1), -1.0, dtype=torch.float64)
+    rows[-1] = 0.0
+    inf, nan = torch.tensor([1.0, math.inf]), torch.tensor([math.nan, math.inf])
+    said = []
+    for x in (torch.ones(2), torch.zeros(3), inf, torch.ones(2), nan, inf, torch.ones(2)):
+        way(x, rows, 0)
+        said.append(tuple(rows[0, :4].tolist()))
+    clean, zeros = (2, 0, 0, 0), (3, 0, 0, 3)
+    assert said == [clean, zeros, (2, 0, 1, 0), (2, 0, 1, 0), *[(2, 1, 1, 0)] * 3]
+    assert rows[1, 0] == -1.0
 
 
 def test_hooks_that_dynamo_leaves_out_are_noticed(caplog: pytest.LogCaptureFixture) -> None:
