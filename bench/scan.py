@@ -30,7 +30,13 @@ from machine import machine
 from postmortem import _scan, fastscan
 
 HERE = Path(__file__).resolve().parent
-SIZES = {"64 KiB": 64 << 10, "1 MiB": 1 << 20, "16 MiB": 16 << 20, "256 MiB": 256 << 20}
+SIZES = {
+    "64 KiB": 64 << 10,
+    "1 MiB": 1 << 20,
+    "16 MiB": 16 << 20,
+    "256 MiB": 256 << 20,
+    "1 GiB": 1 << 30,
+}
 DTYPES = ("float32", "bfloat16", "float16", "float8_e5m2")
 SAMPLE = 1e-3  # seconds of calls in a row, where one takes less
 LEAST_TURNS, MOST_TURNS = 15, 300

@@ -21,8 +21,8 @@ WORTH_BYTES = 256 << 20
 
 _HEAD_BYTES = 8 << 20
 
-# Behind these there may be failures that no call returns, and the answer says so.
-_IO_URING = ("io_uring_enter", "SETUP_SQPOLL")
+# What failed through a ring no call returns, and the answer says so.
+_IO_URING = "io_uring_"
 
 _AVAILABLE = Pattern(r"(?m)^MemAvailable: +(\d+) kB$")
 
@@ -58,7 +58,7 @@ def words_of(queries: Sequence[CallQuery]) -> list[str] | None:
     # libaio tells a failure by its number alone: `io_getevents(…, [{…, res=-28, …}], …)`.
     numbers = [f"res=-{number}" for name in names if (number := getattr(errno, name, None))]
     signals = ["SIGBUS"] if NO_ROOM.intersection(names) else []
-    return [*names, *numbers, *signals, *_IO_URING]
+    return [*names, *numbers, *signals, _IO_URING]
 
 
 def _available() -> int:
