@@ -261,6 +261,7 @@ void Tracker::finish() {
   }
   for (auto& [pid, task] : tasks_) {
     if (!task->live) continue;
+    io_uring_ |= task->pending.is && task->pending.op == Op::iouring_enter;
     Process& process = processes_[task->process];
     const auto left = exits.find(task->leader);
     if (left != exits.end()) {

@@ -218,6 +218,8 @@ class Tracker {
   const Check& check() const noexcept { return check_; }
   // Processes that ended well and are not among processes(), since there were too many.
   std::uint64_t forgotten() const noexcept { return forgotten_; }
+  // Whether anything can have been asked for through a ring: one that was only set up hides
+  // nothing.
   bool used_io_uring() const noexcept { return io_uring_; }
   std::vector<std::string> open_for_writing() const { return writable_; }
   std::uint64_t opens_seen() const noexcept { return opens_; }

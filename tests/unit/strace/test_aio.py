@@ -105,22 +105,3 @@ def test_a_guess_is_never_certain(other: int, confidence: Confidence, tmp_path: 
     assert diagnosis.id == "disk_full"
     assert diagnosis.confidence is confidence
     assert ("order of the calls" in diagnosis.cause) == (confidence is Confidence.LIKELY)
-
-
-@pytest.mark.parametrize(
-    ("entered", "code", "told"),
-    [
-        ("7 io_uring_enter(3, 1, 1) = 1\n", 1, True),
-        ("7 io_uring_enter(3, 1, 1) = 1\n", 0, False),
-        ("", 1, False),
-    ],
-    ids=["used", "all went well", "only asked for"],
-)
-def test_io_uring_is_told_of_where_it_may_matter(
-    entered: str, code: int, told: bool, tmp_path: Path
-) -> None:
-    log = tmp_path / "strace.txt"
-    setup = "7 io_uring_setup(8, {flags=0}) = 3\n"
-    log.write_text(f"{setup}{entered}7 +++ exited with {code} +++\n")
-    problems = analyse([str(log)], StraceOptions()).problems
-    assert any("io_uring was used" in problem.what for problem in problems) == told
