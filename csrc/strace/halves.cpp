@@ -39,26 +39,6 @@ bool keeps_arguments(Op op) noexcept {
   }
 }
 
-// Whether a call has set up a ring that the kernel empties without being asked by a call.
-bool is_polled(std::string_view arguments) noexcept {
-  constexpr std::uint64_t kSqpoll = 2;  // IORING_SETUP_SQPOLL
-  constexpr std::string_view kFlags = "{flags=";
-  const std::size_t at = arguments.find(kFlags);
-  if (at == std::string_view::npos) return false;
-  const std::string_view flags = arguments.substr(at + kFlags.size());
-  return has_flag(flags.substr(0, flags.find(',')), "IORING_SETUP_SQPOLL", kSqpoll);
-}
-
-// Whether io_uring_enter() can have passed a request on: not where it is forbidden, or was called
-// to see whether there is such a thing.
-bool may_have_entered(const Result& result) noexcept {
-  if (!result.failed()) return true;
-  for (const std::string_view waited : {"EINTR", "ETIME", "EAGAIN", "EBUSY"}) {
-    if (result.error == waited) return true;
-  }
-  return false;
-}
-
 }  // namespace
 
 // What takes effect when a call begins: close, since the number is free from then on; and a fork,
@@ -203,12 +183,10 @@ void Tracker::effect(Task& task, const Event& event, const Opened& by) {
       if (worked) pair(task, event, by);
       return;
     case Op::iouring:
-      if (!worked) return;
-      io_uring_ |= is_polled(view(event.arguments, event.arguments_end));
-      created(task, event, by);
+      if (worked) ring_made(task, event, by);
       return;
     case Op::iouring_enter:
-      io_uring_ |= may_have_entered(result);
+      ring_entered(task, event.a, event.b, result);
       return;
     case Op::create:
     case Op::socket:

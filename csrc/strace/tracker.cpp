@@ -261,7 +261,8 @@ void Tracker::finish() {
   }
   for (auto& [pid, task] : tasks_) {
     if (!task->live) continue;
-    io_uring_ |= task->pending.is && task->pending.op == Op::iouring_enter;
+    if (const Pending& begun = task->pending; begun.is && begun.op == Op::iouring_enter)
+      ring_entered(*task, begun.a, begun.b, {});
     Process& process = processes_[task->process];
     const auto left = exits.find(task->leader);
     if (left != exits.end()) {

@@ -264,6 +264,8 @@ class Tracker {
   void sent(Task& task, std::string_view arguments);
   void received(Task& task, std::string_view arguments, const Opened& by);
   void mapped(Task& task, const Event& event);
+  void ring_made(Task& task, const Event& event, const Opened& by);
+  void ring_entered(const Task& task, std::int64_t fd, std::int64_t all_of, const Result& result);
   void submitted(Task& task, const Event& event);
   void reaped(Task& task, const Event& event);
   Target completed(Task& task, std::string_view arguments, std::int64_t& fd);

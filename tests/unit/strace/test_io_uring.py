@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from builders.recordings import read
+from builders.recordings import read, recording
 from postmortem.analyses.strace import StraceOptions, analyse
 from postmortem.analyses.straceask import parse
 from postmortem.render.json import render
@@ -22,6 +22,16 @@ def setup(flags: str = "0", result: str = "3") -> str:
 
 def enter(result: str = "1") -> str:
     return f"7 io_uring_enter(3, 1, 1, IORING_ENTER_GETEVENTS, NULL, 8) = {result}\n"
+
+
+# What libuv does at the start of a loop, and where it has gathered calls of epoll_ctl().
+EPOLL = "7 epoll_create1(EPOLL_CLOEXEC) = 3\n"
+LIBUV = f"{EPOLL}7 io_uring_setup(256, {{flags=0x10000, sq_thread_cpu=0, sq_entries=256}}) = 4\n"
+
+
+def gathered(asked: int, awaited: int, fd: int = 4) -> str:
+    call = f"io_uring_enter({fd}, {asked}, {awaited}, IORING_ENTER_GETEVENTS, NULL, 0)"
+    return f"7 {call} = {asked}\n"
 
 
 HALF = "7 io_uring_enter(3, 1, 1, IORING_ENTER_GETEVENTS, NULL, 8 <unfinished ...>\n"
@@ -42,6 +52,10 @@ IN_USE = {
     "killed within": setup() + HALF + OTHER + "7 <... io_uring_enter resumed>) = ?\n",
     "still within where the log ends": setup() + HALF + OTHER,
     "its wait was interrupted": setup() + enter("-1 EINTR (Interrupted system call)"),
+    "libuv's for files": LIBUV.replace("flags=0x10000", "flags=IORING_SETUP_SQPOLL"),
+    "like libuv's, entered in another way": LIBUV + gathered(3, 1),
+    "without an epoll": LIBUV.removeprefix(EPOLL) + gathered(3, 3),
+    "another one beside libuv's": LIBUV + gathered(3, 3) + gathered(3, 3, 5),
     "its wait took too long": setup() + enter("-1 ETIME (Timer expired)"),
 }
 NOT_IN_USE = {
@@ -50,6 +64,12 @@ NOT_IN_USE = {
     "could not be set up": setup("IORING_SETUP_SQPOLL", "-1 EPERM (Operation not permitted)"),
     "asked whether there is such a thing": "7 io_uring_setup(0, NULL) = -1 EFAULT (Bad address)\n",
     "may not be entered": setup() + enter("-1 EBADFD (File descriptor in bad state)"),
+    "libuv's for epoll_ctl": LIBUV + gathered(3, 3) + gathered(1, 1),
+    "libuv's for epoll_ctl, in halves": LIBUV
+    + gathered(3, 3).replace(") = 3", " <unfinished ...>")
+    + OTHER
+    + "7 <... io_uring_enter resumed>) = 3\n",
+    "within libuv's for epoll_ctl": LIBUV + gathered(3, 3).replace(") = 3", " <unfinished ...>"),
     "nothing of it": OTHER,
 }
 
@@ -98,3 +118,10 @@ def test_an_answer_without_a_hit_says_the_same(used: bool, tmp_path: Path) -> No
 def test_it_is_told_of_where_it_may_matter(log: str, code: int, told: bool, tmp_path: Path) -> None:
     made = report(f"{log}7 +++ exited with {code} +++\n", tmp_path / "strace.txt")
     assert any("io_uring was used" in problem["what"] for problem in made["problems"]) == told
+
+
+@pytest.mark.parametrize("statistics", [False, True])
+def test_the_rings_of_a_real_torchrun_hide_nothing(statistics: bool) -> None:
+    got = recording("torchrun_tTy.strace.zst", errors=["ENOSPC"], statistics=statistics)
+    assert not got["io_uring"]
+    assert got["match_count"] == 0
