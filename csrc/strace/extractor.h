@@ -294,6 +294,7 @@ class Extractor {
     if (wanted_.statistics) count(event);
     event.hit = std::any_of(wanted_.queries.begin(), wanted_.queries.end(),
                             [&](const Query& query) { return query.may_hold(event); });
+    if (result.within && !event.hit) event.hit = may_hold_within(wanted_.queries, event);
     uses(event);
     const bool kept = wanted_op(event.op) && fill(event);
     const bool asked =

@@ -268,7 +268,8 @@ class Tracker {
   void ring_entered(const Task& task, std::int64_t fd, std::int64_t all_of, const Result& result);
   void submitted(Task& task, const Event& event);
   void reaped(Task& task, const Event& event);
-  Target completed(Task& task, std::string_view arguments, std::int64_t& fd);
+  void failed_within(Task& task, const Event& event, const Context& context);
+  Target completed(Task& task, const Event& event, std::string_view arguments, std::int64_t& fd);
   void unmapped(Task& task, std::uint64_t start, std::uint64_t length);
   void renamed(Task& task, const Event& event);
   void unlinked(Task& task, std::int64_t directory, std::string_view raw);
@@ -359,6 +360,7 @@ class Tracker {
   std::unordered_set<std::string> libraries_;
   std::unordered_map<std::uint32_t, std::pair<std::string, std::uint32_t>> killers_;  // by victim
   std::unordered_map<std::uint32_t, std::deque<AioRequest>> requests_;                // by process
+  std::vector<AioEnd> ends_;  // of the call that is being taken apart
   std::vector<SlowCall> slow_;
   std::vector<Connection> connections_;
   std::vector<Timeout> timeouts_;
