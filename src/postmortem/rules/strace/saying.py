@@ -63,10 +63,10 @@ def spoken_errors(task: Task) -> Iterator[tuple[str, int]]:
             name = errno.errorcode.get(int(next(filter(None, found.groups()))))
             if name is not None:
                 yield name, line
-        yield from ((name, line) for name in _worded(words))
+        yield from ((name, line) for name in worded(words))
 
 
-def _worded(words: str) -> list[str]:
+def worded(words: str) -> list[str]:
     """Return the errors whose message (strerror(3)) is in words, or is where they were cut."""
     found = []
     cut = words.removesuffix(_CUT) if words.endswith(_CUT) else ""
