@@ -312,7 +312,7 @@ class Tracker {
   void waited(Task& task, const Event& event, const Context& context);
   const Description* plain_file(Task& task, const Event& event) const;
   void last_failed(Task& task, std::string_view name, const Event& event, std::string_view path,
-                   const Context& context);
+                   std::string_view flags, const Context& context);
   void interrupted(Task& task, const Event& event);
   void asked_to_end(Task& task, std::string_view name, Place place);
   void said(Task& task, const Event& event, Place place);

@@ -137,6 +137,8 @@ class LastFailure:
     file: str
     line: int
     pid: int
+    direct: bool = False
+    """Of a file that was, or was to be, opened with O_DIRECT."""
 
 
 @record

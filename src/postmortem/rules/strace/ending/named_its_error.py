@@ -41,6 +41,12 @@ _MEANINGS = {
 _TELLING = frozenset({"EXDEV", "EISDIR", "ENOTDIR", "ENOTEMPTY", "EDEADLK", "EOPNOTSUPP"})
 """Errors by which programs ask for nothing: one right before the end may be why."""
 _HELD = "another process has a lock on it"
+_OPENS = frozenset({"open", "openat", "openat2"})
+_UNALIGNED = (
+    "it was opened with O_DIRECT, which takes only addresses, offsets and lengths that are "
+    "multiples of the block size of the disk (512 or 4096)"
+)
+_NO_DIRECT = "its file system does not take O_DIRECT (tmpfs of old kernels, some FUSE file systems)"
 
 
 @rule(
@@ -49,6 +55,7 @@ _HELD = "another process has a lock on it"
         "https://man7.org/linux/man-pages/man3/errno.3.html",
         "https://man7.org/linux/man-pages/man2/rename.2.html",
         "https://man7.org/linux/man-pages/man2/fcntl_locking.2.html",
+        "https://man7.org/linux/man-pages/man2/open.2.html",
     ),
 )
 def named_its_error(logs: Logs) -> Iterator[Finding]:
@@ -101,9 +108,13 @@ def _telling(task: Task) -> LastFailure | None:
         if failure.file == end.file and end.line - failure.line > _NEAR:
             return None
         held = failure.syscall in _LOCKS and failure.errno in ("EAGAIN", "EACCES")
-        if held or failure.errno in _TELLING:
+        if held or failure.errno in _TELLING or _is_direct(failure):
             return failure
     return None
+
+
+def _is_direct(failure: LastFailure) -> bool:
+    return failure.errno == "EINVAL" and failure.direct
 
 
 def _unexplained(failure: LastFailure) -> bool:
@@ -117,6 +128,8 @@ def _finding(logs: Logs, task: Task, failure: LastFailure, *, spoken: bool) -> F
     on = f" on {path}" if path else ""
     held = failure.syscall in _LOCKS and failure.errno != "EDEADLK"
     meaning = _HELD if held else _MEANINGS.get(failure.errno, "")
+    if _is_direct(failure):
+        meaning = _NO_DIRECT if failure.syscall in _OPENS else _UNALIGNED
     meaning = meaning.format(call=failure.syscall)
     said = last_said(task)
     outlived = _outlived(logs, task)
@@ -157,6 +170,11 @@ def _steps(task: Task, failure: LastFailure, *, held: bool) -> tuple[str, ...]:
         return (
             f"findmnt -T {path} : which file system is it, and which is the other one?",
             "copy instead (mv, shutil.move), or make the temporary file beside the target",
+        )
+    if _is_direct(failure):
+        return (
+            f"findmnt -T {path} ; lsblk -t : which file system, and which block size (PHY-SEC)?",
+            "align buffers, offsets and lengths to it, or open without O_DIRECT",
         )
     if failure.path is None:
         return (spoke, f"man 2 {failure.syscall} : when does it give {failure.errno}?")
