@@ -19,9 +19,12 @@ _NEAR = 400
 """Lines between a failure that nobody named and the end of its process."""
 _VERY_NEAR = 30
 """So few that there was hardly time for anything else to fail."""
+_FAR = 150
+"""Lines behind which a failed look-up is no longer what words mean that name no file."""
 _LOCKS = frozenset({"flock", "fcntl", "fcntl64"})
 _OTHERS = Pattern(r"/lib[^/]*\.so[^/]*$")  # library_not_found explains them
 _ELSEWHERE = frozenset({"execve", "execveat", "connect"})  # have rules of their own
+_STARTS = frozenset({"execve", "execveat", "chdir"})
 _CROSSING = (
     "source and target are on different file systems, and {call} cannot cross them: a rename or a "
     "hard link works within one, reflinks too"
@@ -79,6 +82,8 @@ def named_its_error(logs: Logs) -> Iterator[Finding]:
     for task in _failed(logs):
         spoken = spoken_failure(task)
         failure = spoken or _telling(task)
+        if failure is not None:
+            failure = _of_child(logs, task, failure) or failure
         if failure is None or not _unexplained(failure):
             continue
         yield _finding(logs, task, failure, spoken=spoken is not None)
@@ -113,6 +118,38 @@ def _telling(task: Task) -> LastFailure | None:
     return None
 
 
+def _of_child(logs: Logs, task: Task, failure: LastFailure) -> LastFailure | None:
+    """Return a later failure of a child that was to run a program, for the same reason.
+
+    Who starts a program speaks of the error that its child got from execve, or from chdir before.
+    """
+    later = (
+        one
+        for child in logs.tasks()
+        if child.ppid == task.pid
+        for one in child.last_failures
+        if one.syscall in _STARTS and one.errno == failure.errno and one.file == failure.file
+    )
+    return max((one for one in later if one.line > failure.line), key=_line, default=None)
+
+
+def _line(failure: LastFailure) -> int:
+    return failure.line
+
+
+def _is_far(task: Task, failure: LastFailure) -> bool:
+    """Return whether much happened between a look-up and the words on an error that is common.
+
+    Python reads its sources while it prints a traceback: what counts is where that begins.
+    """
+    said = zip(task.last_words, task.last_word_lines, strict=False)
+    lines = [line for words, line in said if line > failure.line and words.strip()]
+    named = (failure.path or "").rpartition("/")[2]
+    if failure.errno != "ENOENT" or not lines or (named and named in "".join(task.last_words)):
+        return False
+    return lines[0] - failure.line > _FAR
+
+
 def _is_direct(failure: LastFailure) -> bool:
     return failure.errno == "EINVAL" and failure.direct
 
@@ -141,7 +178,9 @@ def _finding(logs: Logs, task: Task, failure: LastFailure, *, spoken: bool) -> F
         title = f"another process has the lock{short}"
     end = task.ending
     assert end is not None
-    sure = spoken or (failure.file == end.file and end.line - failure.line <= _VERY_NEAR)
+    sure = (spoken and not _is_far(task, failure)) or (
+        failure.file == end.file and end.line - failure.line <= _VERY_NEAR
+    )
     confidence = Confidence.LIKELY if sure else Confidence.POSSIBLE
     return Finding(
         title=title,
