@@ -142,3 +142,7 @@ def test_answers_of_name_servers(messages: tuple[tuple[bool, str], ...], code: s
     assert asked_names(logs, 1) == ["storage.cluster"]
     assert answer(logs, 2) == ""
     assert asked_names(logs, 2) == []
+
+
+def test_words_of_which_nothing_was_recorded_are_none() -> None:
+    assert last_said(spoke("…", "…\n")) is None  # strace -s 0

@@ -101,7 +101,7 @@ def _ends_within(words: str, message: str) -> bool:
 
 def last_said(task: Task) -> str | None:
     """Return the last line that a process wrote to its standard error."""
-    lines = [line.strip() for line in "".join(task.last_words).splitlines() if line.strip()]
+    lines = [line.strip() for line in "".join(task.last_words).splitlines() if line.strip(" \t…")]
     if len(lines) > 1 and lines[-1].startswith(": "):  # error(3) writes its message by itself
         return lines[-2] + lines[-1]
     return lines[-1] if lines else None
