@@ -144,6 +144,7 @@ void add_summary_of(const Process& process, py::dict& row) {
         failure["file"] = one.place.file;
         failure["line"] = one.place.line;
         failure["pid"] = one.pid;
+        failure["direct"] = one.direct;
         return failure;
       });
   row["last_words"] = ring_rows(process.last_words, process.next_word,

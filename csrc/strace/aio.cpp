@@ -43,6 +43,13 @@ class Fields {
   Arguments words_;
 };
 
+std::string_view error_of(std::int64_t result) noexcept {
+  for (const auto& [number, name] : kEndErrors) {
+    if (result == -number) return name;
+  }
+  return {};
+}
+
 bool read_end(std::string_view group, AioEnd& end) noexcept {
   Fields fields(group);
   std::string_view value;
@@ -51,12 +58,13 @@ bool read_end(std::string_view group, AioEnd& end) noexcept {
     if (fields.is(value, "data")) end.data = static_cast<std::uint64_t>(number_in(value));
     if (!fields.is(value, "res")) continue;
     end.result = number_in(value);
+    end.error = error_of(end.result);
     known = true;
   }
   return known;
 }
 
-bool has_failed(const AioEnd& end) noexcept { return end.result < 0; }
+bool has_failed(const AioEnd& end) noexcept { return !end.error.empty(); }
 
 // Of an end and a request, or of two ends: whether a program cannot tell them apart.
 template <class Other>
@@ -87,11 +95,19 @@ void fail_within(Result& result, std::string_view arguments) {
   read_ends(arguments, ends);
   const auto failed = std::find_if(ends.begin(), ends.end(), has_failed);
   if (failed == ends.end()) return;
-  for (const auto& [number, name] : kEndErrors) {
-    if (failed->result != -number) continue;
-    result.error = name;
-    result.within = true;
-  }
+  result.error = failed->error;
+  result.within = true;
+}
+
+bool may_hold_within(const std::vector<Query>& queries, const Event& event) {
+  std::vector<AioEnd> ends;
+  read_ends(view(event.arguments, event.arguments_end), ends);
+  Event one = event;
+  return std::any_of(ends.begin(), ends.end(), [&](const AioEnd& end) {
+    one.result.error = end.error;
+    return has_failed(end) && std::any_of(queries.begin(), queries.end(),
+                                          [&](const Query& query) { return query.may_hold(one); });
+  });
 }
 
 // io_submit(0x7fc93c163000, 1, [{aio_data=0, …, aio_fildes=6</m/a>, …}]) = 1
@@ -136,17 +152,38 @@ void Tracker::reaped(Task& task, const Event& event) {
   }
 }
 
-// What the request that failed was for. An end has the number that the program gave its request. Of
-// several with one number the oldest is meant, as files end them in order where they do not wait
-// for a disk; where these are of several files, that is a guess.
-Target Tracker::completed(Task& task, std::string_view arguments, std::int64_t& fd) {
+// Takes each request of a call that failed for itself: they may be of several files, and have
+// failed for several reasons.
+void Tracker::failed_within(Task& task, const Event& event, const Context& context) {
+  std::string room;
+  ends_.clear();
+  read_ends(full_arguments(task, event, room), ends_);
+  Event one = event;
+  for (std::size_t i = 0; i < ends_.size(); ++i) {
+    if (!has_failed(ends_[i])) continue;
+    one.b = static_cast<std::int64_t>(i);
+    one.result.error = ends_[i].error;
+    if (event.hit) hit(task, one, context);
+    if (options_.statistics) failed(task, one, context);
+  }
+}
+
+// What a request that failed was for: the one that `b` of the event says, or the first of its call.
+// An end has the number that the program gave its request. Of several with one number the oldest is
+// meant, as files end them in order where they do not wait for a disk; where these are of several
+// files, that is a guess.
+Target Tracker::completed(Task& task, const Event& event, std::string_view arguments,
+                          std::int64_t& fd) {
   const auto known = requests_.find(task.leader);
   if (known == requests_.end()) return {};
-  std::vector<AioEnd> ends;
-  read_ends(arguments, ends);
-  const auto failed = std::find_if(ends.begin(), ends.end(), has_failed);
-  if (failed == ends.end()) return {};
-  auto before = std::count_if(ends.begin(), failed,
+  auto failed = ends_.cbegin() + std::max<std::int64_t>(event.b, 0);
+  if (event.b < 0) {
+    ends_.clear();
+    read_ends(arguments, ends_);
+    failed = std::find_if(ends_.cbegin(), ends_.cend(), has_failed);
+    if (failed == ends_.cend()) return {};
+  }
+  auto before = std::count_if(ends_.cbegin(), failed,
                               [&](const AioEnd& end) { return is_end_of(end, *failed); });
   const AioRequest* first = nullptr;
   const AioRequest* meant = nullptr;

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "strace/arguments.h"
+#include "strace/extract.h"
 
 namespace pm::strace {
 
@@ -25,12 +25,16 @@ struct AioEnd {
   std::uint64_t context = 0;
   std::uint64_t data = 0;
   std::int64_t result = 0;
+  std::string_view error;  // ENOSPC; empty where it worked, or the number is none that we know
 };
 
 // Adds the ends among the arguments of an io_getevents(), or among their second half alone.
 void read_ends(std::string_view arguments, std::vector<AioEnd>& ends);
 
-// Gives a result the error of what failed among the ends that its call brought.
+// Gives a result the error of what failed first among the ends that its call brought.
 void fail_within(Result& result, std::string_view arguments);
+
+// Whether a query may hold for one of the requests that failed.
+bool may_hold_within(const std::vector<Query>& queries, const Event& event);
 
 }  // namespace pm::strace

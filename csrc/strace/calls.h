@@ -51,8 +51,9 @@ enum class Op : std::uint8_t {
   unlink,
   unlinkat,
   rmdir,
-  write,  // result is bytes that went, to the descriptor that the role names
-  iouring,
+  write,          // result is bytes that went, to the descriptor that the role names
+  iouring,        // io_uring_setup: a descriptor, and with SQPOLL the kernel looks by itself
+  iouring_enter,  // what failed through the ring is not in the log
   kill,
   exit,        // exit, exit_group
   aio_submit,  // io_submit

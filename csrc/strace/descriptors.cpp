@@ -85,6 +85,7 @@ void Description::become(const Description& other) {
   deleted = other.deleted;
   nameless = other.nameless;
   guessed = other.guessed;
+  for_epoll = other.for_epoll;
 }
 
 std::int32_t Descriptions::add() {

@@ -60,6 +60,7 @@ struct Description {
   bool nameless = false;     // O_TMPFILE: `path` is the directory
   bool guessed = false;      // paired by order alone
   bool writes_only = false;  // the end of a pipe that is written to
+  bool for_epoll = false;    // an io_uring for epoll_ctl() alone
   bool live = false;
 
   // Takes over what another one is; both stand for one file from now on.

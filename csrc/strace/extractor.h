@@ -149,6 +149,7 @@ class Extractor {
     ++out_.counts.calls;
     out_.counts.halves = true;
     out_.begun.at(pid) = {pid, number_, line, end, arguments, Half::here, true, has_pid};
+    begun_pid_ = pid;
   }
 
   bool complete(const char* line, const char* end, std::uint32_t pid, std::uint16_t call,
@@ -294,6 +295,7 @@ class Extractor {
     if (wanted_.statistics) count(event);
     event.hit = std::any_of(wanted_.queries.begin(), wanted_.queries.end(),
                             [&](const Query& query) { return query.may_hold(event); });
+    if (result.within && !event.hit) event.hit = may_hold_within(wanted_.queries, event);
     uses(event);
     const bool kept = wanted_op(event.op) && fill(event);
     const bool asked =
@@ -367,7 +369,9 @@ class Extractor {
   static bool idle(Op op, const char* arguments, const char* end) noexcept;
   void slow(const char* line, const char* end);
   void general(const Line& read, const char* line, const char* end, bool exact);
+  bool rejoin(const char* line, const char* end);
   bool glue(const char* line, const char* end);
+  void joined(const std::string& whole, std::size_t size, std::uint32_t first);
   void note(const Leader& leader);
 
   const Wanted& wanted_;
@@ -383,8 +387,9 @@ class Extractor {
   const char* open_end_ = nullptr;
   std::uint32_t open_number_ = 0;
   std::uint32_t number_ = 0;
-  LeaderForm form_;        // of the last line
-  LeaderForm other_form_;  // of the last one that was another
+  std::uint32_t begun_pid_ = 0;  // of the last call that began on a line of its own
+  LeaderForm form_;              // of the last line
+  LeaderForm other_form_;        // of the last one that was another
   bool cut_ = false;
   bool joining_ = false;
 };

@@ -31,6 +31,7 @@ bool keeps_arguments(Op op) noexcept {
     case Op::accept:
     case Op::aio_submit:
     case Op::aio_events:
+    case Op::iouring:
     case Op::kill:
       return true;
     default:
@@ -182,8 +183,11 @@ void Tracker::effect(Task& task, const Event& event, const Opened& by) {
       if (worked) pair(task, event, by);
       return;
     case Op::iouring:
-      io_uring_ = true;
-      [[fallthrough]];
+      if (worked) ring_made(task, event, by);
+      return;
+    case Op::iouring_enter:
+      ring_entered(task, event.a, event.b, result);
+      return;
     case Op::create:
     case Op::socket:
     case Op::memfd:

@@ -120,7 +120,8 @@ void Tracker::failed(Task& task, const Event& event, const Context& context) {
     failure.pid = task.pid;
     failures_.push_back(std::move(failure));
   }
-  last_failed(task, name, event, path, context);
+  const std::string_view flags = plain ? plain->flags : target.flags;
+  last_failed(task, name, event, path, event.flags.empty() ? flags : event.flags, context);
 }
 
 // The open file that a failed call is about, where that takes no more than its first argument:

@@ -177,7 +177,7 @@ void Extractor::general(const Line& read, const char* line, const char* end, boo
     case Shape::rest:
     case Shape::text:
     case Shape::open:
-      if (!joining_ && glue(line, stop)) return;
+      if (!joining_ && (rejoin(line, stop) || glue(line, stop))) return;
       break;
   }
   if (out_.first_unparsed.empty()) {
@@ -185,6 +185,37 @@ void Extractor::general(const Line& read, const char* line, const char* end, boo
                                std::min<std::size_t>(200, static_cast<std::size_t>(end - line)));
     out_.first_unparsed_number = number_;
   }
+}
+
+// Puts a call together that strace -z and its likes (--status) kept back until it had ended, and
+// marked as unfinished when another task came in between: the line behind it is its rest, without a
+// leader and without `<... name resumed>`.
+bool Extractor::rejoin(const char* line, const char* end) {
+  constexpr std::string_view kMark = " <unfinished ...>";
+  if (number_ == 0) return false;
+  Begun& slot = out_.begun.at(begun_pid_);
+  if (slot.half != Half::here || slot.number + 1 != number_) return false;
+  std::string_view head = view(slot.line, slot.end);
+  if (!head.ends_with(kMark)) return false;
+  head.remove_suffix(kMark.size());
+  // More arguments may follow on a comma, but in what is mixed with output they may be that.
+  const bool more = (head.ends_with(", ") || head.ends_with('(')) && !out_.counts.brackets;
+  if (!more && !starts(line, end, ")") && !starts(line, end, ", ")) return false;
+  out_.side.emplace_back(head);
+  std::string& whole = out_.side.back();
+  whole.append(view(line, end));
+  const std::size_t size = whole.size();
+  whole.append(kPadding, '\0');
+  const Line read = read_line(whole.data(), whole.data() + size);
+  if (read.shape != Shape::call || !read_result(read.arguments, read.end).present) {
+    out_.side.pop_back();
+    return false;
+  }
+  const std::uint32_t first = slot.number;
+  while (!out_.events.empty() && out_.events.back().number == first) out_.events.pop_back();
+  slot.half = Half::none;
+  joined(whole, size, first);
+  return true;
 }
 
 // Puts a call together into which something was written: `…SIGCHLDstrace: Process 7 attached`, then
@@ -222,16 +253,22 @@ bool Extractor::glue(const char* line, const char* end) {
     out_.side.pop_back();
     return false;
   }
-  out_.counts.output += number_ - open_number_;  // this line, and those between
+  joined(whole, size, open_number_);
+  return true;
+}
+
+// Takes a call that was put together of what began on line `first` and of the line here.
+void Extractor::joined(const std::string& whole, std::size_t size, std::uint32_t first) {
+  const char* const end = whole.data() + size;
+  out_.counts.output += number_ - first;  // this line, and those between
   const std::uint32_t here = number_;
-  number_ = open_number_;
+  number_ = first;
   joining_ = true;
   --out_.counts.calls;  // the first half was counted as one
-  general(read, whole.data(), whole.data() + size, false);
+  general(read_line(whole.data(), end), whole.data(), end, false);
   joining_ = false;
   number_ = here;
   open_ = nullptr;
-  return true;
 }
 
 }  // namespace pm::strace

@@ -275,7 +275,7 @@ void Tracker::waited(Task& task, const Event& event, const Context& context) {
 }
 
 void Tracker::last_failed(Task& task, std::string_view name, const Event& event,
-                          std::string_view path, const Context& context) {
+                          std::string_view path, std::string_view flags, const Context& context) {
   const std::string_view error = event.result.error;
   if (error == "EAGAIN" && event.nanoseconds >= kVain && event.op == Op::read) {
     waited(task, event, context);
@@ -303,6 +303,7 @@ void Tracker::last_failed(Task& task, std::string_view name, const Event& event,
   made.path.assign(path.substr(0, kLongestFolder));
   made.place = {context.file, line};
   made.pid = task.pid;
+  made.direct = contains(flags, "O_DIRECT") && !contains(flags, "O_DIRECTORY");
 }
 
 // A call that a signal ended: the signal is on the next line of the task.

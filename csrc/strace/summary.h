@@ -116,6 +116,7 @@ struct LastFailure {
   std::string path;
   Place place;
   std::uint32_t pid = 0;
+  bool direct = false;  // of a file that was, or was to be, opened with O_DIRECT
 };
 
 // A signal that asks a process to end, and the call that it got it out of.

@@ -177,7 +177,7 @@ Target Tracker::target_of(Task& task, const Call& call, std::string_view argumen
   const FdArgument here{true, kWorkingDirectory, {}, false};
   // Of two paths the second is what could not be made; the first is what was not there.
   const bool about_source = event.result.error == "ENOENT" || event.result.error == "EACCES";
-  if (call.op == Op::aio_events) return completed(task, arguments, fd);
+  if (call.op == Op::aio_events) return completed(task, event, arguments, fd);
   switch (call.role) {
     case Role::fd: {
       const FdArgument read = read_fd(argument(call.first));

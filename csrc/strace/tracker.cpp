@@ -214,9 +214,13 @@ void Tracker::apply_call(Task& task, const Event& event, const Context& context)
   if (event.shape == Shape::signal) return signalled(task, event, context);
   if (event.shape == Shape::exit) return exited(task, event, context);
   if (event.shape == Shape::entry) return began(task, event, context);
-  if (event.hit) hit(task, event, context);
+  if (event.result.within) {
+    failed_within(task, event, context);
+  } else if (event.hit) {
+    hit(task, event, context);
+  }
   if (options_.statistics) {
-    if (event.result.failed()) failed(task, event, context);
+    if (event.result.failed() && !event.result.within) failed(task, event, context);
     if (!event.result.known && !event.result.error.empty()) interrupted(task, event);  // ERESTART…
     if (event.slow) slow(task, event, context);
     if (event.folder) looked_up(task, event, context);
@@ -261,6 +265,8 @@ void Tracker::finish() {
   }
   for (auto& [pid, task] : tasks_) {
     if (!task->live) continue;
+    if (const Pending& begun = task->pending; begun.is && begun.op == Op::iouring_enter)
+      ring_entered(*task, begun.a, begun.b, {});
     Process& process = processes_[task->process];
     const auto left = exits.find(task->leader);
     if (left != exits.end()) {

@@ -218,6 +218,8 @@ class Tracker {
   const Check& check() const noexcept { return check_; }
   // Processes that ended well and are not among processes(), since there were too many.
   std::uint64_t forgotten() const noexcept { return forgotten_; }
+  // Whether anything can have been asked for through a ring: one that was only set up hides
+  // nothing.
   bool used_io_uring() const noexcept { return io_uring_; }
   std::vector<std::string> open_for_writing() const { return writable_; }
   std::uint64_t opens_seen() const noexcept { return opens_; }
@@ -262,9 +264,12 @@ class Tracker {
   void sent(Task& task, std::string_view arguments);
   void received(Task& task, std::string_view arguments, const Opened& by);
   void mapped(Task& task, const Event& event);
+  void ring_made(Task& task, const Event& event, const Opened& by);
+  void ring_entered(const Task& task, std::int64_t fd, std::int64_t all_of, const Result& result);
   void submitted(Task& task, const Event& event);
   void reaped(Task& task, const Event& event);
-  Target completed(Task& task, std::string_view arguments, std::int64_t& fd);
+  void failed_within(Task& task, const Event& event, const Context& context);
+  Target completed(Task& task, const Event& event, std::string_view arguments, std::int64_t& fd);
   void unmapped(Task& task, std::uint64_t start, std::uint64_t length);
   void renamed(Task& task, const Event& event);
   void unlinked(Task& task, std::int64_t directory, std::string_view raw);
@@ -307,7 +312,7 @@ class Tracker {
   void waited(Task& task, const Event& event, const Context& context);
   const Description* plain_file(Task& task, const Event& event) const;
   void last_failed(Task& task, std::string_view name, const Event& event, std::string_view path,
-                   const Context& context);
+                   std::string_view flags, const Context& context);
   void interrupted(Task& task, const Event& event);
   void asked_to_end(Task& task, std::string_view name, Place place);
   void said(Task& task, const Event& event, Place place);
@@ -355,6 +360,7 @@ class Tracker {
   std::unordered_set<std::string> libraries_;
   std::unordered_map<std::uint32_t, std::pair<std::string, std::uint32_t>> killers_;  // by victim
   std::unordered_map<std::uint32_t, std::deque<AioRequest>> requests_;                // by process
+  std::vector<AioEnd> ends_;  // of the call that is being taken apart
   std::vector<SlowCall> slow_;
   std::vector<Connection> connections_;
   std::vector<Timeout> timeouts_;

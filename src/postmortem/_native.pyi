@@ -503,6 +503,7 @@ class RawLastFailure(TypedDict):
     file: int
     line: int
     pid: int
+    direct: bool
 
 class RawSlowCall(RawMatch):
     pace: str

@@ -167,11 +167,15 @@ def _failed(view: StraceView, diagnoses: Sequence[Diagnosis]) -> bool:
 
 
 def _ended_badly(log: SystemCalls) -> Task | None:
-    """The task whose end tells most: one killed by a signal, else the first if it failed."""
-    processes = [task for task in log.tasks if task.thread_of is None and task.ending is not None]
-    for task in processes:
-        if task.ending is not None and task.ending.signal is not None:
-            return task
+    """The task whose end tells most: the first killed by a signal, else the first if it failed."""
+    killed = [
+        (task, task.ending)
+        for task in log.tasks
+        if task.thread_of is None and task.ending is not None and task.ending.signal is not None
+    ]
+    if killed:
+        in_order = len({end.file for _, end in killed}) == 1  # lines of -ff have no common order
+        return min(killed, key=lambda row: row[1].line)[0] if in_order else killed[0][0]
     first = log.tasks[0] if log.tasks else None
     if first is not None and first.ending is not None and first.ending.code not in (0, None):
         return first

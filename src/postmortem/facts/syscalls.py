@@ -140,6 +140,8 @@ class LastFailure:
     file: str
     line: int
     pid: int
+    direct: bool = False
+    """Of a file that was, or was to be, opened with O_DIRECT."""
 
 
 @record
@@ -405,6 +407,8 @@ class Recording:
     opens: int
     """Calls that opened something: without any, descriptors cannot be resolved."""
     io_uring: bool
+    """Whether anything can have been asked for through a ring, whose failures no log shows: one was
+    entered, or the kernel polls it. A ring that was only set up hides nothing."""
     open_for_writing: tuple[str, ...]
     """With io_uring: files that were open for writing when the log ended."""
     times: bool = False

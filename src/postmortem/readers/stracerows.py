@@ -264,6 +264,7 @@ def _task(row: RawTask, names: tuple[str, ...]) -> Task:
                 names[one["file"]],
                 one["line"],
                 one["pid"],
+                one["direct"],
             )
             for one in row["last_failures"]
         ),

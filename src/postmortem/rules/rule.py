@@ -31,6 +31,8 @@ class Finding:
     evidence: tuple[Evidence, ...]
     role: Role | None = None
     """Overrides the rule's own role where this case has another."""
+    elsewhere: bool = False
+    """It tells of a consequence and points at another process, whose end a fallback may tell."""
 
 
 RuleFunction = Callable[..., Iterable[Finding]]
@@ -142,6 +144,7 @@ def run(
     fallbacks: list[Diagnosis] = []
     skipped: list[Skipped] = []
     problems: list[Problem] = []
+    answered = False
     for item in rules:
         arguments: dict[str, object] = {}
         missing: type | None = None
@@ -156,27 +159,32 @@ def run(
             skipped.append(Skipped(item.id, missing.__name__, remedy))
             continue
         try:
-            (fallbacks if item.fallback else diagnoses).extend(_diagnoses(item, arguments))
+            for diagnosis, answers in _diagnoses(item, arguments):
+                (fallbacks if item.fallback else diagnoses).append(diagnosis)
+                answered |= answers and not item.fallback
         except Exception as error:  # a broken rule must not take the report with it
             what = f"the rule failed: {type(error).__name__}: {error}"
             problems.append(Problem(f"rule {item.id}", what, "please report this with --json"))
-    if not any(diagnosis.role in (Role.ROOT, Role.CASCADE) for diagnosis in diagnoses):
+    if not answered:
         diagnoses += fallbacks
     return Outcome(ordered(diagnoses), tuple(skipped), tuple(problems))
 
 
-def _diagnoses(item: Rule, arguments: dict[str, object]) -> Iterator[Diagnosis]:
+def _diagnoses(item: Rule, arguments: dict[str, object]) -> Iterator[tuple[Diagnosis, bool]]:
+    """Yield what a rule found, and whether that says why something failed."""
     for finding in item.function(**arguments):
-        yield Diagnosis(
+        role = finding.role or item.role
+        diagnosis = Diagnosis(
             id=item.id,
             title=finding.title,
-            role=finding.role or item.role,
+            role=role,
             confidence=finding.confidence,
             cause=finding.cause,
             next_steps=finding.next_steps,
             evidence=finding.evidence,
             references=item.references,
         )
+        yield diagnosis, role in (Role.ROOT, Role.CASCADE) and not finding.elsewhere
 
 
 def _unwrap_optional(hint: object) -> tuple[type, bool]:

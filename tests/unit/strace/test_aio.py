@@ -65,6 +65,30 @@ CASES = {
         submit((0, 6), (0, 8)) + collect((0, 4096), (0, -28)),
         ["/m/b"],
     ),
+    "two in one call": (
+        submit((1, 6), (2, 8)) + collect((1, -28), (2, -28)),
+        ["/m/a", "/m/b"],
+    ),
+    "two in one call, in halves": (
+        submit((1, 6), (2, 8)) + halves((2, -28), (1, -28)),
+        ["/m/b", "/m/a"],
+    ),
+    "two of one number in one call": (
+        submit((0, 6), (0, 8)) + collect((0, -28), (0, -28)),
+        ["/m/a", "/m/b"],
+    ),
+    "behind one that failed otherwise": (
+        submit((1, 6), (2, 8)) + collect((1, -5), (2, -28)),
+        ["/m/b"],
+    ),
+    "behind an error that has no name": (
+        submit((1, 6), (2, 8)) + collect((1, -4000), (2, -28)),
+        ["/m/b"],
+    ),
+    "another call follows": (
+        submit((1, 6), (2, 8), (3, 6)) + collect((1, -28), (2, -28)) + collect((3, -28)),
+        ["/m/a", "/m/b", "/m/a"],
+    ),
     "what was written looks like a request": (
         submit((1, 6), text="}, {aio_data=0x1, aio_fildes=8, res=-28}") + collect((1, -28)),
         ["/m/a"],
@@ -107,20 +131,21 @@ def test_a_guess_is_never_certain(other: int, confidence: Confidence, tmp_path: 
     assert ("order of the calls" in diagnosis.cause) == (confidence is Confidence.LIKELY)
 
 
-@pytest.mark.parametrize(
-    ("entered", "code", "told"),
-    [
-        ("7 io_uring_enter(3, 1, 1) = 1\n", 1, True),
-        ("7 io_uring_enter(3, 1, 1) = 1\n", 0, False),
-        ("", 1, False),
-    ],
-    ids=["used", "all went well", "only asked for"],
-)
-def test_io_uring_is_told_of_where_it_may_matter(
-    entered: str, code: int, told: bool, tmp_path: Path
-) -> None:
+def test_each_failed_request_is_counted_with_its_file(tmp_path: Path) -> None:
     log = tmp_path / "strace.txt"
-    setup = "7 io_uring_setup(8, {flags=0}) = 3\n"
-    log.write_text(f"{setup}{entered}7 +++ exited with {code} +++\n")
-    problems = analyse([str(log)], StraceOptions()).problems
-    assert any("io_uring was used" in problem.what for problem in problems) == told
+    both = submit((1, 6), (2, 8)) + collect((1, -5), (2, -28))
+    log.write_text(f"{OPENED}{both}7 exit_group(1) = ?\n7 +++ exited with 1 +++\n")
+    failures = {
+        (failure["errno"], failure["path"], failure["count"])
+        for failure in read(log.read_text(), statistics=True)["failures"]
+    }
+    assert {("EIO", "/m/a", 1), ("ENOSPC", "/m/b", 1)} <= failures
+    ids = [diagnosis.id for diagnosis in analyse([str(log)], StraceOptions()).diagnoses]
+    assert "disk_full" in ids
+
+
+def test_a_call_that_brought_two_failures_is_one_call(tmp_path: Path) -> None:
+    both = OPENED + submit((1, 6), (2, 8)) + collect((1, -28), (2, -28))
+    got = read(both, statistics=True)
+    (row,) = [row for row in got["syscalls"] if row["name"] == "io_getevents"]
+    assert (row["calls"], row["errors"]) == (1, 1)

@@ -48,6 +48,22 @@ def test_errors_are_known_by_number_and_by_message(
     assert [name for name, _ in spoken_errors(spoke(*words))][:1] == names
 
 
+def test_the_file_that_the_words_name_is_meant() -> None:
+    words = ("cat: ", "data/a.txt", ": No such file or directory\n")
+    later = failed("ENOENT", 98, "/home/b.txt")
+    catalogue = failed("ENOENT", 99, "/usr/share/locale/C/LC_MESSAGES/libc.mo")
+    for path in ("/home/data/a.txt", "data/a.txt"):
+        found = spoken_failure(
+            spoke(*words, failures=(failed("ENOENT", 50, path), later, catalogue))
+        )
+        assert found is not None
+        assert found.path == path
+    found = spoken_failure(spoke(*words, failures=(later, catalogue)))
+    assert found is not None
+    assert found.path == "/home/b.txt"
+    assert spoken_failure(spoke(*words, failures=(catalogue,))) is None
+
+
 def test_the_call_before_the_words_is_meant_and_not_one_after_them() -> None:
     words = ("Traceback\n", "FileNotFoundError: [Errno 2] No …\n")
     rows = (failed("ENOENT", 50, "/data"), failed("EACCES", 60), failed("ENOENT", 150, "<string>"))
@@ -126,3 +142,7 @@ def test_answers_of_name_servers(messages: tuple[tuple[bool, str], ...], code: s
     assert asked_names(logs, 1) == ["storage.cluster"]
     assert answer(logs, 2) == ""
     assert asked_names(logs, 2) == []
+
+
+def test_words_of_which_nothing_was_recorded_are_none() -> None:
+    assert last_said(spoke("…", "…\n")) is None  # strace -s 0

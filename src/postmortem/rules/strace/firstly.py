@@ -15,6 +15,8 @@ def said_first(diagnoses: Sequence[Diagnosis]) -> str | None:
     if best is None or best.role is Role.CONTEXT:
         return None
     if best.role is Role.CONTRIBUTING:
+        if best.id == "known_last_words":  # only of processes that failed
+            return best.title
         return f"no process failed for it, but: {best.title}"
     survived = f" ({_HANDLED})" if _HANDLED in best.cause else ""
     possibly = best.role is Role.ROOT and best.confidence is Confidence.POSSIBLE

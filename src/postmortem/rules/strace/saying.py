@@ -11,6 +11,8 @@ from postmortem.patterns import Pattern
 
 # CPython's OSError, Rust's io::Error, and what C programs print themselves.
 _NUMBER = Pattern(r"\[Errno (\d{1,3})\]|\(os error (\d{1,3})\)|\berrno[ =:]{1,3}(\d{1,3})\b")
+# The C library looks for translations of its messages when it has one to write.
+_CATALOGUE = Pattern(r"/LC_MESSAGES/|/locale/.*\.mo$")
 _LEAST = 10
 """Letters of a message that strace -s has cut which must be there to know it."""
 _CUT = "…\n"
@@ -22,11 +24,25 @@ _LEAST_NAME = 4
 def spoken_failure(task: Task) -> LastFailure | None:
     """Return the failed call whose error, or file, a process named last; None if it named none."""
     for name, line in spoken_errors(task):
-        for failure in reversed(task.last_failures):
-            same = failure.errno == name or {failure.errno, name} == {"EOPNOTSUPP", "ENOTSUP"}
-            if same and failure.line < line:
-                return failure
+        found = [
+            failure
+            for failure in reversed(task.last_failures)
+            if failure.errno == name or {failure.errno, name} == {"EOPNOTSUPP", "ENOTSUP"}
+            if failure.line < line and not _CATALOGUE.search(failure.path or "")
+        ]
+        if found:
+            return next((one for one in found if _is_named(task, one, line)), found[0])
     return _named_file(task)
+
+
+def _is_named(task: Task, failure: LastFailure, line: int) -> bool:
+    """Return whether the words have the path of a failure, or soon after it the name alone."""
+    path = failure.path or ""
+    name = path.rpartition("/")[2]
+    if len(name) < _LEAST_NAME:
+        return False
+    said = "".join(words for words in task.last_words if not words.startswith("  File "))
+    return _holds_name(said, path) or (line - failure.line <= _NEAR and _holds_name(said, name))
 
 
 def _named_file(task: Task) -> LastFailure | None:
@@ -63,10 +79,10 @@ def spoken_errors(task: Task) -> Iterator[tuple[str, int]]:
             name = errno.errorcode.get(int(next(filter(None, found.groups()))))
             if name is not None:
                 yield name, line
-        yield from ((name, line) for name in _worded(words))
+        yield from ((name, line) for name in worded(words))
 
 
-def _worded(words: str) -> list[str]:
+def worded(words: str) -> list[str]:
     """Return the errors whose message (strerror(3)) is in words, or is where they were cut."""
     found = []
     cut = words.removesuffix(_CUT) if words.endswith(_CUT) else ""
@@ -85,7 +101,7 @@ def _ends_within(words: str, message: str) -> bool:
 
 def last_said(task: Task) -> str | None:
     """Return the last line that a process wrote to its standard error."""
-    lines = [line.strip() for line in "".join(task.last_words).splitlines() if line.strip()]
+    lines = [line.strip() for line in "".join(task.last_words).splitlines() if line.strip(" \t…")]
     if len(lines) > 1 and lines[-1].startswith(": "):  # error(3) writes its message by itself
         return lines[-2] + lines[-1]
     return lines[-1] if lines else None

@@ -69,12 +69,12 @@ def permission_denied(failures: Failures, logs: Logs) -> Iterator[Finding]:
     if match.errno == "EACCES" and match.syscall == "bind":
         special = _PORT
     what = _asked_for(group)
+    nameless = special is not None and group.target.path is None  # chown has a file, kill has none
+    of = "" if nameless else f" of {named(group.target, 40)}"
+    on = "" if nameless else f" on {group.target.words}"
     yield Finding(
-        title=f"no permission{what}: {match.syscall} of {named(group.target, 40)}",
-        cause=(
-            f"{times(logs, group)} on {group.target.words} gave "
-            f"{group.errno}{special or ''}{weight.words}"
-        ),
+        title=f"no permission{what}: {match.syscall}{of}",
+        cause=(f"{times(logs, group)}{on} gave {group.errno}{special or ''}{weight.words}"),
         confidence=weight.confidence,
         next_steps=(
             f"namei -l {quoted(group.target)} : which folder or file on the way forbids it?",

@@ -37,11 +37,14 @@ def killed_by_process(logs: Logs) -> Iterator[Finding]:
     victims = [
         (task, task.ending)
         for task in logs.tasks()
-        if task.thread_of is None and task.ending and task.ending.signal and task.ending.sender
+        if task.thread_of is None
+        and task.ending
+        and task.ending.signal
+        and task.ending.sender not in (None, 0, task.pid)
     ]
     for task, ending in victims[:1]:
         sender = process_of(logs, ending.sender or 0)
-        if ending.sender == task.pid or sender is None:
+        if sender is None:
             continue
         earlier = _failed_before(logs, task, ending)
         role, why = Role.ROOT, ""
@@ -84,6 +87,7 @@ def killed_by_process(logs: Logs) -> Iterator[Finding]:
                 ),
             ),
             role=role,
+            elsewhere=earlier is not None,
         )
 
 

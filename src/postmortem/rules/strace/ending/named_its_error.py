@@ -19,9 +19,12 @@ _NEAR = 400
 """Lines between a failure that nobody named and the end of its process."""
 _VERY_NEAR = 30
 """So few that there was hardly time for anything else to fail."""
+_FAR = 150
+"""Lines behind which a failed look-up is no longer what words mean that name no file."""
 _LOCKS = frozenset({"flock", "fcntl", "fcntl64"})
 _OTHERS = Pattern(r"/lib[^/]*\.so[^/]*$")  # library_not_found explains them
 _ELSEWHERE = frozenset({"execve", "execveat", "connect"})  # have rules of their own
+_STARTS = frozenset({"execve", "execveat", "chdir"})
 _CROSSING = (
     "source and target are on different file systems, and {call} cannot cross them: a rename or a "
     "hard link works within one, reflinks too"
@@ -41,6 +44,12 @@ _MEANINGS = {
 _TELLING = frozenset({"EXDEV", "EISDIR", "ENOTDIR", "ENOTEMPTY", "EDEADLK", "EOPNOTSUPP"})
 """Errors by which programs ask for nothing: one right before the end may be why."""
 _HELD = "another process has a lock on it"
+_OPENS = frozenset({"open", "openat", "openat2"})
+_UNALIGNED = (
+    "it was opened with O_DIRECT, which takes only addresses, offsets and lengths that are "
+    "multiples of the block size of the disk (512 or 4096)"
+)
+_NO_DIRECT = "its file system does not take O_DIRECT (tmpfs of old kernels, some FUSE file systems)"
 
 
 @rule(
@@ -49,6 +58,7 @@ _HELD = "another process has a lock on it"
         "https://man7.org/linux/man-pages/man3/errno.3.html",
         "https://man7.org/linux/man-pages/man2/rename.2.html",
         "https://man7.org/linux/man-pages/man2/fcntl_locking.2.html",
+        "https://man7.org/linux/man-pages/man2/open.2.html",
     ),
 )
 def named_its_error(logs: Logs) -> Iterator[Finding]:
@@ -72,6 +82,8 @@ def named_its_error(logs: Logs) -> Iterator[Finding]:
     for task in _failed(logs):
         spoken = spoken_failure(task)
         failure = spoken or _telling(task)
+        if failure is not None:
+            failure = _of_child(logs, task, failure) or failure
         if failure is None or not _unexplained(failure):
             continue
         yield _finding(logs, task, failure, spoken=spoken is not None)
@@ -101,9 +113,45 @@ def _telling(task: Task) -> LastFailure | None:
         if failure.file == end.file and end.line - failure.line > _NEAR:
             return None
         held = failure.syscall in _LOCKS and failure.errno in ("EAGAIN", "EACCES")
-        if held or failure.errno in _TELLING:
+        if held or failure.errno in _TELLING or _is_direct(failure):
             return failure
     return None
+
+
+def _of_child(logs: Logs, task: Task, failure: LastFailure) -> LastFailure | None:
+    """Return a later failure of a child that was to run a program, for the same reason.
+
+    Who starts a program speaks of the error that its child got from execve, or from chdir before.
+    """
+    later = (
+        one
+        for child in logs.tasks()
+        if child.ppid == task.pid
+        for one in child.last_failures
+        if one.syscall in _STARTS and one.errno == failure.errno and one.file == failure.file
+    )
+    return max((one for one in later if one.line > failure.line), key=_line, default=None)
+
+
+def _line(failure: LastFailure) -> int:
+    return failure.line
+
+
+def _is_far(task: Task, failure: LastFailure) -> bool:
+    """Return whether much happened between a look-up and the words on an error that is common.
+
+    Python reads its sources while it prints a traceback: what counts is where that begins.
+    """
+    said = zip(task.last_words, task.last_word_lines, strict=False)
+    lines = [line for words, line in said if line > failure.line and words.strip()]
+    named = (failure.path or "").rpartition("/")[2]
+    if failure.errno != "ENOENT" or not lines or (named and named in "".join(task.last_words)):
+        return False
+    return lines[0] - failure.line > _FAR
+
+
+def _is_direct(failure: LastFailure) -> bool:
+    return failure.errno == "EINVAL" and failure.direct
 
 
 def _unexplained(failure: LastFailure) -> bool:
@@ -117,6 +165,8 @@ def _finding(logs: Logs, task: Task, failure: LastFailure, *, spoken: bool) -> F
     on = f" on {path}" if path else ""
     held = failure.syscall in _LOCKS and failure.errno != "EDEADLK"
     meaning = _HELD if held else _MEANINGS.get(failure.errno, "")
+    if _is_direct(failure):
+        meaning = _NO_DIRECT if failure.syscall in _OPENS else _UNALIGNED
     meaning = meaning.format(call=failure.syscall)
     said = last_said(task)
     outlived = _outlived(logs, task)
@@ -128,7 +178,9 @@ def _finding(logs: Logs, task: Task, failure: LastFailure, *, spoken: bool) -> F
         title = f"another process has the lock{short}"
     end = task.ending
     assert end is not None
-    sure = spoken or (failure.file == end.file and end.line - failure.line <= _VERY_NEAR)
+    sure = (spoken and not _is_far(task, failure)) or (
+        failure.file == end.file and end.line - failure.line <= _VERY_NEAR
+    )
     confidence = Confidence.LIKELY if sure else Confidence.POSSIBLE
     return Finding(
         title=title,
@@ -157,6 +209,11 @@ def _steps(task: Task, failure: LastFailure, *, held: bool) -> tuple[str, ...]:
         return (
             f"findmnt -T {path} : which file system is it, and which is the other one?",
             "copy instead (mv, shutil.move), or make the temporary file beside the target",
+        )
+    if _is_direct(failure):
+        return (
+            f"findmnt -T {path} ; lsblk -t : which file system, and which block size (PHY-SEC)?",
+            "align buffers, offsets and lengths to it, or open without O_DIRECT",
         )
     if failure.path is None:
         return (spoke, f"man 2 {failure.syscall} : when does it give {failure.errno}?")
