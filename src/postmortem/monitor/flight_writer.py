@@ -6,6 +6,7 @@ safe as soon as it is written, without any system call.
 
 from __future__ import annotations
 
+import errno
 import logging
 import mmap
 import os
@@ -83,13 +84,13 @@ class FlightWriter:
         earlier runs are kept as ``.1`` to ``.3``.
         """
         place = Path(path)
-        if place.is_dir() or str(path).endswith("/"):
-            place = place / f"rank{rank}.flight"
         names = sum(
             len(name.encode()) + len(type(module).__name__) + 16
             for name, module in model.named_modules()
         )
         try:
+            if place.is_dir() or str(path).endswith("/"):
+                place = place / f"rank{rank}.flight"
             place.parent.mkdir(parents=True, exist_ok=True)
             _rotate(place)
             return cls(place, 2 * names + _SLACK, rank, size)
@@ -214,9 +215,14 @@ def _aligned(offset: int) -> int:
 
 
 def _rotate(path: Path) -> None:
-    """Keep the files of the runs before: they may be why this one was started."""
+    """Keep the files of the runs before: they may be why this one was started.
+
+    Raises OSError for what is no file: a device would be renamed, and a pipe waited for.
+    """
     if not path.exists():
         return
+    if not path.is_file():
+        raise OSError(errno.EINVAL, "not a regular file")
     for at in range(_KEPT - 1, 0, -1):
         older = path.with_name(f"{path.name}.{at}")
         if older.exists():

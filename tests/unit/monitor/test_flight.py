@@ -164,6 +164,22 @@ def test_a_folder_that_cannot_be_written_is_no_failure(caplog: pytest.LogCapture
     assert "the run goes on without" in caplog.text
 
 
+@pytest.mark.parametrize("kind", ["a pipe", "a name that is too long"])
+def test_what_is_no_file_is_left_alone(
+    tmp_path: Path, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Flight files of runs before are renamed: a device must not be."""
+    path = tmp_path / ("pipe" if kind == "a pipe" else 300 * "a")
+    if kind == "a pipe":
+        os.mkfifo(path)
+    before = sorted(tmp_path.iterdir())
+    with postmortem.NumericsMonitor(torch.nn.Linear(2, 2), flight=path) as monitor:
+        monitor.model(torch.ones(1, 2))
+    assert monitor.batch == 1
+    assert "the run goes on without" in caplog.text
+    assert sorted(tmp_path.iterdir()) == before
+
+
 def test_a_file_system_that_is_full_is_no_failure(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
