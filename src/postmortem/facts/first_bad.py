@@ -7,6 +7,7 @@ from enum import Enum
 
 from postmortem.facts.dtypes import RANGES
 from postmortem.facts.frames import Cell, CellKind, Flight, Frame, Numbers, Phase
+from postmortem.facts.last_clean import clean_batch, weight_hint
 from postmortem.records import record, replace
 
 _NEAR = 0.5
@@ -20,6 +21,9 @@ ONLY_NEGATIVE = "-inf only"
 LOOK_AT_DATA = "look at the data of this batch"
 READ_OUTSIDE = "read outside of its module"
 """Note of a weight or buffer that explains a frame before it: nobody called its module."""
+IN_PLACE = "written in place, and given back"
+"""Note of a bad input whose memory the output has: the module may have made it bad itself."""
+_SHARD = "shard "
 
 
 class Origin(Enum):
@@ -60,10 +64,16 @@ class FirstBad:
     """Other names of the same module or weight."""
     unseen: bool = False
     """Whether nothing but outputs was recorded of the module, as in compiled code."""
+    in_place: bool = False
+    """Whether it is an input that the module gave back, and may have spoiled itself."""
+    summed: bool = False
+    """Whether it is a gradient that ranks had summed before it was seen: any may have made it."""
 
     def sentence(self, ranks: int = 1) -> str:
         """Return what happened in one sentence."""
         where = f" of rank {self.rank}" if ranks > 1 else ""
+        if where and self.summed:
+            where = f", as rank {self.rank} has it after the sum over all ranks"
         return f"{self._what()} in batch {self.batch}{where}"
 
     def _what(self) -> str:
@@ -71,6 +81,8 @@ class FirstBad:
         module = f"{self.module or 'the model'} ({self.class_name})"
         if self.unseen:
             return f"{self.cell} of {module} was the first to be bad: {bad}"
+        if self.in_place:
+            return f"{self.cell} of {module} was made bad in place, by it or right before it: {bad}"
         said = {
             Origin.PRODUCER: f"{module} made {self.cell} bad out of clean inputs and weights: "
             f"{bad}",
@@ -139,13 +151,21 @@ def _judge(frame: Frame, bad: list[Cell], before: Sequence[Frame], rank: int) ->
         tuple(_hints(origin, frame, cell, before)),
         rank,
         unseen=_only_outputs(frame),
+        in_place=origin is Origin.BETWEEN and cell.note == IN_PLACE,
+        summed=origin is Origin.GRADIENT and cell.note.startswith(_SHARD),
     )
 
 
 def read_outside(
-    found: FirstBad, module: str, class_name: str, cell: Cell, confidence: str
+    found: FirstBad,
+    module: str,
+    class_name: str,
+    cell: Cell,
+    confidence: str,
+    before: Sequence[Frame],
 ) -> FirstBad:
     """Return what was found, but of a weight that was read without a call of its module."""
+    clean = clean_batch(module, cell.name, [f for f in before if f.number < found.frame])
     numbers = cell.numbers
     assert numbers is not None
     where = f"{found.module or 'the model'} ({found.class_name})"
@@ -161,8 +181,9 @@ def read_outside(
         first_index=numbers.first_nonfinite,
         dtype=numbers.dtype,
         confidence=confidence,
-        hints=(f"it shows first in {found.cell} of {where}", _weight_hint(found.batch)),
+        hints=(f"it shows first in {found.cell} of {where}", weight_hint(found.batch, clean)),
         unseen=False,
+        in_place=False,
     )
 
 
@@ -182,7 +203,8 @@ def _origin(frame: Frame, bad: list[Cell]) -> tuple[Origin, Cell, str]:
     if CellKind.WEIGHT in kinds:
         return Origin.WEIGHT, kinds[CellKind.WEIGHT], "certain"
     if CellKind.INPUT in kinds:
-        return Origin.BETWEEN, kinds[CellKind.INPUT], "likely"
+        cell = kinds[CellKind.INPUT]
+        return Origin.BETWEEN, cell, "possible" if cell.note == IN_PLACE else "likely"
     unread = [cell for cell in frame.cells if cell.numbers is None and cell.note.startswith("no ")]
     masked = any(cell.masked for cell in frame.cells if cell.kind is not CellKind.OUTPUT)
     unsure = unread or masked or _has_shards(frame) or bad[0].note == ONLY_NEGATIVE
@@ -191,7 +213,7 @@ def _origin(frame: Frame, bad: list[Cell]) -> tuple[Origin, Cell, str]:
 
 def _has_shards(frame: Frame) -> bool:
     """Return whether of a weight only one rank's part was read."""
-    return any(c.kind is CellKind.WEIGHT and c.note.startswith("shard ") for c in frame.cells)
+    return any(c.kind is CellKind.WEIGHT and c.note.startswith(_SHARD) for c in frame.cells)
 
 
 def _hints(origin: Origin, frame: Frame, cell: Cell, before: Sequence[Frame]) -> Iterable[str]:
@@ -218,18 +240,15 @@ def _hints(origin: Origin, frame: Frame, cell: Cell, before: Sequence[Frame]) ->
     elif origin is Origin.BETWEEN:
         last = next((f for f in reversed(before) if f.phase is Phase.FORWARD), None)
         after = f", after {last.module or 'the model'} ({last.class_name})" if last else ""
-        yield f"look at the code that calls {frame.module or 'the model'}{after}"
+        module = frame.module or "the model"
+        if cell.note == IN_PLACE:
+            yield f"{module} gives back the memory that it was given: look at what it writes there"
+        yield f"look at the code that calls {module}{after}"
         yield from near_the_edge(before)
     elif origin is Origin.WEIGHT:
-        yield _weight_hint(frame.batch)
+        yield weight_hint(frame.batch, clean_batch(frame.module, cell.name, before))
     elif origin is Origin.GRADIENT:
         yield from near_the_edge(before)
-
-
-def _weight_hint(batch: int) -> str:
-    if batch:
-        return "it became bad after the batch before: as a rule by the step of the optimizer"
-    return "it was bad when training began: scan the checkpoint that was loaded"
 
 
 def near_the_edge(frames: Sequence[Frame]) -> list[str]:
@@ -333,5 +352,6 @@ def _explained(found: FirstBad | None, frames: Sequence[Frame]) -> FirstBad | No
                 return replace(came, frame=found.frame, hints=(LOOK_AT_DATA,))
             for cell in frame.cells:
                 if cell.note == READ_OUTSIDE and is_bad(cell):
-                    return read_outside(found, frame.module, frame.class_name, cell, "likely")
+                    at = (frame.module, frame.class_name, cell)
+                    return read_outside(found, *at, "likely", frames)
     return found

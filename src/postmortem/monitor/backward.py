@@ -76,6 +76,8 @@ class Backward:
         self._bad: dict[int, tuple[torch.Tensor, list[_Seen]]] = {}
         """By id: weights whose gradients are bad, or may be once a device has answered."""
         self._applied: deque[_Applied] = deque()
+        self._trying = False
+        """Whether an optimizer calls the model within its step, and uses all gradients of that."""
         self._left_out = False
         """Whether gradients came that nobody looked at."""
         self._late: list[Any] = []
@@ -149,17 +151,21 @@ class Backward:
             if found is not None:
                 self._stop(found)
 
-    def hints(self) -> tuple[str, ...]:
-        """Return what gradients have to do with a weight that went bad."""
-        if self._last_bad is None:
-            if self.with_gradients and self.heard and self.steps and not self._left_out:
+    def hints(self, weight: torch.Tensor, batch: int) -> tuple[str, ...]:
+        """Return what gradients have to do with a weight of the model that is bad in a batch.
+
+        Those of that batch itself are its consequence, and those that were discarded no cause.
+        """
+        if self._last_bad is None or self._last_bad[1] >= batch:
+            if id(weight) in self.heard and self.steps and not self._left_out:
                 return (
-                    "no gradient had gone bad before: look at the optimizer's state and its "
-                    "learning rate, and at code that writes weights",
+                    "its gradients were clean when they were made, or were not applied: look at "
+                    "what changes them before the step (clipping, a division by a count of 0), at "
+                    "the optimizer's state and learning rate, and at code that writes weights",
                 )
             return ()
-        name, batch = self._last_bad
-        return (f"the gradient of {name} had gone bad in batch {batch}",)
+        name, at = self._last_bad
+        return (f"the gradient of {name} had gone bad in batch {at}",)
 
     def batch_begins(self) -> None:
         """Tell bad gradients that were dropped from those that still accumulate."""
@@ -169,7 +175,7 @@ class Backward:
             if not seen:
                 del self._bad[key]
         dropped = [one.frame for _, seen in self._bad.values() for one in seen]
-        if not dropped or not all(map(_is_here, dropped)):
+        if self._trying or not dropped or not all(map(_is_here, dropped)):
             return
         first = dropped[0]
         for key, (weight, _) in list(self._bad.items()):
@@ -178,16 +184,16 @@ class Backward:
         if self._bad:
             return
         self.discarded += 1
+        self._last_bad = None
         self._streak += 1
         self._loss_scale.discarded(first.batch, self._streak, nan=_only_nan(dropped))
         if self._streak == 1:
             cell = first.cells[0]
             log.info(
-                "batch %d: the gradient of %s.%s held NaN or Inf and was discarded, nothing was "
+                "batch %d: the gradient of %s held NaN or Inf and was discarded, nothing was "
                 "updated with it",
                 first.batch,
-                first.module,
-                cell.name,
+                f"{first.module}.{cell.name}".lstrip("."),
             )
         elif self._streak % _STREAK == 0:
             log.warning(
@@ -217,8 +223,9 @@ class Backward:
         """Judge gradients that are about to be applied: now, or when a closure has made them."""
         if not self._is_ours(optimizer):
             return None
+        self._trying = isinstance(optimizer, torch.optim.LBFGS)
         closure = args[1] if len(args) > 1 else kwargs.get("closure")
-        if closure is None or isinstance(optimizer, torch.optim.LBFGS):
+        if closure is None or self._trying:
             self._judge(optimizer)
             return None
 
@@ -285,6 +292,7 @@ class Backward:
             return
         self.steps += 1
         self._streak = 0
+        self._trying = False
         self._weights.epoch = self.steps
         if self._state_every and self.steps % self._state_every == 0:
             self._look_at_state(optimizer)

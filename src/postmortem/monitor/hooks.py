@@ -49,7 +49,8 @@ class CallHook(_Staying):
         self._is_root = is_root
         self._rows = rows
         self._slot = slot
-        self._own: dict[str, Any] = {}
+        self.own: dict[str, Any] = {}
+        """What is remembered of the module's last call."""
 
     def __call__(
         self,
@@ -62,7 +63,7 @@ class CallHook(_Staying):
         if _is_compiling():
             record_output(output, self._rows, self._slot)
             return
-        self._take(self._name, self._own, self._is_root, module, args, kwargs, output)
+        self._take(self._name, self.own, self._is_root, module, args, kwargs, output)
 
 
 class BatchHook(_Staying):

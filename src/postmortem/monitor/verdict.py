@@ -16,8 +16,9 @@ from postmortem.facts.first_bad import (
     is_bad,
     read_outside,
 )
-from postmortem.facts.frames import Cell, Frame, Phase
+from postmortem.facts.frames import Cell, CellKind, Frame, Phase
 from postmortem.monitor.backward import Backward
+from postmortem.monitor.calls import Call, frame_of
 from postmortem.monitor.errors import NumericsError
 from postmortem.monitor.ranks import Ranks
 from postmortem.monitor.recorder import Recorder
@@ -44,6 +45,7 @@ class Verdict:
         out: TextIO | None,
         message: Callable[[FirstBad], str],
         blind: Callable[[], None],
+        previous: Callable[[str], Call | Frame | None],
     ) -> None:
         self.first_bad: FirstBad | None = None
         self.reports = 0
@@ -60,6 +62,8 @@ class Verdict:
         self._message = message
         self._blind = blind
         """Ends the watch until the next batch: all that follows is only passed on."""
+        self._previous = previous
+        """Gives the last call of a module that was kept, before the one that is judged."""
         self._batches: dict[int, tuple[Frame, int]] = {}
 
     def batch_begins(self, frame: Frame, kept: int) -> None:
@@ -86,8 +90,18 @@ class Verdict:
             self.stop(found)
 
     def _until(self, frame: Frame) -> list[Frame]:
-        earlier = [f for f in self._records.recent() if f.number < frame.number]
-        return [f for f in earlier if f.phase is Phase.FORWARD] + [frame]
+        earlier = [f for f in self._records.forward if f.number < frame.number]
+        if any(cell.kind is CellKind.WEIGHT and is_bad(cell) for cell in frame.cells):
+            earlier = self._with_previous(frame.module, earlier)
+        return [*earlier, frame]
+
+    def _with_previous(self, module: str, frames: list[Frame]) -> list[Frame]:
+        """Add the last call of a module if it is older than all frames, and clean."""
+        last = self._previous(module)
+        if last is None or (frames and last.number >= frames[0].number):
+            return frames
+        seen = frame_of(last)
+        return frames if any(map(is_bad, seen.cells)) else [seen, *frames]
 
     def _of_the_batch(self, found: FirstBad) -> FirstBad:
         """Say that numbers came with the batch, or with gradients before it, where they did."""
@@ -106,7 +120,9 @@ class Verdict:
         full = f"{found.module}.{found.cell}".lstrip(".")
         weight = every.get(full)
         names = tuple(n for n, p in every.items() if p is weight and n != full)
-        hints = self.backward.hints() if weight is not None and weight.requires_grad else ()
+        hints: tuple[str, ...] = ()
+        if weight is not None and weight.requires_grad:
+            hints = self.backward.hints(weight, found.batch)
         return replace(found, names=names, hints=(*hints, *found.hints))
 
     def _of_a_tensor(self, found: FirstBad) -> FirstBad:
@@ -120,7 +136,8 @@ class Verdict:
         if self._batches.get(found.batch, (None, steps))[1] != steps:
             confidence = "possible"  # numbers of a device came late: a step has written it since
         self._records.note(name, type(owner).__name__, [cell], found.batch)
-        return read_outside(found, name, type(owner).__name__, cell, confidence)
+        before = self._with_previous(name, self._records.forward)
+        return read_outside(found, name, type(owner).__name__, cell, confidence, before)
 
     def stop(self, found: FirstBad) -> None:
         """Print the report and raise; with several ranks, when all of them have agreed to."""

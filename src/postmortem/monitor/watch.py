@@ -79,6 +79,8 @@ class NumericsMonitor:
         self._handles: list[Any] = []
         self._modules: list[torch.nn.Module] = []
         """Those that have hooks."""
+        self._last: dict[str, dict[str, Any]] = {}
+        """What hooks remember of the last call of their modules."""
         self._watching = True
         self._model_called = False
         self._in_batch = False
@@ -97,6 +99,7 @@ class NumericsMonitor:
             out=out,
             message=self._message,
             blind=self._blind,
+            previous=lambda name: self._last.get(name, {}).get("call"),
         )
         self._weights = Weights(self._records.scans)
         self._recomputed = Recomputed()
@@ -157,6 +160,7 @@ class NumericsMonitor:
                 continue
             at = (compiled.rows, compiled.slots[name])
             hook = CallHook(self._forward, name, module is self.model, *at)
+            self._last[name] = hook.own
             self._handles.append(module.register_forward_hook(hook, with_kwargs=True))
         if not _is_scripted(self.model):
             before = BatchHook(self._before)
