@@ -21,6 +21,8 @@ ONLY_NEGATIVE = "-inf only"
 LOOK_AT_DATA = "look at the data of this batch"
 READ_OUTSIDE = "read outside of its module"
 """Note of a weight or buffer that explains a frame before it: nobody called its module."""
+BESIDE = "bad beside it"
+"""Note of a tensor that is bad too, and may be the cause or a consequence."""
 IN_PLACE = "written in place, and given back"
 """Note of a bad input whose memory the output has: the module may have made it bad itself."""
 _SHARD = "shard "
@@ -187,6 +189,37 @@ def read_outside(
     )
 
 
+def with_beside(found: FirstBad, module: str, class_name: str, cell: Cell) -> FirstBad:
+    """Return what was found, less sure, and what is bad beside it."""
+    name = cell.name if cell.name.startswith("input[") else f"{module}.{cell.name}".lstrip(".")
+    numbers = cell.numbers
+    assert numbers is not None
+    bad = f"{_counted(numbers.nan_count, numbers.inf_count)} of {numbers.numel:,} values"
+    hint = f"{name} (of {class_name}) is bad too, {bad}: it is the cause, or what this call left"
+    sure = "likely" if found.confidence == "certain" else found.confidence
+    return replace(found, confidence=sure, hints=(hint, *found.hints))
+
+
+def from_batch(found: FirstBad, came: FirstBad, frames: Sequence[Frame]) -> FirstBad | None:
+    """Return what came into the model if it is what was `found` in a module's input.
+
+    Where modules gave clean numbers before, the model may have replaced the data's NaN itself, as
+    it does for values that are missing: then it is no more than likely.
+    """
+    if not came.nan_count and found.cell != came.cell:
+        return None
+    first = any(f.number == found.frame and f.opens_batch for f in frames)
+    facts = [(f.nan_count, f.inf_count, f.numel, f.first_index) for f in (found, came)]
+    if first or not found.module or facts[0] == facts[1]:
+        return replace(came, hints=(LOOK_AT_DATA,))
+    where = f"{found.module} ({found.class_name})"
+    hint = (
+        f"it shows first in {found.cell} of {where}, after modules with clean numbers: if the "
+        "model replaces NaN in its data, look at the code that calls that"
+    )
+    return replace(came, confidence="likely", hints=(LOOK_AT_DATA, hint))
+
+
 def _only_outputs(frame: Frame) -> bool:
     """Return whether a call is known by its outputs alone: what it was given may be to blame."""
     return frame.phase is Phase.FORWARD and all(c.kind is CellKind.OUTPUT for c in frame.cells)
@@ -233,6 +266,11 @@ def _hints(origin: Origin, frame: Frame, cell: Cell, before: Sequence[Frame]) ->
             yield (
                 "all that is bad is -inf: the log of 0, or a mask that the module makes itself; if "
                 "it is meant, fill with torch.finfo(dtype).min, which no monitor takes for a fault"
+            )
+        if "loss" in cell.name and not frame.module:
+            yield (
+                "it is the loss itself: look at the labels (does any count?) and at the loss "
+                "function"
             )
         if _has_shards(frame):
             yield "of its weights this rank's shards alone were read: those of others may be bad"
@@ -348,10 +386,13 @@ def _explained(found: FirstBad | None, frames: Sequence[Frame]) -> FirstBad | No
     for frame in frames:
         if frame.number > found.frame and frame.batch == found.batch:
             came = first_bad([frame], rank=found.rank) if frame.phase is Phase.BATCH else None
-            if came is not None:
-                return replace(came, frame=found.frame, hints=(LOOK_AT_DATA,))
+            told = from_batch(found, came, frames) if came is not None else None
+            if told is not None:
+                return replace(told, frame=found.frame)
             for cell in frame.cells:
                 if cell.note == READ_OUTSIDE and is_bad(cell):
                     at = (frame.module, frame.class_name, cell)
                     return read_outside(found, *at, "likely", frames)
+                if cell.note == BESIDE and is_bad(cell):
+                    return with_beside(found, frame.module, frame.class_name, cell)
     return found

@@ -27,6 +27,10 @@ from postmortem.records import replace
 log = logging.getLogger("postmortem.monitor")
 _MOST_APPLIED = 2
 """So many steps later the numbers of gradients are waited for."""
+_NO_FORWARD = (
+    "no forward pass was recorded, as where torch.compile left out the hooks: what this gradient "
+    "was made of may have been bad already"
+)
 _STREAK = 10
 """So many discarded batches in a row are no search for a scale any more."""
 
@@ -78,6 +82,7 @@ class Backward:
         self._applied: deque[_Applied] = deque()
         self._trying = False
         """Whether an optimizer calls the model within its step, and uses all gradients of that."""
+        self._came = False
         self._left_out = False
         """Whether gradients came that nobody looked at."""
         self._late: list[Any] = []
@@ -126,6 +131,7 @@ class Backward:
     # -- gradients ------------------------------------------------------------------------------
 
     def _accumulated(self, weight: torch.Tensor) -> None:
+        self._came = True
         if not self.watching or weight.grad is None or torch.compiler.is_compiling():
             self._left_out = True
             return
@@ -276,6 +282,11 @@ class Backward:
             if bad and not all(n.is_finite for n in numbers):
                 self._stop_for(bad, "was applied before the device gave its numbers")
 
+    def took_gradients(self) -> bool:
+        """Return whether gradients came since this was last asked."""
+        came, self._came = self._came, False
+        return came
+
     def settle(self) -> None:
         """Judge what steps have applied, waiting for a device: at the end."""
         self._judge_applied(wait=True)
@@ -285,7 +296,10 @@ class Backward:
         frame, last = min(bad, key=lambda one: one.frame.number)
         found = first_bad([frame])
         assert found is not None
-        self._stop(replace(found, hints=_gradient_hints(found, last, len(bad) - 1, what)))
+        hints = _gradient_hints(found, last, len(bad) - 1, what)
+        if not self._records.called:
+            hints = (hints[0], _NO_FORWARD)
+        self._stop(replace(found, hints=hints))
 
     def _step_ended(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         if not self._is_ours(optimizer):
@@ -319,8 +333,13 @@ def _may_be_bad(frame: Frame) -> bool:
 
 
 def _gradient_hints(found: FirstBad, last: Frame | None, others: int, what: str) -> tuple[str, ...]:
-    said = [f"it {what}, with {others} other bad gradients"]
-    if last is None or last.batch != found.batch:
+    said = [f"it {what}, with {others} other bad gradient{'' if others == 1 else 's'}"]
+    if found.summed:
+        said.append(
+            "gradients of sharded weights are summed over all ranks before they are seen: the loss "
+            "or the backward pass of any rank may have made it"
+        )
+    elif last is None or last.batch != found.batch:
         said.append(
             "it is the first gradient of its batch: the loss made it, or what lies between the "
             f"loss and {found.module or 'the model'}"

@@ -17,6 +17,7 @@ _NO_SCRIPT = (
 )
 
 _is_compiling = torch.compiler.is_compiling
+_is_exporting: Callable[[], bool] = getattr(torch.compiler, "is_exporting", lambda: False)
 
 
 class _Staying:
@@ -61,7 +62,8 @@ class CallHook(_Staying):
     ) -> None:
         """Pass the call on, or record its output in compiled code."""
         if _is_compiling():
-            record_output(output, self._rows, self._slot)
+            if not _is_exporting():  # what is exported runs where nobody watches
+                record_output(output, self._rows, self._slot)
             return
         self._take(self._name, self.own, self._is_root, module, args, kwargs, output)
 

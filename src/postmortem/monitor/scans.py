@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from postmortem.facts.dtypes import RANGES
+from postmortem.facts.first_bad import looks_like_mask
 from postmortem.facts.frames import Cell, CellKind
 from postmortem.monitor.walk import Leaf
 from postmortem.scan import CallScans, ScanResult, fastscan
@@ -196,3 +197,10 @@ def saturated(tensor: torch.Tensor, numbers: ScanResult) -> int | None:
         return 0 if limit is not None else None
     bits = tensor.detach().view(torch.uint8) & 0x7F
     return int((bits == _BYTES[numbers.dtype]).sum())
+
+
+def is_mask_kept(name: str, tensor: torch.Tensor, numbers: ScanResult) -> bool:
+    """Return whether infinities are meant: causal masks are kept in buffers and attributes."""
+    if numbers.nan_count or bool(torch.isposinf(tensor.detach().float()).any()):
+        return False
+    return looks_like_mask(name, numbers) or not isinstance(tensor, torch.nn.Parameter)

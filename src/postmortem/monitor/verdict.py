@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from typing import Literal, TextIO
 
 import torch
 
 from postmortem.facts.first_bad import (
-    LOOK_AT_DATA,
     FirstBad,
     Origin,
     first_bad,
+    from_batch,
     is_bad,
     read_outside,
+    with_beside,
 )
 from postmortem.facts.frames import Cell, CellKind, Frame, Phase
 from postmortem.monitor.backward import Backward
 from postmortem.monitor.calls import Call, frame_of
 from postmortem.monitor.errors import NumericsError
+from postmortem.monitor.hidden import Given, bad_beside
 from postmortem.monitor.ranks import Ranks
 from postmortem.monitor.recorder import Recorder
 from postmortem.monitor.suspects import bad_tensor
@@ -52,6 +55,7 @@ class Verdict:
         self.raised = False
         self.opened_at = 0
         """How many frames there were when the batch began."""
+        self._given: tuple[Given, ...] = ()
         self.backward: Backward | None = None
         self._model = model
         self._records = records
@@ -108,9 +112,10 @@ class Verdict:
         batch, _ = self._batches.get(found.batch, (None, 0))
         if found.origin is Origin.BETWEEN and batch is not None:
             came = first_bad([batch], rank=found.rank)
-            if came is not None and (came.nan_count or found.cell == came.cell):
-                self._records.note("", came.class_name, batch.cells, found.batch, Phase.BATCH)
-                return replace(came, hints=(LOOK_AT_DATA,))
+            told = from_batch(found, came, self._records.forward) if came is not None else None
+            if told is not None:
+                self._records.note("", told.class_name, batch.cells, found.batch, Phase.BATCH)
+                return told
         if self.first_bad is None and found.origin in (Origin.PRODUCER, Origin.BETWEEN):
             found = self._of_a_tensor(found)
         if found.origin is not Origin.WEIGHT:
@@ -129,7 +134,7 @@ class Verdict:
         """Say that a weight or a buffer is bad that was read without a call of its module."""
         suspect = bad_tensor(self._model, found)
         if suspect is None:
-            return found
+            return self._with_beside(found)
         name, owner, cell, confidence = suspect
         assert self.backward is not None
         steps = self.backward.steps
@@ -138,6 +143,23 @@ class Verdict:
         self._records.note(name, type(owner).__name__, [cell], found.batch)
         before = self._with_previous(name, self._records.forward)
         return read_outside(found, name, type(owner).__name__, cell, confidence, before)
+
+    @contextmanager
+    def given_to(self, given: tuple[Given, ...]) -> Iterator[None]:
+        """Hold the arguments of the calls that run while a frame of the last of them is judged."""
+        self._given = given
+        try:
+            yield
+        finally:
+            self._given = ()
+
+    def _with_beside(self, found: FirstBad) -> FirstBad:
+        """Say what else is bad of what the module may have read."""
+        beside = bad_beside(self._model, found, self._given)
+        if beside is None:
+            return found
+        self._records.note(*beside[:2], [beside[2]], found.batch)
+        return with_beside(found, *beside)
 
     def stop(self, found: FirstBad) -> None:
         """Print the report and raise; with several ranks, when all of them have agreed to."""

@@ -126,6 +126,27 @@ def test_gradients_of_compiled_code_in_the_same_batch_are_no_cause() -> None:
     assert not any("the gradient of" in hint for hint in found.hints), found.hints
 
 
+def test_steps_count_batches_where_compiled_code_left_out_the_hooks() -> None:
+    torch._dynamo.reset()
+    model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    compiled = torch.compile(model, backend="eager")
+    compiled(torch.ones(1, 4))
+    with postmortem.NumericsMonitor(model, out=io.StringIO()) as monitor:
+        for batch in range(3):
+            loss = compiled(torch.ones(1, 4)).sum()
+            (loss * math.nan if batch == 2 else loss).backward()
+            if batch < 2:
+                optimizer.step()
+                optimizer.zero_grad()
+        with pytest.raises(postmortem.NumericsError):
+            optimizer.step()
+    found = monitor.first_bad
+    assert found is not None
+    assert (found.origin, found.batch) == (Origin.GRADIENT, 2)
+    assert found.hints[1].startswith("no forward pass was recorded")
+
+
 def test_a_gradient_that_was_discarded_long_ago_is_no_cause() -> None:
     model = nn.Linear(4, 4)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
