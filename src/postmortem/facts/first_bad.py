@@ -349,7 +349,7 @@ def find_first_bad(flight: Flight) -> FirstBad | None:
     rank = flight.recorder.rank
     found = _explained(first_bad(forward, rank=rank), forward)
     earliest = first_bad(flight.frames, rank=rank)
-    if found is None or earliest is None or found.origin is not Origin.WEIGHT:
+    if found is None or earliest is None or found.origin not in (Origin.WEIGHT, Origin.STATE):
         return found or earliest
     applied = _applied_before(found, flight.frames)
     if applied is None:

@@ -165,9 +165,9 @@ class Backward:
         if self._last_bad is None or self._last_bad[1] >= batch:
             if id(weight) in self.heard and self.steps and not self._left_out:
                 return (
-                    "its gradients were clean when they were made, or were not applied: look at "
-                    "what changes them before the step (clipping, a division by a count of 0), at "
-                    "the optimizer's state and learning rate, and at code that writes weights",
+                    "its gradients were clean when they were made: look at what changes them "
+                    "before the step (clipping, a division by 0), at the optimizer's state and "
+                    "learning rate, and at code that writes weights",
                 )
             return ()
         name, at = self._last_bad

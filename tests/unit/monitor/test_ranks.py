@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from builders.forks import run_together
+from postmortem.analyses.ranklogs import RankLogOptions, analyse
 from postmortem.facts.first_bad import FirstBad, Origin, find_first_bad
 from postmortem.readers.flight import read_flight
 
@@ -66,7 +67,9 @@ def test_no_rank_is_blamed_for_a_gradient_that_all_have_summed(trained: Path) ->
         assert "RAISED rank=0 module=second batch=2 gradient" in said
         assert "in batch 2, as rank 0 has it after the sum over all ranks" in said
         assert ("the loss made it" in said) is False
-    flight, _ = read_flight(trained / f"{kind}-{bad_rank}" / "rank0.flight")
+    folder = trained / f"{kind}-{bad_rank}"
+    assert "ranks 0-1 went bad first" in analyse([str(folder)], RankLogOptions()).verdict
+    flight, _ = read_flight(folder / "rank0.flight")
     found = find_first_bad(flight)
     assert found is not None
     assert found.sentence(2).endswith("as rank 0 has it after the sum over all ranks")
