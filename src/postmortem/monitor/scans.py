@@ -35,8 +35,8 @@ class Scans:
         self.calls = CallScans()
         self._known: dict[int, tuple[Any, ...]] = {}
         self._scanned = self._spared = 0
-        fastscan(torch.empty(0))  # has the native side trust the types of PyTorch
-        fastscan(torch.nn.Parameter(torch.empty(0)))
+        scan_any(torch.empty(0))  # has the native side trust the types of PyTorch
+        scan_any(torch.nn.Parameter(torch.empty(0)))
 
     @property
     def scanned(self) -> int:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import sys
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection
 from typing import Literal, TextIO
 
 import torch
@@ -29,6 +29,7 @@ from postmortem.monitor.suspects import bad_tensor
 from postmortem.records import replace
 from postmortem.report.frame_text import dump, frame_text
 
+log = logging.getLogger("postmortem.monitor")
 _MOST_REPORTS = 3
 _LATER = 1 << 40
 """What a forward pass finds comes after what the backward pass before it has left."""
@@ -55,7 +56,8 @@ class Verdict:
         self.raised = False
         self.opened_at = 0
         """How many frames there were when the batch began."""
-        self._given: tuple[Given, ...] = ()
+        self.given: tuple[Given, ...] = ()
+        """The arguments of the calls that run, while a frame of the last of them is judged."""
         self.backward: Backward | None = None
         self._model = model
         self._records = records
@@ -82,8 +84,9 @@ class Verdict:
         if frame.phase is not Phase.FORWARD:
             self.backward.bad(frame)
             return
-        for cell in filter(is_bad, frame.cells):
-            self._say_cell(cell)
+        if self.reports < _MOST_REPORTS or frame.batch in self._trace:
+            for cell in filter(is_bad, frame.cells):
+                self._say_cell(cell)
         found = first_bad(self._until(frame), rank=self._ranks.rank)
         if found is None:
             return
@@ -144,18 +147,9 @@ class Verdict:
         before = self._with_previous(name, self._records.forward)
         return read_outside(found, name, type(owner).__name__, cell, confidence, before)
 
-    @contextmanager
-    def given_to(self, given: tuple[Given, ...]) -> Iterator[None]:
-        """Hold the arguments of the calls that run while a frame of the last of them is judged."""
-        self._given = given
-        try:
-            yield
-        finally:
-            self._given = ()
-
     def _with_beside(self, found: FirstBad) -> FirstBad:
         """Say what else is bad of what the module may have read."""
-        beside = bad_beside(self._model, found, self._given)
+        beside = bad_beside(self._model, found, self.given)
         if beside is None:
             return found
         self._records.note(*beside[:2], [beside[2]], found.batch)
@@ -232,7 +226,10 @@ class Verdict:
             self.print(f"{cell.name} has infs")
 
     def print(self, text: str) -> None:
-        """Write a line where reports go."""
+        """Write a line where reports go; a pipe that nobody reads is no failure of the numbers."""
         out = self._out if self._out is not None else sys.stdout
-        out.write(text + "\n")
-        out.flush()
+        try:
+            out.write(text + "\n")
+            out.flush()
+        except (OSError, ValueError) as error:
+            log.warning("the report could not be written: %s", error)

@@ -341,9 +341,11 @@ class NumericsMonitor:
         learn_opaque((*args, *kwargs.values(), output), records.scans.calls.opaque)
         records.scans.cells(CellKind.INPUT, inputs, cells)
         records.scans.cells(CellKind.OUTPUT, outputs, cells)
-        given = (*self._given, (args, kwargs))
-        with self._verdict.given_to(given):
+        self._verdict.given = (*self._given, (args, kwargs))
+        try:
             frame = records.frame(name, type(module).__name__, cells, inputs + outputs)
+        finally:
+            self._verdict.given = ()
         own["call"] = frame
         if frame.batch in self._trace:
             self._verdict.print(frame_text(frame))
