@@ -137,6 +137,11 @@ class Backward:
             return
         name, own, class_name = self._names[id(weight)]
         self.heard.add(id(weight))
+        if type(weight.grad) is torch.Tensor and weight.grad.dtype.itemsize > 1:
+            numbers = self._records.scans.calls.numbers(weight.grad)
+            if numbers is not None and numbers.ready and numbers.is_finite:
+                self._records.gradient(name, class_name, own, numbers, self.batch)
+                return
         cells: list[Cell] = []
         leaves: list[Leaf] = [(own, weight.grad)]
         self._records.scans.cells(CellKind.GRADIENT, leaves, cells)

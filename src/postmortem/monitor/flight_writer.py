@@ -13,6 +13,7 @@ import os
 import socket
 import time
 from pathlib import Path
+from typing import Any
 from zlib import crc32
 
 import torch
@@ -157,19 +158,27 @@ class FlightWriter:
             (CellKind.INPUT, call.pairs, 0, edge),
             (CellKind.OUTPUT, call.pairs, edge, end),
         ):
-            if first == last:
-                continue
-            front = (*place, kind, flags, _CODES)
-            ring = (self._map, self._records_at, _RECORDS, self._written, front, self._names)
+            if first != last:
+                self._write_pairs((*place, kind, flags, _CODES), pairs, first, last)
+
+    def write_gradient(self, frame: Frame, pairs: list[Any]) -> None:
+        """Write the name and numbers of a clean gradient: the same as `write`, at less cost."""
+        if os.getpid() != self._pid:
+            return
+        module = self._name(f"{frame.module}{layout.SEPARATOR}{frame.class_name}")
+        place = (time.time(), frame.batch, frame.number, module)
+        flags = Phase.BACKWARD << layout.PHASE_SHIFT
+        self._write_pairs((*place, CellKind.GRADIENT, flags, _CODES), pairs, 0, 2)
+
+    def _write_pairs(self, front: tuple[Any, ...], pairs: list[Any], first: int, last: int) -> None:
+        ring = (self._map, self._records_at, _RECORDS, self._written, front, self._names)
+        written = write_records(*ring, pairs, first, last)
+        if written is None:  # a name is new
+            for name, what in zip(pairs[first:last:2], pairs[first + 1 : last : 2], strict=True):
+                self._name(_label(name, what) if isinstance(what, str) else name)
             written = write_records(*ring, pairs, first, last)
-            if written is None:  # a name is new
-                for name, what in zip(
-                    pairs[first:last:2], pairs[first + 1 : last : 2], strict=True
-                ):
-                    self._name(_label(name, what) if isinstance(what, str) else name)
-                written = write_records(*ring, pairs, first, last)
-            if written is not None:
-                self._written = written
+        if written is not None:
+            self._written = written
 
     def ends(self, ended: str) -> None:
         """Write how the run ended; a batch that begins after all takes it back."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from postmortem.facts.first_bad import is_bad
-from postmortem.facts.frames import Cell, CellKind, Frame, Phase
+from postmortem.facts.frames import Cell, CellKind, Frame, Numbers, Phase
 from postmortem.monitor.calls import Call, frame_of
 from postmortem.monitor.flight_writer import FlightWriter
 from postmortem.monitor.in_place import given_back, mark_given_back
@@ -70,6 +70,17 @@ class Recorder:
         if self.flight is not None:
             self.flight.write_call(call)
         return call
+
+    def gradient(
+        self, module: str, class_name: str, name: str, numbers: Numbers, batch: int
+    ) -> None:
+        """Take a gradient whose numbers are here and finite."""
+        self.made += 1
+        cell = Cell(CellKind.GRADIENT, name, numbers)
+        frame = Frame(self.made, batch, module, class_name, [cell], Phase.BACKWARD)
+        self.backward.append(frame)
+        if self.flight is not None:
+            self.flight.write_gradient(frame, [name, numbers])
 
     @property
     def forward(self) -> list[Frame]:

@@ -19,7 +19,7 @@ from builders.forks import run_together
 from postmortem.errors import EvidenceError
 from postmortem.facts import flight_format as layout
 from postmortem.facts.first_bad import Origin, find_first_bad, what_failed
-from postmortem.facts.frames import Phase
+from postmortem.facts.frames import CellKind, Phase
 from postmortem.monitor.flight import main
 from postmortem.readers.flight import read_flight
 from postmortem.report.frame_text import frame_text
@@ -302,3 +302,21 @@ def test_any_damage_is_survived(written: tuple[Path, list[str]], tmp_path: Path)
         assert main([str(other)]) in (0, 1)
         assert flight.records < 2**64
     assert layout.RECORD.size == 124
+
+
+def test_gradients_stand_in_the_file_as_they_did(tmp_path: Path) -> None:
+    """Clean ones are written by native code, others cell by cell."""
+    model = torch.nn.Linear(3, 2)
+    with postmortem.NumericsMonitor(model, flight=tmp_path / "a.flight") as monitor:
+        (model(torch.full((1, 3), 2.0)).sum() * 3).backward()
+        kept = list(monitor._records.backward)
+    frames = [f for f in read_flight(tmp_path / "a.flight")[0].frames if f.phase is Phase.BACKWARD]
+    assert [(f.number, f.batch, f.module, f.class_name) for f in frames] == [
+        (f.number, f.batch, f.module, f.class_name) for f in kept
+    ]
+    read = {f.cells[0].name: f.cells[0] for f in frames}
+    assert read["weight"].kind is CellKind.GRADIENT
+    assert [(read[n].numbers.abs_max, read[n].numbers.numel) for n in ("weight", "bias")] == [
+        (6.0, 6),
+        (3.0, 2),
+    ]
