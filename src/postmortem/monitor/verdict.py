@@ -99,13 +99,13 @@ class Verdict:
     def _until(self, frame: Frame) -> list[Frame]:
         earlier = [f for f in self._records.forward if f.number < frame.number]
         if any(cell.kind is CellKind.WEIGHT and is_bad(cell) for cell in frame.cells):
-            earlier = self._with_previous(frame.module, earlier)
+            earlier = self._with_previous(frame.module, earlier, frame.number)
         return [*earlier, frame]
 
-    def _with_previous(self, module: str, frames: list[Frame]) -> list[Frame]:
+    def _with_previous(self, module: str, frames: list[Frame], until: int) -> list[Frame]:
         """Add the last call of a module if it is older than all frames, and clean."""
         last = self._previous(module)
-        if last is None or (frames and last.number >= frames[0].number):
+        if last is None or last.number >= min([until, *(frame.number for frame in frames[:1])]):
             return frames
         seen = frame_of(last)
         return frames if any(map(is_bad, seen.cells)) else [seen, *frames]
@@ -144,7 +144,7 @@ class Verdict:
         if self._batches.get(found.batch, (None, steps))[1] != steps:
             confidence = "possible"  # numbers of a device came late: a step has written it since
         self._records.note(name, type(owner).__name__, [cell], found.batch)
-        before = self._with_previous(name, self._records.forward)
+        before = self._with_previous(name, self._records.forward, found.frame)
         return read_outside(found, name, type(owner).__name__, cell, confidence, before)
 
     def _with_beside(self, found: FirstBad) -> FirstBad:
