@@ -4,13 +4,15 @@ watched_ranks.py FOLDER KIND:BAD_RANK...: one training after the other; FOLDER/K
 is what each rank has to say of it, and FOLDER/KIND-BAD_RANK/ has the flight files.
 """
 
+import math
 import os
 import sys
-from contextlib import redirect_stdout
+from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
 
 import torch
 import torch.distributed as dist
+from torch.distributed.algorithms.join import Join
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
@@ -34,7 +36,7 @@ class Model(torch.nn.Module):
 def train(kind, bad_rank, flight):
     torch.manual_seed(0)
     model = Model()
-    if kind == "fsdp":
+    if kind.startswith("fsdp"):
         mesh = init_device_mesh("cpu", (SIZE,))
         for layer in (model.first, model.second):
             fully_shard(layer, mesh=mesh)
@@ -43,10 +45,11 @@ def train(kind, bad_rank, flight):
     else:
         called = DistributedDataParallel(model)
     optimizer = torch.optim.SGD(called.parameters(), lr=0.01)
-    with NumericsMonitor(model, flight=flight):
-        for batch in range(4):
+    uneven = Join([called]) if kind == "join" else nullcontext()
+    with NumericsMonitor(model, flight=flight), uneven:
+        for batch in range(2 + 2 * RANK if kind == "join" else 4):
             # A rank that evaluates alone must not wait for others.
-            if RANK == 0 and batch == 1 and kind != "fsdp":
+            if RANK == 0 and batch == 1 and not kind.startswith("fsdp"):
                 with torch.no_grad():
                     model(torch.ones(1, 4), False)
             spoil = RANK == bad_rank and batch == 2
@@ -54,7 +57,8 @@ def train(kind, bad_rank, flight):
                 with called.no_sync():
                     called(torch.ones(2, 4), spoil).sum().backward()
                 continue
-            called(torch.ones(2, 4), spoil).sum().backward()
+            loss = called(torch.ones(2, 4), spoil and kind != "fsdp_loss").sum()
+            (loss * math.inf if spoil and kind == "fsdp_loss" else loss).backward()
             optimizer.step()
             optimizer.zero_grad()
 

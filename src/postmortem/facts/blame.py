@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from postmortem.facts.first_bad import FirstBad
 from postmortem.facts.kernel_log import KernelEvent
 from postmortem.facts.rank_logs import LogExit, LogFailure
 from postmortem.records import record
@@ -131,6 +132,8 @@ class Blame:
     """Ranks that torchrun called the root cause."""
     cause: Tie | None = None
     """Where the kernel's log decides, its line."""
+    numbers: FirstBad | None = None
+    """What the numerics monitor saw to be bad first, where that decides."""
     ties: tuple[Tie, ...] = ()
     """All faults in kernel logs, with the ranks that they are about."""
 

@@ -7,6 +7,7 @@ from enum import Enum
 
 from postmortem.facts.dtypes import RANGES
 from postmortem.facts.frames import Cell, CellKind, Flight, Frame, Numbers, Phase
+from postmortem.facts.last_clean import clean_batch, weight_hint
 from postmortem.records import record, replace
 
 _NEAR = 0.5
@@ -20,6 +21,11 @@ ONLY_NEGATIVE = "-inf only"
 LOOK_AT_DATA = "look at the data of this batch"
 READ_OUTSIDE = "read outside of its module"
 """Note of a weight or buffer that explains a frame before it: nobody called its module."""
+BESIDE = "bad beside it"
+"""Note of a tensor that is bad too, and may be the cause or a consequence."""
+IN_PLACE = "written in place, and given back"
+"""Note of a bad input whose memory the output has: the module may have made it bad itself."""
+_SHARD = "shard "
 
 
 class Origin(Enum):
@@ -60,10 +66,16 @@ class FirstBad:
     """Other names of the same module or weight."""
     unseen: bool = False
     """Whether nothing but outputs was recorded of the module, as in compiled code."""
+    in_place: bool = False
+    """Whether it is an input that the module gave back, and may have spoiled itself."""
+    summed: bool = False
+    """Whether it is a gradient that ranks had summed before it was seen: any may have made it."""
 
     def sentence(self, ranks: int = 1) -> str:
         """Return what happened in one sentence."""
         where = f" of rank {self.rank}" if ranks > 1 else ""
+        if where and self.summed:
+            where = f", as rank {self.rank} has it after the sum over all ranks"
         return f"{self._what()} in batch {self.batch}{where}"
 
     def _what(self) -> str:
@@ -71,6 +83,8 @@ class FirstBad:
         module = f"{self.module or 'the model'} ({self.class_name})"
         if self.unseen:
             return f"{self.cell} of {module} was the first to be bad: {bad}"
+        if self.in_place:
+            return f"{self.cell} of {module} was made bad in place, by it or right before it: {bad}"
         said = {
             Origin.PRODUCER: f"{module} made {self.cell} bad out of clean inputs and weights: "
             f"{bad}",
@@ -139,13 +153,21 @@ def _judge(frame: Frame, bad: list[Cell], before: Sequence[Frame], rank: int) ->
         tuple(_hints(origin, frame, cell, before)),
         rank,
         unseen=_only_outputs(frame),
+        in_place=origin is Origin.BETWEEN and cell.note == IN_PLACE,
+        summed=origin is Origin.GRADIENT and cell.note.startswith(_SHARD),
     )
 
 
 def read_outside(
-    found: FirstBad, module: str, class_name: str, cell: Cell, confidence: str
+    found: FirstBad,
+    module: str,
+    class_name: str,
+    cell: Cell,
+    confidence: str,
+    before: Sequence[Frame],
 ) -> FirstBad:
     """Return what was found, but of a weight that was read without a call of its module."""
+    clean = clean_batch(module, cell.name, [f for f in before if f.number < found.frame])
     numbers = cell.numbers
     assert numbers is not None
     where = f"{found.module or 'the model'} ({found.class_name})"
@@ -161,9 +183,41 @@ def read_outside(
         first_index=numbers.first_nonfinite,
         dtype=numbers.dtype,
         confidence=confidence,
-        hints=(f"it shows first in {found.cell} of {where}", _weight_hint(found.batch)),
+        hints=(f"it shows first in {found.cell} of {where}", weight_hint(found.batch, clean)),
         unseen=False,
+        in_place=False,
     )
+
+
+def with_beside(found: FirstBad, module: str, class_name: str, cell: Cell) -> FirstBad:
+    """Return what was found, less sure, and what is bad beside it."""
+    name = cell.name if cell.name.startswith("input[") else f"{module}.{cell.name}".lstrip(".")
+    numbers = cell.numbers
+    assert numbers is not None
+    bad = f"{_counted(numbers.nan_count, numbers.inf_count)} of {numbers.numel:,} values"
+    hint = f"{name} (of {class_name}) is bad too, {bad}: it is the cause, or what this call left"
+    sure = "likely" if found.confidence == "certain" else found.confidence
+    return replace(found, confidence=sure, hints=(hint, *found.hints))
+
+
+def from_batch(found: FirstBad, came: FirstBad, frames: Sequence[Frame]) -> FirstBad | None:
+    """Return what came into the model if it is what was `found` in a module's input.
+
+    Where modules gave clean numbers before, the model may have replaced the data's NaN itself, as
+    it does for values that are missing: then it is no more than likely.
+    """
+    if not came.nan_count and found.cell != came.cell:
+        return None
+    first = any(f.number == found.frame and f.opens_batch for f in frames)
+    facts = [(f.nan_count, f.inf_count, f.numel, f.first_index) for f in (found, came)]
+    if first or not found.module or facts[0] == facts[1]:
+        return replace(came, hints=(LOOK_AT_DATA,))
+    where = f"{found.module} ({found.class_name})"
+    hint = (
+        f"it shows first in {found.cell} of {where}, after modules with clean numbers: if the "
+        "model replaces NaN in its data, look at the code that calls that"
+    )
+    return replace(came, confidence="likely", hints=(LOOK_AT_DATA, hint))
 
 
 def _only_outputs(frame: Frame) -> bool:
@@ -182,7 +236,8 @@ def _origin(frame: Frame, bad: list[Cell]) -> tuple[Origin, Cell, str]:
     if CellKind.WEIGHT in kinds:
         return Origin.WEIGHT, kinds[CellKind.WEIGHT], "certain"
     if CellKind.INPUT in kinds:
-        return Origin.BETWEEN, kinds[CellKind.INPUT], "likely"
+        cell = kinds[CellKind.INPUT]
+        return Origin.BETWEEN, cell, "possible" if cell.note == IN_PLACE else "likely"
     unread = [cell for cell in frame.cells if cell.numbers is None and cell.note.startswith("no ")]
     masked = any(cell.masked for cell in frame.cells if cell.kind is not CellKind.OUTPUT)
     unsure = unread or masked or _has_shards(frame) or bad[0].note == ONLY_NEGATIVE
@@ -191,7 +246,7 @@ def _origin(frame: Frame, bad: list[Cell]) -> tuple[Origin, Cell, str]:
 
 def _has_shards(frame: Frame) -> bool:
     """Return whether of a weight only one rank's part was read."""
-    return any(c.kind is CellKind.WEIGHT and c.note.startswith("shard ") for c in frame.cells)
+    return any(c.kind is CellKind.WEIGHT and c.note.startswith(_SHARD) for c in frame.cells)
 
 
 def _hints(origin: Origin, frame: Frame, cell: Cell, before: Sequence[Frame]) -> Iterable[str]:
@@ -212,24 +267,26 @@ def _hints(origin: Origin, frame: Frame, cell: Cell, before: Sequence[Frame]) ->
                 "all that is bad is -inf: the log of 0, or a mask that the module makes itself; if "
                 "it is meant, fill with torch.finfo(dtype).min, which no monitor takes for a fault"
             )
+        if "loss" in cell.name and not frame.module:
+            yield (
+                "it is the loss itself: look at the labels (does any count?) and at the loss "
+                "function"
+            )
         if _has_shards(frame):
             yield "of its weights this rank's shards alone were read: those of others may be bad"
         yield from near_the_edge([*before, frame])
     elif origin is Origin.BETWEEN:
         last = next((f for f in reversed(before) if f.phase is Phase.FORWARD), None)
         after = f", after {last.module or 'the model'} ({last.class_name})" if last else ""
-        yield f"look at the code that calls {frame.module or 'the model'}{after}"
+        module = frame.module or "the model"
+        if cell.note == IN_PLACE:
+            yield f"{module} gives back the memory that it was given: look at what it writes there"
+        yield f"look at the code that calls {module}{after}"
         yield from near_the_edge(before)
     elif origin is Origin.WEIGHT:
-        yield _weight_hint(frame.batch)
+        yield weight_hint(frame.batch, clean_batch(frame.module, cell.name, before))
     elif origin is Origin.GRADIENT:
         yield from near_the_edge(before)
-
-
-def _weight_hint(batch: int) -> str:
-    if batch:
-        return "it became bad after the batch before: as a rule by the step of the optimizer"
-    return "it was bad when training began: scan the checkpoint that was loaded"
 
 
 def near_the_edge(frames: Sequence[Frame]) -> list[str]:
@@ -292,7 +349,7 @@ def find_first_bad(flight: Flight) -> FirstBad | None:
     rank = flight.recorder.rank
     found = _explained(first_bad(forward, rank=rank), forward)
     earliest = first_bad(flight.frames, rank=rank)
-    if found is None or earliest is None or found.origin is not Origin.WEIGHT:
+    if found is None or earliest is None or found.origin not in (Origin.WEIGHT, Origin.STATE):
         return found or earliest
     applied = _applied_before(found, flight.frames)
     if applied is None:
@@ -329,9 +386,13 @@ def _explained(found: FirstBad | None, frames: Sequence[Frame]) -> FirstBad | No
     for frame in frames:
         if frame.number > found.frame and frame.batch == found.batch:
             came = first_bad([frame], rank=found.rank) if frame.phase is Phase.BATCH else None
-            if came is not None:
-                return replace(came, frame=found.frame, hints=(LOOK_AT_DATA,))
+            told = from_batch(found, came, frames) if came is not None else None
+            if told is not None:
+                return replace(told, frame=found.frame)
             for cell in frame.cells:
                 if cell.note == READ_OUTSIDE and is_bad(cell):
-                    return read_outside(found, frame.module, frame.class_name, cell, "likely")
+                    at = (frame.module, frame.class_name, cell)
+                    return read_outside(found, *at, "likely", frames)
+                if cell.note == BESIDE and is_bad(cell):
+                    return with_beside(found, frame.module, frame.class_name, cell)
     return found

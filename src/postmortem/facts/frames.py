@@ -114,6 +114,8 @@ class Frame:
     phase: Phase = Phase.FORWARD
     opens_batch: bool = False
     """Whether it is the first frame of its batch."""
+    time: float = 0.0
+    """When a flight file says that it was written, in seconds since 1970; 0 where nothing does."""
 
 
 @record

@@ -27,6 +27,10 @@ from postmortem.records import replace
 log = logging.getLogger("postmortem.monitor")
 _MOST_APPLIED = 2
 """So many steps later the numbers of gradients are waited for."""
+_NO_FORWARD = (
+    "no forward pass was recorded, as where torch.compile left out the hooks: what this gradient "
+    "was made of may have been bad already"
+)
 _STREAK = 10
 """So many discarded batches in a row are no search for a scale any more."""
 
@@ -76,6 +80,9 @@ class Backward:
         self._bad: dict[int, tuple[torch.Tensor, list[_Seen]]] = {}
         """By id: weights whose gradients are bad, or may be once a device has answered."""
         self._applied: deque[_Applied] = deque()
+        self._trying = False
+        """Whether an optimizer calls the model within its step, and uses all gradients of that."""
+        self._came = False
         self._left_out = False
         """Whether gradients came that nobody looked at."""
         self._late: list[Any] = []
@@ -124,11 +131,17 @@ class Backward:
     # -- gradients ------------------------------------------------------------------------------
 
     def _accumulated(self, weight: torch.Tensor) -> None:
+        self._came = True
         if not self.watching or weight.grad is None or torch.compiler.is_compiling():
             self._left_out = True
             return
         name, own, class_name = self._names[id(weight)]
         self.heard.add(id(weight))
+        if type(weight.grad) is torch.Tensor and weight.grad.dtype.itemsize > 1:
+            numbers = self._records.scans.calls.numbers(weight.grad)
+            if numbers is not None and numbers.ready and numbers.is_finite:
+                self._records.gradient(name, class_name, own, numbers, self.batch)
+                return
         cells: list[Cell] = []
         leaves: list[Leaf] = [(own, weight.grad)]
         self._records.scans.cells(CellKind.GRADIENT, leaves, cells)
@@ -149,17 +162,21 @@ class Backward:
             if found is not None:
                 self._stop(found)
 
-    def hints(self) -> tuple[str, ...]:
-        """Return what gradients have to do with a weight that went bad."""
-        if self._last_bad is None:
-            if self.with_gradients and self.heard and self.steps and not self._left_out:
+    def hints(self, weight: torch.Tensor, batch: int) -> tuple[str, ...]:
+        """Return what gradients have to do with a weight of the model that is bad in a batch.
+
+        Those of that batch itself are its consequence, and those that were discarded no cause.
+        """
+        if self._last_bad is None or self._last_bad[1] >= batch:
+            if id(weight) in self.heard and self.steps and not self._left_out:
                 return (
-                    "no gradient had gone bad before: look at the optimizer's state and its "
+                    "its gradients were clean when they were made: look at what changes them "
+                    "before the step (clipping, a division by 0), at the optimizer's state and "
                     "learning rate, and at code that writes weights",
                 )
             return ()
-        name, batch = self._last_bad
-        return (f"the gradient of {name} had gone bad in batch {batch}",)
+        name, at = self._last_bad
+        return (f"the gradient of {name} had gone bad in batch {at}",)
 
     def batch_begins(self) -> None:
         """Tell bad gradients that were dropped from those that still accumulate."""
@@ -169,7 +186,7 @@ class Backward:
             if not seen:
                 del self._bad[key]
         dropped = [one.frame for _, seen in self._bad.values() for one in seen]
-        if not dropped or not all(map(_is_here, dropped)):
+        if self._trying or not dropped or not all(map(_is_here, dropped)):
             return
         first = dropped[0]
         for key, (weight, _) in list(self._bad.items()):
@@ -178,16 +195,16 @@ class Backward:
         if self._bad:
             return
         self.discarded += 1
+        self._last_bad = None
         self._streak += 1
         self._loss_scale.discarded(first.batch, self._streak, nan=_only_nan(dropped))
         if self._streak == 1:
             cell = first.cells[0]
             log.info(
-                "batch %d: the gradient of %s.%s held NaN or Inf and was discarded, nothing was "
+                "batch %d: the gradient of %s held NaN or Inf and was discarded, nothing was "
                 "updated with it",
                 first.batch,
-                first.module,
-                cell.name,
+                f"{first.module}.{cell.name}".lstrip("."),
             )
         elif self._streak % _STREAK == 0:
             log.warning(
@@ -217,8 +234,9 @@ class Backward:
         """Judge gradients that are about to be applied: now, or when a closure has made them."""
         if not self._is_ours(optimizer):
             return None
+        self._trying = isinstance(optimizer, torch.optim.LBFGS)
         closure = args[1] if len(args) > 1 else kwargs.get("closure")
-        if closure is None or isinstance(optimizer, torch.optim.LBFGS):
+        if closure is None or self._trying:
             self._judge(optimizer)
             return None
 
@@ -269,6 +287,11 @@ class Backward:
             if bad and not all(n.is_finite for n in numbers):
                 self._stop_for(bad, "was applied before the device gave its numbers")
 
+    def took_gradients(self) -> bool:
+        """Return whether gradients came since this was last asked."""
+        came, self._came = self._came, False
+        return came
+
     def settle(self) -> None:
         """Judge what steps have applied, waiting for a device: at the end."""
         self._judge_applied(wait=True)
@@ -278,13 +301,17 @@ class Backward:
         frame, last = min(bad, key=lambda one: one.frame.number)
         found = first_bad([frame])
         assert found is not None
-        self._stop(replace(found, hints=_gradient_hints(found, last, len(bad) - 1, what)))
+        hints = _gradient_hints(found, last, len(bad) - 1, what)
+        if not self._records.called:
+            hints = (hints[0], _NO_FORWARD)
+        self._stop(replace(found, hints=hints))
 
     def _step_ended(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         if not self._is_ours(optimizer):
             return
         self.steps += 1
         self._streak = 0
+        self._trying = False
         self._weights.epoch = self.steps
         if self._state_every and self.steps % self._state_every == 0:
             self._look_at_state(optimizer)
@@ -311,8 +338,13 @@ def _may_be_bad(frame: Frame) -> bool:
 
 
 def _gradient_hints(found: FirstBad, last: Frame | None, others: int, what: str) -> tuple[str, ...]:
-    said = [f"it {what}, with {others} other bad gradients"]
-    if last is None or last.batch != found.batch:
+    said = [f"it {what}, with {others} other bad gradient{'' if others == 1 else 's'}"]
+    if found.summed:
+        said.append(
+            "gradients of sharded weights are summed over all ranks before they are seen: the loss "
+            "or the backward pass of any rank may have made it"
+        )
+    elif last is None or last.batch != found.batch:
         said.append(
             "it is the first gradient of its batch: the loss made it, or what lies between the "
             f"loss and {found.module or 'the model'}"

@@ -17,6 +17,7 @@ _NO_SCRIPT = (
 )
 
 _is_compiling = torch.compiler.is_compiling
+_is_exporting: Callable[[], bool] = getattr(torch.compiler, "is_exporting", lambda: False)
 
 
 class _Staying:
@@ -49,7 +50,8 @@ class CallHook(_Staying):
         self._is_root = is_root
         self._rows = rows
         self._slot = slot
-        self._own: dict[str, Any] = {}
+        self.own: dict[str, Any] = {}
+        """What is remembered of the module's last call."""
 
     def __call__(
         self,
@@ -60,9 +62,10 @@ class CallHook(_Staying):
     ) -> None:
         """Pass the call on, or record its output in compiled code."""
         if _is_compiling():
-            record_output(output, self._rows, self._slot)
+            if not _is_exporting():  # what is exported runs where nobody watches
+                record_output(output, self._rows, self._slot)
             return
-        self._take(self._name, self._own, self._is_root, module, args, kwargs, output)
+        self._take(self._name, self.own, self._is_root, module, args, kwargs, output)
 
 
 class BatchHook(_Staying):

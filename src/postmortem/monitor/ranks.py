@@ -3,16 +3,20 @@
 After each forward pass of training all ranks reduce one number to its least: frame (of this batch)
 and rank of what went bad first, or the largest there is. Only where something did, they also
 exchange what it was. Passes without gradients take no part: often one rank alone evaluates.
+Ranks that join (uneven inputs) do not call the model equally often, and those that are through
+shadow the collectives of DDP alone: there each rank stops by itself.
 """
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import torch
 
 from postmortem.facts.first_bad import FirstBad, Origin
 
+log = logging.getLogger("postmortem.monitor")
 _NOTHING = (1 << 63) - 1
 _ORDER_BITS, _RANK_BITS = 41, 20
 
@@ -37,6 +41,8 @@ class Ranks:
         self.order = 0
         """Which frame of the batch that was; ranks need not number their batches alike."""
         self._asked = group
+        self._uneven = False
+        """Whether ranks may call the model a different number of times."""
         self._group: Any = None
         self._ready = False
 
@@ -53,12 +59,27 @@ class Ranks:
     def several(self) -> bool:
         """Whether others have to be asked."""
         distributed = torch.distributed
-        if self._asked is None or not distributed.is_available():
+        if self._asked is None or self._uneven or not distributed.is_available():
             return False
         if not distributed.is_initialized():
             return False
         group = None if self._asked == "auto" else self._asked
         return bool(distributed.get_world_size(group) > 1)
+
+    def batch_begins(self, model: torch.nn.Module) -> None:
+        """Look whether ranks train within a `Join` context, where no collective can be added."""
+        distributed = torch.distributed
+        if self._asked is None or not distributed.is_available():
+            return
+        if not distributed.is_initialized():
+            return
+        uneven = _joins(model)
+        if uneven and not self._uneven:
+            log.warning(
+                "ranks join with uneven inputs: they cannot agree on what is bad, so each stops by "
+                "itself"
+            )
+        self._uneven = uneven
 
     def agree(self) -> tuple[FirstBad | None, list[int]]:
         """Return what went bad first on any rank, and which other ranks are bad too.
@@ -101,3 +122,13 @@ class Ranks:
                 group = distributed.new_group(ranks, backend="gloo")
             self._group, self._ready = group, True
         return self._group
+
+
+def _joins(model: torch.nn.Module) -> bool:
+    """Whether a model, or the DDP module that is calling it, is in a `Join` context."""
+    ddp: Any = torch.nn.parallel.DistributedDataParallel
+    for module in (model, getattr(ddp, "_active_ddp_module", None)):
+        config = getattr(module, "_join_config", None) if isinstance(module, ddp) else None
+        if config is not None and config.enable:
+            return True
+    return False

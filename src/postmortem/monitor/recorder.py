@@ -7,9 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 from postmortem.facts.first_bad import is_bad
-from postmortem.facts.frames import Cell, CellKind, Frame, Phase
+from postmortem.facts.frames import Cell, CellKind, Frame, Numbers, Phase
 from postmortem.monitor.calls import Call, frame_of
 from postmortem.monitor.flight_writer import FlightWriter
+from postmortem.monitor.in_place import given_back, mark_given_back
 from postmortem.monitor.masks import Masks
 from postmortem.monitor.scans import Scans
 from postmortem.monitor.trends import Trends
@@ -36,7 +37,8 @@ class Recorder:
         self.backward: deque[Frame] = deque(maxlen=max_frames)
         self._bad = bad
         self._opening = True
-        self._deferred: deque[Frame] = deque()
+        self._deferred: deque[tuple[Frame, frozenset[str]]] = deque()
+        """Frames that wait for a device, and the names of inputs that were given back."""
 
     def open_batch(self) -> None:
         """Mark the next frame as the first one of a batch."""
@@ -68,6 +70,17 @@ class Recorder:
         if self.flight is not None:
             self.flight.write_call(call)
         return call
+
+    def gradient(
+        self, module: str, class_name: str, name: str, numbers: Numbers, batch: int
+    ) -> None:
+        """Take a gradient whose numbers are here and finite."""
+        self.made += 1
+        cell = Cell(CellKind.GRADIENT, name, numbers)
+        frame = Frame(self.made, batch, module, class_name, [cell], Phase.BACKWARD)
+        self.backward.append(frame)
+        if self.flight is not None:
+            self.flight.write_gradient(frame, [name, numbers])
 
     @property
     def forward(self) -> list[Frame]:
@@ -110,9 +123,10 @@ class Recorder:
             elif not numbers.is_finite:
                 bad = True
         if pending:
-            self._deferred.append(frame)
+            self._deferred.append((frame, given_back(leaves) if forward else frozenset()))
         else:
-            self._arrived(frame, bad, leaves)
+            back = given_back(leaves) if bad and forward else frozenset()
+            self._arrived(frame, bad, leaves, back)
         return frame
 
     def note(
@@ -131,9 +145,10 @@ class Recorder:
         if self.flight is not None:
             self.flight.write(frame)
 
-    def _arrived(self, frame: Frame, bad: bool, leaves: list[Leaf]) -> None:
+    def _arrived(self, frame: Frame, bad: bool, leaves: list[Leaf], back: frozenset[str]) -> None:
         if bad and frame.phase is Phase.FORWARD:
             self.masks.mark(frame.cells, leaves)
+            mark_given_back(frame.cells, back)
         if frame.phase is Phase.FORWARD:
             for cell in frame.cells:
                 if cell.kind is CellKind.OUTPUT and cell.numbers is not None and not cell.masked:
@@ -150,13 +165,13 @@ class Recorder:
         Frames are judged in their order. Numbers of a batch that is long over are waited for.
         """
         while self._deferred:
-            frame = self._deferred[0]
+            frame, back = self._deferred[0]
             late = wait or frame.batch <= self.batch - _LATEST
             if not late and not all(_ready(cell) for cell in frame.cells):
                 return
             self._deferred.popleft()
             bad = any(c.numbers is not None and not c.numbers.is_finite for c in frame.cells)
-            self._arrived(frame, bad, [])
+            self._arrived(frame, bad, [], back)
 
     def recent(self) -> list[Frame]:
         """Return the last frames of both directions in the order in which they were made."""

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from postmortem.facts.dtypes import RANGES
+from postmortem.facts.first_bad import looks_like_mask
 from postmortem.facts.frames import Cell, CellKind
 from postmortem.monitor.walk import Leaf
 from postmortem.scan import CallScans, ScanResult, fastscan
@@ -34,8 +35,8 @@ class Scans:
         self.calls = CallScans()
         self._known: dict[int, tuple[Any, ...]] = {}
         self._scanned = self._spared = 0
-        fastscan(torch.empty(0))  # has the native side trust the types of PyTorch
-        fastscan(torch.nn.Parameter(torch.empty(0)))
+        scan_any(torch.empty(0))  # has the native side trust the types of PyTorch
+        scan_any(torch.nn.Parameter(torch.empty(0)))
 
     @property
     def scanned(self) -> int:
@@ -196,3 +197,10 @@ def saturated(tensor: torch.Tensor, numbers: ScanResult) -> int | None:
         return 0 if limit is not None else None
     bits = tensor.detach().view(torch.uint8) & 0x7F
     return int((bits == _BYTES[numbers.dtype]).sum())
+
+
+def is_mask_kept(name: str, tensor: torch.Tensor, numbers: ScanResult) -> bool:
+    """Return whether infinities are meant: causal masks are kept in buffers and attributes."""
+    if numbers.nan_count or bool(torch.isposinf(tensor.detach().float()).any()):
+        return False
+    return looks_like_mask(name, numbers) or not isinstance(tensor, torch.nn.Parameter)

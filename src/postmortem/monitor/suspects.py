@@ -12,10 +12,9 @@ from collections.abc import Iterator
 
 import torch
 
-from postmortem.facts.first_bad import READ_OUTSIDE, FirstBad, Origin, looks_like_mask
+from postmortem.facts.first_bad import READ_OUTSIDE, FirstBad, Origin
 from postmortem.facts.frames import Cell, CellKind
-from postmortem.monitor.scans import scan_any
-from postmortem.scan import ScanResult
+from postmortem.monitor.scans import is_mask_kept, scan_any
 
 
 def bad_tensor(
@@ -32,7 +31,7 @@ def bad_tensor(
     for name, owner, is_near in _near(model, found.module, module, found.origin):
         for own, tensor in _tensors(owner, module):
             numbers = scan_any(tensor)
-            if isinstance(numbers, str) or numbers.is_finite or _is_mask(own, tensor, numbers):
+            if isinstance(numbers, str) or numbers.is_finite or is_mask_kept(own, tensor, numbers):
                 continue
             is_weight = own in owner._parameters
             sure = is_near and is_weight and (owner is module or _reads_its_parts(module))
@@ -79,10 +78,3 @@ def _tensors(owner: torch.nn.Module, module: torch.nn.Module) -> Iterator[tuple[
 def _reads_its_parts(module: torch.nn.Module) -> bool:
     """Whether a module is known to read the weights of its parts without calling them."""
     return isinstance(module, torch.nn.MultiheadAttention)
-
-
-def _is_mask(name: str, tensor: torch.Tensor, numbers: ScanResult) -> bool:
-    """Whether infinities are meant: causal masks are kept in buffers."""
-    if numbers.nan_count or bool(torch.isposinf(tensor.detach().float()).any()):
-        return False
-    return looks_like_mask(name, numbers) or not isinstance(tensor, torch.nn.Parameter)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Callable, Collection
 from typing import Literal, TextIO
@@ -9,22 +10,26 @@ from typing import Literal, TextIO
 import torch
 
 from postmortem.facts.first_bad import (
-    LOOK_AT_DATA,
     FirstBad,
     Origin,
     first_bad,
+    from_batch,
     is_bad,
     read_outside,
+    with_beside,
 )
-from postmortem.facts.frames import Cell, Frame, Phase
+from postmortem.facts.frames import Cell, CellKind, Frame, Phase
 from postmortem.monitor.backward import Backward
+from postmortem.monitor.calls import Call, frame_of
 from postmortem.monitor.errors import NumericsError
+from postmortem.monitor.hidden import Given, bad_beside
 from postmortem.monitor.ranks import Ranks
 from postmortem.monitor.recorder import Recorder
 from postmortem.monitor.suspects import bad_tensor
 from postmortem.records import replace
 from postmortem.report.frame_text import dump, frame_text
 
+log = logging.getLogger("postmortem.monitor")
 _MOST_REPORTS = 3
 _LATER = 1 << 40
 """What a forward pass finds comes after what the backward pass before it has left."""
@@ -44,12 +49,15 @@ class Verdict:
         out: TextIO | None,
         message: Callable[[FirstBad], str],
         blind: Callable[[], None],
+        previous: Callable[[str], Call | Frame | None],
     ) -> None:
         self.first_bad: FirstBad | None = None
         self.reports = 0
         self.raised = False
         self.opened_at = 0
         """How many frames there were when the batch began."""
+        self.given: tuple[Given, ...] = ()
+        """The arguments of the calls that run, while a frame of the last of them is judged."""
         self.backward: Backward | None = None
         self._model = model
         self._records = records
@@ -60,6 +68,8 @@ class Verdict:
         self._message = message
         self._blind = blind
         """Ends the watch until the next batch: all that follows is only passed on."""
+        self._previous = previous
+        """Gives the last call of a module that was kept, before the one that is judged."""
         self._batches: dict[int, tuple[Frame, int]] = {}
 
     def batch_begins(self, frame: Frame, kept: int) -> None:
@@ -74,8 +84,9 @@ class Verdict:
         if frame.phase is not Phase.FORWARD:
             self.backward.bad(frame)
             return
-        for cell in filter(is_bad, frame.cells):
-            self._say_cell(cell)
+        if self.reports < _MOST_REPORTS or frame.batch in self._trace:
+            for cell in filter(is_bad, frame.cells):
+                self._say_cell(cell)
         found = first_bad(self._until(frame), rank=self._ranks.rank)
         if found is None:
             return
@@ -86,17 +97,28 @@ class Verdict:
             self.stop(found)
 
     def _until(self, frame: Frame) -> list[Frame]:
-        earlier = [f for f in self._records.recent() if f.number < frame.number]
-        return [f for f in earlier if f.phase is Phase.FORWARD] + [frame]
+        earlier = [f for f in self._records.forward if f.number < frame.number]
+        if any(cell.kind is CellKind.WEIGHT and is_bad(cell) for cell in frame.cells):
+            earlier = self._with_previous(frame.module, earlier, frame.number)
+        return [*earlier, frame]
+
+    def _with_previous(self, module: str, frames: list[Frame], until: int) -> list[Frame]:
+        """Add the last call of a module if it is older than all frames, and clean."""
+        last = self._previous(module)
+        if last is None or last.number >= min([until, *(frame.number for frame in frames[:1])]):
+            return frames
+        seen = frame_of(last)
+        return frames if any(map(is_bad, seen.cells)) else [seen, *frames]
 
     def _of_the_batch(self, found: FirstBad) -> FirstBad:
         """Say that numbers came with the batch, or with gradients before it, where they did."""
         batch, _ = self._batches.get(found.batch, (None, 0))
         if found.origin is Origin.BETWEEN and batch is not None:
             came = first_bad([batch], rank=found.rank)
-            if came is not None and (came.nan_count or found.cell == came.cell):
-                self._records.note("", came.class_name, batch.cells, found.batch, Phase.BATCH)
-                return replace(came, hints=(LOOK_AT_DATA,))
+            told = from_batch(found, came, self._records.forward) if came is not None else None
+            if told is not None:
+                self._records.note("", told.class_name, batch.cells, found.batch, Phase.BATCH)
+                return told
         if self.first_bad is None and found.origin in (Origin.PRODUCER, Origin.BETWEEN):
             found = self._of_a_tensor(found)
         if found.origin is not Origin.WEIGHT:
@@ -106,21 +128,32 @@ class Verdict:
         full = f"{found.module}.{found.cell}".lstrip(".")
         weight = every.get(full)
         names = tuple(n for n, p in every.items() if p is weight and n != full)
-        hints = self.backward.hints() if weight is not None and weight.requires_grad else ()
+        hints: tuple[str, ...] = ()
+        if weight is not None and weight.requires_grad:
+            hints = self.backward.hints(weight, found.batch)
         return replace(found, names=names, hints=(*hints, *found.hints))
 
     def _of_a_tensor(self, found: FirstBad) -> FirstBad:
         """Say that a weight or a buffer is bad that was read without a call of its module."""
         suspect = bad_tensor(self._model, found)
         if suspect is None:
-            return found
+            return self._with_beside(found)
         name, owner, cell, confidence = suspect
         assert self.backward is not None
         steps = self.backward.steps
         if self._batches.get(found.batch, (None, steps))[1] != steps:
             confidence = "possible"  # numbers of a device came late: a step has written it since
         self._records.note(name, type(owner).__name__, [cell], found.batch)
-        return read_outside(found, name, type(owner).__name__, cell, confidence)
+        before = self._with_previous(name, self._records.forward, found.frame)
+        return read_outside(found, name, type(owner).__name__, cell, confidence, before)
+
+    def _with_beside(self, found: FirstBad) -> FirstBad:
+        """Say what else is bad of what the module may have read."""
+        beside = bad_beside(self._model, found, self.given)
+        if beside is None:
+            return found
+        self._records.note(*beside[:2], [beside[2]], found.batch)
+        return with_beside(found, *beside)
 
     def stop(self, found: FirstBad) -> None:
         """Print the report and raise; with several ranks, when all of them have agreed to."""
@@ -193,7 +226,10 @@ class Verdict:
             self.print(f"{cell.name} has infs")
 
     def print(self, text: str) -> None:
-        """Write a line where reports go."""
+        """Write a line where reports go; a pipe that nobody reads is no failure of the numbers."""
         out = self._out if self._out is not None else sys.stdout
-        out.write(text + "\n")
-        out.flush()
+        try:
+            out.write(text + "\n")
+            out.flush()
+        except (OSError, ValueError) as error:
+            log.warning("the report could not be written: %s", error)

@@ -70,11 +70,12 @@ def learn_opaque(values: tuple[Any, ...], into: set[type]) -> None:
     """Add the types among arguments that are no containers, nor tensors."""
     for value in values:
         kind = type(value)
-        if kind not in into and not _is_container(value) and not isinstance(value, _Tensor):
+        if kind not in into and not is_container(value) and not isinstance(value, _Tensor):
             into.add(kind)
 
 
-def _is_container(value: Any) -> bool:
+def is_container(value: Any) -> bool:
+    """Return whether a walk looks into a value."""
     return (
         isinstance(value, (list, tuple, Mapping))
         or dataclasses.is_dataclass(value)

@@ -10,16 +10,18 @@ from typing import Any, Literal, TextIO
 
 import torch
 
-from postmortem.facts.first_bad import FirstBad, first_bad, is_bad
+from postmortem.facts.first_bad import FirstBad
 from postmortem.facts.frames import Cell, CellKind, Frame, Phase
 from postmortem.monitor.backward import Backward
 from postmortem.monitor.compiled import CompiledRows
 from postmortem.monitor.errors import NumericsError
 from postmortem.monitor.flight_writer import FlightWriter
+from postmortem.monitor.hidden import Given
 from postmortem.monitor.hooks import BatchHook, CallHook
 from postmortem.monitor.ranks import Ranks, place_among_ranks
 from postmortem.monitor.recomputed import Recomputed
 from postmortem.monitor.recorder import Recorder
+from postmortem.monitor.saved import bad_to_save
 from postmortem.monitor.verdict import Verdict
 from postmortem.monitor.walk import inputs_of, learn_opaque, outputs_of
 from postmortem.monitor.weights import Weights
@@ -79,6 +81,10 @@ class NumericsMonitor:
         self._handles: list[Any] = []
         self._modules: list[torch.nn.Module] = []
         """Those that have hooks."""
+        self._last: dict[str, dict[str, Any]] = {}
+        """What hooks remember of the last call of their modules."""
+        self._given: tuple[Given, ...] = ()
+        """The arguments of the model's call that runs."""
         self._watching = True
         self._model_called = False
         self._in_batch = False
@@ -97,6 +103,7 @@ class NumericsMonitor:
             out=out,
             message=self._message,
             blind=self._blind,
+            previous=lambda name: self._last.get(name, {}).get("call"),
         )
         self._weights = Weights(self._records.scans)
         self._recomputed = Recomputed()
@@ -157,6 +164,7 @@ class NumericsMonitor:
                 continue
             at = (compiled.rows, compiled.slots[name])
             hook = CallHook(self._forward, name, module is self.model, *at)
+            self._last[name] = hook.own
             self._handles.append(module.register_forward_hook(hook, with_kwargs=True))
         if not _is_scripted(self.model):
             before = BatchHook(self._before)
@@ -184,6 +192,7 @@ class NumericsMonitor:
         for handle in self._handles:
             handle.remove()
         self._handles.clear()
+        self._given = ()
         if self._records.flight is not None:
             self._records.flight.close(ended)
             self._records.flight = None
@@ -233,18 +242,9 @@ class NumericsMonitor:
         self._verdict.agree()
 
     def check_before_saving(self) -> FirstBad | None:
-        """Return a weight that holds NaN or Inf now, so that no checkpoint of it is written."""
-        for name, weight in self.model.named_parameters():
-            cells: list[Cell] = []
-            self._records.scans.forget()
-            self._records.scans.cells(CellKind.WEIGHT, [(name.rpartition(".")[2], weight)], cells)
-            if any(map(is_bad, cells)):
-                module = name.rpartition(".")[0]
-                owner = type(self.model.get_submodule(module)).__name__
-                found = first_bad([Frame(0, self.batch, module, owner, cells)])
-                assert found is not None
-                return replace(found, rank=self._ranks.rank)
-        return None
+        """Return what is bad of weights and buffers now, so that no checkpoint of it is written."""
+        found = bad_to_save(self.model, self._records.scans, self.batch)
+        return None if found is None else replace(found, rank=self._ranks.rank)
 
     # -- hooks ----------------------------------------------------------------------------------
 
@@ -255,6 +255,8 @@ class NumericsMonitor:
         if self._in_batch:  # the call before raised, and whoever trains goes on
             self._records.batch += 1
         self._model_called = self._in_batch = True
+        self._given = ((args, kwargs),)
+        self._ranks.batch_begins(self.model)
         self._open(args, kwargs)
 
     def _open(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -339,7 +341,11 @@ class NumericsMonitor:
         learn_opaque((*args, *kwargs.values(), output), records.scans.calls.opaque)
         records.scans.cells(CellKind.INPUT, inputs, cells)
         records.scans.cells(CellKind.OUTPUT, outputs, cells)
-        frame = records.frame(name, type(module).__name__, cells, inputs + outputs)
+        self._verdict.given = (*self._given, (args, kwargs))
+        try:
+            frame = records.frame(name, type(module).__name__, cells, inputs + outputs)
+        finally:
+            self._verdict.given = ()
         own["call"] = frame
         if frame.batch in self._trace:
             self._verdict.print(frame_text(frame))
@@ -349,6 +355,7 @@ class NumericsMonitor:
     def _batch_ends(self, module: torch.nn.Module) -> None:
         records = self._records
         self._in_batch = False
+        self._given = ()
         self._backward.batch = records.batch
         records.batch += 1
         self._backward.attach_late(self._handles)
@@ -370,7 +377,8 @@ class NumericsMonitor:
         collected = self._compiled.collect()
         for name, class_name, cells in collected:
             records.frame(name, class_name, cells, [])
-        if collected and not self._model_called and not self._told:
+        ran = self._backward.took_gradients() or bool(collected)
+        if ran and not self._model_called and not self._told:
             records.batch += 1  # the model itself was never called but in compiled code
             records.open_batch()
             self._backward.batch = records.batch

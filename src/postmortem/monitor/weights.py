@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 import torch
@@ -11,6 +12,8 @@ from postmortem.monitor.scans import Scans
 from postmortem.scan import fastscan
 
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
+_MOST_GONE = 64
+"""So many weights that nobody holds any more are forgotten together."""
 
 
 class Weights:
@@ -23,6 +26,8 @@ class Weights:
     def __init__(self, scans: Scans) -> None:
         self._scans = scans
         self._known: dict[int, tuple[Any, ...]] = {}
+        """By id. None is kept alive here: each `functional_call` may bring weights of its own."""
+        self._tidy_at = _MOST_GONE
         self._refreshed = object()
         self._all_plain = False
         self._epochs = (0, 0)
@@ -117,7 +122,7 @@ class Weights:
 
     def _current(self, weight: Any) -> list[Cell] | None:
         known = self._known.get(id(weight))
-        if known is None or known[0] is not weight:
+        if known is None or known[0]() is not weight:
             return None
         if known[2] != self.epoch and weight.requires_grad:
             return None
@@ -133,7 +138,10 @@ class Weights:
             version, address = weight._version, weight.data_ptr()
         except RuntimeError:  # made in inference mode, or without storage: read each time
             return
-        self._known[id(weight)] = (weight, version, self.epoch, cells, address)
+        if len(self._known) >= self._tidy_at:
+            self._known = {key: one for key, one in self._known.items() if one[0]() is not None}
+            self._tidy_at = 2 * len(self._known) + _MOST_GONE
+        self._known[id(weight)] = (weakref.ref(weight), version, self.epoch, cells, address)
 
 
 def _is_simple(cell: Cell) -> bool:

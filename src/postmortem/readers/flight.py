@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Iterator
+from math import isfinite
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -149,7 +150,8 @@ def _frames(rows: list[tuple[Any, ...]], names: list[str]) -> Iterator[Frame]:
                 yield frame
             module, _, class_name = _name(names, row[4]).partition(layout.SEPARATOR)
             opens = bool(flags & layout.OPENS_BATCH)
-            frame = Frame(number, batch, module, class_name, [], phase, opens)
+            when = row[1] if isfinite(row[1]) else 0.0
+            frame = Frame(number, batch, module, class_name, [], phase, opens, when)
         frame.cells.append(cell)
     if frame is not None:
         yield frame

@@ -43,6 +43,16 @@ def test_gradients_are_seen_again_after_a_second_attach() -> None:
             assert monitor._records.made - before == 3 + 4
 
 
+@pytest.mark.parametrize("strict", [False, True])
+def test_an_exported_model_has_nothing_of_the_monitor(strict: bool) -> None:
+    model = model_of_two()
+    with NumericsMonitor(model) as monitor:
+        program = torch.export.export(model, (torch.ones(1, 4),), strict=strict)
+        assert not any("postmortem" in str(node.target) for node in program.graph.nodes)
+        trained(model)
+        assert monitor.batch == 1
+
+
 def test_a_copy_is_not_watched_and_needs_nothing_of_the_monitor(tmp_path: Path) -> None:
     model = model_of_two()
     with NumericsMonitor(model, flight=tmp_path / "a.flight") as monitor:

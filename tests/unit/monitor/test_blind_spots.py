@@ -333,6 +333,39 @@ def test_a_row_that_is_masked_altogether_is_a_fault_of_softmax() -> None:
     assert any("masked altogether" in hint for hint in found.hints)
 
 
+def test_a_monitor_of_fake_tensors_finds_no_values() -> None:
+    from torch._subclasses import FakeTensorMode
+
+    with FakeTensorMode(), NumericsMonitor(nn.Linear(4, 4)) as monitor:
+        monitor.model(torch.ones(1, 4)).sum().backward()
+    assert (monitor.batch, monitor.first_bad) == (1, None)
+    assert any("no values" in frame for frame in monitor.frames)
+
+
+class Unread(io.StringIO):
+    """A pipe whose reader is gone."""
+
+    def write(self, text: str) -> int:
+        raise BrokenPipeError(32, "Broken pipe")
+
+
+def test_a_report_that_cannot_be_written_does_not_hide_the_culprit() -> None:
+    with (
+        pytest.raises(NumericsError, match="came into the model"),
+        NumericsMonitor(nn.Sequential(nn.Linear(2, 2)), out=Unread()) as monitor,
+    ):
+        monitor.model(torch.full((1, 2), NAN))
+
+
+def test_numbers_that_stay_bad_are_not_told_in_every_batch() -> None:
+    out, lengths = io.StringIO(), []
+    with NumericsMonitor(nn.Linear(2, 2), out=out, on_bad="report") as monitor:
+        for _ in range(6):
+            monitor.model(torch.full((1, 2), NAN))
+            lengths.append(len(out.getvalue()))
+    assert lengths[0] < lengths[2] == lengths[5]
+
+
 def test_plus_infinity_under_the_name_of_a_mask_is_a_fault() -> None:
     found, _ = watch(
         Call(lambda attention_mask: attention_mask * 0 + 1), attention_mask=torch.tensor([1.0, INF])

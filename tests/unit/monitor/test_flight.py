@@ -19,7 +19,7 @@ from builders.forks import run_together
 from postmortem.errors import EvidenceError
 from postmortem.facts import flight_format as layout
 from postmortem.facts.first_bad import Origin, find_first_bad, what_failed
-from postmortem.facts.frames import Phase
+from postmortem.facts.frames import CellKind, Phase
 from postmortem.monitor.flight import main
 from postmortem.readers.flight import read_flight
 from postmortem.report.frame_text import frame_text
@@ -164,6 +164,22 @@ def test_a_folder_that_cannot_be_written_is_no_failure(caplog: pytest.LogCapture
     assert "the run goes on without" in caplog.text
 
 
+@pytest.mark.parametrize("kind", ["a pipe", "a name that is too long"])
+def test_what_is_no_file_is_left_alone(
+    tmp_path: Path, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Flight files of runs before are renamed: a device must not be."""
+    path = tmp_path / ("pipe" if kind == "a pipe" else 300 * "a")
+    if kind == "a pipe":
+        os.mkfifo(path)
+    before = sorted(tmp_path.iterdir())
+    with postmortem.NumericsMonitor(torch.nn.Linear(2, 2), flight=path) as monitor:
+        monitor.model(torch.ones(1, 2))
+    assert monitor.batch == 1
+    assert "the run goes on without" in caplog.text
+    assert sorted(tmp_path.iterdir()) == before
+
+
 def test_a_file_system_that_is_full_is_no_failure(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -286,3 +302,21 @@ def test_any_damage_is_survived(written: tuple[Path, list[str]], tmp_path: Path)
         assert main([str(other)]) in (0, 1)
         assert flight.records < 2**64
     assert layout.RECORD.size == 124
+
+
+def test_gradients_stand_in_the_file_as_they_did(tmp_path: Path) -> None:
+    """Clean ones are written by native code, others cell by cell."""
+    model = torch.nn.Linear(3, 2)
+    with postmortem.NumericsMonitor(model, flight=tmp_path / "a.flight") as monitor:
+        (model(torch.full((1, 3), 2.0)).sum() * 3).backward()
+        kept = list(monitor._records.backward)
+    frames = [f for f in read_flight(tmp_path / "a.flight")[0].frames if f.phase is Phase.BACKWARD]
+    assert [(f.number, f.batch, f.module, f.class_name) for f in frames] == [
+        (f.number, f.batch, f.module, f.class_name) for f in kept
+    ]
+    read = {f.cells[0].name: f.cells[0] for f in frames}
+    assert read["weight"].kind is CellKind.GRADIENT
+    assert [(read[n].numbers.abs_max, read[n].numbers.numel) for n in ("weight", "bias")] == [
+        (6.0, 6),
+        (3.0, 2),
+    ]

@@ -66,6 +66,7 @@ CALLS = {
     "opaque": set(),
     "call": lambda *_: -1,
     "forget": lambda *_: None,
+    "numbers": lambda *_: None,  # of tensors that are in memory only
     "weights": lambda *_: None,
 }
 
@@ -119,3 +120,19 @@ def test_gradients_that_a_scaler_drops_are_not_told_late(monkeypatch: pytest.Mon
             optimizer.zero_grad()
     assert monitor.first_bad is None
     assert monitor.discarded_batches == 2  # the last one is not followed by a batch
+
+
+def test_an_input_that_was_given_back_is_known_when_its_numbers_come(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Divides(nn.Module):
+        def forward(self, x: Any) -> Any:
+            return x.div_(x.sum() * 0)
+
+    Device(monkeypatch, takes=1)
+    model = nn.Sequential(nn.Linear(4, 4), Divides(), nn.Linear(4, 2))
+    with (
+        pytest.raises(postmortem.NumericsError, match="made bad in place, by it or right before"),
+        postmortem.NumericsMonitor(model, out=io.StringIO()),
+    ):
+        model(torch.ones(2, 4))

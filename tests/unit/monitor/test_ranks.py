@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from builders.forks import run_together
+from postmortem.analyses.ranklogs import RankLogOptions, analyse
 from postmortem.facts.first_bad import FirstBad, Origin, find_first_bad
 from postmortem.readers.flight import read_flight
 
@@ -19,14 +20,15 @@ PROGRAM = Path(__file__).parents[2] / "programs" / "watched_ranks.py"
 
 
 CASES = [(kind, bad_rank) for kind in ("ddp", "accumulate", "fsdp") for bad_rank in (0, 1)]
-HEALTHY = ("ddp", -1)
+HEALTHY = [("ddp", -1), ("join", -1)]
+SUMMED = ("fsdp_loss", 1)
 
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder in which two ranks left what they have to say of all trainings."""
     folder = tmp_path_factory.mktemp("ranks")
-    cases = [f"{kind}:{bad_rank}" for kind, bad_rank in [*CASES, HEALTHY]]
+    cases = [f"{kind}:{bad_rank}" for kind, bad_rank in [*CASES, *HEALTHY, SUMMED]]
     group = {"WORLD_SIZE": "2", "STORE": str(folder / "store")}
     calls = [([PROGRAM, folder, *cases], group | {"RANK": str(rank)}) for rank in range(2)]
     assert run_together(calls, folder) == [0, 0]
@@ -51,10 +53,26 @@ def test_all_ranks_stop_with_the_same_culprit(trained: Path, kind: str, bad_rank
         assert (found is not None) == (rank == bad_rank)
 
 
-def test_nothing_is_raised_where_nothing_is_bad(trained: Path) -> None:
-    kind, bad_rank = HEALTHY
+@pytest.mark.parametrize(("kind", "bad_rank"), HEALTHY)
+def test_nothing_is_raised_where_nothing_is_bad(trained: Path, kind: str, bad_rank: int) -> None:
+    """Ranks that join with uneven inputs shadow the collectives of DDP, and no others."""
     said = [(trained / f"{kind}-{bad_rank}-{rank}.txt").read_text() for rank in range(2)]
     assert said == ["FINE\n", "FINE\n"]
+
+
+def test_no_rank_is_blamed_for_a_gradient_that_all_have_summed(trained: Path) -> None:
+    kind, bad_rank = SUMMED
+    for rank in range(2):
+        said = (trained / f"{kind}-{bad_rank}-{rank}.txt").read_text()
+        assert "RAISED rank=0 module=second batch=2 gradient" in said
+        assert "in batch 2, as rank 0 has it after the sum over all ranks" in said
+        assert ("the loss made it" in said) is False
+    folder = trained / f"{kind}-{bad_rank}"
+    assert "ranks 0-1 went bad first" in analyse([str(folder)], RankLogOptions()).verdict
+    flight, _ = read_flight(folder / "rank0.flight")
+    found = find_first_bad(flight)
+    assert found is not None
+    assert found.sentence(2).endswith("as rank 0 has it after the sum over all ranks")
 
 
 def test_the_first_of_several_ranks_is_the_one_whose_frame_was_first() -> None:

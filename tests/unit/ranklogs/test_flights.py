@@ -54,6 +54,73 @@ def test_the_last_run_counts(tmp_path: Path) -> None:
     assert not analyse([str(tmp_path)], RankLogOptions()).failed
 
 
+def trained(rank: int) -> Any:
+    """Train: rank 0 evaluates too and makes a bad gradient, which rank 1 has in its weights."""
+    model = torch.nn.Linear(3, 3)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def train() -> None:
+        model(torch.ones(1, 3))
+        if rank == 1:
+            with torch.no_grad():
+                model.weight.fill_(float("nan"))
+        for _ in range(3):
+            model(torch.ones(1, 3))
+        (model(torch.ones(1, 3)).sum() * float("inf")).backward()
+        optimizer.step()
+
+    return model, train
+
+
+def test_a_rank_that_counts_more_batches_is_named_where_its_numbers_were_bad_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    for rank in range(2):
+        monkeypatch.setenv("RANK", str(rank))
+        model, train = trained(rank)
+        with (
+            pytest.raises(ValueError, match="bad"),
+            NumericsMonitor(model, flight=f"{tmp_path}/", out=io.StringIO()),
+        ):
+            train()
+    found = first_failure(tmp_path)
+    assert found["rank"] == 0
+    report = analyse([str(tmp_path)], RankLogOptions())
+    (diagnosis,) = report.diagnoses
+    assert "the gradient of bias of the model (Linear) went bad" in diagnosis.cause
+    assert diagnosis.next_steps[0].startswith("look at the loss of that batch")
+
+
+def test_the_optimizers_state_is_the_gradients_doing(tmp_path: Path) -> None:
+    """The monitor raises before a step; with several ranks the step is taken first."""
+    model = torch.nn.Linear(3, 3)
+    optimizer = torch.optim.Adam(model.parameters())
+    monitor = NumericsMonitor(
+        model, flight=tmp_path, out=io.StringIO(), optimizer_state=1, on_bad="report"
+    )
+    with monitor:
+        for factor in (1.0, float("inf")):
+            optimizer.zero_grad()
+            (model(torch.ones(1, 3)).sum() * factor).backward()
+            optimizer.step()
+    (diagnosis,) = analyse([str(tmp_path)], RankLogOptions()).diagnoses
+    assert "the gradient of bias of the model (Linear) went bad" in diagnosis.cause
+
+
+def test_a_weight_is_told_with_when_it_was_clean(tmp_path: Path) -> None:
+    model = torch.nn.Linear(3, 3)
+    with NumericsMonitor(model, flight=tmp_path, out=io.StringIO()):
+        model(torch.ones(1, 3))
+        with torch.no_grad():
+            model.weight[0, 0] = float("nan")
+        with pytest.raises(ValueError, match="bad"):
+            model(torch.ones(1, 3))
+    (diagnosis,) = analyse([str(tmp_path)], RankLogOptions()).diagnoses
+    assert "; it became bad after the batch before" in diagnosis.cause
+    assert diagnosis.next_steps[0].startswith("postmortem scan the last checkpoints")
+
+
 def test_gradients_that_were_discarded_are_no_failure(tmp_path: Path) -> None:
     model = torch.nn.Linear(3, 3)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)

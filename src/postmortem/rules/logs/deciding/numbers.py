@@ -13,19 +13,39 @@ _MONITOR = "NumericsError"
 def numbers_went_bad(case: Case) -> Blame | None:
     """Return the ranks whose numbers went bad first, if nobody has an error that is no monitor's.
 
-    By batch, and within a batch by the number of the call: all ranks run the same program.
+    By time where one clock wrote all files. Else by batch, and within a batch by the number of the
+    call: all ranks run the same program, but one that evaluates alone counts more batches.
     """
     found = [(bad, one) for one in case.logs.flights if (bad := what_failed(one)) is not None]
     if not found or _others_failed(case):
         return None
-    first = min((bad.batch, bad.frame) for bad, _ in found)
-    parties, evidence = [], []
-    for bad, flight in found:
-        if (bad.batch, bad.frame) == first:
-            parties.append(_party(case, bad, flight))
-            evidence.append((flight.path, bad.sentence(flight.recorder.world_size)))
-    sure = all(bad.confidence == "certain" for bad, _ in found)
-    return Blame(How.NUMBERS, tuple(parties), sure=sure, evidence=tuple(evidence[:6]))
+    first, _ = min(found, key=_when if len({f.recorder.host for _, f in found}) == 1 else _place)
+    named = [(bad, one) for bad, one in found if _is_same(first, bad)]
+    said = [(one.path, bad.sentence(one.recorder.world_size)) for bad, one in named]
+    return Blame(
+        How.NUMBERS,
+        tuple(_party(case, bad, one) for bad, one in named),
+        sure=all(bad.confidence == "certain" and not bad.summed for bad, _ in found),
+        evidence=tuple(said[:6]),
+        numbers=first,
+    )
+
+
+def _is_same(first: FirstBad, other: FirstBad) -> bool:
+    """Whether another rank saw the same: sharded gradients differ in where, but hold one sum."""
+    if first.summed:
+        return other.summed and other.batch == first.batch
+    return (other.batch, other.frame) == (first.batch, first.frame)
+
+
+def _when(one: tuple[FirstBad, Flight]) -> tuple[float, int, int]:
+    bad, flight = one
+    times = (f.time for f in flight.frames if f.number == bad.frame)
+    return (next(times, 0.0), *_place(one))
+
+
+def _place(one: tuple[FirstBad, Flight]) -> tuple[int, int]:
+    return one[0].batch, one[0].frame
 
 
 def _others_failed(case: Case) -> bool:

@@ -1,0 +1,51 @@
+"""What a checkpoint would hold."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+import postmortem
+from postmortem.facts.first_bad import FirstBad
+
+torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.torch
+
+nn = torch.nn
+
+
+class Keeps(nn.Module):
+    """Has buffers of all kinds; infinities are meant in some."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.head = nn.BatchNorm1d(4), nn.Linear(4, 2)
+        self.register_buffer("least", torch.tensor(math.inf))
+        self.register_buffer("causal", torch.full((4, 4), -math.inf).triu(1))
+        self.register_buffer("scratch", torch.full((4,), math.nan), persistent=False)
+        self.register_buffer("average", torch.zeros(4))
+        self.register_buffer("nothing", None)
+
+
+def bad_in(model: Any) -> FirstBad | None:
+    return postmortem.NumericsMonitor(model).check_before_saving()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "says"),
+    [
+        ("norm.running_mean", math.nan, "norm.running_mean"),
+        ("norm.running_var", math.inf, "norm.running_var"),
+        ("average", math.nan, ".average"),
+        ("head.weight", math.inf, "head.weight"),
+    ],
+)
+def test_what_is_spoiled_is_named(name: str, value: float, says: str) -> None:
+    model = Keeps()
+    assert bad_in(model) is None
+    model.state_dict()[name].view(-1)[1] = value
+    found = bad_in(model)
+    assert found is not None
+    assert f"{found.module}.{found.cell}" == says
