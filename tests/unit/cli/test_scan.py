@@ -52,6 +52,23 @@ def test_a_bad_checkpoint(bad: Path) -> None:
     assert run(bad, "--exit-zero").returncode == 0
 
 
+def test_a_file_without_tensors(tmp_path: Path) -> None:
+    path = tmp_path / "none.safetensors"
+    path.write_bytes(safetensors({}))
+    done = run(path)
+    assert (done.returncode, done.stdout.splitlines()[0]) == (0, "there is no tensor to scan")
+
+
+@pytest.mark.torch
+def test_a_tensor_without_a_name(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    path = tmp_path / "bare.pt"
+    torch.save(torch.tensor([1.0, math.nan]), path)
+    document = json.loads(run(path, "--json").stdout)
+    assert document["verdict"] == "NaN in the tensor (1 of 2 values)"
+    assert document["diagnoses"][0]["evidence"][0]["where"] == str(path)
+
+
 def test_the_document(bad: Path) -> None:
     done = run(bad, "--json")
     document = json.loads(done.stdout)

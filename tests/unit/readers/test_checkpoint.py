@@ -132,6 +132,23 @@ def test_shards_and_their_index(tmp_path: Path) -> None:
         assert "secret" not in str(facts)
 
 
+def test_an_index_that_is_not_of_its_shards(tmp_path: Path) -> None:
+    shards = {
+        "a.safetensors": safetensors({"a": ("F32", [1], floats(1))}),
+        "b.safetensors": safetensors({"b": ("F32", [1], floats(1)), "more": ("I8", [1], b"1")}),
+        "new.safetensors": safetensors({"new": ("F7", [1], b"1")}),
+    }
+    names = {"a": "b.safetensors", "x": "b.safetensors", "b": "a.safetensors"}
+    index = sharded(tmp_path, shards, {**names, "new": "new.safetensors"})
+    for named in (index, tmp_path):
+        facts = scanned(named)
+        assert facts.damaged
+        assert [(p.where, p.what) for p in facts.problems if p.where == str(index)] == [
+            (str(index), "says that b stands in a.safetensors, where it does not"),
+            (str(index), "says that a, x stand in b.safetensors, where they do not"),
+        ]
+
+
 def test_one_bad_file_among_good_ones(tmp_path: Path) -> None:
     good = written(tmp_path, safetensors({"a": ("F32", [1], floats(1))}), "good.safetensors")
     bad = written(tmp_path, b"garbage, and more of it", "bad.pt")

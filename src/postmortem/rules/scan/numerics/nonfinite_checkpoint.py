@@ -93,7 +93,12 @@ def _is_mask(tensor: ScannedTensor) -> bool:
 
 def _names(bad: Sequence[ScannedTensor]) -> str:
     rest = f" and {len(bad) - 1:,} more" if len(bad) > 1 else ""
-    return f"{clip(bad[0].name, 60)}{rest}"
+    return f"{clip(_name(bad[0]), 60)}{rest}"
+
+
+def _name(tensor: ScannedTensor) -> str:
+    """Return its name; torch.save() of a tensor by itself gives it none."""
+    return tensor.name or "the tensor"
 
 
 def _kinds(bad: Sequence[ScannedTensor]) -> str:
@@ -122,7 +127,7 @@ def _title(
     if len(bad) == 1:
         tensor = bad[0]
         share = "all" if whole else f"{tensor.bad_count:,} of {tensor.numel:,}"
-        return f"{kinds} in {clip(tensor.name, 50)} ({share} values)"
+        return f"{kinds} in {clip(_name(tensor), 50)} ({share} values)"
     return f"{kinds} in {len(bad):,} of {len(floats):,} float tensors: {_names(bad)}"
 
 
@@ -146,7 +151,7 @@ def _cause(
 def _cited(bad: Sequence[ScannedTensor]) -> tuple[Evidence, ...]:
     return tuple(
         Evidence(
-            f"{tensor.file}: {tensor.name}",
+            f"{tensor.file}: {tensor.name}" if tensor.name else tensor.file,
             f"{tensor.nan_count:,} NaN, {tensor.inf_count:,} Inf of {tensor.numel:,} values, "
             f"first at flat index {tensor.first_nonfinite:,}",
         )
