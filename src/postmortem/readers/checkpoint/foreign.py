@@ -12,7 +12,7 @@ TAR_HINT = (
 )
 
 FETCH_HINT = (
-    "fetch the file itself: git lfs pull, or the download again with the right address and token"
+    "fetch the file itself: git lfs pull, or download it again, with the token that it needs"
 )
 
 _POINTER = b"version https://git-lfs.github.com/spec/"

@@ -56,7 +56,7 @@ def nonfinite_checkpoint(tensors: Tensors) -> Iterator[Finding]:
         )
         return
     yield Finding(
-        title=clip(_title(bad, floats, whole, state), 100),
+        title=clip(_title(bad, floats, whole, state) + _where(bad, tensors), 120),
         cause=_cause(bad, floats, whole, state),
         confidence=Confidence.CERTAIN,
         next_steps=_ARRAY_STEPS if all(map(_is_array, bad)) else _steps(state),
@@ -146,6 +146,18 @@ def _cause(
     if state:
         return f"{text}, {len(state):,} of them optimizer state"
     return text
+
+
+def _where(bad: Sequence[ScannedTensor], tensors: Tensors) -> str:
+    """Return which of several checkpoints are bad, where each is in a folder of its own."""
+    folders = {tensor.file.rpartition("/")[0] for tensor in tensors}
+    spoilt = {tensor.file.rpartition("/")[0] for tensor in bad}
+    if len(folders) == len(spoilt):
+        return ""
+    if len(spoilt) > 1:
+        return f", in {len(spoilt)} of {len(folders)} folders"
+    (only,) = spoilt
+    return f", only in {clip(only.rpartition('/')[2] or '.', 30)}"
 
 
 def _cited(bad: Sequence[ScannedTensor]) -> tuple[Evidence, ...]:
