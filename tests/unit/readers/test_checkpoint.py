@@ -174,6 +174,25 @@ def test_shards_and_their_index(tmp_path: Path) -> None:
         assert "secret" not in str(facts)
 
 
+def test_links_of_a_cache_that_lead_nowhere(tmp_path: Path) -> None:
+    snapshot = tmp_path / "snapshots" / "main"
+    snapshot.mkdir(parents=True)
+    (tmp_path / "blob").write_bytes(safetensors({"a": ("F32", [1], floats(1))}))
+    (snapshot / "a.safetensors").symlink_to("../../blob")
+    (snapshot / "b.safetensors").symlink_to("../../lost")
+    facts = scanned(tmp_path)
+    assert list(by_name(facts)) == ["a"]
+    assert facts.damaged
+    (problem,) = facts.problems
+    assert (problem.where, problem.what) == (
+        str(snapshot / "b.safetensors"),
+        "is a link to ../../lost, which is not there",
+    )
+    (snapshot / "a.safetensors").unlink()
+    with pytest.raises(EvidenceError, match="a link to"):
+        scanned(tmp_path)
+
+
 def test_an_index_that_is_not_of_its_shards(tmp_path: Path) -> None:
     shards = {
         "a.safetensors": safetensors({"a": ("F32", [1], floats(1))}),

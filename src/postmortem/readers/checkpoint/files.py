@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -62,7 +62,9 @@ def find_files(names: Iterable[str]) -> tuple[list[str], list[Problem]]:
     for name in named:
         path = Path(name)
         if path.is_dir():
-            inside = sorted(str(entry) for entry in path.rglob("*") if _may_hold_tensors(entry))
+            named_so = [entry for entry in path.rglob("*") if entry.name.endswith(_SUFFIXES)]
+            inside = sorted(str(entry) for entry in named_so if entry.is_file())
+            problems += _broken_links(named_so)
             for index in sorted(str(entry) for entry in path.rglob(f"*{indexes.SUFFIX}")):
                 problems += indexes.missing_shards(index)
             for metadata in sorted(str(entry) for entry in path.rglob(distributed.METADATA)):
@@ -87,8 +89,13 @@ def find_files(names: Iterable[str]) -> tuple[list[str], list[Problem]]:
     return list(found), problems
 
 
-def _may_hold_tensors(path: Path) -> bool:
-    return path.name.endswith(_SUFFIXES) and path.is_file()
+def _broken_links(entries: Iterable[Path]) -> Iterator[Problem]:
+    """Yield the links that lead nowhere, as in a cache of downloads that lost its blobs."""
+    for entry in sorted(entries):
+        if entry.is_symlink() and not entry.exists():
+            to = os.readlink(entry)  # noqa: PTH115 - as the link says
+            what = f"is a link to {to}, which is not there"
+            yield Problem(str(entry), what, "download or copy it again")
 
 
 def read_places(path: str) -> Places:
