@@ -73,11 +73,9 @@ def _laid(name: str, tensor: Tensor, begin: int, size: int, packed: str | None) 
         reach = (tensor.offset + last + 1) * item
         raise ValueError(f"it reaches {reach:,} bytes into its record of {size:,}")
     begin += tensor.offset * item
-    if packed is None:
-        return TensorPlace(name, tensor.dtype, tensor.shape, begin, tensor.strides)
-    if not _is_contiguous(tensor):
-        raise NotScanned("its record is compressed, and its values do not lie side by side")
-    return TensorPlace(name, tensor.dtype, tensor.shape, begin, packed=packed)
+    # Of a packed record what lies side by side is unpacked and scanned piece by piece.
+    strides = None if packed is not None and _is_contiguous(tensor) else tensor.strides
+    return TensorPlace(name, tensor.dtype, tensor.shape, begin, strides, packed=packed)
 
 
 def _is_contiguous(tensor: Tensor) -> bool:
