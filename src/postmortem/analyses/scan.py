@@ -35,6 +35,8 @@ def analyse(names: Sequence[str], *, verbose: bool, progress: Progress | None = 
 def _verdict(tensors: Tensors, diagnoses: Sequence[Diagnosis], *, damaged: bool) -> str:
     if tensors.bad:
         return diagnoses[0].title if diagnoses else f"NaN or Inf in {len(tensors.bad):,} tensors"
+    if not tensors.items and not damaged:
+        return "there is no tensor to scan"
     count = counted(len(tensors.items), "tensor")
     if damaged:
         return f"the checkpoint is damaged; no NaN and no Inf in the {count} that could be read"

@@ -87,7 +87,9 @@ def _refused(torch: Any, tensor: Any) -> str | None:
         return "a nested tensor: scan its parts, tensor.unbind()"
     kind = _LAYOUTS.get(str(tensor.layout))
     if kind is not None:
-        how = "tensor.coalesce().values()" if kind == "sparse" else "tensor.to_dense()"
+        how = "tensor.values()" if kind == "sparse" else "tensor.to_dense()"
+        if tensor.layout is torch.sparse_coo:
+            how = "tensor.coalesce().values()"
         return f"a {kind} tensor: scan {how}"
     if tensor.is_quantized:
         return "a quantised tensor: scan tensor.int_repr() or tensor.dequantize()"

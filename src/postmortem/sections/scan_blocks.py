@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Iterable, Mapping
+from itertools import takewhile
 
 from postmortem.facts.tensors import ScannedTensor, Tensors
 from postmortem.report.blocks import Block, KeyValues, Note, Table
@@ -20,11 +22,12 @@ def scan_blocks(tensors: Tensors, *, verbose: bool) -> tuple[Block, ...]:
     rows = worst_first(tensors)
     bad = [tensor for tensor in rows if tensor.bad_count]
     shown = rows if verbose else rows[:_ROWS_SHOWN]
-    several = len({tensor.file for tensor in rows}) > 1
+    files = _short_names({tensor.file for tensor in rows})
+    several = len(files) > 1
     blocks: list[Block] = [
         Table(
             (*_columns(several), "tensor"),
-            tuple((*_cells(tensor, several), tensor.name or "(unnamed)") for tensor in shown),
+            tuple((*_cells(tensor, files), tensor.name or "(unnamed)") for tensor in shown),
             title="worst first" if bad else "largest first",
             right_aligned=tuple(range(2, 7)),
         )
@@ -43,7 +46,15 @@ def _columns(several: bool) -> tuple[str, ...]:
     return (*columns, "file") if several else columns
 
 
-def _cells(tensor: ScannedTensor, several: bool) -> tuple[str, ...]:
+def _short_names(files: Iterable[str]) -> dict[str, str]:
+    """Return the files without the folders that they share."""
+    parts = {file: file.split("/") for file in files}
+    levels = zip(*(folders[:-1] for folders in parts.values()), strict=False)
+    shared = sum(1 for _ in takewhile(lambda level: len(set(level)) == 1, levels))
+    return {file: "/".join(folders[shared:]) for file, folders in parts.items()}
+
+
+def _cells(tensor: ScannedTensor, files: Mapping[str, str]) -> tuple[str, ...]:
     shape = "×".join(str(size) for size in tensor.shape) or "scalar"
     cells = (
         tensor.dtype,
@@ -54,7 +65,7 @@ def _cells(tensor: ScannedTensor, several: bool) -> tuple[str, ...]:
         _number(tensor.abs_min_nonzero),
         _number(tensor.abs_max),
     )
-    return (*cells, tensor.file.rpartition("/")[2]) if several else cells
+    return (*cells, files[tensor.file]) if len(files) > 1 else cells
 
 
 def _count(count: int, whole: int) -> str:

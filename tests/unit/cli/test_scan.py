@@ -52,6 +52,45 @@ def test_a_bad_checkpoint(bad: Path) -> None:
     assert run(bad, "--exit-zero").returncode == 0
 
 
+def test_several_checkpoints_are_told_apart(tmp_path: Path) -> None:
+    for step in (100, 200, 300):
+        folder = tmp_path / "run" / f"step-{step}"
+        folder.mkdir(parents=True)
+        value = math.nan if step == 200 else 1.0
+        (folder / "model.safetensors").write_bytes(
+            safetensors({"w": ("F32", [2], floats(value, 2))})
+        )
+    lines = run(tmp_path / "run").stdout.splitlines()
+    assert lines[0] == "NaN in w (1 of 2 values), only in step-200"
+    for step in (100, 200, 300):
+        assert sum(f"step-{step}/" in line for line in lines) >= 1
+    (tmp_path / "run/step-100/model.safetensors").write_bytes(
+        safetensors({"w": ("F32", [2], floats(math.inf, 2))})
+    )
+    assert (
+        run(tmp_path / "run")
+        .stdout.splitlines()[0]
+        .endswith("tensors: w and 1 more, in 2 of 3 folders")
+    )
+
+
+def test_a_file_without_tensors(tmp_path: Path) -> None:
+    path = tmp_path / "none.safetensors"
+    path.write_bytes(safetensors({}))
+    done = run(path)
+    assert (done.returncode, done.stdout.splitlines()[0]) == (0, "there is no tensor to scan")
+
+
+@pytest.mark.torch
+def test_a_tensor_without_a_name(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    path = tmp_path / "bare.pt"
+    torch.save(torch.tensor([1.0, math.nan]), path)
+    document = json.loads(run(path, "--json").stdout)
+    assert document["verdict"] == "NaN in the tensor (1 of 2 values)"
+    assert document["diagnoses"][0]["evidence"][0]["where"] == str(path)
+
+
 def test_the_document(bad: Path) -> None:
     done = run(bad, "--json")
     document = json.loads(done.stdout)

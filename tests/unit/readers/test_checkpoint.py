@@ -65,7 +65,8 @@ def test_safetensors(tmp_path: Path) -> None:
         ({"a": {"dtype": "F32", "shape": [3], "data_offsets": [0, 8]}}, b"0" * 8, "span 8"),
         ({"a": {"dtype": "F32", "shape": [-1], "data_offsets": [0, 8]}}, b"0" * 8, "shape is"),
         ({"a": {"dtype": "F32", "shape": [2], "data_offsets": [8, 0]}}, b"0" * 8, "data_offsets"),
-        ({"a": {"dtype": "F32", "shape": "x"}}, b"", "shape is"),
+        ({"a": {"dtype": "F32", "shape": "x", "data_offsets": [0, 0]}}, b"", "shape is"),
+        ({"a": {"dtype": "F32", "shape": [1]}}, b"", "data_offsets"),
         ({"a": 3}, b"", "no object"),
         ({"a": {"dtype": "Q7", "shape": [1], "data_offsets": [0, 8]}}, b"0" * 8, "not known"),
         (
@@ -84,6 +85,47 @@ def test_a_header_that_lies(tmp_path: Path, header: object, data: bytes, said: s
     assert said in facts.problems[0].what
     assert facts.problems[0].where.endswith(": a")
     assert ["z"] * bool(good) == [tensor.name for tensor in facts.tensors]
+
+
+@pytest.mark.parametrize(
+    ("spans", "size", "said"),
+    [
+        ([(0, 4), (8, 12)], 12, "bytes {4} to {8} belong to no tensor"),
+        ([(4, 8)], 8, "bytes {0} to {4} belong to no tensor"),
+        ([(0, 4)], 9, "5 bytes at its end belong to no tensor"),
+    ],
+)
+def test_bytes_of_no_tensor(
+    tmp_path: Path, spans: list[tuple[int, int]], size: int, said: str
+) -> None:
+    rows = {
+        f"t{begin}": {"dtype": "F32", "shape": [1], "data_offsets": [begin, end]}
+        for begin, end in spans
+    }
+    content = with_header(rows, bytes(size))
+    base = len(content) - size
+    facts = scanned(written(tmp_path, content))
+    for offset in (0, 4, 8):
+        said = said.replace(f"{{{offset}}}", f"{base + offset:,}")
+    assert said in facts.problems[0].what
+    assert facts.damaged
+    assert len(facts.tensors.items) == len(spans)
+
+
+def test_a_name_that_stands_twice(tmp_path: Path) -> None:
+    row = '"a": {"dtype": "F32", "shape": [1], "data_offsets": '
+    header = ("{" + row + "[0, 4]}, " + row + "[4, 8]}}").encode()
+    content = len(header).to_bytes(8, "little") + header + floats(NAN, 1)
+    facts = scanned(written(tmp_path, content))
+    assert facts.damaged
+    assert "belong to no tensor" in facts.problems[0].what
+
+
+def test_a_download_that_stopped_is_one_problem(tmp_path: Path) -> None:
+    whole = safetensors({f"t{i}": ("F32", [2], floats(i, 1)) for i in range(100)})
+    (problem,) = scanned(written(tmp_path, whole[:-404])).problems
+    assert "the data of 51 tensors do not lie in it (t49, t50, t51 and 48 more)" in problem.what
+    assert f"it should end at byte {len(whole):,}, but has {len(whole) - 404:,}" in problem.what
 
 
 def test_overlapping_tensors_are_told(tmp_path: Path) -> None:
@@ -130,6 +172,42 @@ def test_shards_and_their_index(tmp_path: Path) -> None:
         assert facts.damaged
         assert "model-00003.safetensors" in facts.problems[0].what
         assert "secret" not in str(facts)
+
+
+def test_links_of_a_cache_that_lead_nowhere(tmp_path: Path) -> None:
+    snapshot = tmp_path / "snapshots" / "main"
+    snapshot.mkdir(parents=True)
+    (tmp_path / "blob").write_bytes(safetensors({"a": ("F32", [1], floats(1))}))
+    (snapshot / "a.safetensors").symlink_to("../../blob")
+    (snapshot / "b.safetensors").symlink_to("../../lost")
+    facts = scanned(tmp_path)
+    assert list(by_name(facts)) == ["a"]
+    assert facts.damaged
+    (problem,) = facts.problems
+    assert (problem.where, problem.what) == (
+        str(snapshot / "b.safetensors"),
+        "is a link to ../../lost, which is not there",
+    )
+    (snapshot / "a.safetensors").unlink()
+    with pytest.raises(EvidenceError, match="a link to"):
+        scanned(tmp_path)
+
+
+def test_an_index_that_is_not_of_its_shards(tmp_path: Path) -> None:
+    shards = {
+        "a.safetensors": safetensors({"a": ("F32", [1], floats(1))}),
+        "b.safetensors": safetensors({"b": ("F32", [1], floats(1)), "more": ("I8", [1], b"1")}),
+        "new.safetensors": safetensors({"new": ("F7", [1], b"1")}),
+    }
+    names = {"a": "b.safetensors", "x": "b.safetensors", "b": "a.safetensors"}
+    index = sharded(tmp_path, shards, {**names, "new": "new.safetensors"})
+    for named in (index, tmp_path):
+        facts = scanned(named)
+        assert facts.damaged
+        assert [(p.where, p.what) for p in facts.problems if p.where == str(index)] == [
+            (str(index), "says that b stands in a.safetensors, where it does not"),
+            (str(index), "says that a, x stand in b.safetensors, where they do not"),
+        ]
 
 
 def test_one_bad_file_among_good_ones(tmp_path: Path) -> None:

@@ -139,14 +139,16 @@ def test_an_archive_that_was_packed_anew(tmp_path: Path) -> None:
     base = torch.arange(12.0).reshape(3, 4)
     base[1, 2] = NAN
     plain, path = tmp_path / "plain.pt", tmp_path / "packed.pt"
-    torch.save({"whole": base, "row": base[1], "turned": base.t(), "a": np.ones(2)}, plain)
+    views = {"turned": base.t(), "column": base[:, 2], "wide": base[1:, 2:3].expand(2, 5)}
+    torch.save({"whole": base, "row": base[1], **views, "a": np.ones(2)}, plain)
     with zipfile.ZipFile(plain) as old, zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as new:
         for name in old.namelist():
             new.writestr(name, old.read(name))
     facts = scanned(path)
     found = {name: tensor.first_nonfinite for name, tensor in by_name(facts).items()}
-    assert found == {"whole": 6, "row": 2, "a": None}
-    assert ["do not lie side by side" in problem.what for problem in facts.problems] == [True]
+    assert found == {"whole": 6, "row": 2, "turned": 7, "column": 1, "wide": 0, "a": None}
+    assert by_name(facts)["wide"].nan_count == 5
+    assert not facts.problems
 
 
 @pytest.mark.torch

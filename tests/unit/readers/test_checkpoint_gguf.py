@@ -142,6 +142,32 @@ def test_files_of_other_programs(tmp_path: Path, name: str, content: bytes, why:
     assert "convert it" in str(caught.value.hint)
 
 
+_POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:%s\nsize 4976698672\n" % (
+    b"a" * 64
+)
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (_POINTER, "a pointer of Git LFS, which stands for a file of 4,976,698,672 bytes"),
+        (b"\n<!DOCTYPE html>\n<title>403 Forbidden</title>", r"a web page \(403 Forbidden\): a"),
+        (b"<HTML lang=en>" + b"x" * 9000, "is a web page: a server's answer"),
+        (b"Entry not found", "text: it begins with 'Entry not found'"),
+        (b'{"error": "' + "\u00e9".encode() * 9000, "text: it begins with"),
+    ],
+)
+@pytest.mark.parametrize("name", ["a.safetensors", "a.pt", "a.npy", "a.gguf", "blob"])
+def test_what_came_in_place_of_a_download(
+    tmp_path: Path, name: str, content: bytes, why: str
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(EvidenceError, match=why) as caught:
+        scan_checkpoint([str(path)])
+    assert "git lfs pull" in str(caught.value.hint)
+
+
 def test_a_tar_archive_is_named(tmp_path: Path) -> None:
     path = tmp_path / "model.nemo"
     with tarfile.open(path, "w") as archive:

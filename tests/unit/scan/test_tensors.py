@@ -146,6 +146,23 @@ def test_subclasses_are_unwrapped_or_named() -> None:
             fastscan([torch.ones(1), tensor])
 
 
+@pytest.mark.filterwarnings("ignore")  # of PyTorch, that these are in beta
+@pytest.mark.parametrize("kind", ["coo", "csr", "csc", "bsr", "quantised"])
+def test_what_a_refusal_advises_can_be_done(kind: str) -> None:
+    eye = torch.eye(4)
+    tensor = {
+        "coo": lambda: eye.to_sparse(),
+        "csr": lambda: eye.to_sparse_csr(),
+        "csc": lambda: eye.to_sparse_csc(),
+        "bsr": lambda: eye.to_sparse_bsr((2, 2)),
+        "quantised": lambda: torch.quantize_per_tensor(eye, 0.1, 0, torch.qint8),
+    }[kind]()
+    with pytest.raises(TypeError) as caught:
+        fastscan(tensor)
+    for advice in str(caught.value).partition(": scan ")[2].split(" or "):
+        assert fastscan(eval(advice, {"tensor": tensor})).is_finite
+
+
 def test_fake_tensors_are_refused() -> None:
     from torch._subclasses.fake_tensor import FakeTensorMode
 

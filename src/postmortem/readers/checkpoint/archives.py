@@ -15,8 +15,9 @@ from typing import BinaryIO
 from postmortem.errors import EvidenceError
 from postmortem.readers.checkpoint.layout import Layout, NotScanned
 from postmortem.readers.checkpoint.numpy_files import read_place
-from postmortem.readers.checkpoint.pickled import PickleError, load
-from postmortem.readers.checkpoint.storages import lay
+from postmortem.readers.checkpoint.objects import PickleError
+from postmortem.readers.checkpoint.pickled import load
+from postmortem.readers.checkpoint.storages import StoragePlace, lay
 from postmortem.records import replace
 
 MAGIC = b"PK\x03\x04"
@@ -126,26 +127,28 @@ class _Archive:
 
 
 def _torch(archive: _Archive, pickle: str, within: str) -> Layout:
+    """Lay data.pkl, and constants.pkl: where TorchScript keeps the weights of a frozen module."""
     root = pickle.removesuffix("data.pkl")
     order = f"{root}byteorder"
     try:
         if order in archive.records and archive.text(order).strip() == b"big":
             raise EvidenceError(archive.name, "was written on a big-endian machine: not scanned")
         value = load(io.BytesIO(archive.text(pickle)))
+        constants = f"{root}constants.pkl"
+        held = load(io.BytesIO(archive.text(constants))) if constants in archive.records else None
     except (PickleError, ValueError) as error:
         hint = "the file is damaged, or written by something else than torch.save()"
         raise EvidenceError(
             archive.name, f"its description cannot be read: {error}", hint=hint
         ) from None
     layout = Layout()
-    lay(
-        layout,
-        value,
-        archive.name,
-        lambda of: archive.place_or_packed(f"{root}data/{of.key}"),
-        within,
-    )
+    for folder, found, name in (("data", value, within), ("constants", held, "constants")):
+        lay(layout, found, archive.name, _finder(archive, f"{root}{folder}"), name)
     return layout
+
+
+def _finder(archive: _Archive, folder: str) -> StoragePlace:
+    return lambda of: archive.place_or_packed(f"{folder}/{of.key}")
 
 
 def _numpy(archive: _Archive, paths: list[str]) -> Layout:

@@ -12,7 +12,7 @@ from math import prod
 from postmortem.facts.tensors import TensorPlace
 from postmortem.readers.checkpoint.layout import NotScanned
 from postmortem.readers.checkpoint.numpy_files import dtype_of, fortran_strides
-from postmortem.readers.checkpoint.pickled import Global, Unknown
+from postmortem.readers.checkpoint.objects import Global, Unknown
 
 _RECONSTRUCT = frozenset(
     {"numpy.core.multiarray._reconstruct", "numpy._core.multiarray._reconstruct"}

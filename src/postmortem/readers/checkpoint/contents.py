@@ -6,10 +6,11 @@ import re
 from collections.abc import Iterable, Iterator
 
 from postmortem.readers.checkpoint.arrays import MAKERS
-from postmortem.readers.checkpoint.pickled import Storage, Tensor, Unknown
+from postmortem.readers.checkpoint.objects import Entries, Storage, Tensor, Unknown
+from postmortem.readers.checkpoint.rebuilding import ON_META, REBUILT
 
 _MOST_NAMES = 2_000_000
-_SAVED_WITHIN = "torch.storage._load_from_bytes"
+SAVED_WITHIN = "torch.storage._load_from_bytes"
 """How pickle.dump() writes a tensor: torch.save() into bytes."""
 
 _OF_MODULE = re.compile(r"(?:^|(?<=\.))_(?:modules|parameters|buffers)\.")
@@ -19,7 +20,8 @@ _OF_MODULE = re.compile(r"(?:^|(?<=\.))_(?:modules|parameters|buffers)\.")
 def contents_of(root: object) -> Iterator[tuple[str, Tensor | Unknown]]:
     """Yield what holds numbers below an object, with the path to it: ``optimizer.state.0.exp_avg``.
 
-    That is tensors, and what pickles of NumPy's arrays were followed to.
+    That is tensors, and Unknowns: what pickles of NumPy's arrays were followed to, and tensors of
+    which the values are not there or not found.
     """
     seen: set[int] = set()
     stack: list[tuple[str, object]] = [("", root)]
@@ -39,18 +41,27 @@ def contents_of(root: object) -> Iterator[tuple[str, Tensor | Unknown]]:
             if id(value) in seen:
                 continue
             seen.add(id(value))
-            if isinstance(value, Unknown) and (value.name in MAKERS or value.name == _SAVED_WITHIN):
+            if isinstance(value, Unknown) and _is_array(value):
                 yield _OF_MODULE.sub("", path), value
                 continue
             stack.extend(reversed(list(_below(path, value))))
 
 
+def _is_array(value: Unknown) -> bool:
+    name = value.name
+    return name in MAKERS or name in (SAVED_WITHIN, ON_META) or name.startswith(REBUILT)
+
+
 def _below(path: str, value: object) -> Iterator[tuple[str, object]]:
     if isinstance(value, Unknown):
         yield path, value.parts
+        yield path, value.listed
+        yield path, value.entries
         yield path, value.state
         return
     pairs: Iterable[tuple[object, object]] = ()
+    if isinstance(value, Entries) and value.state is not None:
+        yield path, value.state
     if isinstance(value, dict):
         pairs = value.items()
     elif isinstance(value, (list, tuple)):

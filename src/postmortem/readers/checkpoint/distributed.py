@@ -22,7 +22,8 @@ from postmortem.facts.source import Problem
 from postmortem.facts.tensors import Part
 from postmortem.readers.checkpoint import archives
 from postmortem.readers.checkpoint.layout import Layout, NotScanned
-from postmortem.readers.checkpoint.pickled import PickleError, Unknown, load
+from postmortem.readers.checkpoint.objects import PickleError, Unknown
+from postmortem.readers.checkpoint.pickled import load
 from postmortem.readers.checkpoint.window import Window
 from postmortem.records import record, replace
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -16,6 +15,7 @@ from postmortem.readers.checkpoint import (
     distributed,
     foreign,
     gguf,
+    indexes,
     legacy,
     numpy_files,
     plain,
@@ -36,7 +36,6 @@ _SUFFIXES = (
     distributed.SUFFIX,
     gguf.SUFFIX,
 )
-_INDEX_SUFFIX = ".index.json"
 _HEAD_BYTES = 4096
 
 
@@ -63,9 +62,11 @@ def find_files(names: Iterable[str]) -> tuple[list[str], list[Problem]]:
     for name in named:
         path = Path(name)
         if path.is_dir():
-            inside = sorted(str(entry) for entry in path.rglob("*") if _may_hold_tensors(entry))
-            for index in sorted(str(entry) for entry in path.rglob(f"*{_INDEX_SUFFIX}")):
-                problems += _missing_shards(index)
+            named_so = [entry for entry in path.rglob("*") if entry.name.endswith(_SUFFIXES)]
+            inside = sorted(str(entry) for entry in named_so if entry.is_file())
+            problems += _broken_links(named_so)
+            for index in sorted(str(entry) for entry in path.rglob(f"*{indexes.SUFFIX}")):
+                problems += indexes.missing_shards(index)
             for metadata in sorted(str(entry) for entry in path.rglob(distributed.METADATA)):
                 problems += distributed.missing(metadata)
             if not inside:
@@ -76,10 +77,10 @@ def find_files(names: Iterable[str]) -> tuple[list[str], list[Problem]]:
         elif path.name == distributed.METADATA:
             found.update(dict.fromkeys(map(str, distributed.find_shards(name)[0])))
             problems += distributed.missing(name)
-        elif name.endswith(_INDEX_SUFFIX):
-            shards = _shards(name)
+        elif name.endswith(indexes.SUFFIX):
+            shards = indexes.shards(name)
             found.update(dict.fromkeys(str(shard) for shard in shards if shard.exists()))
-            problems += _missing_shards(name)
+            problems += indexes.missing_shards(name)
         else:
             found[name] = None
     if not found:
@@ -88,34 +89,13 @@ def find_files(names: Iterable[str]) -> tuple[list[str], list[Problem]]:
     return list(found), problems
 
 
-def _may_hold_tensors(path: Path) -> bool:
-    return path.name.endswith(_SUFFIXES) and path.is_file()
-
-
-def _shards(index: str) -> list[Path]:
-    """Return the files that an index of shards names; raises EvidenceError if it is none."""
-    try:
-        text = Path(index).read_bytes()
-        weights = json.loads(text)["weight_map"]
-        files = sorted({str(file) for file in weights.values()})
-    except OSError as error:
-        raise EvidenceError(index, error.strerror or str(error)) from None
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise EvidenceError(index, "is no index of shards: it has no weight_map") from None
-    # A name of the index that leads out of its folder is not followed.
-    return [Path(index).parent / file for file in files if Path(file).name == file]
-
-
-def _missing_shards(index: str) -> Iterator[Problem]:
-    try:
-        missing = [shard.name for shard in _shards(index) if not shard.exists()]
-    except EvidenceError as error:
-        yield Problem(error.where, error.what)
-        return
-    if missing:
-        more = f" and {len(missing) - 3} more" if len(missing) > 3 else ""
-        what = f"names {len(missing)} files that are not there: {', '.join(missing[:3])}{more}"
-        yield Problem(index, what, "the checkpoint is not whole: copy or write it again")
+def _broken_links(entries: Iterable[Path]) -> Iterator[Problem]:
+    """Yield the links that lead nowhere, as in a cache of downloads that lost its blobs."""
+    for entry in sorted(entries):
+        if entry.is_symlink() and not entry.exists():
+            to = os.readlink(entry)  # noqa: PTH115 - as the link says
+            what = f"is a link to {to}, which is not there"
+            yield Problem(str(entry), what, "download or copy it again")
 
 
 def read_places(path: str) -> Places:
@@ -140,6 +120,9 @@ def read_places(path: str) -> Places:
 def _read(stream: BinaryIO, size: int, path: str) -> Layout:
     head = stream.read(_HEAD_BYTES)
     stream.seek(0)
+    answer = foreign.no_download(head)
+    if answer is not None:
+        raise EvidenceError(path, answer, hint=foreign.FETCH_HINT)
     if path.endswith(distributed.SUFFIX) and head:
         return distributed.read_places(stream, size, path)
     if head.startswith(archives.MAGIC) or head.startswith(b"PK\x05\x06"):
@@ -159,6 +142,9 @@ def _read(stream: BinaryIO, size: int, path: str) -> Layout:
     if not head.strip(b"\0"):
         what = f"begins with {len(head):,} zero bytes: it was given its size and never written"
         raise EvidenceError(path, what, hint="go back to the checkpoint before it")
+    words = foreign.text(head)
+    if words is not None:
+        raise EvidenceError(path, words, hint=foreign.FETCH_HINT)
     if path.endswith(".safetensors") or safetensors.looks_like_safetensors(head):
         return safetensors.read_places(stream, size, path)
     packing = compression_of(head)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 HINT = "convert it first, as to .safetensors or .npz, where the program that wrote it is at hand"
@@ -9,6 +10,16 @@ TAR_HINT = (
     "of NeMo (.nemo): unpack it with tar and scan what is in it; of the first releases of PyTorch: "
     "torch.load() it with weights_only=False and save it again"
 )
+
+FETCH_HINT = (
+    "fetch the file itself: git lfs pull, or download it again, with the token that it needs"
+)
+
+_POINTER = b"version https://git-lfs.github.com/spec/"
+_POINTER_SIZE = re.compile(rb"\nsize (\d{1,18})\n")
+_PAGE = re.compile(rb"\s*<(?:!doctype\s+html|html|head)\b", re.IGNORECASE)
+_TITLE = re.compile(r"<title[^>]*>\s*([^<]{1,60}?)\s*<", re.IGNORECASE)
+_TEXT = re.compile(r"[^\x00-\x08\x0e-\x1f\x7f]*")
 
 _HEADS = (
     (b"\x89HDF\r\n\x1a\n", "is an HDF5 file, as Keras writes"),
@@ -27,8 +38,38 @@ _IN_FOLDERS = (
     ("checkpoint", "is a checkpoint of TensorFlow"),
     (".zarray", "is an array of Zarr"),
 )
+_MOST_QUOTED = 60
+_LEAST_TEXT = 8
 _MOST_FOLDERS = 100
 """Orbax keeps each item in a folder of its own."""
+
+
+def no_download(head: bytes) -> str | None:
+    """Return what came in place of a file: a pointer of Git LFS, a page; None for all else."""
+    if head.startswith(_POINTER):
+        size = _POINTER_SIZE.search(head)
+        of = f" of {int(size[1]):,} bytes" if size is not None else ""
+        return f"is a pointer of Git LFS, which stands for a file{of} that was not fetched"
+    if not _PAGE.match(head):
+        return None
+    title = _TITLE.search(head.decode("utf-8", errors="replace"))
+    named = f" ({title[1]})" if title is not None and title[1].isprintable() else ""
+    return f"is a web page{named}: a server's answer in place of the file"
+
+
+def text(head: bytes) -> str | None:
+    """Return how a file of words begins, such as a server's answer; None for any other."""
+    try:
+        words = head.decode("utf-8")
+    except UnicodeDecodeError as error:
+        if error.start < len(head) - 3:  # else a character is cut
+            return None
+        words = head[: error.start].decode("utf-8")
+    if len(head) < _LEAST_TEXT or not words.strip() or not _TEXT.fullmatch(words):
+        return None
+    begin = words.strip().splitlines()[0].strip()
+    begin = begin if len(begin) <= _MOST_QUOTED else begin[: _MOST_QUOTED - 1] + "…"
+    return f"is no checkpoint that can be scanned, but text: it begins with {begin!r}"
 
 
 def is_tar(head: bytes) -> bool:

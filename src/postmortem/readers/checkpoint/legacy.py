@@ -12,7 +12,8 @@ from typing import BinaryIO
 
 from postmortem.errors import EvidenceError
 from postmortem.readers.checkpoint.layout import Layout
-from postmortem.readers.checkpoint.pickled import PickleError, Storage, load
+from postmortem.readers.checkpoint.objects import PickleError, Storage
+from postmortem.readers.checkpoint.pickled import load
 from postmortem.readers.checkpoint.storages import ITEM_BYTES, lay
 from postmortem.readers.checkpoint.window import Window
 

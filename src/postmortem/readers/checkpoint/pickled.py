@@ -2,7 +2,7 @@
 
 The opcodes are followed on a stack of plain values. A class or function that the pickle names is
 never imported: calls of the few that rebuild tensors are understood, all others become an
-`Unknown`. Opcodes: Lib/pickletools.py; how tensors are rebuilt: torch/_utils.py.
+`Unknown`. Opcodes: Lib/pickletools.py.
 """
 
 from __future__ import annotations
@@ -12,99 +12,17 @@ import warnings
 from collections.abc import Callable
 from typing import Any, BinaryIO
 
-from postmortem.records import record
+from postmortem.readers.checkpoint.objects import Entries, Global, PickleError, Storage, Unknown
+from postmortem.readers.checkpoint.rebuilding import (
+    attributes_of,
+    called,
+    extend,
+    storage_of,
+    update,
+)
 
 _MOST_OPCODES = 20_000_000
 _MARK = object()
-
-
-class PickleError(Exception):
-    """The pickle cannot be followed to its end."""
-
-
-@record
-class Global:
-    """A class or function by name."""
-
-    name: str
-
-
-@record
-class Storage:
-    """The memory behind tensors: a record of the archive."""
-
-    key: str
-    dtype: str | None
-    """None for bytes without a type of their own; tensors on it say theirs."""
-    numel: int
-    begin: int = 0
-    """Of a view into it, as PyTorch before 0.4 saved them: in elements."""
-
-
-@record
-class Tensor:
-    """A view into a storage; sizes and strides in elements."""
-
-    storage: Storage
-    dtype: str | None
-    offset: int
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-
-
-class Unknown:
-    """Something that only running the pickle would make; what is inside can still be looked at."""
-
-    def __init__(self, name: str, parts: object = ()) -> None:
-        self.name = name
-        self.parts = parts
-        self.state: object = None
-
-    def __repr__(self) -> str:
-        return f"<{self.name}>"
-
-
-_STORAGES = {
-    "DoubleStorage": "float64",
-    "FloatStorage": "float32",
-    "HalfStorage": "float16",
-    "BFloat16Storage": "bfloat16",
-    "LongStorage": "int64",
-    "IntStorage": "int32",
-    "ShortStorage": "int16",
-    "CharStorage": "int8",
-    "ByteStorage": "uint8",
-    "BoolStorage": "bool",
-    "ComplexFloatStorage": "complex64",
-    "ComplexDoubleStorage": "complex128",
-    "QInt8Storage": "int8",
-    "QUInt8Storage": "uint8",
-    "QInt32Storage": "int32",
-}
-_REBUILT_IN_PLACE = frozenset(
-    {
-        "torch._utils._rebuild_parameter",
-        "torch._utils._rebuild_parameter_with_state",
-        "torch._tensor._rebuild_from_type_v2",
-    }
-)
-_QUANTIZED = "torch._utils._rebuild_qtensor"
-_SPARSE = ("torch._utils._rebuild_sparse_tensor", "torch._utils._rebuild_sparse_csr_tensor")
-_IN_PARTS = frozenset({_QUANTIZED, *_SPARSE})
-_SPARSE_PARTS = {
-    2: ("indices", "values"),
-    3: ("compressed_indices", "plain_indices", "values"),
-}
-_CONTAINERS = {
-    "collections.OrderedDict": dict,
-    "builtins.dict": dict,
-    "collections.defaultdict": dict,
-    "builtins.list": list,
-    "builtins.set": list,
-    "builtins.frozenset": list,
-    "builtins.tuple": tuple,
-    "torch.Size": tuple,
-}
 
 
 def load(stream: BinaryIO, storages: dict[str, Storage] | None = None) -> object:
@@ -196,54 +114,55 @@ class _Machine:
 
     def _append(self, _: Any) -> None:
         value = self.pop()
-        _extend(self._stack[-1], [value])
+        extend(self._stack[-1], [value])
 
     def _appends(self, _: Any) -> None:
         values = self._to_mark()
-        _extend(self._stack[-1], values)
+        extend(self._stack[-1], values)
 
     def _setitem(self, _: Any) -> None:
         value, key = self.pop(), self.pop()
-        _update(self._stack[-1], [key, value])
+        update(self._stack[-1], [key, value])
 
     def _setitems(self, _: Any) -> None:
         pairs = self._to_mark()
-        _update(self._stack[-1], pairs)
+        update(self._stack[-1], pairs)
 
     def _dict(self, _: Any) -> None:
         made: dict[Any, Any] = {}
-        _update(made, self._to_mark())
+        update(made, self._to_mark())
         self._stack.append(made)
 
     def _reduce(self, _: Any) -> None:
         arguments, function = self.pop(), self.pop()
-        self._stack.append(_called(function, arguments))
+        self._stack.append(called(function, arguments))
 
     def _newobj_ex(self, _: Any) -> None:
         words, arguments, function = self.pop(), self.pop(), self.pop()
-        made = _called(function, arguments)
-        if isinstance(made, Unknown) and words:
-            made.state = words
+        made = called(function, arguments)
+        if isinstance(made, Unknown) and isinstance(words, dict):
+            made.entries.update(words)
         self._stack.append(made)
 
     def _build(self, _: Any) -> None:
         state = self.pop()
-        if isinstance(self._stack[-1], Unknown):
-            self._stack[-1].state = _attributes(state)
+        target = self._stack[-1]
+        if isinstance(target, (Unknown, Entries)):
+            target.state = attributes_of(state)
 
     def _persistent(self, _: Any) -> None:
-        value = _storage(self.pop())
+        value = storage_of(self.pop())
         if isinstance(value, Storage):
             self._storages[value.key] = value
         self._stack.append(value)
 
     def _inst(self, argument: Any) -> None:
         items = self._to_mark()
-        self._stack.append(_called(Global(str(argument).replace(" ", ".", 1)), tuple(items)))
+        self._stack.append(called(Global(str(argument).replace(" ", ".", 1)), tuple(items)))
 
     def _object(self, _: Any) -> None:
         items = self._to_mark()
-        self._stack.append(_called(items[0], tuple(items[1:])))
+        self._stack.append(called(items[0], tuple(items[1:])))
 
 
 _NOTHING = frozenset({"PROTO", "FRAME", "READONLY_BUFFER"})
@@ -350,107 +269,3 @@ def _nothing(machine: _Machine, argument: Any) -> None:
 
 
 _STEPS = _steps()
-
-
-def _extend(target: object, values: list[Any]) -> None:
-    if isinstance(target, list):
-        target.extend(values)
-    elif isinstance(target, Unknown):
-        target.state = [target.state, values]
-
-
-def _update(target: object, pairs: list[Any]) -> None:
-    if len(pairs) % 2:
-        raise PickleError("a key has no value")
-    if isinstance(target, Unknown):
-        target.state = [target.state, pairs]
-    if not isinstance(target, dict):
-        return
-    for key, value in zip(pairs[::2], pairs[1::2], strict=True):
-        target[_key(key, len(target))] = value
-
-
-def _key(key: object, count: int) -> object:
-    """Return a key that can be hashed and shown without walking through what was crafted."""
-    plain = (str, int, float, bool, type(None))
-    if isinstance(key, (*plain, Unknown)) or (
-        isinstance(key, tuple) and len(key) < 8 and all(isinstance(part, plain) for part in key)
-    ):
-        return key
-    return f"<{type(key).__name__} {count}>"
-
-
-def _storage(value: object) -> object:
-    """Return the storage that a persistent ID names: ('storage', type, key, location, numel)."""
-    if not isinstance(value, tuple) or len(value) < 5 or value[0] != "storage":
-        return Unknown("persistent ID", value)
-    _, kind, key, _, numel = value[:5]
-    name = kind.name.rpartition(".")[2] if isinstance(kind, Global) else ""
-    if not isinstance(numel, int):
-        raise PickleError("the size of a storage is no number")
-    begin = 0
-    if len(value) > 5 and isinstance(value[5], tuple) and len(value[5]) == 3:  # key, offset, size
-        begin = value[5][1]
-        if type(begin) is not int or not 0 <= begin < 1 << 62:
-            raise PickleError("the offset of a storage is no number")
-    return Storage(str(key), _STORAGES.get(name), numel, begin)
-
-
-def _called(function: object, arguments: object) -> object:
-    name = function.name if isinstance(function, Global) else "?"
-    parts = arguments if isinstance(arguments, tuple) else ()
-    if name.startswith("torch._utils._rebuild_tensor") and len(parts) >= 4:
-        tensor = _tensor(name, parts)
-        if tensor is not None:
-            return tensor
-    if name in _REBUILT_IN_PLACE and parts:
-        if name == "torch._tensor._rebuild_from_type_v2" and len(parts) >= 3:
-            made = _called(parts[0], parts[2])
-            if isinstance(made, Unknown) and len(parts) > 3:
-                made.state = _attributes(parts[3])
-                if isinstance(made.state, dict) and "_local_tensor" in made.state:  # a DTensor
-                    return made.state["_local_tensor"]
-            return made
-        return parts[0]
-    if name in _IN_PARTS:
-        return Unknown(name, _in_parts(name, parts))
-    container = _CONTAINERS.get(name)
-    if container is not None:
-        inside = parts[0] if parts else ()
-        if container is dict:
-            return dict(inside) if isinstance(inside, dict) else {}
-        return container(inside) if isinstance(inside, (list, tuple)) else container()
-    return Unknown(name, arguments)
-
-
-def _attributes(state: object) -> object:
-    """Return what BUILD sets; of a class with slots it is a pair, without and with slots."""
-    if isinstance(state, tuple) and len(state) == 2 and isinstance(state[1], dict):
-        return {**(state[0] if isinstance(state[0], dict) else {}), **state[1]}
-    return state
-
-
-def _in_parts(name: str, parts: tuple[Any, ...]) -> object:
-    """Return the tensors that one is made of, by what they are to it."""
-    if name == _QUANTIZED and len(parts) > 4:
-        scales = parts[4][1] if isinstance(parts[4], tuple) and len(parts[4]) > 1 else None
-        return {"int_repr": _tensor(name, parts), "scales": scales}
-    if name in _SPARSE and len(parts) > 1 and isinstance(parts[1], tuple):
-        tensors = [part for part in parts[1] if isinstance(part, Tensor)]
-        return dict(zip(_SPARSE_PARTS.get(len(tensors), ()), tensors, strict=False))
-    return parts
-
-
-def _tensor(name: str, parts: tuple[Any, ...]) -> Tensor | None:
-    storage, offset, shape, strides = parts[:4]
-    if not isinstance(storage, Storage) or type(offset) is not int or offset >= 1 << 62:
-        return None
-    if not isinstance(shape, (tuple, list)) or not isinstance(strides, (tuple, list)):
-        return None
-    sizes = [*shape, *strides]
-    if len(shape) != len(strides) or not all(type(n) is int and n < 1 << 62 for n in sizes):
-        return None
-    dtype = storage.dtype
-    if name.endswith("_v3") and len(parts) > 6 and isinstance(parts[6], Global):
-        dtype = parts[6].name.removeprefix("torch.")
-    return Tensor(storage, dtype, storage.begin + offset, tuple(shape), tuple(strides))

@@ -7,7 +7,8 @@ from typing import BinaryIO
 from postmortem.errors import EvidenceError
 from postmortem.readers.checkpoint.layout import Layout, NotScanned
 from postmortem.readers.checkpoint.legacy import Pickles
-from postmortem.readers.checkpoint.pickled import PickleError, Storage, load
+from postmortem.readers.checkpoint.objects import PickleError, Storage
+from postmortem.readers.checkpoint.pickled import load
 from postmortem.readers.checkpoint.storages import lay
 
 _MOST_BYTES = 1 << 30

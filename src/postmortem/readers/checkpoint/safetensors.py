@@ -17,6 +17,8 @@ from postmortem.readers.checkpoint.layout import Layout, NotScanned
 
 _MOST_HEADER_BYTES = 100_000_000
 """The limit of the reference implementation."""
+_MOST_TOLD = 3
+"""How many tensors with the same fault are told one by one."""
 
 # name: (name in PyTorch, bits of an element)
 _DTYPES = {
@@ -72,14 +74,24 @@ def read_places(stream: BinaryIO, size: int, name: str) -> Layout:
         raise EvidenceError(name, f"its header is no JSON: {error}", offset=8) from None
     if not isinstance(header, dict):
         raise EvidenceError(name, "its header is no JSON object", offset=8)
+    return _laid(header, size, 8 + length, name)
+
+
+def _laid(header: dict[str, object], size: int, base: int, name: str) -> Layout:
     layout = Layout()
     taken: list[tuple[int, int, str]] = []
+    cut: list[tuple[int, str]] = []
     for key, row in header.items():
         if key == "__metadata__":
             continue
         where = f"{name}: {key}"
         try:
-            place, end = _place(key, row, 8 + length)
+            if not isinstance(row, dict):
+                raise ValueError("its entry in the header is no object")
+            begin, end = _span(row, base)
+            if end > begin:
+                taken.append((begin, end, key))
+            place = _place(key, row, begin, end - begin)
         except NotScanned as reason:
             layout.skip(where, str(reason))
             continue
@@ -87,40 +99,76 @@ def read_places(stream: BinaryIO, size: int, name: str) -> Layout:
             layout.damage(where, str(error))
             continue
         if end > size:
-            what = f"its data should end at byte {end:,}, but the file has {size:,}"
-            layout.damage(where, what, "the file is cut: copy it again if the original is whole")
-            continue
-        layout.tensors.append(place)
-        if end > place.offset:
-            taken.append((place.offset, end, key))
-    for key, what in _overlaps(taken):
+            cut.append((end, key))
+        else:
+            layout.tensors.append(place)
+    _tell_cut(layout, cut, size, name)
+    if not layout.damaged:
+        for what in _uncovered(taken, base, size):
+            layout.damage(name, what, _REFUSED)
+    for key, what in _overlaps([row for row in taken if row[1] <= size]):
         layout.damage(f"{name}: {key}", what)
     return layout
 
 
-def _place(key: str, row: object, base: int) -> tuple[TensorPlace, int]:
-    if not isinstance(row, dict):
-        raise ValueError("its entry in the header is no object")
-    dtype = row.get("dtype")
-    shape, offsets = _sizes(row.get("shape")), _sizes(row.get("data_offsets"))
-    if shape is None:
-        raise ValueError(f"its shape is {_short(row.get('shape'))}")
+def _tell_cut(layout: Layout, cut: list[tuple[int, str]], size: int, name: str) -> None:
+    remedy = "the file is cut: copy it again if the original is whole"
+    if len(cut) <= _MOST_TOLD:
+        for end, key in cut:
+            what = f"its data should end at byte {end:,}, but the file has {size:,}"
+            layout.damage(f"{name}: {key}", what, remedy)
+        return
+    cut.sort()
+    names = ", ".join(key for _, key in cut[:3])
+    what = (
+        f"the data of {len(cut):,} tensors do not lie in it ({names} and {len(cut) - 3:,} more): "
+    )
+    layout.damage(name, f"{what}it should end at byte {cut[-1][0]:,}, but has {size:,}", remedy)
+
+
+_REFUSED = "the library of safetensors refuses to load it: copy it again, or write it again"
+
+
+def _uncovered(taken: list[tuple[int, int, str]], base: int, size: int) -> Iterator[str]:
+    """Yield the first bytes that belong to no tensor: the format allows none.
+
+    Those of a name that stands twice in the header are among them, as the last one counts.
+    """
+    reach = base
+    for begin, end, _ in sorted(taken):
+        if begin > reach:
+            yield f"bytes {reach:,} to {begin:,} belong to no tensor of its header"
+            return
+        reach = max(reach, end)
+    if reach < size:
+        yield f"{size - reach:,} bytes at its end belong to no tensor of its header"
+
+
+def _span(row: dict[str, object], base: int) -> tuple[int, int]:
+    """Return where a tensor's data begin and end in the file."""
+    offsets = _sizes(row.get("data_offsets"))
     if offsets is None or len(offsets) != 2 or offsets[0] > offsets[1]:
         raise ValueError(f"its data_offsets are {_short(row.get('data_offsets'))}")
+    return base + offsets[0], base + offsets[1]
+
+
+def _place(key: str, row: dict[str, object], begin: int, length: int) -> TensorPlace:
+    dtype, shape = row.get("dtype"), _sizes(row.get("shape"))
+    if shape is None:
+        raise ValueError(f"its shape is {_short(row.get('shape'))}")
     if dtype in _NEVER_BAD:
         raise NotScanned(f"{dtype} has neither NaN nor Inf")
     known = _DTYPES.get(dtype) if isinstance(dtype, str) else None
     if known is None:
         raise NotScanned(f"its data type {_short(dtype)} is not known here")
     here, bits = known
-    begin, end = offsets
     wanted = prod(shape) * bits
-    if wanted != (end - begin) * 8:
+    if wanted != length * 8:
         what = f"{dtype} of shape {shape} takes {wanted // 8:,} bytes, its data_offsets span "
-        raise ValueError(f"{what}{end - begin:,}")
+        raise ValueError(f"{what}{length:,}")
     if bits == 4:  # two values a byte: scanned as bytes
-        shape = [end - begin]
-    return TensorPlace(key, here, tuple(shape), base + begin), base + end
+        shape = [length]
+    return TensorPlace(key, here, tuple(shape), begin)
 
 
 def _sizes(value: object) -> list[int] | None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from postmortem.errors import EvidenceError
 from postmortem.facts.source import Problem, Source
 from postmortem.facts.tensors import Part, ScannedTensor, TensorPlace, Tensors
+from postmortem.readers.checkpoint import indexes
 from postmortem.readers.checkpoint.files import Places, find_files, read_places
 from postmortem.readers.checkpoint.joining import joined
 from postmortem.records import record
@@ -42,6 +44,13 @@ def scan_checkpoint(names: Iterable[str], progress: Progress | None = None) -> C
             errors.append(error)
     if not readable:
         raise errors[0]
+    # Of a file with problems it is not known what is in it beside the tensors that were found.
+    held = {
+        Path(places.path): frozenset(place.name for place in places.tensors)
+        for places in readable
+        if not places.problems
+    }
+    found += indexes.missing_tensors(held)
     run = _Run(sum(places.size_bytes for places in readable), progress)
     for places in readable:
         run.scan(places)

@@ -6,10 +6,11 @@ from collections.abc import Callable
 
 from postmortem.facts.tensors import TensorPlace
 from postmortem.readers.checkpoint.arrays import MAKERS, lay_array
-from postmortem.readers.checkpoint.contents import contents_of
+from postmortem.readers.checkpoint.contents import SAVED_WITHIN, contents_of
 from postmortem.readers.checkpoint.layout import Layout, NotScanned
 from postmortem.readers.checkpoint.numpy_files import ITEM_BYTES as _NUMPY_BYTES
-from postmortem.readers.checkpoint.pickled import Storage, Tensor
+from postmortem.readers.checkpoint.objects import Storage, Tensor, Unknown
+from postmortem.readers.checkpoint.rebuilding import ON_META
 
 ITEM_BYTES = {
     **_NUMPY_BYTES,
@@ -36,9 +37,7 @@ def lay(layout: Layout, value: object, file: str, place: StoragePlace, within: s
         where = f"{file}: {name}"
         try:
             if not isinstance(found, Tensor):
-                if found.name not in MAKERS:
-                    raise NotScanned("a tensor that pickle.dump() wrote, not torch.save()")
-                layout.tensors.append(lay_array(name, found, ITEM_BYTES))
+                layout.tensors.append(_laid_unknown(name, found))
                 continue
             key = (found.storage.key, found.dtype, found.offset, found.shape, found.strides)
             if key in seen:  # tied weights
@@ -49,6 +48,18 @@ def lay(layout: Layout, value: object, file: str, place: StoragePlace, within: s
             layout.skip(where, str(reason))
         except ValueError as error:
             layout.damage(where, str(error))
+
+
+def _laid_unknown(name: str, found: Unknown) -> TensorPlace:
+    if found.name in MAKERS:
+        return lay_array(name, found, ITEM_BYTES)
+    parts = found.parts
+    on = parts[0] if isinstance(parts, tuple) and parts else None
+    if SAVED_WITHIN in (found.name, on.name if isinstance(on, Unknown) else None):
+        raise NotScanned("a tensor that pickle.dump() wrote, not torch.save()")
+    if found.name == ON_META:
+        raise NotScanned("was saved from the meta device, without values")
+    raise ValueError("how it lies on its storage cannot be read")
 
 
 def _laid(name: str, tensor: Tensor, begin: int, size: int, packed: str | None) -> TensorPlace:
@@ -62,11 +73,9 @@ def _laid(name: str, tensor: Tensor, begin: int, size: int, packed: str | None) 
         reach = (tensor.offset + last + 1) * item
         raise ValueError(f"it reaches {reach:,} bytes into its record of {size:,}")
     begin += tensor.offset * item
-    if packed is None:
-        return TensorPlace(name, tensor.dtype, tensor.shape, begin, tensor.strides)
-    if not _is_contiguous(tensor):
-        raise NotScanned("its record is compressed, and its values do not lie side by side")
-    return TensorPlace(name, tensor.dtype, tensor.shape, begin, packed=packed)
+    # Of a packed record what lies side by side is unpacked and scanned piece by piece.
+    strides = None if packed is not None and _is_contiguous(tensor) else tensor.strides
+    return TensorPlace(name, tensor.dtype, tensor.shape, begin, strides, packed=packed)
 
 
 def _is_contiguous(tensor: Tensor) -> bool:

@@ -1,6 +1,7 @@
 """Tensors in compressed records: unpacked and scanned piece by piece.
 
-Only arrays in Fortran order are held whole, as the first bad value is told in C order.
+Only those whose values do not lie side by side in C order are held whole, as the first bad value is
+told in that order.
 """
 
 from __future__ import annotations
@@ -35,10 +36,9 @@ def scan_packed(
     Raises EvidenceError if the record is damaged, or ends too early.
     """
     assert place.packed is not None
-    count = prod(place.shape)
-    left = count * ITEM_BYTES[place.dtype]
+    left = _span(place) * ITEM_BYTES[place.dtype]
     if place.strides is not None and left > _MOST_WHOLE_BYTES:
-        what = f"is compressed, in Fortran order and takes {left:,} bytes: not scanned"
+        what = f"is compressed, not in C order, and takes {left:,} bytes: not scanned"
         raise EvidenceError(f"{path}: {place.name}", what)
     whole: ScannedTensor | None = None
     before = 0
@@ -61,6 +61,13 @@ def scan_packed(
     except ZIP_ERRORS as error:
         raise EvidenceError(f"{path}: {place.name}", f"cannot be unpacked: {error}") from None
     return replace(whole, shape=place.shape)
+
+
+def _span(place: TensorPlace) -> int:
+    """Return how many values there are from the first to the last one in memory."""
+    if place.strides is None or 0 in place.shape:
+        return prod(place.shape)
+    return 1 + sum((n - 1) * step for n, step in zip(place.shape, place.strides, strict=True))
 
 
 def _filled(record: IO[bytes], size: int) -> bytearray:

@@ -56,7 +56,7 @@ def nonfinite_checkpoint(tensors: Tensors) -> Iterator[Finding]:
         )
         return
     yield Finding(
-        title=clip(_title(bad, floats, whole, state), 100),
+        title=clip(_title(bad, floats, whole, state) + _where(bad, tensors), 120),
         cause=_cause(bad, floats, whole, state),
         confidence=Confidence.CERTAIN,
         next_steps=_ARRAY_STEPS if all(map(_is_array, bad)) else _steps(state),
@@ -93,7 +93,12 @@ def _is_mask(tensor: ScannedTensor) -> bool:
 
 def _names(bad: Sequence[ScannedTensor]) -> str:
     rest = f" and {len(bad) - 1:,} more" if len(bad) > 1 else ""
-    return f"{clip(bad[0].name, 60)}{rest}"
+    return f"{clip(_name(bad[0]), 60)}{rest}"
+
+
+def _name(tensor: ScannedTensor) -> str:
+    """Return its name; torch.save() of a tensor by itself gives it none."""
+    return tensor.name or "the tensor"
 
 
 def _kinds(bad: Sequence[ScannedTensor]) -> str:
@@ -122,7 +127,7 @@ def _title(
     if len(bad) == 1:
         tensor = bad[0]
         share = "all" if whole else f"{tensor.bad_count:,} of {tensor.numel:,}"
-        return f"{kinds} in {clip(tensor.name, 50)} ({share} values)"
+        return f"{kinds} in {clip(_name(tensor), 50)} ({share} values)"
     return f"{kinds} in {len(bad):,} of {len(floats):,} float tensors: {_names(bad)}"
 
 
@@ -143,10 +148,22 @@ def _cause(
     return text
 
 
+def _where(bad: Sequence[ScannedTensor], tensors: Tensors) -> str:
+    """Return which of several checkpoints are bad, where each is in a folder of its own."""
+    folders = {tensor.file.rpartition("/")[0] for tensor in tensors}
+    spoilt = {tensor.file.rpartition("/")[0] for tensor in bad}
+    if len(folders) == len(spoilt):
+        return ""
+    if len(spoilt) > 1:
+        return f", in {len(spoilt)} of {len(folders)} folders"
+    (only,) = spoilt
+    return f", only in {clip(only.rpartition('/')[2] or '.', 30)}"
+
+
 def _cited(bad: Sequence[ScannedTensor]) -> tuple[Evidence, ...]:
     return tuple(
         Evidence(
-            f"{tensor.file}: {tensor.name}",
+            f"{tensor.file}: {tensor.name}" if tensor.name else tensor.file,
             f"{tensor.nan_count:,} NaN, {tensor.inf_count:,} Inf of {tensor.numel:,} values, "
             f"first at flat index {tensor.first_nonfinite:,}",
         )
