@@ -21,6 +21,7 @@ from postmortem.rules.names import clip
 from postmortem.sections.ranklogs_attempts import attempts_said
 from postmortem.sections.ranklogs_blocks import rank_logs_blocks
 from postmortem.sections.ranklogs_body import rank_logs_body
+from postmortem.sections.ranklogs_flights import unended_words
 from postmortem.sections.ranklogs_view import RankLogsView, same_tracebacks
 from postmortem.sections.stack_classes import classes
 
@@ -124,7 +125,8 @@ def _verdict(view: RankLogsView, best: Diagnosis | None) -> str:
             count = len(handled)
             noun = "error was" if count == 1 else "errors were"
             return f"no rank failed; {count} {noun} printed, and the program went on"
-        return "no failure in these logs"
+        unended = unended_words(view.logs)
+        return "no failure in these logs" + (f"; {unended}" if unended else "")
     if blame.first and blame.how is How.EVERY_RANK:
         return f"{best.title}{at_frame(blame.first[0].failure)}; none of them failed first"
     if blame.first and best.role is Role.ROOT and blame.how is not How.NODE:

@@ -12,8 +12,9 @@ from postmortem.patterns import Pattern
 from postmortem.report.blocks import Block, Excerpt, KeyValues, Note, Table, Tone
 from postmortem.sections.quantities import counted
 from postmortem.sections.ranklogs_attempts import attempt_rows
+from postmortem.sections.ranklogs_flights import flight_blocks
 from postmortem.sections.ranklogs_network import network_rows
-from postmortem.sections.ranklogs_stacks import flight_blocks, stack_blocks
+from postmortem.sections.ranklogs_stacks import stack_blocks
 from postmortem.sections.ranklogs_view import RankLogsView, SameTraceback
 
 _LINES_SHOWN = 24

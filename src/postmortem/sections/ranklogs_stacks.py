@@ -11,7 +11,6 @@ from postmortem.facts.rank_sets import rank_words
 from postmortem.facts.stackdumps import StackClass, StackClasses
 from postmortem.facts.threads import Frame
 from postmortem.report.blocks import Block, Excerpt
-from postmortem.report.frame_text import HEADER, frame_text
 from postmortem.sections.flight_body import flight_row
 from postmortem.sections.names import location, shorten
 from postmortem.sections.stack_classes import TreeLine, tree
@@ -19,7 +18,6 @@ from postmortem.sections.stack_classes import TreeLine, tree
 _FRAMES_SHOWN = 14
 _LINES_SHOWN = 24
 _CLASSES_IN_JSON = 1000
-_CALLS_SHOWN = 5
 
 
 def stack_blocks(logs: RankLogs, *, verbose: bool) -> Iterator[Block]:
@@ -39,23 +37,6 @@ def tree_block(found: StackClasses, *, verbose: bool) -> Excerpt:
     if len(lines) > len(shown):
         rows.append((None, f"… {len(lines) - len(shown)} more lines (-v shows them)"))
     return Excerpt("where the ranks stand, the outermost call first", tuple(rows))
-
-
-def flight_blocks(logs: RankLogs, *, verbose: bool) -> Iterator[Block]:
-    """Yield the last calls of modules of the rank whose numbers went bad first, or of any."""
-    found = [(bad, one) for one in logs.flights if (bad := what_failed(one)) is not None]
-    if not found:
-        return
-    bad, flight = min(found, key=lambda row: (row[0].batch, row[0].frame))
-    kinds = {frame.phase for frame in flight.frames if frame.number == bad.frame}
-    frames = [f for f in flight.frames if f.number <= bad.frame and f.phase in kinds]
-    shown = frames[-(21 if verbose else _CALLS_SHOWN) :]
-    texts = [frame_text(frame) for frame in shown]
-    lines = [HEADER, *(line for text in texts for line in text.split("\n") if line.strip())]
-    who = f"rank {flight.recorder.rank}" if flight.recorder.world_size > 1 else "the process"
-    yield Excerpt(
-        f"last calls of modules of {who}, batch {bad.batch}", tuple((None, line) for line in lines)
-    )
 
 
 def stack_body(logs: RankLogs) -> dict[str, object]:

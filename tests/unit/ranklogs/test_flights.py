@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from postmortem.analyses.ranklogs import RankLogOptions, analyse
+from postmortem.report.blocks import Excerpt
 
 torch = pytest.importorskip("torch")
 
@@ -134,3 +135,35 @@ def test_gradients_that_were_discarded_are_no_failure(tmp_path: Path) -> None:
             optimizer.zero_grad()
     report = analyse([str(tmp_path)], RankLogOptions())
     assert not report.failed, report.verdict
+
+
+def test_a_process_that_was_killed_is_no_run_that_went_well(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a killed process leaves: no word of an end."""
+    monkeypatch.setenv("WORLD_SIZE", "3")
+    monitors = []
+    for rank, batches in ((0, 3), (2, 2), (1, 4)):
+        monkeypatch.setenv("RANK", str(rank))
+        model = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.GELU())
+        monitor = NumericsMonitor(model, flight=f"{tmp_path}/", process_group=None).attach()
+        monitors.append(monitor)
+        for _ in range(batches):
+            model(torch.ones(2, 3))
+    report = analyse([str(tmp_path)], RankLogOptions())
+    assert not report.failed
+    assert report.verdict == (
+        "no failure in these logs; the flight files of ranks 0-2 tell of no end, that of rank 0 "
+        "stops first, in batch 2: killed, crashed, or still running"
+    )
+    (block,) = (one for one in report.blocks if isinstance(one, Excerpt))
+    assert block.title == "last calls of modules of rank 0, batch 2"
+    for monitor in monitors[:2]:
+        monitor.detach()
+    assert analyse([str(tmp_path)], RankLogOptions()).verdict == (
+        "no failure in these logs; the flight file of rank 1 stops in batch 3 and tells of no end: "
+        "killed, crashed, or still running"
+    )
+    monitors[2].detach()
+    report = analyse([str(tmp_path)], RankLogOptions())
+    assert (report.verdict, report.blocks) == ("no failure in these logs", ())
