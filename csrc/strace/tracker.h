@@ -224,7 +224,8 @@ class Tracker {
   std::vector<std::string> open_for_writing() const { return writable_; }
   std::uint64_t opens_seen() const noexcept { return opens_; }
   std::uint64_t unmatched_halves() const noexcept { return lone_halves_; }
-  // Names without folders of shared libraries that were opened, as the program asked for them.
+  // Names without folders of shared libraries that were opened, as the program asked for them, and
+  // of archives (libx.a), which a linker takes where there is no shared one.
   const std::unordered_set<std::string>& libraries() const noexcept { return libraries_; }
   const std::vector<SlowCall>& slow() const noexcept { return slow_; }
   const std::vector<Connection>& connections() const noexcept { return connections_; }

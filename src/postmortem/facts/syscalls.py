@@ -438,7 +438,7 @@ class SystemCalls:
     calls: tuple[CallCount, ...]
     files: tuple[FileCount, ...]
     libraries: frozenset[str]
-    """Names, without folders, of shared libraries that were opened."""
+    """Names, without folders, of shared libraries, and archives of them, that were opened."""
     recording: Recording
     slow: tuple[SlowCall, ...] = ()
     connections: tuple[Connection, ...] = ()
