@@ -59,7 +59,11 @@ void Tracker::forked(Task& task, const Event& event) {
   const bool own_number = task.inner && !event.result.translated;
   if (own_number && task.fork_started) return;
   const auto known = tasks_.find(child);
-  if (task.fork_started && known != tasks_.end() && known->second->live) return;
+  if (task.fork_started && known != tasks_.end()) {
+    // A child of vfork() may have ended before the call of its parent returned.
+    const bool its = processes_[known->second->process].parent == task.leader;
+    if (known->second->live || its) return;
+  }
   if (known != tasks_.end() && known->second->process > task.process && is_orphan(*known->second) &&
       !clone_shares(arguments, kCloneThread)) {
     processes_[known->second->process].parent = task.leader;
