@@ -387,6 +387,8 @@ void Tracker::killed(Task& task, const Event& event) {
     victim = one == kNone ? 0 : descriptions_.at(one).target_pid;
   } else if (victim > 0) {
     victim = log_pid(task, static_cast<std::uint32_t>(victim));
+  } else if (victim == 0 && name == "kill") {
+    victim = task.leader;  // its process group, which it is in itself
   }
   if (victim <= 0 || signal.empty()) return;
   const auto known = killers_.find(static_cast<std::uint32_t>(victim));

@@ -161,6 +161,7 @@ void Tracker::signalled(Task& task, const Event& event, const Context& context) 
     return static_cast<std::uint64_t>(read_number(p, body.data() + body.size()));
   };
   // Whatever the code is called (-X raw writes numbers): only who sends one is named by its pid.
+  task.told_signal = name;
   task.fatal_sender = log_pid(task, static_cast<std::uint32_t>(field("si_pid=")));
   if (options_.statistics) {
     asked_to_end(task, name, {context.file, context.first_line + event.number});
@@ -237,7 +238,8 @@ void Tracker::exited(Task& task, const Event& event, const Context& context) {
     const std::string_view rest = body.substr(kKilled.size());
     ending.signal = std::string(rest.substr(0, rest.find(' ')));
     ending.core = rest.find("core dumped") != std::string_view::npos;
-    ending.sender = task.fatal_sender;
+    // A child that ended sent a SIGCHLD: it is not who sends the SIGKILL that comes later.
+    if (task.told_signal == ending.signal) ending.sender = task.fatal_sender;
     // No task is told of SIGKILL: its end is all there is to see.
     const bool asked = std::find(options_.signals.begin(), options_.signals.end(), ending.signal) !=
                        options_.signals.end();

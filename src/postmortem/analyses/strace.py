@@ -199,7 +199,7 @@ def _verdict(view: StraceView, diagnoses: Sequence[Diagnosis]) -> str:
     parts += _last_line(task) if (follows or not said) and task is not None else []
     if follows and task is not None and task.ending is not None and task.ending.code:
         parts = [*parts[1:], *parts[:1]]  # a consequence is not the cause
-    parts += _worth_a_look(view) if not said else []
+    parts += _worth_a_look(view, task) if not said else []
     if not parts or not said:
         waits = [words for log in view.logs if (words := wait_words(log)) is not None]
         parts += [f"the log ends while {waits[0]}"] if waits else []
@@ -215,7 +215,7 @@ def _verdict(view: StraceView, diagnoses: Sequence[Diagnosis]) -> str:
     return "no failure that matters: every process ended well"
 
 
-def _worth_a_look(view: StraceView) -> list[str]:
+def _worth_a_look(view: StraceView, task: Task | None) -> list[str]:
     """Failures that no rule explains: they may be how the program asks, or why it stopped."""
     parts = []
     for name, folders in view.missing_libraries[:1]:
@@ -231,7 +231,7 @@ def _worth_a_look(view: StraceView) -> list[str]:
         failure = view.last_failures[0][1][0]
         on = f" on {failure.path}" if failure.path else ""
         ended = view.last_failures[0][0]
-        owner = "it" if ended.ppid is None else f"pid {ended.pid}"
+        owner = "it" if task is None or task.pid == ended.pid else f"pid {ended.pid}"
         parts.append(
             f"the last call of {owner} that failed: {failure.syscall}, {failure.errno}{on}"
         )

@@ -128,3 +128,40 @@ def test_what_a_kernel_refuses_is_no_reason(probe: str, tmp_path: Path) -> None:
         tmp_path, log=f"{probe}1 {EXEC}{probe}1 exit_group(1) = ?\n1 +++ exited with 1 +++\n"
     )
     assert made.verdict == "pid 1 (x) exited with 1"
+
+
+@pytest.mark.parametrize(
+    ("told", "call", "sender"),
+    [
+        ("--- SIGCHLD {si_signo=SIGCHLD, si_code=CLD_EXITED, si_pid=2, si_uid=0} ---\n", "", None),
+        ("--- SIGUSR1 {si_signo=SIGUSR1, si_code=SI_USER, si_pid=2, si_uid=0} ---\n", "", None),
+        ("", "kill(0, SIGKILL) = ?\n1 ", 1),
+    ],
+)
+def test_who_sent_another_signal_before_did_not_send_the_last(
+    told: str, call: str, sender: int | None, tmp_path: Path
+) -> None:
+    log = f"1 {EXEC}1 {CLONE}2\n2 exit_group(0) = ?\n2 +++ exited with 0 +++\n"
+    log += f"1 {told}" if told else ""
+    log += f"1 {call}+++ killed by SIGKILL +++\n"
+    (task,) = [one for one in calls(tmp_path, log).tasks if one.pid == 1]
+    assert task.ending is not None
+    assert (task.ending.signal, task.ending.sender or None) == ("SIGKILL", sender)
+
+
+def test_the_last_failure_of_another_process_is_said_to_be_its(tmp_path: Path) -> None:
+    missing = 'openat(AT_FDCWD, "/data/a.bin", O_RDONLY) = -1 ENOENT (No such file)\n'
+    log = f"1 {EXEC}1 {missing}1 {CLONE}2\n2 kill(2, SIGKILL) = ?\n2 +++ killed by SIGKILL +++\n"
+    verdict = report(tmp_path, log=log + "1 exit_group(1) = ?\n1 +++ exited with 1 +++\n").verdict
+    assert verdict.startswith("pid 2 (x) was killed by SIGKILL from itself")
+    assert "the last call of pid 1 that failed: openat, ENOENT on /data/a.bin" in verdict
+
+
+def test_a_working_directory_that_is_gone(tmp_path: Path) -> None:
+    log = (
+        f"1 {EXEC}1 getcwd(0x7f, 1024) = -1 ENOENT (No such file or directory)\n"
+        '1 write(2, "OSError: [Errno 2]\\n", 19) = 19\n1 exit_group(1) = ?\n'
+        "1 +++ exited with 1 +++\n"
+    )
+    (found,) = report(tmp_path, log=log).diagnoses
+    assert "its working directory was removed" in found.cause

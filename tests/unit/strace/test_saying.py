@@ -186,3 +186,11 @@ def test_names_of_exceptions_tell_only_where_they_are_asked_for() -> None:
     task = spoke("FileNotFoundError: Caught FileNotFo…\n")
     assert list(spoken_errors(task)) == []
     assert {name for name, _ in spoken_errors(task, exceptions=True)} == {"ENOENT"}
+
+
+def test_a_plain_word_is_no_file() -> None:
+    refs = (failed("ENOENT", 90, "/src/.git/refs/remotes/main"),)
+    said = spoke("error: src refspec main does not match any\n", failures=refs)
+    assert spoken_failure(said) is None
+    named = spoke("cannot use /src/.git/refs/remotes/main\n", failures=refs)
+    assert spoken_failure(named) == refs[0]

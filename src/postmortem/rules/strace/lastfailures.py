@@ -10,7 +10,7 @@ _OPENS = frozenset({"open", "openat", "openat2", "execve", "chdir", "opendir", "
 _SEARCHED = Pattern(
     r"\.(?:so|pyc|pyi?|pth|egg-info|dist-info|cfg|mo|cache|conf)(?:[.\d]*)$|/__pycache__|/locale/"
     r"|^/etc/|^/proc/|^/sys/|/site-packages(?:/|$)|/lib/python|/glibc-hwcaps/|/gconv|/nscd/"
-    r"|/pybuilddir\.txt$|/pyvenv\.cfg$|\._pth$|/terminfo/|/package\.json$|\.dw[op]$|\.debug$|/\.debug/|/usr/lib/debug/|/<(?:stdin|string|frozen)|^<|/\.(?:local|config|cache)/|/python\d[\d.]*$"
+    r"|/pybuilddir\.txt$|/pyvenv\.cfg$|\._pth$|/terminfo/|/package\.json$|/\.\w+rc$|\.dw[op]$|\.debug$|/\.debug/|/usr/lib/debug/|/<(?:stdin|string|frozen)|^<|/\.(?:local|config|cache)/|/python\d[\d.]*$"
 )
 # What a kernel or a processor can do.
 _PROBES = frozenset(
@@ -50,7 +50,11 @@ def last_failures(log: SystemCalls) -> tuple[tuple[Task, tuple[LastFailure, ...]
             path = failure.path
             if failure.syscall in _PROBES and failure.errno in _REFUSED:
                 continue
-            if is_asking(failure) or (failure.errno in _ASKED and path in opened):
+            if (
+                path == "/dev/tty"
+                or is_asking(failure)
+                or (failure.errno in _ASKED and path in opened)
+            ):
                 continue
             if failure.syscall == "execve" and _ran(task, path or ""):
                 continue

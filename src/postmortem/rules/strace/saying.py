@@ -18,7 +18,7 @@ _NEW = Pattern(r"^/dev/shm/sem\.\w{6}$")
 # Lines of backtraces and of source, and what runtimes write behind the message.
 _AROUND = Pattern(
     r"^(?: {2,}|\t|- |Require stack|at |: |File \"| *\d+: |\.\.\. \d+ more|Node\.js v"
-    r"|note: |stack backtrace|compilation terminated|[^A-Za-z]*$)"
+    r"|npm \S+ A complete log|note: |stack backtrace|compilation terminated|[^A-Za-z]*$)"
 )
 _NOT_FOUND = Pattern(r"sh: (?:line )?(?:\d+: )?(?P<name>[^\s:/…]+): (?:comman|not fo)")
 _EXCEPTIONS = {
@@ -77,7 +77,10 @@ def _named_file(task: Task) -> LastFailure | None:
         if words.startswith("  File "):  # of a traceback: it names the source
             continue
         for failure in reversed(task.last_failures):
-            name = (failure.path or "").rpartition("/")[2]
+            path = failure.path or ""
+            name = path.rpartition("/")[2]
+            if name.isalpha() and not _holds_name(words, path):
+                continue  # "main" is any word
             near = 0 < line - failure.line <= _NEAR
             if near and len(name) >= _LEAST_NAME and _holds_name(words, name) and name != own:
                 return failure

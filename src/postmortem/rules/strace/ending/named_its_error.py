@@ -210,6 +210,8 @@ def _finding(logs: Logs, task: Task, failure: LastFailure, *, spoken: bool) -> F
     meaning = _HELD if held else _MEANINGS.get(failure.errno, "")
     if _is_direct(failure):
         meaning = _NO_DIRECT if failure.syscall in _OPENS else _UNALIGNED
+    if failure.syscall == "getcwd" and failure.errno == "ENOENT":
+        meaning = "its working directory was removed"
     meaning = meaning.format(call=failure.syscall)
     said = last_said(task)
     outlived = _outlived(logs, task)
