@@ -160,6 +160,15 @@ void Tracker::signalled(Task& task, const Event& event, const Context& context) 
     const char* p = body.data() + at + key.size();
     return static_cast<std::uint64_t>(read_number(p, body.data() + body.size()));
   };
+  // --- stopped by SIGTTIN --- ; the SIGCONT that lets it go on is told to one of its threads.
+  constexpr std::string_view kStopped = "--- stopped by ";
+  std::string& stopped = process_of(task).stopped;
+  stopped.clear();
+  if (body.starts_with(kStopped)) {
+    const std::string_view rest = body.substr(kStopped.size(), 16);
+    stopped = rest.substr(0, rest.find(' '));
+    return;
+  }
   // Whatever the code is called (-X raw writes numbers): only who sends one is named by its pid.
   task.told_signal = name;
   task.fatal_sender = log_pid(task, static_cast<std::uint32_t>(field("si_pid=")));

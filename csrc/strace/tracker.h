@@ -119,6 +119,7 @@ struct Process {
   std::size_t next_failure = 0;
   std::vector<LastWord> last_words;  // a ring: what was written to descriptor 2
   std::vector<std::string> writing;  // files that were open for writing when it ended badly
+  std::string stopped;               // by which signal, where nothing has made it go on since
   Place traceback;  // where Python began to print one: it looks for its sources then
   std::size_t next_word = 0;
 };

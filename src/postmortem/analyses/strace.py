@@ -36,7 +36,7 @@ from postmortem.sections.quantities import counted, some
 from postmortem.sections.strace_blocks import strace_blocks
 from postmortem.sections.strace_body import strace_body
 from postmortem.sections.strace_view import Found, StraceView
-from postmortem.sections.strace_waits import interruption_words, wait_words
+from postmortem.sections.strace_waits import interruption_words, stop_words, wait_words
 
 _WRITES = frozenset(
     {"write", "pwrite64", "writev", "pwritev", "sendfile", "copy_file_range", "mmap"}
@@ -200,7 +200,9 @@ def _verdict(view: StraceView, diagnoses: Sequence[Diagnosis]) -> str:
     if follows and task is not None and task.ending is not None and task.ending.code:
         parts = [*parts[1:], *parts[:1]]  # a consequence is not the cause
     parts += _worth_a_look(view, task) if not said else []
-    if not parts or not said:
+    stops = [words for log in view.logs if (words := stop_words(log)) is not None]
+    parts += [f"the log ends while {stops[0]}"] if stops else []
+    if not stops and (not parts or not said):
         waits = [words for log in view.logs if (words := wait_words(log)) is not None]
         parts += [f"the log ends while {waits[0]}"] if waits else []
     if parts:

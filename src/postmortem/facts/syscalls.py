@@ -186,6 +186,8 @@ class Task:
     """The lines of the log on which it wrote them."""
     writing: tuple[str, ...] = ()
     """Files that it had open for writing when it ended badly."""
+    stopped: str | None = None
+    """The signal that stopped it, where nothing in the log has made it go on since."""
 
     @property
     def process(self) -> int:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from postmortem.analyses.strace import StraceOptions, analyse
+from postmortem.errors import EvidenceError
 from postmortem.facts.syscalls import Ending, LastFailure, SystemCalls, Task
 from postmortem.readers.strace import Question, read_strace
 from postmortem.readers.stracefind import find_logs
@@ -165,3 +166,33 @@ def test_a_working_directory_that_is_gone(tmp_path: Path) -> None:
     )
     (found,) = report(tmp_path, log=log).diagnoses
     assert "its working directory was removed" in found.cause
+
+
+STOPPED = "--- stopped by {} ---\n"
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        (STOPPED.format("SIGSTOP"), "the log ends while pid 1 (x) is stopped by SIGSTOP"),
+        (STOPPED.format("SIGTTIN"), "it used its terminal from the background"),
+        (
+            STOPPED.format("SIGSTOP") + "1 --- SIGCONT {si_signo=SIGCONT, si_code=SI_USER} ---\n",
+            None,
+        ),
+        (STOPPED.format("SIGSTOP") + "1 +++ killed by SIGKILL +++\n", None),
+    ],
+)
+def test_a_process_that_is_stopped_waits_for_a_signal(
+    lines: str, words: str | None, tmp_path: Path
+) -> None:
+    verdict = report(tmp_path, log=f"1 {EXEC}1 read(0, <unfinished ...>\n1 {lines}").verdict
+    if words is None:
+        assert "stopped" not in verdict
+    else:
+        assert words in verdict
+
+
+def test_an_empty_log_may_be_of_a_busy_loop(tmp_path: Path) -> None:
+    with pytest.raises(EvidenceError, match="a busy loop"):
+        report(tmp_path, log="")
