@@ -68,7 +68,7 @@ def _said(logs: Logs, known: set[str]) -> Iterator[Finding]:
             continue
         rows = [row for row in looked if (row.path or "").endswith("/" + name)]
         if rows and task.ending is not None:
-            yield _finding(logs, name, rows, task.pid)
+            yield _finding(logs, name, rows, task.ppid or task.pid)
             return
 
 
