@@ -141,8 +141,7 @@ def _of_child(logs: Logs, task: Task, failure: LastFailure) -> LastFailure | Non
     """
     later = (
         one
-        for child in logs.tasks()
-        if child.ppid == task.pid
+        for child in logs.children(task.pid)
         for one in child.last_failures
         if one.syscall in _STARTS and one.errno == failure.errno and one.file == failure.file
     )
@@ -159,8 +158,7 @@ def _of_worker(logs: Logs, task: Task, own: LastFailure | None) -> LastFailure |
     end = task.ending
     found = (
         one
-        for child in logs.tasks()
-        if child.ppid == task.pid
+        for child in logs.children(task.pid)
         for one in child.last_failures
         if (own is None or one.line > own.line) and one.line < said.get(one.errno, 0)
         if end is not None and one.file == end.file and not is_asking(one)
