@@ -150,6 +150,7 @@ void add_summary_of(const Process& process, py::dict& row) {
   row["last_words"] = ring_rows(process.last_words, process.next_word,
                                 [](const LastWord& one) { return text(one.words); });
   row["writing"] = texts(process.writing);
+  row["stopped"] = text_or_none(process.stopped);
   row["last_word_lines"] = ring_rows(process.last_words, process.next_word,
                                      [](const LastWord& one) { return one.place.line; });
 }

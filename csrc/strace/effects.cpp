@@ -131,9 +131,13 @@ void Tracker::opened(Task& task, const Event& event, const Opened& by) {
   }
   if (made.flags.empty() || made.flags != event.flags) made.flags.assign(event.flags);
   made.opened = by;
-  if (options_.statistics && contains(event.text, ".so") && libraries_.size() < 100'000) {
+  if (options_.statistics && libraries_.size() < 100'000) {
     const std::size_t slash = event.text.rfind('/');
-    libraries_.emplace(event.text.substr(slash == std::string_view::npos ? 0 : slash + 1));
+    const std::string_view name =
+        event.text.substr(slash == std::string_view::npos ? 0 : slash + 1);
+    const bool archive =
+        name.substr(0, 3) == "lib" && name.size() > 2 && name.substr(name.size() - 2) == ".a";
+    if (archive || contains(event.text, ".so")) libraries_.emplace(name);
   }
   if (options_.statistics && !made.path.empty() && files_.size() < kMostFiles && counted(task)) {
     FileCount& count = files_[made.path];
@@ -383,6 +387,8 @@ void Tracker::killed(Task& task, const Event& event) {
     victim = one == kNone ? 0 : descriptions_.at(one).target_pid;
   } else if (victim > 0) {
     victim = log_pid(task, static_cast<std::uint32_t>(victim));
+  } else if (victim == 0 && name == "kill") {
+    victim = task.leader;  // its process group, which it is in itself
   }
   if (victim <= 0 || signal.empty()) return;
   const auto known = killers_.find(static_cast<std::uint32_t>(victim));

@@ -59,7 +59,11 @@ void Tracker::forked(Task& task, const Event& event) {
   const bool own_number = task.inner && !event.result.translated;
   if (own_number && task.fork_started) return;
   const auto known = tasks_.find(child);
-  if (task.fork_started && known != tasks_.end() && known->second->live) return;
+  if (task.fork_started && known != tasks_.end()) {
+    // A child of vfork() may have ended before the call of its parent returned.
+    const bool its = processes_[known->second->process].parent == task.leader;
+    if (known->second->live || its) return;
+  }
   if (known != tasks_.end() && known->second->process > task.process && is_orphan(*known->second) &&
       !clone_shares(arguments, kCloneThread)) {
     processes_[known->second->process].parent = task.leader;
@@ -156,7 +160,17 @@ void Tracker::signalled(Task& task, const Event& event, const Context& context) 
     const char* p = body.data() + at + key.size();
     return static_cast<std::uint64_t>(read_number(p, body.data() + body.size()));
   };
+  // --- stopped by SIGTTIN --- ; the SIGCONT that lets it go on is told to one of its threads.
+  constexpr std::string_view kStopped = "--- stopped by ";
+  std::string& stopped = process_of(task).stopped;
+  stopped.clear();
+  if (body.starts_with(kStopped)) {
+    const std::string_view rest = body.substr(kStopped.size(), 16);
+    stopped = rest.substr(0, rest.find(' '));
+    return;
+  }
   // Whatever the code is called (-X raw writes numbers): only who sends one is named by its pid.
+  task.told_signal = name;
   task.fatal_sender = log_pid(task, static_cast<std::uint32_t>(field("si_pid=")));
   if (options_.statistics) {
     asked_to_end(task, name, {context.file, context.first_line + event.number});
@@ -233,7 +247,8 @@ void Tracker::exited(Task& task, const Event& event, const Context& context) {
     const std::string_view rest = body.substr(kKilled.size());
     ending.signal = std::string(rest.substr(0, rest.find(' ')));
     ending.core = rest.find("core dumped") != std::string_view::npos;
-    ending.sender = task.fatal_sender;
+    // A child that ended sent a SIGCHLD: it is not who sends the SIGKILL that comes later.
+    if (task.told_signal == ending.signal) ending.sender = task.fatal_sender;
     // No task is told of SIGKILL: its end is all there is to see.
     const bool asked = std::find(options_.signals.begin(), options_.signals.end(), ending.signal) !=
                        options_.signals.end();

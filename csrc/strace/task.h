@@ -70,7 +70,8 @@ class Task {
   std::string begun_line;
   Place begun_place;
   bool begun = false;
-  std::uint32_t fatal_sender = 0;
+  std::uint32_t fatal_sender = 0;  // who sent it the last signal that it was told of
+  std::string told_signal;
   std::string last_signal;  // that a thread of its process was told of; kept by the first one
   Interruption broken;      // the call that the next signal got it out of
   Interruption alarm;       // the last of its own timer's signals, and the call that it ended

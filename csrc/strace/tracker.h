@@ -119,6 +119,7 @@ struct Process {
   std::size_t next_failure = 0;
   std::vector<LastWord> last_words;  // a ring: what was written to descriptor 2
   std::vector<std::string> writing;  // files that were open for writing when it ended badly
+  std::string stopped;               // by which signal, where nothing has made it go on since
   Place traceback;  // where Python began to print one: it looks for its sources then
   std::size_t next_word = 0;
 };
@@ -224,7 +225,8 @@ class Tracker {
   std::vector<std::string> open_for_writing() const { return writable_; }
   std::uint64_t opens_seen() const noexcept { return opens_; }
   std::uint64_t unmatched_halves() const noexcept { return lone_halves_; }
-  // Names without folders of shared libraries that were opened, as the program asked for them.
+  // Names without folders of shared libraries that were opened, as the program asked for them, and
+  // of archives (libx.a), which a linker takes where there is no shared one.
   const std::unordered_set<std::string>& libraries() const noexcept { return libraries_; }
   const std::vector<SlowCall>& slow() const noexcept { return slow_; }
   const std::vector<Connection>& connections() const noexcept { return connections_; }

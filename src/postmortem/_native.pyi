@@ -569,6 +569,7 @@ class RawTask(TypedDict):
     last_failures: list[RawLastFailure]
     last_words: list[str]
     last_word_lines: list[int]
+    stopped: str | None
     writing: list[str]
 
 class RawCallCount(TypedDict):

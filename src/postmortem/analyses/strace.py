@@ -26,6 +26,7 @@ from postmortem.report.redact import Redactor
 from postmortem.rules import rule
 from postmortem.rules.names import clip
 from postmortem.rules.strace.asked import ASKED_CALLS, ASKED_ERRORS, SHOWN_ERRORS
+from postmortem.rules.strace.ending.killed_by_process import was_given_up
 from postmortem.rules.strace.firstly import said_first
 from postmortem.rules.strace.hidden import RECORD, hidden, remarks
 from postmortem.rules.strace.lastfailures import last_failures
@@ -35,7 +36,7 @@ from postmortem.sections.quantities import counted, some
 from postmortem.sections.strace_blocks import strace_blocks
 from postmortem.sections.strace_body import strace_body
 from postmortem.sections.strace_view import Found, StraceView
-from postmortem.sections.strace_waits import interruption_words, wait_words
+from postmortem.sections.strace_waits import interruption_words, stop_words, wait_words
 
 _WRITES = frozenset(
     {"write", "pwrite64", "writev", "pwritev", "sendfile", "copy_file_range", "mmap"}
@@ -172,6 +173,7 @@ def _ended_badly(log: SystemCalls) -> Task | None:
         (task, task.ending)
         for task in log.tasks
         if task.thread_of is None and task.ending is not None and task.ending.signal is not None
+        if not was_given_up(log.tasks, task)
     ]
     if killed:
         in_order = len({end.file for _, end in killed}) == 1  # lines of -ff have no common order
@@ -187,15 +189,20 @@ def _verdict(view: StraceView, diagnoses: Sequence[Diagnosis]) -> str:
         return "; ".join(_answer(found, view.logs) for found in view.finds)
     said = said_first(diagnoses)
     parts = [said] if said else []
+    follows = bool(diagnoses) and diagnoses[0].role is Role.CASCADE
     task: Task | None = None
     for log in view.logs:
         task = _ended_badly(log)
         if task is not None:
             parts.append(_ended(task) + _stuck_with(task, log))
             break
-    parts += _last_line(task) if not said and task is not None else []
-    parts += _worth_a_look(view) if not said else []
-    if not parts or not said:
+    parts += _last_line(task) if (follows or not said) and task is not None else []
+    if follows and task is not None and task.ending is not None and task.ending.code:
+        parts = [*parts[1:], *parts[:1]]  # a consequence is not the cause
+    parts += _worth_a_look(view, task) if not said else []
+    stops = [words for log in view.logs if (words := stop_words(log)) is not None]
+    parts += [f"the log ends while {stops[0]}"] if stops else []
+    if not stops and (not parts or not said):
         waits = [words for log in view.logs if (words := wait_words(log)) is not None]
         parts += [f"the log ends while {waits[0]}"] if waits else []
     if parts:
@@ -210,7 +217,7 @@ def _verdict(view: StraceView, diagnoses: Sequence[Diagnosis]) -> str:
     return "no failure that matters: every process ended well"
 
 
-def _worth_a_look(view: StraceView) -> list[str]:
+def _worth_a_look(view: StraceView, task: Task | None) -> list[str]:
     """Failures that no rule explains: they may be how the program asks, or why it stopped."""
     parts = []
     for name, folders in view.missing_libraries[:1]:
@@ -226,7 +233,7 @@ def _worth_a_look(view: StraceView) -> list[str]:
         failure = view.last_failures[0][1][0]
         on = f" on {failure.path}" if failure.path else ""
         ended = view.last_failures[0][0]
-        owner = "it" if ended.ppid is None else f"pid {ended.pid}"
+        owner = "it" if task is None or task.pid == ended.pid else f"pid {ended.pid}"
         parts.append(
             f"the last call of {owner} that failed: {failure.syscall}, {failure.errno}{on}"
         )

@@ -58,6 +58,18 @@ class Logs:
             tasks.setdefault(task.pid, []).append(task)
         return tasks
 
+    @cached_property
+    def _of_parent(self) -> Mapping[int, list[Task]]:
+        tasks: dict[int, list[Task]] = {}
+        for task in self.tasks():
+            if task.ppid:
+                tasks.setdefault(task.ppid, []).append(task)
+        return tasks
+
+    def children(self, pid: int) -> list[Task]:
+        """Return the tasks that a process started."""
+        return self._of_parent.get(pid, [])
+
     def task(self, pid: int, after: int = 0) -> Task | None:
         """Return the task with a pid that ended after a line; of pids that came back, the first."""
         found = self._of_pid.get(pid, [])

@@ -186,6 +186,8 @@ class Task:
     """The lines of the log on which it wrote them."""
     writing: tuple[str, ...] = ()
     """Files that it had open for writing when it ended badly."""
+    stopped: str | None = None
+    """The signal that stopped it, where nothing in the log has made it go on since."""
 
     @property
     def process(self) -> int:
@@ -438,7 +440,7 @@ class SystemCalls:
     calls: tuple[CallCount, ...]
     files: tuple[FileCount, ...]
     libraries: frozenset[str]
-    """Names, without folders, of shared libraries that were opened."""
+    """Names, without folders, of shared libraries, and archives of them, that were opened."""
     recording: Recording
     slow: tuple[SlowCall, ...] = ()
     connections: tuple[Connection, ...] = ()

@@ -161,7 +161,10 @@ def _require_log(group: LogGroup, raw: RawStrace, opened: list[OpenedLog]) -> No
         return
     what = f"is no strace log: it looks like {likeness(head)}"
     if not head:
-        what = "is empty: strace wrote nothing, or was not started"
+        what = (
+            "is empty: strace wrote nothing, or was not started; or what it was attached to (-p) "
+            "made no call all the while, as a busy loop does"
+        )
     raise EvidenceError(group.name, what, hint="record one: strace -f -o strace.txt COMMAND")
 
 

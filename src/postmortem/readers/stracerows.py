@@ -271,6 +271,7 @@ def _task(row: RawTask, names: tuple[str, ...]) -> Task:
         last_words=tuple(row["last_words"]),
         last_word_lines=tuple(row["last_word_lines"]),
         writing=tuple(row["writing"]),
+        stopped=row["stopped"],
     )
 
 

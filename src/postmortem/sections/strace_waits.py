@@ -74,6 +74,17 @@ def wait_words(log: SystemCalls) -> str | None:
     return words + (f"; {counted(others, 'other task')} in calls too" if others else "")
 
 
+def stop_words(log: SystemCalls) -> str | None:
+    """Return in a sentence which process was stopped when the log ended, and by which signal."""
+    task = next((t for t in log.tasks if t.stopped and t.ending is None), None)
+    if task is None:
+        return None
+    program = f" ({task.program[:60]})" if task.program else ""
+    terminal = task.stopped in ("SIGTTIN", "SIGTTOU")
+    why = " (it used its terminal from the background)" if terminal else ""
+    return f"pid {task.pid}{program} is stopped by {task.stopped}{why}; SIGCONT lets it go on"
+
+
 def interruption_words(task: Task) -> str | None:
     """Return which signal from elsewhere asked a process to end first, and out of which call."""
     if not task.interruptions:

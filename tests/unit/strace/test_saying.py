@@ -13,7 +13,7 @@ from postmortem.facts.syscalls import (
     Task,
 )
 from postmortem.rules.strace.nameservers import answer, answer_words, asked_names
-from postmortem.rules.strace.saying import last_said, spoken_errors, spoken_failure
+from postmortem.rules.strace.saying import last_said, not_found, spoken_errors, spoken_failure
 
 
 def spoke(*words: str, failures: tuple[LastFailure, ...] = ()) -> Task:
@@ -146,3 +146,51 @@ def test_answers_of_name_servers(messages: tuple[tuple[bool, str], ...], code: s
 
 def test_words_of_which_nothing_was_recorded_are_none() -> None:
     assert last_said(spoke("…", "…\n")) is None  # strace -s 0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            "Error: no module 'x'\nRequire stack:\n- /a\n    at f (x.js:1)\n\nNode.js v20\n",
+            "Error: ",
+        ),
+        ('Exception in "main" Error\n\tat M.main(M.java:1)\n', "Exception in "),
+        ("cc1: fatal error: x.c\ncompilation terminated.\n", "cc1: fatal error"),
+        ("ValueError: Caught it\nOriginal:\n  File x\n    data = f(i)\n", "Original:"),
+        ("RuntimeError: bad\n====\n", "RuntimeError: bad"),
+        ("oh: no\nnote: run with `RUST_BACKTRACE=1`\n", "oh: no"),
+        ("  at last\n", "at last"),  # nothing else was said
+    ],
+)
+def test_frames_and_frills_are_not_the_last_line(words: str, said: str) -> None:
+    assert (last_said(spoke(words)) or "").startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        (("bash: line 1: nvcc: command n…\n",), "nvcc"),
+        (("bash: line 1: nvcc-12: comman…\n",), "nvcc-12"),
+        (("bash: nvcc: command not found\n",), "nvcc"),
+        (("/bin/sh: 1: ", "nvcc: not found", "\n"), "nvcc"),
+        (("bash: ./x: No such file or directory\n",), None),
+        (("nvcc: not found\n",), None),  # of no shell
+    ],
+)
+def test_what_a_shell_did_not_find(words: tuple[str, ...], name: str | None) -> None:
+    assert not_found(spoke(*words)) == name
+
+
+def test_names_of_exceptions_tell_only_where_they_are_asked_for() -> None:
+    task = spoke("FileNotFoundError: Caught FileNotFo…\n")
+    assert list(spoken_errors(task)) == []
+    assert {name for name, _ in spoken_errors(task, exceptions=True)} == {"ENOENT"}
+
+
+def test_a_plain_word_is_no_file() -> None:
+    refs = (failed("ENOENT", 90, "/src/.git/refs/remotes/main"),)
+    said = spoke("error: src refspec main does not match any\n", failures=refs)
+    assert spoken_failure(said) is None
+    named = spoke("cannot use /src/.git/refs/remotes/main\n", failures=refs)
+    assert spoken_failure(named) == refs[0]

@@ -26,8 +26,10 @@ _OPENS = frozenset({"open", "openat", "openat2"})
 # nscd is asked first by every glibc program that looks up a name; it runs hardly anywhere.
 NEVER_THERE = (
     "/var/run/nscd/socket", "/run/nscd/socket", "/run/systemd/userdb/", "/run/systemd/resolve/",
+    "/dev/log",
 )  # fmt: skip
-"""Sockets of daemons that the C library asks first, and that hardly any host runs."""
+"""Sockets of daemons that the C library asks first, and that hardly any host runs; and that of the
+system's log, without which every program goes on."""
 _PROBES = frozenset({"madvise", "mbind", "io_uring_setup", "userfaultfd", "perf_event_open"})
 
 
@@ -60,10 +62,16 @@ def missing_libraries(log: SystemCalls) -> tuple[tuple[str, tuple[str, ...]], ..
         if row.errno != "ENOENT" or row.syscall not in _OPENS or row.path is None:
             continue
         match = _LIBRARY.search(row.path)
-        if match is not None and match["name"] not in log.libraries:
+        if match is not None and not _has(log, match["name"]):
             folder = row.path[: match.start()] or "/"
             searched.setdefault(match["name"], {})[folder] = None
     return tuple((name, tuple(folders)) for name, folders in searched.items())
+
+
+def _has(log: SystemCalls, name: str) -> bool:
+    """Return whether a library was opened; a linker (ld) takes libx.a where there is no libx.so."""
+    archive = name.removesuffix(".so") + ".a"
+    return name in log.libraries or (name.endswith(".so") and archive in log.libraries)
 
 
 def first_lookup(log: SystemCalls, name: str) -> ErrorCount | None:

@@ -13,6 +13,21 @@ from postmortem.patterns import Pattern
 _NUMBER = Pattern(r"\[Errno (\d{1,3})\]|\(os error (\d{1,3})\)|\berrno[ =:]{1,3}(\d{1,3})\b")
 # The C library looks for translations of its messages when it has one to write.
 _CATALOGUE = Pattern(r"/LC_MESSAGES/|/locale/.*\.mo$")
+# What sem_open() and mkstemp() look for is to be new.
+_NEW = Pattern(r"^/dev/shm/sem\.\w{6}$")
+# Lines of backtraces and of source, and what runtimes write behind the message.
+_AROUND = Pattern(
+    r"^(?: {2,}|\t|- |Require stack|at |: |File \"| *\d+: |\.\.\. \d+ more|Node\.js v"
+    r"|npm \S+ A complete log|note: |stack backtrace|compilation terminated|[^A-Za-z]*$)"
+)
+_NOT_FOUND = Pattern(r"sh: (?:line )?(?:\d+: )?(?P<name>[^\s:/…]+): (?:comman|not fo)")
+_EXCEPTIONS = {
+    "FileNotFoundError": "ENOENT",
+    "IsADirectoryError": "EISDIR",
+    "NotADirectoryError": "ENOTDIR",
+    "FileExistsError": "EEXIST",
+}
+_EXCEPTION = Pattern("|".join(_EXCEPTIONS))
 _LEAST = 10
 """Letters of a message that strace -s has cut which must be there to know it."""
 _CUT = "…\n"
@@ -28,14 +43,24 @@ def spoken_failure(task: Task) -> LastFailure | None:
             failure
             for failure in reversed(task.last_failures)
             if failure.errno == name or {failure.errno, name} == {"EOPNOTSUPP", "ENOTSUP"}
-            if failure.line < line and not _CATALOGUE.search(failure.path or "")
+            if failure.line < line and not _is_asking(failure)
         ]
         if found:
-            return next((one for one in found if _is_named(task, one, line)), found[0])
+            named = [one for one in found if is_named(task, one, line)]
+            said = "".join(task.last_words)
+            return (
+                next((one for one in named if _holds_name(said, one.path or "")), None)
+                or (named or found)[0]
+            )
     return _named_file(task)
 
 
-def _is_named(task: Task, failure: LastFailure, line: int) -> bool:
+def _is_asking(failure: LastFailure) -> bool:
+    path = failure.path or ""
+    return bool(_CATALOGUE.search(path) or _NEW.search(path))
+
+
+def is_named(task: Task, failure: LastFailure, line: int) -> bool:
     """Return whether the words have the path of a failure, or soon after it the name alone."""
     path = failure.path or ""
     name = path.rpartition("/")[2]
@@ -47,13 +72,17 @@ def _is_named(task: Task, failure: LastFailure, line: int) -> bool:
 
 def _named_file(task: Task) -> LastFailure | None:
     """Return the last failure on a file that was named right after it; strace -s cut the error."""
+    own = (task.argv or ("",))[0].rpartition("/")[2]  # programs begin their words with it
     for words, line in reversed(tuple(zip(task.last_words, task.last_word_lines, strict=False))):
         if words.startswith("  File "):  # of a traceback: it names the source
             continue
         for failure in reversed(task.last_failures):
-            name = (failure.path or "").rpartition("/")[2]
+            path = failure.path or ""
+            name = path.rpartition("/")[2]
+            if name.isalpha() and not _holds_name(words, path):
+                continue  # "main" is any word
             near = 0 < line - failure.line <= _NEAR
-            if near and len(name) >= _LEAST_NAME and _holds_name(words, name):
+            if near and len(name) >= _LEAST_NAME and _holds_name(words, name) and name != own:
                 return failure
     return None
 
@@ -72,14 +101,19 @@ def _is_of_name(letter: str) -> bool:
     return letter.isalnum() or letter in ("_", "-")
 
 
-def spoken_errors(task: Task) -> Iterator[tuple[str, int]]:
-    """Yield names of errors that a process wrote, the last first, with the lines of the log."""
+def spoken_errors(task: Task, *, exceptions: bool = False) -> Iterator[tuple[str, int]]:
+    """Yield names of errors that a process wrote, the last first, with the lines of the log.
+
+    `exceptions`: those too for which Python has a class, wherever that was named.
+    """
     for words, line in reversed(tuple(zip(task.last_words, task.last_word_lines, strict=False))):
         for found in reversed(list(_NUMBER.finditer(words))):
             name = errno.errorcode.get(int(next(filter(None, found.groups()))))
             if name is not None:
                 yield name, line
         yield from ((name, line) for name in worded(words))
+        if exceptions:
+            yield from ((_EXCEPTIONS[one[0]], line) for one in _EXCEPTION.finditer(words))
 
 
 def worded(words: str) -> list[str]:
@@ -101,7 +135,18 @@ def _ends_within(words: str, message: str) -> bool:
 
 def last_said(task: Task) -> str | None:
     """Return the last line that a process wrote to its standard error."""
-    lines = [line.strip() for line in "".join(task.last_words).splitlines() if line.strip(" \t…")]
+    written = [line for line in "".join(task.last_words).splitlines() if line.strip(" \t…")]
+    lines = [line.strip() for line in written]
     if len(lines) > 1 and lines[-1].startswith(": "):  # error(3) writes its message by itself
         return lines[-2] + lines[-1]
-    return lines[-1] if lines else None
+    telling = [line.strip() for line in written if not _AROUND.search(line)]
+    return (telling or lines)[-1] if lines else None
+
+
+def not_found(task: Task) -> str | None:
+    """Return the program that a shell said last it did not find."""
+    for line in reversed("".join(task.last_words).splitlines()):
+        found = _NOT_FOUND.search(line)
+        if found is not None:
+            return found["name"]
+    return None

@@ -10,13 +10,7 @@ from postmortem.report.model import Confidence, Evidence, Role
 from postmortem.rules.names import clip
 from postmortem.rules.rule import Finding, rule
 from postmortem.rules.strace.saying import last_said
-from postmortem.rules.strace.who import who
-
-# They answer a question by their status.
-_ASKING = frozenset({
-    "grep", "egrep", "fgrep", "test", "[", "diff", "cmp", "which", "pgrep", "expr", "false",
-    "getent", "lsmod", "mountpoint", "systemctl", "type",
-})  # fmt: skip
+from postmortem.rules.strace.who import ANSWERING, who
 
 
 @rule(
@@ -79,4 +73,4 @@ def _hidden(logs: Logs, task: Task) -> bool:
     name = (task.argv or ("",))[0].rpartition("/")[2]
     if end.signal is not None:
         return end.signal not in ("SIGPIPE", "SIGTERM") and end.sender != parent.pid
-    return bool(task.last_words) and name not in _ASKING
+    return bool(task.last_words) and name not in ANSWERING

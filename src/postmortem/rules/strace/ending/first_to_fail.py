@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.facts.syscall_logs import Logs
-from postmortem.facts.syscalls import Ending
+from postmortem.facts.syscalls import Ending, Task
 from postmortem.report.model import Confidence, Evidence, Role
 from postmortem.rules.names import clip
 from postmortem.rules.rule import Finding, rule
+from postmortem.rules.strace.saying import last_said
 from postmortem.rules.strace.signals import CRASHES
-from postmortem.rules.strace.who import who
+from postmortem.rules.strace.who import ANSWERING, who
+
+_SOON = 300
+"""Lines within which a process ends because a child of it failed."""
 
 
 @rule(
@@ -36,20 +40,27 @@ def first_to_fail(logs: Logs) -> Iterator[Finding]:
         (task, task.ending)
         for task in logs.tasks()
         if task.thread_of is None and task.ending is not None and _badly(task.ending)
+        if not _forgiven(logs, task)
     ]
-    if len(bad) < 2 or len({ending.file for _, ending in bad}) > 1:
+    in_files = len({ending.file for _, ending in bad}) > 1  # of -ff: only stamps order them
+    if len(bad) < 2 or (in_files and any(ending.time is None for _, ending in bad)):
         return
-    bad.sort(key=lambda row: row[1].line)
+    bad.sort(key=lambda row: (row[1].time or 0.0, 0) if in_files else (0.0, row[1].line))
     task, ending = bad[0]
     if ending.code is None:
         return  # a signal: other rules tell what it means
     others = len(bad) - 1
+    said = last_said(task)
     yield Finding(
-        title=(f"{who(task.pid)} failed first, of {len(bad)} processes: exit code {ending.code}"),
+        title=clip(
+            f"{who(task.pid)} failed first, of {len(bad)} processes: exit code {ending.code}"
+            f"{f' ({said})' if said else ''}",
+            100,
+        ),
         cause=(
             f"{clip(task.program or f'{who(task.pid)}', 80)} exited with {ending.code} at line "
             f"{ending.line:,}; {'the other one' if others == 1 else f'the {others} others'} ended "
-            "badly after it"
+            f"badly after it{f'; it said: {clip(said, 80)}' if said else ''}"
         ),
         confidence=Confidence.POSSIBLE,
         next_steps=(
@@ -70,6 +81,18 @@ def first_to_fail(logs: Logs) -> Iterator[Finding]:
             for t, e in bad[:4]
         ),
     )
+
+
+def _forgiven(logs: Logs, task: Task) -> bool:
+    """Return whether its parent exited with 0 after it, or had only asked it something."""
+    parent = logs.task(task.ppid) if task.ppid else None
+    if parent is None or parent.ending is None or task.ending is None:
+        return False
+    if parent.ending.code == 0:
+        return True
+    went_on = parent.ending.line - task.ending.line > _SOON  # set -e ends a shell at once
+    name = (task.argv or ("",))[0].rpartition("/")[2]
+    return went_on and name in ANSWERING and not task.last_words
 
 
 def _badly(ending: Ending) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from postmortem.facts.syscall_logs import Fate, Logs
 from postmortem.facts.syscalls import Ending, Task
@@ -10,6 +10,7 @@ from postmortem.report.model import Confidence, Evidence, Role
 from postmortem.rules.names import clip
 from postmortem.rules.rule import Finding, rule
 from postmortem.rules.strace.calls import where
+from postmortem.rules.strace.saying import last_said
 from postmortem.rules.strace.signals import process_of, sender_words, signal_calls
 from postmortem.rules.strace.who import who
 
@@ -58,6 +59,14 @@ def killed_by_process(logs: Logs) -> Iterator[Finding]:
                 Role.CONTEXT,
                 "; the sender exited with 0: it may be how it ends its workers",
             )
+        elif was_given_up(tuple(logs.tasks()), task):
+            role, why = (
+                Role.CASCADE,
+                (
+                    f"; {who(sender.pid)} then failed itself: it may have ended what it had "
+                    "started because of that. Look at what it said"
+                ),
+            )
         more = "" if len(victims) == 1 else f" (and {len(victims) - 1} more)"
         by = sender_words(sender)
         calls = signal_calls(logs, task.pid, ending.signal or "", sender.pid)
@@ -87,8 +96,39 @@ def killed_by_process(logs: Logs) -> Iterator[Finding]:
                 ),
             ),
             role=role,
-            elsewhere=earlier is not None,
+            elsewhere=role is Role.CASCADE,
         )
+
+
+def was_given_up(tasks: Sequence[Task], victim: Task) -> bool:
+    """Return whether who started a process asked it to end, said something, and failed too."""
+    end = victim.ending
+    if end is None or end.signal != "SIGTERM" or end.sender not in _forebears(tasks, victim):
+        return False
+    return any(
+        task.pid == end.sender
+        and task.ending is not None
+        and bool(task.ending.code)
+        and last_said(task) is not None
+        for task in tasks
+    )
+
+
+def _forebears(tasks: Sequence[Task], task: Task) -> set[int]:
+    parents = {one.pid: one.ppid for one in tasks if one.ppid}
+    found: set[int] = set()
+    pid = task.ppid
+    while pid and pid not in found:
+        found.add(pid)
+        pid = parents.get(pid)
+    return found
+
+
+def _is_before(one: Ending, other: Ending) -> bool:
+    """Return whether the log tells that a process ended before another; files of -ff by stamps."""
+    if one.file == other.file:
+        return one.line < other.line
+    return one.time is not None and other.time is not None and one.time < other.time
 
 
 def _failed_before(logs: Logs, victim: Task, ending: Ending) -> Task | None:
@@ -97,7 +137,7 @@ def _failed_before(logs: Logs, victim: Task, ending: Ending) -> Task | None:
         end = task.ending
         if end is None or task.thread_of is not None or task.pid == victim.pid:
             continue
-        if end.file == ending.file and end.line >= ending.line:
+        if task.pid == ending.sender or not _is_before(end, ending):
             continue
         if end.code not in (0, None) or (end.signal and end.sender in (None, task.pid)):
             return task

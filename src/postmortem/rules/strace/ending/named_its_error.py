@@ -12,7 +12,14 @@ from postmortem.rules.names import clip
 from postmortem.rules.rule import Finding, rule
 from postmortem.rules.strace.asked import ASKED_ERRORS
 from postmortem.rules.strace.calls import quoted_path, shortened
-from postmortem.rules.strace.saying import last_said, spoken_failure
+from postmortem.rules.strace.lastfailures import is_asking
+from postmortem.rules.strace.saying import (
+    is_named,
+    last_said,
+    not_found,
+    spoken_errors,
+    spoken_failure,
+)
 from postmortem.rules.strace.who import who
 
 _NEAR = 400
@@ -24,6 +31,7 @@ _FAR = 150
 _LOCKS = frozenset({"flock", "fcntl", "fcntl64"})
 _OTHERS = Pattern(r"/lib[^/]*\.so[^/]*$")  # library_not_found explains them
 _ELSEWHERE = frozenset({"execve", "execveat", "connect"})  # have rules of their own
+_OF_PROGRAMS = frozenset({"ENOEXEC", "E2BIG"})
 _STARTS = frozenset({"execve", "execveat", "chdir"})
 _CROSSING = (
     "source and target are on different file systems, and {call} cannot cross them: a rename or a "
@@ -40,6 +48,10 @@ _MEANINGS = {
     "ENOENT": "it, or a folder on the way to it, is not there (under this name, in this container, "
     "for this working directory)",
     "EEXIST": "it is there already",
+    "ENOEXEC": "it is no program that the kernel can run: of another architecture, cut off, or a "
+    "script without a first line (#!) that names its interpreter",
+    "E2BIG": "its arguments and environment take more than the kernel allows (128 KiB for one of "
+    "them, a quarter of ulimit -s for all)",
 }
 _TELLING = frozenset({"EXDEV", "EISDIR", "ENOTDIR", "ENOTEMPTY", "EDEADLK", "EOPNOTSUPP"})
 """Errors by which programs ask for nothing: one right before the end may be why."""
@@ -84,7 +96,10 @@ def named_its_error(logs: Logs) -> Iterator[Finding]:
         failure = spoken or _telling(task)
         if failure is not None:
             failure = _of_child(logs, task, failure) or failure
-        if failure is None or not _unexplained(failure):
+        if failure is None or not is_named(task, failure, failure.line):
+            passed_on = _of_worker(logs, task, failure)
+            failure, spoken = passed_on or failure, passed_on or spoken
+        if failure is None or not _unexplained(failure) or _is_program(task, failure):
             continue
         yield _finding(logs, task, failure, spoken=spoken is not None)
         return
@@ -113,7 +128,8 @@ def _telling(task: Task) -> LastFailure | None:
         if failure.file == end.file and end.line - failure.line > _NEAR:
             return None
         held = failure.syscall in _LOCKS and failure.errno in ("EAGAIN", "EACCES")
-        if held or failure.errno in _TELLING or _is_direct(failure):
+        asked = failure.syscall == "ioctl"  # what a device can do: EOPNOTSUPP is an answer
+        if held or (failure.errno in _TELLING and not asked) or _is_direct(failure):
             return failure
     return None
 
@@ -125,12 +141,35 @@ def _of_child(logs: Logs, task: Task, failure: LastFailure) -> LastFailure | Non
     """
     later = (
         one
-        for child in logs.tasks()
-        if child.ppid == task.pid
+        for child in logs.children(task.pid)
         for one in child.last_failures
         if one.syscall in _STARTS and one.errno == failure.errno and one.file == failure.file
     )
     return max((one for one in later if one.line > failure.line), key=_line, default=None)
+
+
+def _of_worker(logs: Logs, task: Task, own: LastFailure | None) -> LastFailure | None:
+    """Return a later failure of a child with an error that a process named, which its own is not.
+
+    Pools hand the exceptions of their workers on to whoever waits for them; of what a child looked
+    for in vain, much need not be there.
+    """
+    said = dict(spoken_errors(task, exceptions=True))
+    end = task.ending
+    found = (
+        one
+        for child in logs.children(task.pid)
+        for one in child.last_failures
+        if (own is None or one.line > own.line) and one.line < said.get(one.errno, 0)
+        if end is not None and one.file == end.file and not is_asking(one)
+    )
+    return max(found, key=_line, default=None)
+
+
+def _is_program(task: Task, failure: LastFailure) -> bool:
+    """Return whether a shell looked for a program there: program_not_found tells of it."""
+    name = not_found(task)
+    return name is not None and (failure.path or "").rpartition("/")[2] == name
 
 
 def _line(failure: LastFailure) -> int:
@@ -155,9 +194,11 @@ def _is_direct(failure: LastFailure) -> bool:
 
 
 def _unexplained(failure: LastFailure) -> bool:
-    if failure.syscall in _ELSEWHERE or _OTHERS.search(failure.path or ""):
+    if failure.syscall in _ELSEWHERE and failure.errno not in _OF_PROGRAMS:
         return False
-    return failure.errno == "EDEADLK" or failure.errno not in ASKED_ERRORS
+    if _OTHERS.search(failure.path or ""):
+        return False
+    return failure.errno in ("EDEADLK", "ENOEXEC") or failure.errno not in ASKED_ERRORS
 
 
 def _finding(logs: Logs, task: Task, failure: LastFailure, *, spoken: bool) -> Finding:
@@ -167,6 +208,8 @@ def _finding(logs: Logs, task: Task, failure: LastFailure, *, spoken: bool) -> F
     meaning = _HELD if held else _MEANINGS.get(failure.errno, "")
     if _is_direct(failure):
         meaning = _NO_DIRECT if failure.syscall in _OPENS else _UNALIGNED
+    if failure.syscall == "getcwd" and failure.errno == "ENOENT":
+        meaning = "its working directory was removed"
     meaning = meaning.format(call=failure.syscall)
     said = last_said(task)
     outlived = _outlived(logs, task)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.facts.syscall_logs import Fate, Logs
+from postmortem.patterns import Pattern
 from postmortem.report.model import Confidence, Role
 from postmortem.rules.names import clip
 from postmortem.rules.rule import Finding, rule
@@ -18,6 +19,9 @@ from postmortem.rules.strace.nameservers import (
 from postmortem.rules.strace.peers import reached_anything
 from postmortem.rules.strace.weighing import weigh_fate
 from postmortem.rules.strace.who import who
+
+# The name of an address (RFC 1035, 3.5; RFC 3596), perhaps cut by strace -s.
+_REVERSE = Pattern(r"^(?:\d{1,3}\.){4}in-a|^(?:[0-9a-f]\.){8,}|\.(?:in-addr|ip6)\.arpa$")
 
 
 @rule(
@@ -53,6 +57,9 @@ def name_not_resolved(logs: Logs) -> Iterator[Finding]:
         weight = weigh_fate(fate, Confidence.LIKELY)
         servers = list(dict.fromkeys(one.server for one in tries))
         names = asked_names(logs, pid)
+        if names and all(_REVERSE.search(name) for name in names):
+            continue  # a log is to show a name in place of an address: nobody fails of that
+        names = [name for name in names if not _REVERSE.search(name)]
         name = f"the name {names[0]}" if names else "a host name"
         code = answer(logs, pid, tries[0].line)
         if code == "answered":
