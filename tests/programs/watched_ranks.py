@@ -30,7 +30,9 @@ class Model(torch.nn.Module):
 
     def forward(self, x, spoil):
         x = self.first(x)
-        return self.second(x / 0 if spoil else x)
+        if spoil == "backward":
+            x.register_hook(lambda gradient: gradient * math.inf)
+        return self.second(x / 0 if spoil is True else x)
 
 
 def train(kind, bad_rank, flight):
@@ -57,7 +59,8 @@ def train(kind, bad_rank, flight):
                 with called.no_sync():
                     called(torch.ones(2, 4), spoil).sum().backward()
                 continue
-            loss = called(torch.ones(2, 4), spoil and kind != "fsdp_loss").sum()
+            in_model = "backward" if kind == "fsdp_backward" else kind != "fsdp_loss"
+            loss = called(torch.ones(2, 4), spoil and in_model).sum()
             (loss * math.inf if spoil and kind == "fsdp_loss" else loss).backward()
             optimizer.step()
             optimizer.zero_grad()

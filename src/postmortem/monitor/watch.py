@@ -21,6 +21,7 @@ from postmortem.monitor.hooks import BatchHook, CallHook
 from postmortem.monitor.ranks import Ranks, place_among_ranks
 from postmortem.monitor.recomputed import Recomputed
 from postmortem.monitor.recorder import Recorder
+from postmortem.monitor.running import Calls
 from postmortem.monitor.saved import bad_to_save
 from postmortem.monitor.verdict import Verdict
 from postmortem.monitor.walk import inputs_of, learn_opaque, outputs_of
@@ -87,8 +88,7 @@ class NumericsMonitor:
         """The arguments of the model's call that runs."""
         self._watching = True
         self._model_called = False
-        self._in_batch = False
-        """Whether a call of the model has begun and not come back: one that raised never does."""
+        self._calls = Calls(model)
         self._told = False
         """Whether somebody says when a batch begins."""
         self._slowly = bool(self._trace)
@@ -135,7 +135,8 @@ class NumericsMonitor:
         """Put the hooks in place; before the first call of a compiled model."""
         if self._handles:
             return self
-        self._verdict.raised = self._in_batch = False
+        self._verdict.raised = False
+        self._calls.forget()
         try:
             self._put_hooks()
         except BaseException:
@@ -236,6 +237,12 @@ class NumericsMonitor:
             self._batch_ends(self.model)
         self._open((), {})
 
+    def count_anew(self) -> None:
+        """Number the next batch 0, as after calls that only try out whether the model runs."""
+        self._records.settle(wait=True)
+        self._verdict.opened_at = self._records.made
+        self._records.batch = 0
+
     def agree(self) -> None:
         """Raise on all ranks if numbers of any went bad; all ranks have to call it."""
         self._records.settle()
@@ -252,9 +259,11 @@ class NumericsMonitor:
         """Begin a batch, before the model itself is called."""
         if _graph_task() != -1:
             return
-        if self._in_batch:  # the call before raised, and whoever trains goes on
-            self._records.batch += 1
-        self._model_called = self._in_batch = True
+        over = self._calls.begin()
+        if over is None:  # the model calls itself
+            return
+        self._records.batch += over
+        self._model_called = True
         self._given = ((args, kwargs),)
         self._ranks.batch_begins(self.model)
         self._open(args, kwargs)
@@ -310,7 +319,9 @@ class NumericsMonitor:
                 kind = type(module).__name__
                 own["call"] = records.call(name, kind, weights, pairs, told >> 1)
         if is_root:
-            self._batch_ends(module)
+            self._backward.listen_to(output)
+            if self._calls.end():
+                self._batch_ends(module)
 
     def _repeated(
         self, own: dict[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any], output: Any
@@ -354,7 +365,6 @@ class NumericsMonitor:
 
     def _batch_ends(self, module: torch.nn.Module) -> None:
         records = self._records
-        self._in_batch = False
         self._given = ()
         self._backward.batch = records.batch
         records.batch += 1

@@ -71,6 +71,8 @@ def test_a_bad_attribute_is_told_beside_a_producer(
     found, out = found_in(model, given, tmp_path / "a.flight")
     assert (found.origin, found.module, found.confidence) == (Origin.PRODUCER, "0", "likely")
     assert found.hints[0].startswith(f"{name} is bad too, 1 NaN of 2 values")
+    read = f"or read it from {name.partition(' ')[0]}, which is bad too: 1 NaN of 2"
+    assert f"0 (Reads) made output bad out of clean inputs and weights, {read}" in found.sentence()
     assert found.hints[0] in out
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from postmortem.facts.blame import Blame, How, Party
-from postmortem.facts.first_bad import FirstBad, what_failed
+from postmortem.facts.first_bad import FirstBad, Origin, what_failed
 from postmortem.facts.frames import Flight
 from postmortem.rules.logs.deciding.case import Case
 
@@ -14,11 +14,14 @@ def numbers_went_bad(case: Case) -> Blame | None:
     """Return the ranks whose numbers went bad first, if nobody has an error that is no monitor's.
 
     By time where one clock wrote all files. Else by batch, and within a batch by the number of the
-    call: all ranks run the same program, but one that evaluates alone counts more batches.
+    call: all ranks run the same program, but one that evaluates alone counts more batches. What
+    ranks have summed tells nothing where one of them had it before the sum.
     """
     found = [(bad, one) for one in case.logs.flights if (bad := what_failed(one)) is not None]
     if not found or _others_failed(case):
         return None
+    alone = {bad.batch for bad, _ in found if bad.origin is Origin.GRADIENT and not bad.summed}
+    found = [(bad, one) for bad, one in found if not (bad.summed and bad.batch in alone)]
     first, _ = min(found, key=_when if len({f.recorder.host for _, f in found}) == 1 else _place)
     named = [(bad, one) for bad, one in found if _is_same(first, bad)]
     said = [(one.path, bad.sentence(one.recorder.world_size)) for bad, one in named]
