@@ -206,7 +206,8 @@ class Verdict:
         self.reports += 1
         if self.reports > _MOST_REPORTS:
             return
-        frames = [f for f in self._records.forward if found.frame == 0 or f.number <= found.frame]
+        forward = [f for f in self._records.forward if f.batch not in self._trace]  # else shown
+        frames = [f for f in forward if found.frame == 0 or f.number <= found.frame]
         lines = [dump(frames, found.batch)]
         beside = [f for f in self._records.backward if any(map(is_bad, f.cells))]
         if found.origin in (Origin.GRADIENT, Origin.STATE) and beside:
