@@ -55,6 +55,9 @@ def train(kind, bad_rank, flight):
                 with torch.no_grad():
                     model(torch.ones(1, 4), False)
             spoil = RANK == bad_rank and batch == 2
+            if spoil and kind == "fsdp_weight":
+                model.first.weight.to_local().detach()[0, 0] = math.nan
+                spoil = False
             if kind == "accumulate" and batch % 2 == 0:
                 with called.no_sync():
                     called(torch.ones(2, 4), spoil).sum().backward()

@@ -378,6 +378,9 @@ def _gradient_hints(found: FirstBad, last: Frame | None, others: int, what: str)
             f"the gradient that came before it, of {name}, was clean: what lies between the two "
             "made it"
         )
+    elif last.cells and _is_here(last):
+        name = f"{last.module}.{last.cells[0].name}".lstrip(".")
+        said.append(f"the gradient that came before it, of {name}, was bad already")
     return (*said, *found.hints)
 
 

@@ -230,10 +230,10 @@ class NumericsMonitor:
 
         Calls of the model itself count by themselves; after the first one this does nothing.
         """
-        self._told = True
+        began, self._told = self._told, True
         if self._model_called:
             return
-        if self._records.made != self._verdict.opened_at:
+        if began or self._records.made != self._verdict.opened_at:
             self._batch_ends(self.model)
         self._open((), {})
 

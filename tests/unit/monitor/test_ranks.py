@@ -22,6 +22,7 @@ PROGRAM = Path(__file__).parents[2] / "programs" / "watched_ranks.py"
 CASES = [(kind, bad_rank) for kind in ("ddp", "accumulate", "fsdp") for bad_rank in (0, 1)]
 HEALTHY = [("ddp", -1), ("join", -1)]
 SUMMED = ("fsdp_backward", 1)
+SHARD = [("fsdp_weight", 0), ("fsdp_weight", 1)]
 LOSS = [("fsdp_loss", 0), ("fsdp_loss", 1)]
 
 
@@ -29,7 +30,7 @@ LOSS = [("fsdp_loss", 0), ("fsdp_loss", 1)]
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder in which two ranks left what they have to say of all trainings."""
     folder = tmp_path_factory.mktemp("ranks")
-    cases = [f"{kind}:{bad_rank}" for kind, bad_rank in [*CASES, *HEALTHY, SUMMED, *LOSS]]
+    cases = [f"{kind}:{bad_rank}" for kind, bad_rank in [*CASES, *HEALTHY, SUMMED, *LOSS, *SHARD]]
     group = {"WORLD_SIZE": "2", "STORE": str(folder / "store")}
     calls = [([PROGRAM, folder, *cases], group | {"RANK": str(rank)}) for rank in range(2)]
     assert run_together(calls, folder) == [0, 0]
@@ -93,6 +94,18 @@ def test_the_rank_whose_loss_was_bad_is_told_before_the_sum(
     assert found is not None
     assert (found.cell, found.summed, found.rank) == ("output", False, bad_rank)
     assert found.hints[1].startswith("it came into the backward pass of this rank")
+
+
+@pytest.mark.parametrize(("kind", "bad_rank"), SHARD)
+def test_the_rank_with_a_bad_shard_stands_before_those_that_saw_the_output(
+    trained: Path, kind: str, bad_rank: int
+) -> None:
+    for rank in range(2):
+        said = (trained / f"{kind}-{bad_rank}-{rank}.txt").read_text()
+        assert f"RAISED rank={bad_rank} module=first batch=2 weight" in said
+    answer = analyse([str(trained / f"{kind}-{bad_rank}")], RankLogOptions())
+    assert answer.verdict.startswith(f"the numbers of rank {bad_rank} on ")
+    assert "weight of first (FSDPLinear) was bad before it ran" in answer.verdict
 
 
 def test_the_first_of_several_ranks_is_the_one_whose_frame_was_first() -> None:

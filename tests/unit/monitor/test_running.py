@@ -52,6 +52,16 @@ def test_a_model_that_calls_itself_is_called_once_a_batch() -> None:
         assert monitor.batch == 5
 
 
+def test_batches_that_are_told_count_where_nobody_looks() -> None:
+    model = nn.Sequential(nn.Linear(2, 2))
+    with postmortem.NumericsMonitor(model, every=4) as monitor:
+        for batch in range(9):
+            monitor.begin_batch()
+            assert monitor.batch == batch
+            model[0](torch.ones(2))
+        assert monitor._records.made == 3
+
+
 def test_a_call_that_raised_is_a_batch() -> None:
     model = Tree()
     with postmortem.NumericsMonitor(model) as monitor:

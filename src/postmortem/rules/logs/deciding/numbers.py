@@ -8,6 +8,7 @@ from postmortem.facts.frames import Flight
 from postmortem.rules.logs.deciding.case import Case
 
 _MONITOR = "NumericsError"
+_Found = tuple[FirstBad, Flight]
 
 
 def numbers_went_bad(case: Case) -> Blame | None:
@@ -22,7 +23,9 @@ def numbers_went_bad(case: Case) -> Blame | None:
         return None
     alone = {bad.batch for bad, _ in found if bad.origin is Origin.GRADIENT and not bad.summed}
     found = [(bad, one) for bad, one in found if not (bad.summed and bad.batch in alone)]
-    first, _ = min(found, key=_when if len({f.recorder.host for _, f in found}) == 1 else _place)
+    order = _when if len({f.recorder.host for _, f in found}) == 1 else _place
+    found = _without_followers(min(found, key=order)[0], found)
+    first, _ = min(found, key=order)
     named = [(bad, one) for bad, one in found if _is_same(first, bad)]
     said = [(one.path, bad.sentence(one.recorder.world_size)) for bad, one in named]
     return Blame(
@@ -32,6 +35,22 @@ def numbers_went_bad(case: Case) -> Blame | None:
         evidence=tuple(said[:6]),
         numbers=first,
     )
+
+
+def _without_followers(first: FirstBad, found: list[_Found]) -> list[_Found]:
+    """Leave out who made bad numbers in the call before which another rank's weight was bad.
+
+    Where one rank's shard of a weight is bad, the ranks with the others see the output alone.
+    """
+    place = first.batch, first.frame
+    here = [bad for bad, _ in found if (bad.batch, bad.frame) == place]
+    if not any(bad.origin is Origin.WEIGHT for bad in here):
+        return found
+    return [
+        (bad, one)
+        for bad, one in found
+        if (bad.batch, bad.frame) != place or bad.origin not in (Origin.PRODUCER, Origin.BETWEEN)
+    ]
 
 
 def _is_same(first: FirstBad, other: FirstBad) -> bool:
