@@ -13,6 +13,7 @@ import torch
 from postmortem.facts.first_bad import FirstBad
 from postmortem.facts.frames import Cell, CellKind, Frame, Phase
 from postmortem.monitor.backward import Backward
+from postmortem.monitor.calls import Call
 from postmortem.monitor.compiled import CompiledRows
 from postmortem.monitor.errors import NumericsError
 from postmortem.monitor.flight_writer import FlightWriter
@@ -74,6 +75,8 @@ class NumericsMonitor:
     ) -> None:
         if every < 1 or max_frames < 1:
             raise ValueError("every and max_frames must be at least 1")
+        if on_bad not in ("raise", "report"):
+            raise ValueError(f"on_bad must be 'raise' or 'report', not {on_bad!r}")
         self.model = model
         self._trace = frozenset(trace_batches)
         self._abort_after = abort_after_batch
@@ -103,7 +106,7 @@ class NumericsMonitor:
             out=out,
             message=self._message,
             blind=self._blind,
-            previous=lambda name: self._last.get(name, {}).get("call"),
+            previous=self._last_call,
         )
         self._weights = Weights(self._records.scans)
         self._recomputed = Recomputed()
@@ -250,8 +253,11 @@ class NumericsMonitor:
 
     def check_before_saving(self) -> FirstBad | None:
         """Return what is bad of weights and buffers now, so that no checkpoint of it is written."""
-        found = bad_to_save(self.model, self._records.scans, self.batch)
+        found = bad_to_save(self.model, self._records.scans, self.batch, self._last_call)
         return None if found is None else replace(found, rank=self._ranks.rank)
+
+    def _last_call(self, name: str) -> Call | Frame | None:
+        return self._last.get(name, {}).get("call")
 
     # -- hooks ----------------------------------------------------------------------------------
 
@@ -305,7 +311,8 @@ class NumericsMonitor:
         output: Any,
     ) -> None:
         if _graph_task() != -1:  # in a backward pass: a checkpoint computes it again
-            self._repeated(own, args, kwargs, output)
+            if self._watching and "call" in own:
+                self._recomputed.take(own["call"], self._records.scans, args, kwargs, output)
             return
         records = self._records
         self._compiled.ran.add(name)  # type: ignore[union-attr]
@@ -322,18 +329,6 @@ class NumericsMonitor:
             self._backward.listen_to(output)
             if self._calls.end():
                 self._batch_ends(module)
-
-    def _repeated(
-        self, own: dict[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any], output: Any
-    ) -> None:
-        """Keep what a recomputation gave, to compare it with the pass before."""
-        first = own.get("call")
-        if not self._watching or first is None:
-            return
-        cells: list[Cell] = []
-        self._records.scans.cells(CellKind.INPUT, inputs_of(args, kwargs), cells)
-        self._records.scans.cells(CellKind.OUTPUT, outputs_of(output), cells)
-        self._recomputed.take(first, cells)
 
     def _look(
         self,

@@ -33,6 +33,11 @@ def trained(model: Any, batches: int = 1) -> None:
         optimizer.zero_grad()
 
 
+def test_what_cannot_be_meant_is_refused() -> None:
+    with pytest.raises(ValueError, match="on_bad must be 'raise' or 'report', not 'rais'"):
+        NumericsMonitor(model_of_two(), on_bad="rais")
+
+
 def test_gradients_are_seen_again_after_a_second_attach() -> None:
     model = model_of_two()
     monitor = NumericsMonitor(model)
