@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from enum import Enum
 
-from postmortem.facts.frames import Cell, CellKind, Flight, Frame, Numbers, Phase
+from postmortem.facts.frames import Cell, CellKind, Frame, Numbers, Phase
 from postmortem.facts.last_clean import clean_batch, weight_hint
 from postmortem.facts.near_edge import near_the_edge
 from postmortem.records import record, replace
@@ -23,6 +23,7 @@ BEFORE_SUM = "before the sum"
 IN_PLACE = "written in place, and given back"
 """Note of a bad input whose memory the output has: the module may have made it bad itself."""
 _SHARD = "shard "
+_MASKED_ROW = "a row that is masked altogether gives NaN in softmax"
 
 
 class Origin(Enum):
@@ -284,10 +285,7 @@ def _hints(origin: Origin, frame: Frame, cell: Cell, before: Sequence[Frame]) ->
         )
     if origin is Origin.PRODUCER:
         if cell.numbers.nan_count and any(c.masked for c in frame.cells):
-            yield (
-                "an input holds the -inf of a mask: a row that is masked altogether gives NaN in "
-                "softmax"
-            )
+            yield f"an input holds the -inf of a mask: {_MASKED_ROW}"
         if cell.note == ONLY_NEGATIVE:
             yield (
                 "all that is bad is -inf: the log of 0, or a mask that the module makes itself; if "
@@ -308,91 +306,10 @@ def _hints(origin: Origin, frame: Frame, cell: Cell, before: Sequence[Frame]) ->
         if cell.note == IN_PLACE:
             yield f"{module} gives back the memory that it was given: look at what it writes there"
         yield f"look at the code that calls {module}{after}"
+        if not cell.numbers.nan_count and "softmax" in frame.class_name.lower():
+            yield f"if these are the -inf of a mask, {_MASKED_ROW}"
         yield from near_the_edge(before)
     elif origin is Origin.WEIGHT:
         yield weight_hint(frame.batch, clean_batch(frame.module, cell.name, before))
     elif origin is Origin.GRADIENT:
         yield from near_the_edge(before)
-
-
-def what_failed(flight: Flight) -> FirstBad | None:
-    """Return what went bad first, unless it is a gradient that the run went on without.
-
-    GradScaler's search for a scale makes infinite gradients on purpose, and discards them.
-    """
-    found = find_first_bad(flight)
-    if found is None or found.origin is not Origin.GRADIENT or flight.recorder.ended == "stopped":
-        return found
-    forward = [frame for frame in flight.frames if frame.phase is not Phase.BACKWARD]
-    return found if first_bad(forward) is not None else None
-
-
-def find_first_bad(flight: Flight) -> FirstBad | None:
-    """Return what went bad first; gradients only where nothing else did.
-
-    A gradient alone may have been discarded on purpose, as GradScaler does.
-    """
-    forward = [frame for frame in flight.frames if frame.phase is not Phase.BACKWARD]
-    rank = flight.recorder.rank
-    found = _explained(first_bad(forward, rank=rank), forward)
-    earliest = first_bad(flight.frames, rank=rank)
-    if found is None and earliest is not None:
-        return _before_sum(earliest, flight.frames)
-    if found is None or earliest is None or found.origin not in (Origin.WEIGHT, Origin.STATE):
-        return found
-    applied = _applied_before(found, flight.frames)
-    if applied is None:
-        return found
-    gradient = first_bad([applied], rank=rank)
-    assert gradient is not None
-    weight = f"{found.module}.{found.cell}".lstrip(".")
-    gradient = _before_sum(gradient, flight.frames)
-    hints = (f"it was applied: {weight} was bad in batch {found.batch}", *gradient.hints)
-    return replace(gradient, confidence="likely", hints=hints)
-
-
-def _applied_before(found: FirstBad, frames: Sequence[Frame]) -> Frame | None:
-    """Return the first bad gradient of the batches right before a weight was bad.
-
-    Gradients that were discarded earlier are followed by clean ones.
-    """
-    batches: dict[int, Frame | None] = {}
-    for frame in frames:
-        if frame.phase is Phase.BACKWARD and frame.number < found.frame:
-            bad = frame if any(map(is_bad, frame.cells)) else None
-            batches[frame.batch] = batches.get(frame.batch) or bad
-    first = None
-    for batch in sorted(batches, reverse=True):
-        if batches[batch] is None:
-            break
-        first = batches[batch]
-    return first
-
-
-def _before_sum(found: FirstBad, frames: Sequence[Frame]) -> FirstBad:
-    """Return what was found, or the gradient behind it that the monitor noted."""
-    for frame in frames:
-        if found.summed and frame.number > found.frame and frame.batch == found.batch:
-            for cell in frame.cells:
-                if cell.note == BEFORE_SUM and is_bad(cell):
-                    return before_sum(found, frame.class_name, cell)
-    return found
-
-
-def _explained(found: FirstBad | None, frames: Sequence[Frame]) -> FirstBad | None:
-    """Return what was found, or the weight or data behind it, where the monitor noted any."""
-    if found is None or found.origin not in (Origin.PRODUCER, Origin.BETWEEN):
-        return found
-    for frame in frames:
-        if frame.number > found.frame and frame.batch == found.batch:
-            came = first_bad([frame], rank=found.rank) if frame.phase is Phase.BATCH else None
-            told = from_batch(found, came, frames) if came is not None else None
-            if told is not None:
-                return replace(told, frame=found.frame)
-            for cell in frame.cells:
-                if cell.note == READ_OUTSIDE and is_bad(cell):
-                    at = (frame.module, frame.class_name, cell)
-                    return read_outside(found, *at, "likely", frames)
-                if cell.note == BESIDE and is_bad(cell):
-                    return with_beside(found, frame.module, frame.class_name, cell)
-    return found

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from postmortem.facts.blame import Blame, How, Party
-from postmortem.facts.first_bad import FirstBad, Origin, what_failed
+from postmortem.facts.first_bad import FirstBad, Origin
+from postmortem.facts.flight_verdict import what_failed
 from postmortem.facts.frames import Flight
 from postmortem.rules.logs.deciding.case import Case
 
