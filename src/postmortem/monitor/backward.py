@@ -150,6 +150,7 @@ class Backward:
 
     def _accumulated(self, weight: torch.Tensor) -> None:
         self._came = True
+        self.entering.summed()
         if not self.watching or weight.grad is None or torch.compiler.is_compiling():
             self._left_out = True
             return
