@@ -135,3 +135,14 @@ def test_a_batch_that_raised_counts() -> None:
         assert monitor.batch == 3
         with pytest.raises(postmortem.NumericsError, match="in batch 3"):
             model(torch.full((1, 4), math.nan))
+
+
+def test_frames_of_a_traced_batch_are_printed_once() -> None:
+    out = io.StringIO()
+    model = model_of_two()
+    with NumericsMonitor(model, trace_batches=[0], out=out):
+        model(torch.ones(1, 4))
+        with pytest.raises(postmortem.NumericsError):
+            model(torch.full((1, 4), math.nan))
+    assert out.getvalue().count("*** Starting batch number=0 ***") == 1
+    assert out.getvalue().count("*** Starting batch number=1 ***") == 1
