@@ -20,6 +20,7 @@ from torch.nn.parallel import DistributedDataParallel
 from postmortem import NumericsMonitor
 
 FOLDER = Path(sys.argv[1])
+LOSS = ("fsdp_loss", "fsdp_later")
 RANK, SIZE = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 
 
@@ -30,7 +31,9 @@ class Model(torch.nn.Module):
 
     def forward(self, x, spoil):
         x = self.first(x)
-        return self.second(x / 0 if spoil else x)
+        if spoil == "backward":
+            x.register_hook(lambda gradient: gradient * math.inf)
+        return self.second(x / 0 if spoil is True else x)
 
 
 def train(kind, bad_rank, flight):
@@ -47,20 +50,27 @@ def train(kind, bad_rank, flight):
     optimizer = torch.optim.SGD(called.parameters(), lr=0.01)
     uneven = Join([called]) if kind == "join" else nullcontext()
     with NumericsMonitor(model, flight=flight), uneven:
-        for batch in range(2 + 2 * RANK if kind == "join" else 4):
+        for batch in range(2 + 2 * RANK if kind == "join" else 5):
             # A rank that evaluates alone must not wait for others.
             if RANK == 0 and batch == 1 and not kind.startswith("fsdp"):
                 with torch.no_grad():
                     model(torch.ones(1, 4), False)
             spoil = RANK == bad_rank and batch == 2
+            if spoil and kind == "fsdp_weight":
+                model.first.weight.to_local().detach()[0, 0] = math.nan
+                spoil = False
             if kind == "accumulate" and batch % 2 == 0:
                 with called.no_sync():
                     called(torch.ones(2, 4), spoil).sum().backward()
                 continue
-            loss = called(torch.ones(2, 4), spoil and kind != "fsdp_loss").sum()
-            (loss * math.inf if spoil and kind == "fsdp_loss" else loss).backward()
-            optimizer.step()
-            optimizer.zero_grad()
+            if kind == "fsdp_later":  # gradients of batches 2 and 3 are summed together
+                model.set_requires_gradient_sync(batch != 2)
+            in_model = "backward" if kind == "fsdp_backward" else kind not in LOSS
+            loss = called(torch.ones(2, 4), spoil and in_model).sum()
+            (loss * math.inf if spoil and kind in LOSS else loss).backward()
+            if kind != "fsdp_later" or batch != 2:
+                optimizer.step()
+                optimizer.zero_grad()
 
 
 def tell(kind, bad_rank, flight):

@@ -5,16 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from enum import Enum
 
-from postmortem.facts.dtypes import RANGES
-from postmortem.facts.frames import Cell, CellKind, Flight, Frame, Numbers, Phase
+from postmortem.facts.frames import Cell, CellKind, Frame, Numbers, Phase
 from postmortem.facts.last_clean import clean_batch, weight_hint
+from postmortem.facts.near_edge import near_the_edge
 from postmortem.records import record, replace
 
-_NEAR = 0.5
-"""From this share of a type's largest value on, the next doubling is an overflow."""
-_LOST = 0.5
-"""From this share of values that are zero or subnormal on, a gradient is told to underflow."""
-_WIDE = ("float32", "float64", "bfloat16")
 _MASK_WORDS = ("mask", "bias")
 ONLY_NEGATIVE = "-inf only"
 """Note of an output: log of 0 gives that, and so does a mask that the module makes itself."""
@@ -23,9 +18,12 @@ READ_OUTSIDE = "read outside of its module"
 """Note of a weight or buffer that explains a frame before it: nobody called its module."""
 BESIDE = "bad beside it"
 """Note of a tensor that is bad too, and may be the cause or a consequence."""
+BEFORE_SUM = "before the sum"
+"""Note of the gradient of what the model gave on this rank, which no other rank had a part in."""
 IN_PLACE = "written in place, and given back"
 """Note of a bad input whose memory the output has: the module may have made it bad itself."""
 _SHARD = "shard "
+_MASKED_ROW = "a row that is masked altogether gives NaN in softmax"
 
 
 class Origin(Enum):
@@ -70,6 +68,8 @@ class FirstBad:
     """Whether it is an input that the module gave back, and may have spoiled itself."""
     summed: bool = False
     """Whether it is a gradient that ranks had summed before it was seen: any may have made it."""
+    beside: str = ""
+    """What else is bad that no frame shows, and may be what bad numbers were read from."""
 
     def sentence(self, ranks: int = 1) -> str:
         """Return what happened in one sentence."""
@@ -85,12 +85,14 @@ class FirstBad:
             return f"{self.cell} of {module} was the first to be bad: {bad}"
         if self.in_place:
             return f"{self.cell} of {module} was made bad in place, by it or right before it: {bad}"
+        read = f", or read it from {self.beside}, which is bad too" if self.beside else ""
         said = {
-            Origin.PRODUCER: f"{module} made {self.cell} bad out of clean inputs and weights: "
-            f"{bad}",
+            Origin.PRODUCER: f"{module} made {self.cell} bad out of clean inputs and weights{read}"
+            f": {bad}",
             Origin.WEIGHT: f"{self.cell} of {module} was bad before it ran: {bad}",
             Origin.BATCH: f"{self.cell} came into {module} bad from outside: {bad}",
-            Origin.BETWEEN: f"{self.cell} of {module} was made bad by code between modules: {bad}",
+            Origin.BETWEEN: f"{self.cell} of {module} was made bad by code between modules{read}: "
+            f"{bad}",
             Origin.GRADIENT: f"the gradient of {self.cell} of {module} went bad: {bad}",
             Origin.STATE: f"{self.cell} of {module} in the optimizer's state is bad: {bad}",
         }
@@ -197,7 +199,32 @@ def with_beside(found: FirstBad, module: str, class_name: str, cell: Cell) -> Fi
     bad = f"{_counted(numbers.nan_count, numbers.inf_count)} of {numbers.numel:,} values"
     hint = f"{name} (of {class_name}) is bad too, {bad}: it is the cause, or what this call left"
     sure = "likely" if found.confidence == "certain" else found.confidence
-    return replace(found, confidence=sure, hints=(hint, *found.hints))
+    return replace(found, confidence=sure, hints=(hint, *found.hints), beside=name)
+
+
+def before_sum(found: FirstBad, class_name: str, cell: Cell) -> FirstBad:
+    """Return a gradient that ranks had summed, as the bad gradient that this rank's loss sent."""
+    numbers = cell.numbers
+    assert numbers is not None
+    weight = f"{found.module}.{found.cell}".lstrip(".")
+    hints = (
+        "it came into the backward pass of this rank: its loss made it, or what lies between the "
+        "loss and the model",
+        f"{weight} was first to have it after the sum over all ranks",
+    )
+    return replace(
+        found,
+        module="",
+        class_name=class_name,
+        cell=cell.name,
+        nan_count=numbers.nan_count,
+        inf_count=numbers.inf_count,
+        numel=numbers.numel,
+        first_index=numbers.first_nonfinite,
+        dtype=numbers.dtype,
+        hints=hints,
+        summed=False,
+    )
 
 
 def from_batch(found: FirstBad, came: FirstBad, frames: Sequence[Frame]) -> FirstBad | None:
@@ -258,10 +285,7 @@ def _hints(origin: Origin, frame: Frame, cell: Cell, before: Sequence[Frame]) ->
         )
     if origin is Origin.PRODUCER:
         if cell.numbers.nan_count and any(c.masked for c in frame.cells):
-            yield (
-                "an input holds the -inf of a mask: a row that is masked altogether gives NaN in "
-                "softmax"
-            )
+            yield f"an input holds the -inf of a mask: {_MASKED_ROW}"
         if cell.note == ONLY_NEGATIVE:
             yield (
                 "all that is bad is -inf: the log of 0, or a mask that the module makes itself; if "
@@ -282,117 +306,10 @@ def _hints(origin: Origin, frame: Frame, cell: Cell, before: Sequence[Frame]) ->
         if cell.note == IN_PLACE:
             yield f"{module} gives back the memory that it was given: look at what it writes there"
         yield f"look at the code that calls {module}{after}"
+        if not cell.numbers.nan_count and "softmax" in frame.class_name.lower():
+            yield f"if these are the -inf of a mask, {_MASKED_ROW}"
         yield from near_the_edge(before)
     elif origin is Origin.WEIGHT:
         yield weight_hint(frame.batch, clean_batch(frame.module, cell.name, before))
     elif origin is Origin.GRADIENT:
         yield from near_the_edge(before)
-
-
-def near_the_edge(frames: Sequence[Frame]) -> list[str]:
-    """Return what stands near the limits of its type in the last frames, the latest first.
-
-    Of float16: magnitudes from half of 65504 on. Of fp8: how many values are saturated. Of
-    gradients: how many became zero or subnormal.
-    """
-    found: dict[str, None] = {}
-    for frame in reversed(frames):
-        for cell in frame.cells:
-            said = _edge(cell)
-            if said:
-                found.setdefault(f"{frame.module or 'the model'} {cell.name} {said}")
-    return list(found)[:3]
-
-
-def _edge(cell: Cell) -> str | None:
-    numbers = cell.numbers
-    if numbers is None or not numbers.numel or cell.masked:
-        return None
-    limit = RANGES.get(numbers.dtype)
-    if limit is None:
-        return None
-    if cell.saturated:
-        share = cell.saturated / numbers.numel
-        return f"is saturated: {share:.1%} of its values are {limit.largest:g}"
-    largest = numbers.abs_max_finite
-    filled = largest == limit.largest and numbers.abs_min_nonzero == largest  # a mask of finfo.min
-    if not limit.saturates and largest >= _NEAR * limit.largest and not filled:
-        share = largest / limit.largest
-        return f"reached {largest:.3g}, {share:.0%} of what {numbers.dtype} holds"
-    lost = numbers.subnormal_count + numbers.zero_count
-    is_gradient = cell.kind is CellKind.GRADIENT
-    if is_gradient and numbers.dtype not in _WIDE and numbers.subnormal_count:
-        share = lost / numbers.numel
-        if share >= _LOST:
-            return f"underflows: {share:.0%} of its values are zero or subnormal"
-    return None
-
-
-def what_failed(flight: Flight) -> FirstBad | None:
-    """Return what went bad first, unless it is a gradient that the run went on without.
-
-    GradScaler's search for a scale makes infinite gradients on purpose, and discards them.
-    """
-    found = find_first_bad(flight)
-    if found is None or found.origin is not Origin.GRADIENT or flight.recorder.ended == "stopped":
-        return found
-    forward = [frame for frame in flight.frames if frame.phase is not Phase.BACKWARD]
-    return found if first_bad(forward) is not None else None
-
-
-def find_first_bad(flight: Flight) -> FirstBad | None:
-    """Return what went bad first; gradients only where nothing else did.
-
-    A gradient alone may have been discarded on purpose, as GradScaler does.
-    """
-    forward = [frame for frame in flight.frames if frame.phase is not Phase.BACKWARD]
-    rank = flight.recorder.rank
-    found = _explained(first_bad(forward, rank=rank), forward)
-    earliest = first_bad(flight.frames, rank=rank)
-    if found is None or earliest is None or found.origin not in (Origin.WEIGHT, Origin.STATE):
-        return found or earliest
-    applied = _applied_before(found, flight.frames)
-    if applied is None:
-        return found
-    gradient = first_bad([applied], rank=rank)
-    assert gradient is not None
-    weight = f"{found.module}.{found.cell}".lstrip(".")
-    hints = (f"it was applied: {weight} was bad in batch {found.batch}", *gradient.hints)
-    return replace(gradient, confidence="likely", hints=hints)
-
-
-def _applied_before(found: FirstBad, frames: Sequence[Frame]) -> Frame | None:
-    """Return the first bad gradient of the batches right before a weight was bad.
-
-    Gradients that were discarded earlier are followed by clean ones.
-    """
-    batches: dict[int, Frame | None] = {}
-    for frame in frames:
-        if frame.phase is Phase.BACKWARD and frame.number < found.frame:
-            bad = frame if any(map(is_bad, frame.cells)) else None
-            batches[frame.batch] = batches.get(frame.batch) or bad
-    first = None
-    for batch in sorted(batches, reverse=True):
-        if batches[batch] is None:
-            break
-        first = batches[batch]
-    return first
-
-
-def _explained(found: FirstBad | None, frames: Sequence[Frame]) -> FirstBad | None:
-    """Return what was found, or the weight or data behind it, where the monitor noted any."""
-    if found is None or found.origin not in (Origin.PRODUCER, Origin.BETWEEN):
-        return found
-    for frame in frames:
-        if frame.number > found.frame and frame.batch == found.batch:
-            came = first_bad([frame], rank=found.rank) if frame.phase is Phase.BATCH else None
-            told = from_batch(found, came, frames) if came is not None else None
-            if told is not None:
-                return replace(told, frame=found.frame)
-            for cell in frame.cells:
-                if cell.note == READ_OUTSIDE and is_bad(cell):
-                    at = (frame.module, frame.class_name, cell)
-                    return read_outside(found, *at, "likely", frames)
-                if cell.note == BESIDE and is_bad(cell):
-                    return with_beside(found, frame.module, frame.class_name, cell)
-    return found

@@ -28,6 +28,11 @@ class NumericsCallback(Callback):  # type: ignore[misc]
         """Attach to the module."""
         self.monitor = NumericsMonitor(pl_module, **self._options).attach()
 
+    def on_sanity_check_end(self, trainer: Any, pl_module: Any) -> None:
+        """Count the batches of the training alone, not those that were tried before it."""
+        if self.monitor is not None:
+            self.monitor.count_anew()
+
     def on_train_batch_start(
         self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int
     ) -> None:

@@ -16,8 +16,9 @@ from weakref import WeakKeyDictionary
 import torch
 from torch.optim import optimizer as optimizers
 
-from postmortem.facts.first_bad import FirstBad, first_bad, is_bad
+from postmortem.facts.first_bad import FirstBad, before_sum, first_bad, is_bad
 from postmortem.facts.frames import Cell, CellKind, Frame, Phase
+from postmortem.monitor.entering import Entering
 from postmortem.monitor.loss_scale import LossScale
 from postmortem.monitor.recorder import Recorder
 from postmortem.monitor.walk import Leaf, tensors_in
@@ -65,8 +66,7 @@ class Backward:
     ) -> None:
         self.with_gradients = gradients
         self.watching = True
-        self.batch = 0
-        """The batch whose backward pass runs, as far as forward passes tell."""
+        self.entering = Entering(records.scans)
         self.steps = 0
         self.discarded = 0
         self.heard: set[int] = set()
@@ -76,6 +76,8 @@ class Backward:
         self._stop = stop
         self._state_every = state_every
         self._alone = alone
+        self._root = ""
+        self._sharded = False
         self._names: dict[int, tuple[str, str, str]] = {}
         self._bad: dict[int, tuple[torch.Tensor, list[_Seen]]] = {}
         """By id: weights whose gradients are bad, or may be once a device has answered."""
@@ -98,6 +100,8 @@ class Backward:
     ) -> None:
         """Add the handles of hooks on all parameters, and on all optimizers of the process."""
         self._before = before_step
+        self._root = type(model).__name__
+        self._sharded = any(hasattr(weight, "device_mesh") for weight in model.parameters())
         self._names.clear()
         self._bad.clear()
         self._applied.clear()
@@ -128,10 +132,25 @@ class Backward:
         elif weight.requires_grad and weight.is_leaf:
             handles.append(weight.register_post_accumulate_grad_hook(self._accumulated))
 
+    @property
+    def batch(self) -> int:
+        """The batch whose backward pass runs, as far as forward passes tell."""
+        return self.entering.batch
+
+    @batch.setter
+    def batch(self, number: int) -> None:
+        self.entering.batch = number
+
     # -- gradients ------------------------------------------------------------------------------
+
+    def listen_to(self, output: Any) -> None:
+        """Look at the gradients of what the model gave, where those of weights are summed."""
+        if self._sharded and self.with_gradients and self.watching:
+            self.entering.listen(output)
 
     def _accumulated(self, weight: torch.Tensor) -> None:
         self._came = True
+        self.entering.summed()
         if not self.watching or weight.grad is None or torch.compiler.is_compiling():
             self._left_out = True
             return
@@ -304,7 +323,12 @@ class Backward:
         hints = _gradient_hints(found, last, len(bad) - 1, what)
         if not self._records.called:
             hints = (hints[0], _NO_FORWARD)
-        self._stop(replace(found, hints=hints))
+        found = replace(found, hints=hints)
+        sent = self.entering.first_bad(found.batch) if found.summed else None
+        if sent is not None:
+            self._records.note("", self._root, [sent], found.batch, Phase.BACKWARD)
+            found = before_sum(found, self._root, sent)
+        self._stop(found)
 
     def _step_ended(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         if not self._is_ours(optimizer):
@@ -355,6 +379,9 @@ def _gradient_hints(found: FirstBad, last: Frame | None, others: int, what: str)
             f"the gradient that came before it, of {name}, was clean: what lies between the two "
             "made it"
         )
+    elif last.cells and _is_here(last):
+        name = f"{last.module}.{last.cells[0].name}".lstrip(".")
+        said.append(f"the gradient that came before it, of {name}, was bad already")
     return (*said, *found.hints)
 
 

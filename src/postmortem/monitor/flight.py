@@ -7,8 +7,10 @@ import sys
 from datetime import UTC, datetime
 
 from postmortem.errors import EvidenceError
-from postmortem.facts.first_bad import FirstBad, find_first_bad, near_the_edge
+from postmortem.facts.first_bad import FirstBad
+from postmortem.facts.flight_verdict import find_first_bad
 from postmortem.facts.frames import Flight, Frame
+from postmortem.facts.near_edge import near_the_edge
 from postmortem.facts.source import Problem, Source
 from postmortem.readers.flight import read_flight
 from postmortem.records import replace

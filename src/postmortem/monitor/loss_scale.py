@@ -47,7 +47,7 @@ class LossScale:
                 "batch %d: GradScaler lowered its scale in %d batches in a row, to %s%s",
                 batch,
                 streak,
-                f"{fallen:,.0f}",
+                f"{fallen:,.0f}" if fallen < 1e9 else f"{fallen:.3g}",
                 f"; {_WITH_NAN}" if nan else "",
             )
 

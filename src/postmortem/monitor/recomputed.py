@@ -15,6 +15,8 @@ from typing import Any
 
 from postmortem.facts.frames import Cell, CellKind, Frame, Numbers
 from postmortem.monitor.calls import Call, frame_of
+from postmortem.monitor.scans import Scans
+from postmortem.monitor.walk import inputs_of, outputs_of
 
 log = logging.getLogger("postmortem.monitor")
 _MOST_PENDING = 4096
@@ -29,8 +31,18 @@ class Recomputed:
         self._pending: deque[tuple[Call | Frame, list[Cell]]] = deque(maxlen=_MOST_PENDING)
         self._said = False
 
-    def take(self, first: Call | Frame, again: list[Cell]) -> None:
+    def take(
+        self,
+        first: Call | Frame,
+        scans: Scans,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        output: Any,
+    ) -> None:
         """Take a call of a first pass, and what the same module read and wrote in the second."""
+        again: list[Cell] = []
+        scans.cells(CellKind.INPUT, inputs_of(args, kwargs), again)
+        scans.cells(CellKind.OUTPUT, outputs_of(output), again)
         self._pending.append((first, again))
 
     def settle(self, *, wait: bool = False) -> None:

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import torch
 
 from postmortem.facts.first_bad import FirstBad, first_bad, is_bad
 from postmortem.facts.frames import Cell, CellKind, Frame
+from postmortem.monitor.calls import Call, frame_of
 from postmortem.monitor.scans import Scans
 
 
-def bad_to_save(model: torch.nn.Module, scans: Scans, batch: int) -> FirstBad | None:
+def bad_to_save(
+    model: torch.nn.Module,
+    scans: Scans,
+    batch: int,
+    previous: Callable[[str], Call | Frame | None],
+) -> FirstBad | None:
     """Return the first weight that holds NaN or Inf, or buffer that is spoiled.
 
+    previous: gives the last call of a module, which tells since when its weight is bad.
     Infinities of a buffer may be meant (masks, a least value so far); NaN are not, nor are
     infinities among running statistics.
     """
@@ -30,7 +37,12 @@ def bad_to_save(model: torch.nn.Module, scans: Scans, batch: int) -> FirstBad | 
             if not is_weight and not statistics:
                 cells = [c for c in cells if c.numbers is not None and c.numbers.nan_count]
             if any(map(is_bad, cells)):
-                return first_bad([Frame(0, batch, name, type(module).__name__, cells)])
+                frame = Frame(0, batch, name, type(module).__name__, cells)
+                last = previous(name)
+                before = [] if last is None else [frame_of(last)]
+                return first_bad(
+                    [one for one in before if not any(map(is_bad, one.cells))] + [frame]
+                )
     return None
 
 

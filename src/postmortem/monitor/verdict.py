@@ -33,6 +33,8 @@ log = logging.getLogger("postmortem.monitor")
 _MOST_REPORTS = 3
 _LATER = 1 << 40
 """What a forward pass finds comes after what the backward pass before it has left."""
+_SUMMED = 1 << 39
+"""What ranks have summed comes after what one of them had before the sum."""
 
 
 class Verdict:
@@ -164,7 +166,8 @@ class Verdict:
             if self._ranks.pending is None:
                 self._ranks.pending = found
                 early = found.origin in (Origin.GRADIENT, Origin.STATE)  # of the batch before
-                self._ranks.order = found.frame - self.opened_at + (0 if early else _LATER)
+                after = (_SUMMED if found.summed else 0) if early else _LATER
+                self._ranks.order = found.frame - self.opened_at + after
             self._blind()
             return
         self._report(found)
@@ -203,7 +206,8 @@ class Verdict:
         self.reports += 1
         if self.reports > _MOST_REPORTS:
             return
-        frames = [f for f in self._records.forward if found.frame == 0 or f.number <= found.frame]
+        forward = [f for f in self._records.forward if f.batch not in self._trace]  # else shown
+        frames = [f for f in forward if found.frame == 0 or f.number <= found.frame]
         lines = [dump(frames, found.batch)]
         beside = [f for f in self._records.backward if any(map(is_bad, f.cells))]
         if found.origin in (Origin.GRADIENT, Origin.STATE) and beside:

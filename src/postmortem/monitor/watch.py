@@ -13,6 +13,7 @@ import torch
 from postmortem.facts.first_bad import FirstBad
 from postmortem.facts.frames import Cell, CellKind, Frame, Phase
 from postmortem.monitor.backward import Backward
+from postmortem.monitor.calls import Call
 from postmortem.monitor.compiled import CompiledRows
 from postmortem.monitor.errors import NumericsError
 from postmortem.monitor.flight_writer import FlightWriter
@@ -21,6 +22,7 @@ from postmortem.monitor.hooks import BatchHook, CallHook
 from postmortem.monitor.ranks import Ranks, place_among_ranks
 from postmortem.monitor.recomputed import Recomputed
 from postmortem.monitor.recorder import Recorder
+from postmortem.monitor.running import Calls
 from postmortem.monitor.saved import bad_to_save
 from postmortem.monitor.verdict import Verdict
 from postmortem.monitor.walk import inputs_of, learn_opaque, outputs_of
@@ -73,6 +75,8 @@ class NumericsMonitor:
     ) -> None:
         if every < 1 or max_frames < 1:
             raise ValueError("every and max_frames must be at least 1")
+        if on_bad not in ("raise", "report"):
+            raise ValueError(f"on_bad must be 'raise' or 'report', not {on_bad!r}")
         self.model = model
         self._trace = frozenset(trace_batches)
         self._abort_after = abort_after_batch
@@ -87,8 +91,7 @@ class NumericsMonitor:
         """The arguments of the model's call that runs."""
         self._watching = True
         self._model_called = False
-        self._in_batch = False
-        """Whether a call of the model has begun and not come back: one that raised never does."""
+        self._calls = Calls(model)
         self._told = False
         """Whether somebody says when a batch begins."""
         self._slowly = bool(self._trace)
@@ -103,7 +106,7 @@ class NumericsMonitor:
             out=out,
             message=self._message,
             blind=self._blind,
-            previous=lambda name: self._last.get(name, {}).get("call"),
+            previous=self._last_call,
         )
         self._weights = Weights(self._records.scans)
         self._recomputed = Recomputed()
@@ -135,7 +138,8 @@ class NumericsMonitor:
         """Put the hooks in place; before the first call of a compiled model."""
         if self._handles:
             return self
-        self._verdict.raised = self._in_batch = False
+        self._verdict.raised = False
+        self._calls.forget()
         try:
             self._put_hooks()
         except BaseException:
@@ -229,12 +233,18 @@ class NumericsMonitor:
 
         Calls of the model itself count by themselves; after the first one this does nothing.
         """
-        self._told = True
+        began, self._told = self._told, True
         if self._model_called:
             return
-        if self._records.made != self._verdict.opened_at:
+        if began or self._records.made != self._verdict.opened_at:
             self._batch_ends(self.model)
         self._open((), {})
+
+    def count_anew(self) -> None:
+        """Number the next batch 0, as after calls that only try out whether the model runs."""
+        self._records.settle(wait=True)
+        self._verdict.opened_at = self._records.made
+        self._records.batch = 0
 
     def agree(self) -> None:
         """Raise on all ranks if numbers of any went bad; all ranks have to call it."""
@@ -243,8 +253,11 @@ class NumericsMonitor:
 
     def check_before_saving(self) -> FirstBad | None:
         """Return what is bad of weights and buffers now, so that no checkpoint of it is written."""
-        found = bad_to_save(self.model, self._records.scans, self.batch)
+        found = bad_to_save(self.model, self._records.scans, self.batch, self._last_call)
         return None if found is None else replace(found, rank=self._ranks.rank)
+
+    def _last_call(self, name: str) -> Call | Frame | None:
+        return self._last.get(name, {}).get("call")
 
     # -- hooks ----------------------------------------------------------------------------------
 
@@ -252,9 +265,11 @@ class NumericsMonitor:
         """Begin a batch, before the model itself is called."""
         if _graph_task() != -1:
             return
-        if self._in_batch:  # the call before raised, and whoever trains goes on
-            self._records.batch += 1
-        self._model_called = self._in_batch = True
+        over = self._calls.begin()
+        if over is None:  # the model calls itself
+            return
+        self._records.batch += over
+        self._model_called = True
         self._given = ((args, kwargs),)
         self._ranks.batch_begins(self.model)
         self._open(args, kwargs)
@@ -296,7 +311,8 @@ class NumericsMonitor:
         output: Any,
     ) -> None:
         if _graph_task() != -1:  # in a backward pass: a checkpoint computes it again
-            self._repeated(own, args, kwargs, output)
+            if self._watching and "call" in own:
+                self._recomputed.take(own["call"], self._records.scans, args, kwargs, output)
             return
         records = self._records
         self._compiled.ran.add(name)  # type: ignore[union-attr]
@@ -310,19 +326,9 @@ class NumericsMonitor:
                 kind = type(module).__name__
                 own["call"] = records.call(name, kind, weights, pairs, told >> 1)
         if is_root:
-            self._batch_ends(module)
-
-    def _repeated(
-        self, own: dict[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any], output: Any
-    ) -> None:
-        """Keep what a recomputation gave, to compare it with the pass before."""
-        first = own.get("call")
-        if not self._watching or first is None:
-            return
-        cells: list[Cell] = []
-        self._records.scans.cells(CellKind.INPUT, inputs_of(args, kwargs), cells)
-        self._records.scans.cells(CellKind.OUTPUT, outputs_of(output), cells)
-        self._recomputed.take(first, cells)
+            self._backward.listen_to(output)
+            if self._calls.end():
+                self._batch_ends(module)
 
     def _look(
         self,
@@ -354,7 +360,6 @@ class NumericsMonitor:
 
     def _batch_ends(self, module: torch.nn.Module) -> None:
         records = self._records
-        self._in_batch = False
         self._given = ()
         self._backward.batch = records.batch
         records.batch += 1

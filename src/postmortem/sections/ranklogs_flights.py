@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from postmortem.facts.first_bad import what_failed
+from postmortem.facts.flight_verdict import what_failed
 from postmortem.facts.frames import Flight, Frame
 from postmortem.facts.rank_logs import RankLogs
 from postmortem.facts.rank_sets import rank_words

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from postmortem.facts.first_bad import what_failed
 from postmortem.facts.flight_recorder import Recorder
+from postmortem.facts.flight_verdict import what_failed
 from postmortem.facts.rank_logs import RankLogs
 from postmortem.facts.rank_sets import rank_words
 from postmortem.facts.stackdumps import StackClass, StackClasses

@@ -81,7 +81,7 @@ def test_hf_trainer_writes_no_bad_checkpoint(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.glob("checkpoint-*")] == ["checkpoint-2"]
 
 
-def lightning_run(folder: Path, bad_call: int, **options: Any) -> Any:
+def lightning_run(folder: Path, bad_call: int, *, checked: bool = False, **options: Any) -> Any:
     lightning = pytest.importorskip("lightning.pytorch")
     from postmortem.integrations.lightning import NumericsCallback
 
@@ -91,6 +91,9 @@ def lightning_run(folder: Path, bad_call: int, **options: Any) -> Any:
             self.net = Net(bad_call)
 
         def training_step(self, batch: Any, at: int) -> Any:
+            return self.net(**batch)["loss"]
+
+        def validation_step(self, batch: Any, at: int) -> Any:
             return self.net(**batch)["loss"]
 
         def configure_optimizers(self) -> Any:
@@ -103,7 +106,8 @@ def lightning_run(folder: Path, bad_call: int, **options: Any) -> Any:
         enable_progress_bar=False, enable_model_summary=False, default_root_dir=folder,
     )  # fmt: skip
     try:
-        trainer.fit(Module(), torch.utils.data.DataLoader(Data(), batch_size=4))
+        batches = torch.utils.data.DataLoader(Data(), batch_size=4)
+        trainer.fit(Module(), batches, batches if checked else None)
     except NumericsError as error:
         return callback.monitor, error
     return callback.monitor, None
@@ -118,6 +122,12 @@ def test_lightning_is_watched(tmp_path: Path) -> None:
 
 def test_lightning_is_stopped(tmp_path: Path) -> None:
     _, error = lightning_run(tmp_path, 2)
+    assert error is not None
+    assert (error.first_bad.module, error.first_bad.batch) == ("net.layer", 2)
+
+
+def test_lightnings_sanity_check_counts_no_batches(tmp_path: Path) -> None:
+    _, error = lightning_run(tmp_path, 2 + 2, checked=True)  # two calls are the check's
     assert error is not None
     assert (error.first_bad.module, error.first_bad.batch) == ("net.layer", 2)
 

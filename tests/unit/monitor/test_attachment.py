@@ -33,6 +33,11 @@ def trained(model: Any, batches: int = 1) -> None:
         optimizer.zero_grad()
 
 
+def test_what_cannot_be_meant_is_refused() -> None:
+    with pytest.raises(ValueError, match="on_bad must be 'raise' or 'report', not 'rais'"):
+        NumericsMonitor(model_of_two(), on_bad="rais")
+
+
 def test_gradients_are_seen_again_after_a_second_attach() -> None:
     model = model_of_two()
     monitor = NumericsMonitor(model)
@@ -130,3 +135,14 @@ def test_a_batch_that_raised_counts() -> None:
         assert monitor.batch == 3
         with pytest.raises(postmortem.NumericsError, match="in batch 3"):
             model(torch.full((1, 4), math.nan))
+
+
+def test_frames_of_a_traced_batch_are_printed_once() -> None:
+    out = io.StringIO()
+    model = model_of_two()
+    with NumericsMonitor(model, trace_batches=[0], out=out):
+        model(torch.ones(1, 4))
+        with pytest.raises(postmortem.NumericsError):
+            model(torch.full((1, 4), math.nan))
+    assert out.getvalue().count("*** Starting batch number=0 ***") == 1
+    assert out.getvalue().count("*** Starting batch number=1 ***") == 1

@@ -326,6 +326,14 @@ def test_scores_that_were_masked_outside_of_modules_are_no_fault() -> None:
     )
 
 
+def test_scores_that_were_all_masked_outside_of_modules_are_told() -> None:
+    between = lambda x: x.masked_fill(torch.ones(3, dtype=torch.bool), -INF)  # noqa: E731
+    model = Chain(nn.Linear(3, 3), nn.Softmax(-1), between=between)
+    found, _ = watch(model, torch.ones(2, 3))
+    assert (found.origin.value, found.cell) == ("between", "input[0]")
+    assert any("masked altogether" in hint for hint in found.hints)
+
+
 def test_a_row_that_is_masked_altogether_is_a_fault_of_softmax() -> None:
     x = torch.tensor([[-INF, -INF, -INF], [0.0, 1.0, -INF]])
     found, _ = watch(Chain(nn.Identity(), nn.Softmax(-1)), x)

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 import postmortem
-from postmortem.facts.first_bad import FirstBad, Origin, find_first_bad
+from postmortem.facts.first_bad import FirstBad, Origin
+from postmortem.facts.flight_verdict import find_first_bad
 from postmortem.readers.flight import read_flight
 
 torch = pytest.importorskip("torch")
@@ -71,6 +72,8 @@ def test_a_bad_attribute_is_told_beside_a_producer(
     found, out = found_in(model, given, tmp_path / "a.flight")
     assert (found.origin, found.module, found.confidence) == (Origin.PRODUCER, "0", "likely")
     assert found.hints[0].startswith(f"{name} is bad too, 1 NaN of 2 values")
+    read = f"or read it from {name.partition(' ')[0]}, which is bad too: 1 NaN of 2"
+    assert f"0 (Reads) made output bad out of clean inputs and weights, {read}" in found.sentence()
     assert found.hints[0] in out
 
 

@@ -8,7 +8,8 @@ import pytest
 
 from builders.forks import run_together
 from postmortem.analyses.ranklogs import RankLogOptions, analyse
-from postmortem.facts.first_bad import FirstBad, Origin, find_first_bad
+from postmortem.facts.first_bad import FirstBad, Origin
+from postmortem.facts.flight_verdict import find_first_bad
 from postmortem.readers.flight import read_flight
 
 torch = pytest.importorskip("torch")
@@ -21,14 +22,16 @@ PROGRAM = Path(__file__).parents[2] / "programs" / "watched_ranks.py"
 
 CASES = [(kind, bad_rank) for kind in ("ddp", "accumulate", "fsdp") for bad_rank in (0, 1)]
 HEALTHY = [("ddp", -1), ("join", -1)]
-SUMMED = ("fsdp_loss", 1)
+SUMMED = ("fsdp_backward", 1)
+SHARD = [("fsdp_weight", 0), ("fsdp_weight", 1)]
+LOSS = [(kind, bad_rank) for kind in ("fsdp_loss", "fsdp_later") for bad_rank in (0, 1)]
 
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder in which two ranks left what they have to say of all trainings."""
     folder = tmp_path_factory.mktemp("ranks")
-    cases = [f"{kind}:{bad_rank}" for kind, bad_rank in [*CASES, *HEALTHY, SUMMED]]
+    cases = [f"{kind}:{bad_rank}" for kind, bad_rank in [*CASES, *HEALTHY, SUMMED, *LOSS, *SHARD]]
     group = {"WORLD_SIZE": "2", "STORE": str(folder / "store")}
     calls = [([PROGRAM, folder, *cases], group | {"RANK": str(rank)}) for rank in range(2)]
     assert run_together(calls, folder) == [0, 0]
@@ -64,7 +67,7 @@ def test_no_rank_is_blamed_for_a_gradient_that_all_have_summed(trained: Path) ->
     kind, bad_rank = SUMMED
     for rank in range(2):
         said = (trained / f"{kind}-{bad_rank}-{rank}.txt").read_text()
-        assert "RAISED rank=0 module=second batch=2 gradient" in said
+        assert "RAISED rank=0 module=first batch=2 gradient" in said
         assert "in batch 2, as rank 0 has it after the sum over all ranks" in said
         assert ("the loss made it" in said) is False
     folder = trained / f"{kind}-{bad_rank}"
@@ -73,6 +76,38 @@ def test_no_rank_is_blamed_for_a_gradient_that_all_have_summed(trained: Path) ->
     found = find_first_bad(flight)
     assert found is not None
     assert found.sentence(2).endswith("as rank 0 has it after the sum over all ranks")
+
+
+@pytest.mark.parametrize(("kind", "bad_rank"), LOSS)
+def test_the_rank_whose_loss_was_bad_is_told_before_the_sum(
+    trained: Path, kind: str, bad_rank: int
+) -> None:
+    for rank in range(2):
+        said = (trained / f"{kind}-{bad_rank}-{rank}.txt").read_text()
+        batch = 2 if kind == "fsdp_loss" else 3  # in which it came out of the sum
+        assert f"RAISED rank={bad_rank} module= batch={batch} gradient" in said
+        assert "the gradient of output of the model (FSDPModel) went bad: 4 Inf of 4" in said
+        assert "sum over all ranks; also bad" not in said
+        assert ("its loss made it" in said) == (rank == bad_rank)
+    folder = trained / f"{kind}-{bad_rank}"
+    answer = analyse([str(folder)], RankLogOptions())
+    assert answer.verdict.startswith(f"the numbers of rank {bad_rank} on ")
+    found = find_first_bad(read_flight(folder / f"rank{bad_rank}.flight")[0])
+    assert found is not None
+    assert (found.cell, found.summed, found.rank) == ("output", False, bad_rank)
+    assert any(one.startswith("it came into the backward pass of this") for one in found.hints)
+
+
+@pytest.mark.parametrize(("kind", "bad_rank"), SHARD)
+def test_the_rank_with_a_bad_shard_stands_before_those_that_saw_the_output(
+    trained: Path, kind: str, bad_rank: int
+) -> None:
+    for rank in range(2):
+        said = (trained / f"{kind}-{bad_rank}-{rank}.txt").read_text()
+        assert f"RAISED rank={bad_rank} module=first batch=2 weight" in said
+    answer = analyse([str(trained / f"{kind}-{bad_rank}")], RankLogOptions())
+    assert answer.verdict.startswith(f"the numbers of rank {bad_rank} on ")
+    assert "weight of first (FSDPLinear) was bad before it ran" in answer.verdict
 
 
 def test_the_first_of_several_ranks_is_the_one_whose_frame_was_first() -> None:

@@ -49,3 +49,15 @@ def test_what_is_spoiled_is_named(name: str, value: float, says: str) -> None:
     found = bad_in(model)
     assert found is not None
     assert f"{found.module}.{found.cell}" == says
+
+
+def test_since_when_a_weight_is_bad_is_told_of_its_last_call() -> None:
+    model = nn.Linear(2, 2)
+    with postmortem.NumericsMonitor(model) as monitor:
+        model(torch.ones(2))
+        model.weight.data[0, 0] = math.nan
+        found = monitor.check_before_saving()
+    assert found is not None
+    assert found.hints == (
+        "it became bad after the batch before: as a rule by the step of the optimizer",
+    )

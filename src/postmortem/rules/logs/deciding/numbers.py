@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 from postmortem.facts.blame import Blame, How, Party
-from postmortem.facts.first_bad import FirstBad, what_failed
+from postmortem.facts.first_bad import FirstBad, Origin
+from postmortem.facts.flight_verdict import what_failed
 from postmortem.facts.frames import Flight
 from postmortem.rules.logs.deciding.case import Case
 
 _MONITOR = "NumericsError"
+_Found = tuple[FirstBad, Flight]
 
 
 def numbers_went_bad(case: Case) -> Blame | None:
     """Return the ranks whose numbers went bad first, if nobody has an error that is no monitor's.
 
     By time where one clock wrote all files. Else by batch, and within a batch by the number of the
-    call: all ranks run the same program, but one that evaluates alone counts more batches.
+    call: all ranks run the same program, but one that evaluates alone counts more batches. What
+    ranks have summed tells nothing where one of them had it before the sum.
     """
     found = [(bad, one) for one in case.logs.flights if (bad := what_failed(one)) is not None]
     if not found or _others_failed(case):
         return None
-    first, _ = min(found, key=_when if len({f.recorder.host for _, f in found}) == 1 else _place)
+    alone = {bad.batch for bad, _ in found if bad.origin is Origin.GRADIENT and not bad.summed}
+    found = [(bad, one) for bad, one in found if not (bad.summed and bad.batch in alone)]
+    order = _when if len({f.recorder.host for _, f in found}) == 1 else _place
+    found = _without_followers(min(found, key=order)[0], found)
+    first, _ = min(found, key=order)
     named = [(bad, one) for bad, one in found if _is_same(first, bad)]
     said = [(one.path, bad.sentence(one.recorder.world_size)) for bad, one in named]
     return Blame(
@@ -29,6 +36,22 @@ def numbers_went_bad(case: Case) -> Blame | None:
         evidence=tuple(said[:6]),
         numbers=first,
     )
+
+
+def _without_followers(first: FirstBad, found: list[_Found]) -> list[_Found]:
+    """Leave out who made bad numbers in the call before which another rank's weight was bad.
+
+    Where one rank's shard of a weight is bad, the ranks with the others see the output alone.
+    """
+    place = first.batch, first.frame
+    here = [bad for bad, _ in found if (bad.batch, bad.frame) == place]
+    if not any(bad.origin is Origin.WEIGHT for bad in here):
+        return found
+    return [
+        (bad, one)
+        for bad, one in found
+        if (bad.batch, bad.frame) != place or bad.origin not in (Origin.PRODUCER, Origin.BETWEEN)
+    ]
 
 
 def _is_same(first: FirstBad, other: FirstBad) -> bool:
