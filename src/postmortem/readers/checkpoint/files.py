@@ -49,6 +49,7 @@ class Places:
     problems: tuple[Problem, ...] = ()
     damaged: bool = False
     """Whether a problem says that the file is not as it was written."""
+    nan_numbers: tuple[str, ...] = ()
 
 
 def find_files(names: Iterable[str]) -> tuple[list[str], list[Problem]]:
@@ -114,7 +115,14 @@ def read_places(path: str) -> Places:
         except OSError as error:
             raise EvidenceError(path, f"cannot be read: {error.strerror}") from None
         tensors = tuple(sorted(layout.tensors, key=lambda place: place.offset))
-        return Places(path, status.st_size, tensors, tuple(layout.problems), layout.damaged)
+        return Places(
+            path,
+            status.st_size,
+            tensors,
+            tuple(layout.problems),
+            layout.damaged,
+            tuple(layout.nan_numbers),
+        )
 
 
 def _read(stream: BinaryIO, size: int, path: str) -> Layout:
