@@ -31,6 +31,7 @@ _SUFFIXES = (
     ".pth",
     ".bin",
     ".ckpt",
+    ".pt2",
     ".npy",
     ".npz",
     distributed.SUFFIX,
@@ -169,5 +170,5 @@ def _read(stream: BinaryIO, size: int, path: str) -> Layout:
         path,
         "is no checkpoint that can be scanned",
         hint="known are .safetensors, what torch.save() and torch.distributed.checkpoint write, "
-        ".npy, .npz and .gguf",
+        ".pt2, .npy, .npz and .gguf",
     )

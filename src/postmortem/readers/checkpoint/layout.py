@@ -21,7 +21,7 @@ class Layout:
         self.damaged = False
 
     def add(self, other: Layout) -> None:
-        """Take what another one says, but for its tensors."""
+        """Take what another one says, but not its tensors."""
         self.problems += other.problems
         self.damaged |= other.damaged
         self.nan_numbers += other.nan_numbers[: MOST_NAN_NUMBERS - len(self.nan_numbers)]
