@@ -76,7 +76,7 @@ Py_ssize_t scan_small(PyObject* sequence, PyObject* list) {
   std::uint64_t bytes = 0;
   for (Py_ssize_t i = 0; i < count; ++i) {
     Held held;
-    if (take_trusted(items[i], held) != Taken::yes) return i;
+    if (take_trusted(items[i], held, false) != Taken::yes) return i;
     if ((bytes += scan::bytes_of(held.array)) >= kReleaseBytes) return i;
     PyObject* const result = new_scan_result(held.array, held.dtype);
     if (result == nullptr) return -1;
@@ -201,8 +201,10 @@ PyMethodDef kFunctions[] = {
     {"fastscan", fastscan, METH_O,
      "fastscan(tensor, /)\n--\n\n"
      "Return a ScanResult of one pass over a tensor; of a list or tuple, a list of them.\n\n"
-     "Any shape, strides and data type; NumPy arrays and whatever has __dlpack__ too. Raises\n"
-     "TypeError for what has no values that could be read: meta, sparse, quantised tensors."},
+     "Any shape, strides and data type of training; NumPy arrays and whatever has __dlpack__ too.\n"
+     "Raises TypeError for what has no values that could be read: meta, sparse, quantised, masked\n"
+     "tensors, and those whose memory is freed."},
+    {"_result", result_of_row, METH_VARARGS, nullptr},
     {"scan_capsule", scan_capsule, METH_O, nullptr},
     {"trust_type", trust_type, METH_VARARGS, nullptr},
     {"on_other", on_other, METH_O, nullptr},

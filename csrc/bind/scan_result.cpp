@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstring>
+#include <initializer_list>
 #include <limits>
 #include <new>
 #include <string>
@@ -21,21 +22,16 @@ PyTypeObject* result_type = nullptr;
 
 ScanResult* self_of(PyObject* self) { return reinterpret_cast<ScanResult*>(self); }
 
-// Takes the values from `pending`, which may wait for a device.
-bool arrive(ScanResult* self) {
-  if (self->pending == nullptr) return true;
-  PyObject* const row = PyObject_CallNoArgs(self->pending);
-  if (row == nullptr) return false;
-  scan::Result& to = self->values;
+// Takes the values from a row, as `pending` gives it; false with a Python error if it is none.
+bool fill(scan::Result& to, PyObject* row) {
   long long first = -1;
   unsigned long long counts[5] = {};
   const bool right =
       PyTuple_Check(row) && PyArg_ParseTuple(row, "KKKKKLdddd", &counts[0], &counts[1], &counts[2],
                                              &counts[3], &counts[4], &first, &to.abs_min,
                                              &to.abs_max, &to.abs_min_nonzero, &to.abs_max_finite);
-  Py_DECREF(row);
   if (!right) {
-    if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "a pending scan gave no tuple");
+    if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "a scan gave no tuple of its numbers");
     return false;
   }
   to.elements = counts[0];
@@ -44,6 +40,17 @@ bool arrive(ScanResult* self) {
   to.zeros = counts[3];
   to.subnormals = counts[4];
   to.first_nonfinite = first;
+  return true;
+}
+
+// Takes the values from `pending`, which may wait for a device.
+bool arrive(ScanResult* self) {
+  if (self->pending == nullptr) return true;
+  PyObject* const row = PyObject_CallNoArgs(self->pending);
+  if (row == nullptr) return false;
+  const bool right = fill(self->values, row);
+  Py_DECREF(row);
+  if (!right) return false;
   Py_CLEAR(self->pending);
   return true;
 }
@@ -186,7 +193,63 @@ PyObject* later(PyObject*, PyObject* args) {
   return made_for_later(dtype, pending);
 }
 
+// For pickle and copy, which wait for the numbers: results are sent between ranks and processes.
+PyObject* reduce(PyObject* self, PyObject*) {
+  if (!arrive(self_of(self))) return nullptr;
+  PyObject* const module = PyImport_ImportModule("postmortem._scan");
+  if (module == nullptr) return nullptr;
+  PyObject* const maker = PyObject_GetAttrString(module, "_result");
+  Py_DECREF(module);
+  if (maker == nullptr) return nullptr;
+  const scan::Result& of = self_of(self)->values;
+  return Py_BuildValue(
+      "N(O(KKKKKLdddd))", maker, self_of(self)->dtype, static_cast<unsigned long long>(of.elements),
+      static_cast<unsigned long long>(of.nans), static_cast<unsigned long long>(of.infinities),
+      static_cast<unsigned long long>(of.zeros), static_cast<unsigned long long>(of.subnormals),
+      static_cast<long long>(of.first_nonfinite), of.abs_min, of.abs_max, of.abs_min_nonzero,
+      of.abs_max_finite);
+}
+
+bool same_number(double a, double b) { return a == b || (a != a && b != b); }
+
+bool same(const scan::Result& a, const scan::Result& b) {
+  return a.elements == b.elements && a.nans == b.nans && a.infinities == b.infinities &&
+         a.zeros == b.zeros && a.subnormals == b.subnormals &&
+         a.first_nonfinite == b.first_nonfinite && same_number(a.abs_min, b.abs_min) &&
+         same_number(a.abs_max, b.abs_max) && same_number(a.abs_min_nonzero, b.abs_min_nonzero) &&
+         same_number(a.abs_max_finite, b.abs_max_finite);
+}
+
+// Equal where all numbers and the data type are; NaN is like NaN here.
+PyObject* compare(PyObject* self, PyObject* other, int operation) {
+  if (Py_TYPE(other) != result_type || (operation != Py_EQ && operation != Py_NE)) {
+    Py_RETURN_NOTIMPLEMENTED;
+  }
+  bool equal = self == other;
+  if (!equal) {
+    if (!arrive(self_of(self)) || !arrive(self_of(other))) return nullptr;
+    const int dtypes = PyObject_RichCompareBool(self_of(self)->dtype, self_of(other)->dtype, Py_EQ);
+    if (dtypes < 0) return nullptr;
+    equal = dtypes == 1 && same(self_of(self)->values, self_of(other)->values);
+  }
+  return PyBool_FromLong(equal == (operation == Py_EQ));
+}
+
+Py_hash_t hash(PyObject* self) {
+  if (!arrive(self_of(self))) return -1;
+  const scan::Result& of = self_of(self)->values;
+  std::uint64_t mixed = 0;
+  for (const std::uint64_t part : {of.elements, of.nans, of.infinities, of.zeros, of.subnormals,
+                                   static_cast<std::uint64_t>(of.first_nonfinite)}) {
+    mixed = (mixed ^ part) * 0x9e3779b97f4a7c15U;
+    mixed ^= mixed >> 32;
+  }
+  const auto result = static_cast<Py_hash_t>(mixed);
+  return result == -1 ? -2 : result;
+}
+
 PyMethodDef kMethods[] = {
+    {"__reduce__", reduce, METH_NOARGS, nullptr},
     {"_later", later, METH_VARARGS | METH_STATIC, nullptr},
     {nullptr, nullptr, 0, nullptr},
 };
@@ -194,10 +257,13 @@ PyMethodDef kMethods[] = {
 PyType_Slot kSlots[] = {
     {Py_tp_doc, const_cast<char*>("What one pass over a tensor found.\n\n"
                                   "Of complex numbers every count but numel is of components, and "
-                                  "|x| is that of a component.")},
+                                  "|x| is that of a component. Results are equal if all numbers "
+                                  "and the data type are, where NaN is like NaN.")},
     {Py_tp_getset, kFields},
     {Py_tp_methods, kMethods},
     {Py_tp_repr, reinterpret_cast<void*>(repr)},
+    {Py_tp_richcompare, reinterpret_cast<void*>(compare)},
+    {Py_tp_hash, reinterpret_cast<void*>(hash)},
     {Py_tp_dealloc, reinterpret_cast<void*>(dealloc)},
     {0, nullptr},
 };
@@ -224,6 +290,16 @@ bool add_scan_result(PyObject* module) {
 const scan::Result* values_in(PyObject* object) {
   if (Py_TYPE(object) != result_type || self_of(object)->pending != nullptr) return nullptr;
   return &self_of(object)->values;
+}
+
+PyObject* result_of_row(PyObject*, PyObject* args) {
+  PyObject* dtype = nullptr;
+  PyObject* row = nullptr;
+  scan::Result values;
+  if (!PyArg_ParseTuple(args, "UO", &dtype, &row) || !fill(values, row)) return nullptr;
+  PyObject* const self = made(dtype, nullptr);
+  if (self != nullptr) self_of(self)->values = values;
+  return self;
 }
 
 PyObject* dtype_in(PyObject* result) { return self_of(result)->dtype; }

@@ -19,6 +19,9 @@ PyObject* new_scan_result(const scan::Array& array, const char* dtype);
 // The same for numbers that `pending` gives when it is called; takes its reference.
 PyObject* new_pending_result(PyObject* pending, const char* dtype);
 
+// METH_VARARGS: _result(dtype, row), what ScanResult.__reduce__() names. TypeError for no such row.
+PyObject* result_of_row(PyObject*, PyObject* args);
+
 // The numbers of a ScanResult; null if it is none, or if they are still on a device.
 const scan::Result* values_in(PyObject* object);
 

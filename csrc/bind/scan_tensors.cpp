@@ -85,6 +85,30 @@ Taken take(const DLTensor& tensor, Held& held) {
   return on_cuda ? Taken::on_cuda : Taken::yes;
 }
 
+// Below it there is memory only of executables that do not move (their heap), and of some GPUs.
+constexpr std::uintptr_t kUsualMemory = std::uintptr_t{1} << 40;
+
+// Whether a tensor may lie on a storage without memory, for which PyTorch gives the tensor's offset
+// in the storage as its address: FSDP frees and fills the storages of parameters again and again.
+bool may_be_freed(const Held& held) {
+  return held.array.elements != 0 &&
+         reinterpret_cast<std::uintptr_t>(held.array.data) < kUsualMemory;
+}
+
+// Whether it does; also if its offset cannot be asked for.
+bool is_freed(PyObject* object, const Held& held) {
+  static PyObject* const name = PyUnicode_InternFromString("storage_offset");
+  PyObject* const offset = name == nullptr ? nullptr : PyObject_CallMethodNoArgs(object, name);
+  const unsigned long long elements = offset == nullptr ? 0 : PyLong_AsUnsignedLongLongMask(offset);
+  Py_XDECREF(offset);
+  if (PyErr_Occurred()) {
+    PyErr_Clear();
+    return true;
+  }
+  const std::uint64_t item_bytes = scan::bytes_of(held.array) / held.array.elements;
+  return reinterpret_cast<std::uintptr_t>(held.array.data) == elements * item_bytes;
+}
+
 }  // namespace
 
 void Held::lay_out(const std::int64_t* shape, const std::int64_t* strides, std::size_t rank,
@@ -125,7 +149,7 @@ bool name_dtype(std::string_view dtype, Held& held) {
   return true;
 }
 
-Taken take_trusted(PyObject* object, Held& held) {
+Taken take_trusted(PyObject* object, Held& held, bool may_call) {
   PyTypeObject* const type = Py_TYPE(object);
   for (std::size_t i = 0; i < trusted_count; ++i) {
     if (trusted[i].type != type) continue;
@@ -136,6 +160,8 @@ Taken take_trusted(PyObject* object, Held& held) {
       return Taken::no;
     }
     const Taken taken = take(tensor, held);
+    if (taken == Taken::no) return taken;
+    if (may_be_freed(held) && (!may_call || is_freed(object, held))) return Taken::no;
     if (taken != Taken::on_cuda) return taken;
     const auto stream_of = trusted[i].api->current_work_stream;
     if (stream_of == nullptr) return Taken::no;

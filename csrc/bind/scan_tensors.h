@@ -41,8 +41,9 @@ enum class Taken { yes, on_cuda, no, error };
 
 // Takes a tensor whose exact type trust_type() was called for, if it lies in this machine's memory
 // and has a data type that is known; if it lies in a GPU's, its stream is taken too. `no`: someone
-// else must look at it.
-Taken take_trusted(PyObject* object, Held& held);
+// else must look at it. An address that is unlikely is asked about, which may run Python code; it
+// is `no` too where that must not be.
+Taken take_trusted(PyObject* object, Held& held, bool may_call = true);
 
 // Whether trust_type() was called for exactly this object's type.
 bool is_trusted(PyObject* object);

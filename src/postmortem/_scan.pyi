@@ -8,7 +8,8 @@ class ScanResult:
     """What one pass over a tensor found.
 
     Magnitudes are of the values' bits without their sign. Of complex numbers every count but
-    `numel` is of components, and |x| is that of a component.
+    `numel` is of components, and |x| is that of a component. Results are equal if all numbers
+    and the data type are, where NaN is like NaN; they can be pickled and copied.
     """
 
     @property
@@ -37,6 +38,10 @@ class ScanResult:
     def ready(self) -> bool: ...
     @property
     def dtype(self) -> str: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
+    def __reduce__(self) -> tuple[Callable[..., ScanResult], tuple[object, ...]]: ...
     @staticmethod
     def _later(dtype: str, pending: Callable[[], tuple[int | float, ...]], /) -> ScanResult: ...
 
@@ -102,6 +107,9 @@ def fastscan(
 ) -> list[ScanResult]: ...
 @overload
 def fastscan(tensor: Any, /) -> ScanResult: ...
+def _result(dtype: str, row: tuple[int | float, ...], /) -> ScanResult:
+    """Make a result of its numbers again, for pickle."""
+
 def scan_capsule(capsule: Any, /) -> ScanResult | None:
     """Scan a tensor in a capsule of DLPack; None where its device or data type is not known."""
 

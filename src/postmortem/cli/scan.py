@@ -30,8 +30,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "files",
         metavar="FILE",
         nargs="+",
-        help="a checkpoint (.safetensors, .pt, .bin, .npy, .npz, .distcp, .gguf, .pkl), an index "
-        "of shards (model.safetensors.index.json, .metadata), or a folder with any of them; "
+        help="a checkpoint (.safetensors, .pt, .bin, .pt2, .npy, .npz, .distcp, .gguf, .pkl), an "
+        "index of shards (model.safetensors.index.json, .metadata), or a folder with any of them; "
         "nothing in it is executed",
     )
     add_report_options(parser)

@@ -72,6 +72,19 @@ class ScannedTensor:
         return self.dtype.startswith(("float", "bfloat", "complex"))
 
 
+MOST_NAN_NUMBERS = 1000
+"""Of a file; a history of losses may hold more of them than are of use."""
+
+
+@record
+class NanNumber:
+    """A plain number of a checkpoint that is NaN: a loss, a metric, a learning rate."""
+
+    name: str
+    """Path to it, as of a tensor."""
+    file: str
+
+
 @record
 class Tensors:
     """All tensors of a set of files, in the order of the files."""

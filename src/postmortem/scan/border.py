@@ -6,7 +6,9 @@ comes here: it is unwrapped, or a `TypeError` names its kind.
 
 from __future__ import annotations
 
+import importlib
 import sys
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from postmortem import _scan
@@ -21,6 +23,7 @@ _LAYOUTS = {
     "torch._mkldnn": "MKL-DNN",
     "torch.jagged": "nested",
 }
+_NO_TENSORS = (str, bytes, bytearray, memoryview)
 _trusted: dict[type, bool] = {}
 
 
@@ -34,12 +37,20 @@ def scan_other(value: Any) -> ScanResult:
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(value, torch.Tensor):
         return _scan_torch(torch, value)
-    interface = getattr(type(value), "__array_interface__", None)
-    if interface is not None:
-        return _scan_numpy(value)
+    numpy: Any = sys.modules.get("numpy")
+    if numpy is not None and isinstance(value, (numpy.ndarray, numpy.generic)):
+        return _scan_numpy(numpy, value)
     if hasattr(type(value), "__dlpack__"):
         return _scan_dlpack(value)
-    raise TypeError(f"fastscan needs a tensor or an array, not {_named(value)}")
+    if hasattr(type(value), "__array_interface__"):
+        numpy = importlib.import_module("numpy")
+        return _scan_numpy(numpy, numpy.asarray(value))
+    several = ""
+    if isinstance(value, Mapping):
+        several = ": give a list of its values, list(x.values())"
+    elif isinstance(value, Iterable) and not isinstance(value, _NO_TENSORS):
+        several = ": if it gives tensors, make a list of them"
+    raise TypeError(f"fastscan needs a tensor or an array, not {_named(value)}{several}")
 
 
 def _scan_torch(torch: Any, tensor: Any) -> ScanResult:
@@ -50,7 +61,16 @@ def _scan_torch(torch: Any, tensor: Any) -> ScanResult:
         if _trusted[kind]:
             result: ScanResult = _scan.fastscan(tensor)
             return result
-    plain = _plain(torch, tensor)
+    try:
+        plain = _plain(torch, tensor)
+        freed = _is_freed(plain)
+    except (NotImplementedError, RuntimeError, ValueError) as error:  # of a subclass's own code
+        raise TypeError(f"fastscan cannot read {_named(tensor)}: {error}") from error
+    if freed:
+        raise TypeError(
+            "fastscan cannot read a tensor whose memory was freed, as FSDP does with parameters "
+            "between their uses: scan it where it is gathered"
+        )
     if plain.device.type != "cpu":
         from postmortem.scan.cuda import scan_on_device
 
@@ -73,9 +93,21 @@ def _plain(torch: Any, tensor: Any) -> Any:
     return tensor.detach()
 
 
+def _is_freed(tensor: Any) -> bool:
+    """Return whether the storage has no memory: the address is then the offset in the storage."""
+    if not tensor.numel() or tensor.device.type not in ("cpu", "cuda"):
+        return False
+    offset = tensor.storage_offset() * tensor.element_size()
+    return bool(tensor.data_ptr() == offset)
+
+
 def _refused(torch: Any, tensor: Any) -> str | None:
     """Say why a tensor has no values that could be read, if so."""
     name = _named(tensor)
+    if isinstance(tensor, torch.nn.parameter.UninitializedTensorMixin):
+        return f"{name}: it gets its shape and values with the first batch"
+    if name == "torch.masked.maskedtensor.core.MaskedTensor":
+        return "a masked tensor: scan tensor.get_data()[tensor.get_mask()]"
     if tensor.device.type == "meta":
         fake = "FakeTensor" in type(tensor).__name__
         return (
@@ -119,14 +151,18 @@ def _scan_pointer(tensor: Any) -> ScanResult:
         raise TypeError(f"fastscan cannot read {_named(tensor)}: {error}") from None
 
 
-def _scan_numpy(array: Any) -> ScanResult:
+def _scan_numpy(numpy: Any, array: Any) -> ScanResult:
+    """Scan an array or a scalar of NumPy."""
+    if isinstance(array, numpy.ma.MaskedArray):
+        raise TypeError("fastscan cannot read a masked array: scan array.compressed()")
+    array = numpy.asarray(array)  # a subclass may say what it likes of its shape
     dtype = array.dtype
     name = str(dtype.name)
-    if not dtype.isnative:
-        raise TypeError(f"fastscan cannot read {dtype} in foreign byte order: array.byteswap()")
     if name == "float128" or dtype.kind not in "biufcV":
         raise TypeError(f"fastscan cannot read NumPy arrays of {dtype}")
-    if any(stride % dtype.itemsize for stride in array.strides):
+    if not dtype.isnative and dtype.names is None:
+        array = array.astype(dtype.newbyteorder("="))
+    elif any(stride % dtype.itemsize for stride in array.strides):
         array = array.copy()  # a field of records
     try:
         return _scan.scan_memory(
@@ -140,7 +176,10 @@ def _scan_numpy(array: Any) -> ScanResult:
 
 
 def _scan_dlpack(value: Any) -> ScanResult:
-    capsule = value.__dlpack__()
+    try:
+        capsule = value.__dlpack__()
+    except BufferError as error:  # what DLPack asks for where an array cannot be given
+        raise TypeError(f"fastscan cannot read {_named(value)} through DLPack: {error}") from error
     result = _scan.scan_capsule(capsule)
     if result is None:
         raise TypeError(f"fastscan cannot read {_named(value)} through DLPack: no known data type")

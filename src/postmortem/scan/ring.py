@@ -76,10 +76,13 @@ class ScanRing:
         self._rows.fill_(_UNWRITTEN)
 
     def __getitem__(self, slot: int) -> ScanResult | None:
-        """Return what was recorded last, or None; waits for the device."""
+        """Return what was recorded last, or None; waits for the device.
+
+        A row does not say of which data type the tensor was: `dtype` is "unknown".
+        """
         row: list[float] = self._rows[slot].tolist()
         if row[0] == _UNWRITTEN:
             return None
-        result = ScanResult._later("float64", lambda: values_of(row))
+        result = ScanResult._later("unknown", lambda: values_of(row))
         assert math.isnan(result.abs_max) or result.abs_max >= 0  # the row is taken here
         return result

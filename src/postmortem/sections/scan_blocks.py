@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import takewhile
 
-from postmortem.facts.tensors import ScannedTensor, Tensors
+from postmortem.facts.tensors import MOST_NAN_NUMBERS, NanNumber, ScannedTensor, Tensors
 from postmortem.report.blocks import Block, KeyValues, Note, Table
 from postmortem.sections.quantities import counted
 from postmortem.sections.scan_body import worst_first
 
 _ROWS_SHOWN = 20
+_NUMBERS_SHOWN = 5
 
 
-def scan_blocks(tensors: Tensors, *, verbose: bool) -> tuple[Block, ...]:
-    """Return the worst tensors, then totals."""
+def scan_blocks(
+    tensors: Tensors, nan_numbers: Sequence[NanNumber] = (), *, verbose: bool
+) -> tuple[Block, ...]:
+    """Return the worst tensors, then totals and the plain numbers that are NaN."""
+    numbers = _numbers(nan_numbers, verbose=verbose)
     if not tensors.items:
-        return (Note("the files hold no tensors"),)
+        return (Note("the files hold no tensors"), *numbers)
     rows = worst_first(tensors)
     bad = [tensor for tensor in rows if tensor.bad_count]
     shown = rows if verbose else rows[:_ROWS_SHOWN]
@@ -38,7 +42,21 @@ def scan_blocks(tensors: Tensors, *, verbose: bool) -> tuple[Block, ...]:
         words = f", {worse:,} of them with NaN or Inf" if worse else ""
         blocks.append(Note(f"{counted(hidden, 'more tensor')}{words}: -v or --json shows them"))
     blocks.append(KeyValues(tuple(_totals(tensors)), title="in all"))
-    return tuple(blocks)
+    return (*blocks, *numbers)
+
+
+def _numbers(nan_numbers: Sequence[NanNumber], *, verbose: bool) -> tuple[Block, ...]:
+    """Name what is no tensor apart: a NaN loss in a file does not spoil the weights in it."""
+    if not nan_numbers:
+        return ()
+    names = list(dict.fromkeys(number.name or "(unnamed)" for number in nan_numbers))
+    shown = names if verbose else names[:_NUMBERS_SHOWN]
+    least = "at least " if len(nan_numbers) >= MOST_NAN_NUMBERS else ""
+    hidden = len(names) - len(shown)
+    rest = f" and {least}{hidden:,} more" if hidden or least else ""
+    said = f"NaN beside the tensors: {', '.join(name[:100] for name in shown)}{rest}"
+    what = "plain numbers as a loss or a metric, which count neither above nor in the exit status"
+    return (Note(f"{said} ({what})"),)
 
 
 def _columns(several: bool) -> tuple[str, ...]:

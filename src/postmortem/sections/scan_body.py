@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from postmortem.facts.tensors import ScannedTensor, Tensors
+from collections.abc import Sequence
+
+from postmortem.facts.tensors import NanNumber, ScannedTensor, Tensors
 
 
 def worst_first(tensors: Tensors) -> tuple[ScannedTensor, ...]:
@@ -21,9 +23,12 @@ def worst_first(tensors: Tensors) -> tuple[ScannedTensor, ...]:
     )
 
 
-def scan_body(tensors: Tensors) -> dict[str, object]:
-    """Return every tensor, the worst first."""
-    return {"tensors": [_tensor(tensor) for tensor in worst_first(tensors)]}
+def scan_body(tensors: Tensors, nan_numbers: Sequence[NanNumber] = ()) -> dict[str, object]:
+    """Return every tensor, the worst first, and the plain numbers that are NaN."""
+    return {
+        "tensors": [_tensor(tensor) for tensor in worst_first(tensors)],
+        "nan_numbers": [{"name": number.name, "file": number.file} for number in nan_numbers],
+    }
 
 
 def _tensor(tensor: ScannedTensor) -> dict[str, object]:

@@ -108,6 +108,42 @@ def test_the_document(bad: Path) -> None:
     assert (good["abs_min"], good["abs_max"], good["zero_count"]) == (0.0, 3.0, 1)
     assert document["diagnoses"][0]["id"] == "nonfinite_checkpoint"
     assert document["diagnoses"][0]["role"] == "root"
+    assert document["nan_numbers"] == []
+
+
+def test_numbers_that_are_nan_are_told_apart_from_tensors(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    numpy = pytest.importorskip("numpy")
+    path = tmp_path / "last.pt"
+    saved = {
+        "model": {"w": torch.ones(3)},
+        "loss": math.nan,
+        "best": math.inf,
+        "history": [{"loss": 1.0}, {"loss": numpy.float32("nan")}, {"loss": numpy.float64(2)}],
+        "scaled": numpy.float16("nan"),
+        "step": 3,
+    }
+    torch.save(saved, path)
+    done = run(path)
+    assert done.returncode == 0
+    assert done.stdout.startswith("no NaN and no Inf in 1 tensor\n")
+    assert "NaN beside the tensors: loss, history.1.loss, scaled (plain numbers" in done.stdout
+    document = json.loads(run(path, "--json").stdout)
+    validate(document)
+    assert [number["name"] for number in document["nan_numbers"]] == [
+        "loss",
+        "history.1.loss",
+        "scaled",
+    ]
+    assert {number["file"] for number in document["nan_numbers"]} == {str(path)}
+    torch.save(
+        {"history": [math.nan] * 2000, "legacy": 1}, path, _use_new_zipfile_serialization=False
+    )
+    done = run(path)
+    assert done.returncode == 0
+    assert (
+        "history.0, history.1, history.2, history.3, history.4 and at least 995 more" in done.stdout
+    )
 
 
 def test_markdown_and_several_files(bad: Path, clean: Path) -> None:

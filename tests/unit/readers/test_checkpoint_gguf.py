@@ -87,6 +87,22 @@ def test_weights_and_the_scales_of_quantised_ones(tmp_path: Path) -> None:
     assert not facts.damaged
 
 
+@pytest.mark.parametrize(
+    ("kind", "values", "before", "after"), [(34, 256, 52, 0), (35, 256, 64, 0), (41, 128, 0, 16)]
+)
+def test_scales_of_ternary_and_binary_weights(
+    tmp_path: Path, kind: int, values: int, before: int, after: int
+) -> None:
+    path = tmp_path / "model.gguf"
+    block = b"\xff" * before + HALF_ONE + b"\xff" * after
+    bad = b"\xff" * before + HALF_NAN + b"\xff" * after
+    path.write_bytes(gguf([("w", (3, values), kind, block + block + bad)]))
+    facts, found = scanned(path)
+    assert facts.problems == ()
+    (scales,) = found.values()
+    assert (scales.numel, scales.first_nonfinite, scales.abs_max) == (3, 2, 1.0)
+
+
 def test_a_cut_file(tmp_path: Path) -> None:
     path, content = tmp_path / "model.gguf", whole()
     path.write_bytes(content[:-100])

@@ -37,6 +37,7 @@ def test_a_slot_holds_what_fastscan_says(way: Any) -> None:
         assert ring[1] is None
         way(x, ring._rows, 1)
         assert fields(ring[1]) == fields(fastscan(x))
+        assert ring[1].dtype == "unknown"  # a row does not say, and it is not its own float64
         assert (ring[0], ring[2]) == (None, None)
         ring.clear()
         assert ring[1] is None

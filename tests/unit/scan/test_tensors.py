@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import math
+import pickle
 import sys
 import warnings
 from typing import Any
@@ -210,9 +212,95 @@ def test_numpy_arrays() -> None:
     assert fastscan(numpy.float32(3)).abs_max == 3.0
     records = numpy.zeros(5, dtype=[("a", "i1"), ("b", "<f4")])
     assert fastscan(records["b"]).zero_count == 5
-    for bad in (numpy.array(["a"]), numpy.arange(3, dtype=">f4"), numpy.zeros(2, "longdouble")):
-        with pytest.raises(TypeError):
+    for bad in (numpy.array(["a"]), numpy.zeros(2, "longdouble"), numpy.zeros(2, "i4, f4")):
+        with pytest.raises(TypeError, match="NumPy arrays of"):
             fastscan(bad)
+
+
+def test_numpy_arrays_in_foreign_byte_order() -> None:
+    numpy = pytest.importorskip("numpy")
+    for kind in ("f2", "f4", "f8", "i2", "c8"):
+        array = numpy.array([[3, 0], [256, 1]], dtype=f">{kind}")
+        if kind[0] != "i":
+            array[1, 1] = numpy.inf
+        for seen in (array, array[::-1].T, array[1]):
+            assert fastscan(seen) == fastscan(seen.astype(f"<{kind}"))
+    records = numpy.zeros(5, dtype=[("a", "i1"), ("b", ">f4")])
+    records["b"][3] = 2
+    assert fastscan(records["b"]).abs_max == 2.0
+
+
+def test_masked_values_are_not_counted() -> None:
+    numpy = pytest.importorskip("numpy")
+    masked = numpy.ma.masked_invalid([1.0, numpy.nan, 2.0])
+    with pytest.raises(TypeError, match=r"masked array: scan array\.compressed\(\)"):
+        fastscan(masked)
+    assert fastscan(masked.compressed()).is_finite
+    tensor = torch.masked.masked_tensor(torch.tensor([1.0, math.nan]), torch.tensor([True, False]))
+    with pytest.raises(TypeError, match=r"masked tensor: scan (.*)$") as caught:
+        fastscan(tensor)
+    advice = str(caught.value).partition(": scan ")[2]
+    assert fastscan(eval(advice, {"tensor": tensor})).is_finite
+
+
+def test_a_subclass_of_an_array_that_lies_about_its_shape() -> None:
+    numpy = pytest.importorskip("numpy")
+
+    class Lies(numpy.ndarray):  # type: ignore[misc]
+        shape = (1 << 20, 1 << 20)
+
+    assert fastscan(numpy.ones((3, 4)).view(Lies)).numel == 12
+
+
+def test_what_has_the_array_interface_only() -> None:
+    numpy = pytest.importorskip("numpy")
+
+    class Image:
+        def __init__(self, array: Any) -> None:
+            self.array = array
+            self.__array_interface__ = array.__array_interface__
+
+        __array_interface__: Any = None
+
+    assert fastscan(Image(numpy.array([1.0, math.nan]))).nan_count == 1
+
+
+def test_a_tensor_whose_memory_is_freed_is_refused() -> None:
+    """FSDP frees flat parameters between their uses; their views keep an offset to nothing."""
+    flat = torch.ones(1000)
+    views = [flat, flat[3:], flat.view(10, 100)[:, 7], torch.nn.Parameter(flat[900:])]
+    flat.untyped_storage().resize_(0)
+    for view in views:
+        for given in (view, [view], [torch.ones(3), view]):
+            with pytest.raises(TypeError, match="memory was freed"):
+                fastscan(given)
+    assert fastscan(flat[:0]).numel == 0
+    flat.untyped_storage().resize_(4000)
+    flat.fill_(2.0)
+    assert [fastscan(view).abs_max for view in views] == [2.0] * 4
+
+
+def test_errors_of_a_subclass_are_named() -> None:
+    class Opaque(torch.Tensor):
+        @classmethod
+        def __torch_dispatch__(cls, *_: Any) -> Any:
+            raise NotImplementedError("of no use")
+
+    made = torch.Tensor._make_wrapper_subclass(Opaque, (3,))
+    for tensor in (made, torch.nn.LazyLinear(3).weight):
+        with pytest.raises(TypeError, match=type(tensor).__name__):
+            fastscan(tensor)
+
+
+def test_what_gives_tensors_is_asked_for_as_a_list() -> None:
+    layer = torch.nn.Linear(2, 2)
+    for given in (layer.parameters(), {torch.ones(1)}, [[torch.ones(1)]]):
+        with pytest.raises(TypeError, match="make a list"):
+            fastscan(given)
+    with pytest.raises(TypeError, match=r"list\(x\.values\(\)\)"):
+        fastscan(layer.state_dict())
+    with pytest.raises(TypeError, match=r"not bytes$"):
+        fastscan(b"abc")
 
 
 def test_what_has_dlpack() -> None:
@@ -226,6 +314,13 @@ def test_what_has_dlpack() -> None:
     assert fastscan(Box(torch.arange(6.0))).abs_max == 5.0
     with pytest.raises(TypeError, match="tensor or an array"):
         fastscan(3)
+
+    class Refuses:
+        def __dlpack__(self, **_: Any) -> Any:
+            raise BufferError("it is read elsewhere")
+
+    with pytest.raises(TypeError, match="Refuses through DLPack: it is read elsewhere"):
+        fastscan(Refuses())
 
 
 def test_flushing_denormals_hides_none() -> None:
@@ -283,6 +378,24 @@ def test_a_result_is_made_by_a_scan_only() -> None:
     with pytest.raises(AttributeError):
         result.abs_max = 4.0  # type: ignore[misc]
     assert repr(result).startswith("ScanResult(abs_min=1, abs_max=1, nan_count=0")
+
+
+def test_results_are_pickled_copied_and_compared() -> None:
+    tensor = torch.tensor([0.0, -3.0, 1e-40, math.nan, math.inf])
+    result = fastscan(tensor)
+    for other in (pickle.loads(pickle.dumps(result)), copy.deepcopy(result), fastscan(tensor)):
+        assert other is not result
+        assert other == result
+        assert hash(other) == hash(result)
+        assert repr(other) == repr(result)
+        assert other.subnormal_count == 1
+    assert fastscan(torch.empty(0)) == fastscan(torch.empty(0))  # whose extremes are NaN
+    differ = [fastscan(tensor[:4]), fastscan(tensor.double()), fastscan(tensor.flip(0)), 3]
+    assert all(result != other for other in differ)
+    row = (1, 0, 0, 0, 0, -1, 2.0, 2.0, 2.0, 2.0)
+    later = [ScanResult._later("float32", lambda: row) for _ in range(3)]
+    assert later[0] == fastscan(torch.full((1,), 2.0))
+    assert pickle.loads(pickle.dumps(later[1])) == later[2]
 
 
 def test_nothing_is_kept_alive() -> None:

@@ -1,4 +1,4 @@
-"""Zip archives of arrays: what torch.save() writes, and .npz.
+"""Zip archives of arrays: what torch.save() and torch.export.save() write, and .npz.
 
 A record that is stored (not deflated) lies in the file as it is, and is scanned there. Of .npz
 also compressed ones are read: numpy.savez_compressed() writes them.
@@ -10,14 +10,16 @@ import io
 import struct
 import zipfile
 import zlib
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 from postmortem.errors import EvidenceError
+from postmortem.readers.checkpoint import exported
 from postmortem.readers.checkpoint.layout import Layout, NotScanned
 from postmortem.readers.checkpoint.numpy_files import read_place
 from postmortem.readers.checkpoint.objects import PickleError
 from postmortem.readers.checkpoint.pickled import load
 from postmortem.readers.checkpoint.storages import StoragePlace, lay
+from postmortem.readers.checkpoint.window import Window
 from postmortem.records import replace
 
 MAGIC = b"PK\x03\x04"
@@ -54,6 +56,9 @@ def read_places(
     pickles = [path for path in records if path == "data.pkl" or path.endswith("/data.pkl")]
     if pickles:
         return _torch(_Archive(archive, records, stream, size, name, base), pickles[0], within)
+    configs = exported.configs(records)
+    if configs or any(path in exported.EARLIER for path in records):
+        return _exported(_Archive(archive, records, stream, size, name, base), configs)
     arrays = [path for path in records if path.endswith(".npy")]
     if arrays:
         return _numpy(_Archive(archive, records, stream, size, name, base), arrays)
@@ -102,6 +107,16 @@ class _Archive:
             )
         return self._base + begin, info.file_size
 
+    def is_empty(self, path: str) -> bool:
+        """Return whether a record is there and has no bytes."""
+        return path in self.records and not self.records[path].file_size
+
+    def nested(self, path: str, within: str) -> Layout:
+        """Return the layout of a stored record that is an archive of torch.save() itself."""
+        begin, size = self.place(path)
+        window = cast(BinaryIO, Window(self._stream, begin - self._base, size))
+        return read_places(window, size, self.name, base=begin, within=within)
+
     def place_or_packed(self, path: str) -> tuple[int, int, str | None]:
         """Return offset, size and None of a stored record; 0, size and path of a packed one."""
         info = self.records.get(path)
@@ -144,6 +159,42 @@ def _torch(archive: _Archive, pickle: str, within: str) -> Layout:
     layout = Layout()
     for folder, found, name in (("data", value, within), ("constants", held, "constants")):
         lay(layout, found, archive.name, _finder(archive, f"{root}{folder}"), name)
+    return layout
+
+
+def _exported(archive: _Archive, configs: list[tuple[str, str]]) -> Layout:
+    """Lay the weights and constants of programs, or the archives that hold them."""
+    layout = Layout()
+    models = {model for _, model in configs}
+    nested = [(path, "") for path in exported.EARLIER if path in archive.records]
+    for path, model in configs:
+        folder = path.rpartition("/")[0]
+        within = model if len(models) > 1 else ""
+        try:
+            tensors, pickled = exported.described(archive.text(path))
+        except ValueError as error:
+            layout.damage(f"{archive.name}: {path}", str(error))
+            continue
+        lay(layout, tensors, archive.name, _finder(archive, folder), within)
+        nested += [
+            (f"{folder}/{record}", f"{within}.{name}" if within else name)
+            for name, record in pickled.items()
+        ]
+    for path, name in nested:
+        where = f"{archive.name}: {name or path}"
+        try:
+            if archive.is_empty(path):  # a program without constants
+                continue
+            found = archive.nested(path, name)
+        except NotScanned as reason:
+            layout.skip(where, str(reason))
+        except ValueError as error:
+            layout.damage(where, str(error))
+        except EvidenceError as error:
+            layout.damage(where, error.what, error.hint)
+        else:
+            layout.tensors += found.tensors
+            layout.add(found)
     return layout
 
 

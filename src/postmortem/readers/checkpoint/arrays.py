@@ -7,6 +7,7 @@ array_setstate(); descriptor.c, arraydescr_reduce().
 
 from __future__ import annotations
 
+import struct
 from math import prod
 
 from postmortem.facts.tensors import TensorPlace
@@ -21,6 +22,8 @@ _FROM_BUFFER = frozenset({"numpy.core.numeric._frombuffer", "numpy._core.numeric
 MAKERS = _RECONSTRUCT | _FROM_BUFFER
 """What NumPy's pickles call to make an array."""
 
+_SCALARS = frozenset({"numpy.core.multiarray.scalar", "numpy._core.multiarray.scalar"})
+_FLOATS = {"float16": "<e", "float32": "<f", "float64": "<d"}
 _BYTES = frozenset({"builtins.bytes", "__builtin__.bytes", "builtins.bytearray"})
 _EXTENSION = "ml_dtypes."
 """Where bfloat16 and fp8 of JAX come from: pickles name them by class, .npy files as bytes."""
@@ -47,6 +50,22 @@ def lay_array(name: str, value: Unknown, item_bytes: dict[str, int]) -> TensorPl
         raise ValueError(what)
     strides = fortran_strides(shape) if fortran and len(shape) > 1 else None
     return TensorPlace(name, dtype, shape, 0, strides, held=data)
+
+
+def is_nan_scalar(value: Unknown) -> bool:
+    """Return whether a pickled object is a number of NumPy's that is NaN."""
+    parts = value.parts
+    if value.name not in _SCALARS or not isinstance(parts, tuple) or len(parts) != 2:
+        return False
+    data = _bytes(parts[1])
+    try:
+        form = _FLOATS.get(_dtype(parts[0]))
+    except (NotScanned, ValueError):
+        return False
+    if form is None or data is None or len(data) != struct.calcsize(form):
+        return False
+    (number,) = struct.unpack(form, data)
+    return bool(number != number)
 
 
 def _shape(value: object) -> tuple[int, ...]:

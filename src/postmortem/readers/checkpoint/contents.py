@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator
 
-from postmortem.readers.checkpoint.arrays import MAKERS
+from postmortem.readers.checkpoint.arrays import MAKERS, is_nan_scalar
 from postmortem.readers.checkpoint.objects import Entries, Storage, Tensor, Unknown
 from postmortem.readers.checkpoint.rebuilding import ON_META, REBUILT
 
@@ -17,11 +18,11 @@ _OF_MODULE = re.compile(r"(?:^|(?<=\.))_(?:modules|parameters|buffers)\.")
 """Where a torch.nn.Module keeps what state_dict() names without these."""
 
 
-def contents_of(root: object) -> Iterator[tuple[str, Tensor | Unknown]]:
+def contents_of(root: object) -> Iterator[tuple[str, Tensor | Unknown | float]]:
     """Yield what holds numbers below an object, with the path to it: ``optimizer.state.0.exp_avg``.
 
     That is tensors, and Unknowns: what pickles of NumPy's arrays were followed to, and tensors of
-    which the values are not there or not found.
+    which the values are not there or not found. Of plain numbers only NaN is yielded.
     """
     seen: set[int] = set()
     stack: list[tuple[str, object]] = [("", root)]
@@ -37,7 +38,9 @@ def contents_of(root: object) -> Iterator[tuple[str, Tensor | Unknown]]:
         if isinstance(value, Tensor):
             yield _OF_MODULE.sub("", path), value
             continue
-        if isinstance(value, (dict, list, tuple, Unknown)):
+        if _is_nan(value):
+            yield _OF_MODULE.sub("", path), math.nan
+        elif isinstance(value, (dict, list, tuple, Unknown)):
             if id(value) in seen:
                 continue
             seen.add(id(value))
@@ -45,6 +48,12 @@ def contents_of(root: object) -> Iterator[tuple[str, Tensor | Unknown]]:
                 yield _OF_MODULE.sub("", path), value
                 continue
             stack.extend(reversed(list(_below(path, value))))
+
+
+def _is_nan(value: object) -> bool:
+    if type(value) is float:
+        return value != value
+    return isinstance(value, Unknown) and is_nan_scalar(value)
 
 
 def _is_array(value: Unknown) -> bool:
@@ -67,6 +76,7 @@ def _below(path: str, value: object) -> Iterator[tuple[str, object]]:
     elif isinstance(value, (list, tuple)):
         pairs = enumerate(value)
     for key, item in pairs:
-        if isinstance(item, (Tensor, Storage, dict, list, tuple, Unknown)):
+        number = type(item) is float and item != item
+        if number or isinstance(item, (Tensor, Storage, dict, list, tuple, Unknown)):
             word = str(key)[:200]
             yield f"{path}.{word}" if path else word, item

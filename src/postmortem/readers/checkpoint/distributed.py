@@ -94,8 +94,7 @@ def _read(layout: Layout, entry: Entry, stream: BinaryIO, size: int, path: str) 
     if end > size:
         raise ValueError(f"it should end at byte {end:,}, but the file has {size:,}")
     found = _archive(stream, entry.offset, entry.length, path, entry.name)
-    layout.problems += found.problems
-    layout.damaged |= found.damaged
+    layout.add(found)
     if entry.part is None:
         layout.tensors += found.tensors
         return
@@ -199,7 +198,7 @@ def _without_names(layout: Layout, stream: BinaryIO, size: int, path: str) -> La
             layout.damage(f"{path}: {name}", error.what, error.hint)
             continue
         layout.tensors += found.tensors
-        layout.problems += found.problems
+        layout.add(found)
     return layout
 
 

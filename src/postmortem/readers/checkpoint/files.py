@@ -31,6 +31,7 @@ _SUFFIXES = (
     ".pth",
     ".bin",
     ".ckpt",
+    ".pt2",
     ".npy",
     ".npz",
     distributed.SUFFIX,
@@ -49,6 +50,7 @@ class Places:
     problems: tuple[Problem, ...] = ()
     damaged: bool = False
     """Whether a problem says that the file is not as it was written."""
+    nan_numbers: tuple[str, ...] = ()
 
 
 def find_files(names: Iterable[str]) -> tuple[list[str], list[Problem]]:
@@ -114,7 +116,14 @@ def read_places(path: str) -> Places:
         except OSError as error:
             raise EvidenceError(path, f"cannot be read: {error.strerror}") from None
         tensors = tuple(sorted(layout.tensors, key=lambda place: place.offset))
-        return Places(path, status.st_size, tensors, tuple(layout.problems), layout.damaged)
+        return Places(
+            path,
+            status.st_size,
+            tensors,
+            tuple(layout.problems),
+            layout.damaged,
+            tuple(layout.nan_numbers),
+        )
 
 
 def _read(stream: BinaryIO, size: int, path: str) -> Layout:
@@ -161,5 +170,5 @@ def _read(stream: BinaryIO, size: int, path: str) -> Layout:
         path,
         "is no checkpoint that can be scanned",
         hint="known are .safetensors, what torch.save() and torch.distributed.checkpoint write, "
-        ".npy, .npz and .gguf",
+        ".pt2, .npy, .npz and .gguf",
     )

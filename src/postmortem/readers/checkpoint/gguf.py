@@ -56,7 +56,10 @@ _BLOCKS: dict[int, tuple[str, int, int, str, tuple[int, ...]]] = {
     21: ("IQ3_S", 256, 110, "float16", (0,)),
     22: ("IQ2_S", 256, 82, "float16", (0,)),
     23: ("IQ4_XS", 256, 136, "float16", (0,)),
+    34: ("TQ1_0", 256, 54, "float16", (52,)),
+    35: ("TQ2_0", 256, 66, "float16", (64,)),
     39: ("MXFP4", 32, 17, "float8_e8m0fnu", (0,)),
+    41: ("Q1_0", 128, 18, "float16", (0,)),
 }
 _SCALE_BYTES = {"float16": 2, "float32": 4, "float8_e8m0fnu": 1}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from postmortem.facts.source import Problem
-from postmortem.facts.tensors import TensorPlace
+from postmortem.facts.tensors import MOST_NAN_NUMBERS, TensorPlace
 
 
 class NotScanned(Exception):
@@ -16,7 +16,15 @@ class Layout:
     def __init__(self, tensors: list[TensorPlace] | None = None) -> None:
         self.tensors: list[TensorPlace] = tensors or []
         self.problems: list[Problem] = []
+        self.nan_numbers: list[str] = []
+        """Names of plain numbers that are NaN, `MOST_NAN_NUMBERS` at most."""
         self.damaged = False
+
+    def add(self, other: Layout) -> None:
+        """Take what another one says, but not its tensors."""
+        self.problems += other.problems
+        self.damaged |= other.damaged
+        self.nan_numbers += other.nan_numbers[: MOST_NAN_NUMBERS - len(self.nan_numbers)]
 
     def skip(self, where: str, what: str) -> None:
         """Say that a tensor is left out, which is nobody's fault."""

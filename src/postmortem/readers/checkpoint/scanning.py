@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from postmortem.errors import EvidenceError
 from postmortem.facts.source import Problem, Source
-from postmortem.facts.tensors import Part, ScannedTensor, TensorPlace, Tensors
+from postmortem.facts.tensors import NanNumber, Part, ScannedTensor, TensorPlace, Tensors
 from postmortem.readers.checkpoint import indexes
 from postmortem.readers.checkpoint.files import Places, find_files, read_places
 from postmortem.readers.checkpoint.joining import joined
@@ -30,6 +30,8 @@ class CheckpointFacts:
     problems: tuple[Problem, ...] = ()
     damaged: bool = False
     """Whether a file is cut, lies about itself, or could not be read."""
+    nan_numbers: tuple[NanNumber, ...] = ()
+    """Of each file the first `MOST_NAN_NUMBERS`."""
 
 
 def scan_checkpoint(names: Iterable[str], progress: Progress | None = None) -> CheckpointFacts:
@@ -58,7 +60,8 @@ def scan_checkpoint(names: Iterable[str], progress: Progress | None = None) -> C
     problems = tuple(dict.fromkeys((*said, *run.problems)))
     sources = tuple(Source(places.path, places.size_bytes) for places in readable)
     damaged = bool(said) or run.damaged
-    return CheckpointFacts(sources, Tensors(tuple(joined(run.items))), problems, damaged)
+    nans = tuple(NanNumber(name, of.path) for of in readable for name in of.nan_numbers)
+    return CheckpointFacts(sources, Tensors(tuple(joined(run.items))), problems, damaged, nans)
 
 
 class _Run:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from postmortem.facts.tensors import TensorPlace
+from postmortem.facts.tensors import MOST_NAN_NUMBERS, TensorPlace
 from postmortem.readers.checkpoint.arrays import MAKERS, lay_array
 from postmortem.readers.checkpoint.contents import SAVED_WITHIN, contents_of
 from postmortem.readers.checkpoint.layout import Layout, NotScanned
@@ -30,10 +30,17 @@ offset is then 0); raises ValueError or NotScanned."""
 
 
 def lay(layout: Layout, value: object, file: str, place: StoragePlace, within: str = "") -> None:
-    """Add the tensors below a value that was followed out of a pickle; `within` names the value."""
+    """Add the tensors, and the numbers that are NaN, below a value that a pickle was followed to.
+
+    `within` names the value.
+    """
     seen: set[tuple[object, ...]] = set()
     for path, found in contents_of(value):
         name = f"{within}.{path}" if within and path else within or path
+        if isinstance(found, float):
+            if len(layout.nan_numbers) < MOST_NAN_NUMBERS:
+                layout.nan_numbers.append(name)
+            continue
         where = f"{file}: {name}"
         try:
             if not isinstance(found, Tensor):
