@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 WORTH_BYTES = 256 << 20
 """Below this all of a log is parsed in a tenth of a second, and the answer tells more."""
 
-_HEAD_BYTES = 8 << 20
+_HEAD_BYTES = 1 << 20
 
 # What failed through a ring no call returns, and the answer says so.
 _IO_URING = "io_uring_"
