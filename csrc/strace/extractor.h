@@ -371,7 +371,8 @@ class Extractor {
   void general(const Line& read, const char* line, const char* end, bool exact);
   bool rejoin(const char* line, const char* end);
   bool glue(const char* line, const char* end);
-  void joined(const std::string& whole, std::size_t size, std::uint32_t first);
+  const std::string& side_by_side(std::string_view head, std::string_view rest);
+  void joined(const std::string& whole, std::uint32_t first);
   void note(const Leader& leader);
 
   const Wanted& wanted_;

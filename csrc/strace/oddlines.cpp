@@ -42,6 +42,11 @@ std::string_view superseded_in(std::string_view line) noexcept {
   return at == std::string_view::npos ? std::string_view{} : line.substr(at);
 }
 
+// Of a line that side_by_side() has made.
+const char* end_of(const std::string& whole) noexcept {
+  return whole.data() + whole.size() - kPadding;
+}
+
 }  // namespace
 
 void Extractor::note(const Leader& leader) {
@@ -187,6 +192,13 @@ void Extractor::general(const Line& read, const char* line, const char* end, boo
   }
 }
 
+// Two parts of a line in one place, where as much may be read behind them as behind a block.
+const std::string& Extractor::side_by_side(std::string_view head, std::string_view rest) {
+  std::string& whole = out_.side.emplace_back(head);
+  whole.append(rest).append(kPadding, '\0');
+  return whole;
+}
+
 // Puts a call together that strace -z and its likes (--status) kept back until it had ended, and
 // marked as unfinished when another task came in between: the line behind it is its rest, without a
 // leader and without `<... name resumed>`.
@@ -201,12 +213,8 @@ bool Extractor::rejoin(const char* line, const char* end) {
   // More arguments may follow on a comma, but in what is mixed with output they may be that.
   const bool more = (head.ends_with(", ") || head.ends_with('(')) && !out_.counts.brackets;
   if (!more && !starts(line, end, ")") && !starts(line, end, ", ")) return false;
-  out_.side.emplace_back(head);
-  std::string& whole = out_.side.back();
-  whole.append(view(line, end));
-  const std::size_t size = whole.size();
-  whole.append(kPadding, '\0');
-  const Line read = read_line(whole.data(), whole.data() + size);
+  const std::string& whole = side_by_side(head, view(line, end));
+  const Line read = read_line(whole.data(), end_of(whole));
   if (read.shape != Shape::call || !read_result(read.arguments, read.end).present) {
     out_.side.pop_back();
     return false;
@@ -214,7 +222,7 @@ bool Extractor::rejoin(const char* line, const char* end) {
   const std::uint32_t first = slot.number;
   while (!out_.events.empty() && out_.events.back().number == first) out_.events.pop_back();
   slot.half = Half::none;
-  joined(whole, size, first);
+  joined(whole, first);
   return true;
 }
 
@@ -243,23 +251,19 @@ bool Extractor::glue(const char* line, const char* end) {
   for (const std::string_view word : {" attached", " detached"}) {
     if (head.ends_with(word)) head = without_notice(head);
   }
-  out_.side.emplace_back(head);
-  std::string& whole = out_.side.back();
-  whole.append(view(rest, end));
-  const std::size_t size = whole.size();
-  whole.append(kPadding, '\0');
-  const Line read = read_line(whole.data(), whole.data() + size);
+  const std::string& whole = side_by_side(head, view(rest, end));
+  const Line read = read_line(whole.data(), end_of(whole));
   if (read.shape != Shape::call && read.shape != Shape::entry && read.shape != Shape::detached) {
     out_.side.pop_back();
     return false;
   }
-  joined(whole, size, open_number_);
+  joined(whole, open_number_);
   return true;
 }
 
 // Takes a call that was put together of what began on line `first` and of the line here.
-void Extractor::joined(const std::string& whole, std::size_t size, std::uint32_t first) {
-  const char* const end = whole.data() + size;
+void Extractor::joined(const std::string& whole, std::uint32_t first) {
+  const char* const end = end_of(whole);
   out_.counts.output += number_ - first;  // this line, and those between
   const std::uint32_t here = number_;
   number_ = first;

@@ -170,20 +170,10 @@ def read_outside(
 ) -> FirstBad:
     """Return what was found, but of a weight that was read without a call of its module."""
     clean = clean_batch(module, cell.name, [f for f in before if f.number < found.frame])
-    numbers = cell.numbers
-    assert numbers is not None
     where = f"{found.module or 'the model'} ({found.class_name})"
     return replace(
-        found,
+        _in_cell(found, module, class_name, cell),
         origin=Origin.WEIGHT,
-        module=module,
-        class_name=class_name,
-        cell=cell.name,
-        nan_count=numbers.nan_count,
-        inf_count=numbers.inf_count,
-        numel=numbers.numel,
-        first_index=numbers.first_nonfinite,
-        dtype=numbers.dtype,
         confidence=confidence,
         hints=(f"it shows first in {found.cell} of {where}", weight_hint(found.batch, clean)),
         unseen=False,
@@ -204,17 +194,22 @@ def with_beside(found: FirstBad, module: str, class_name: str, cell: Cell) -> Fi
 
 def before_sum(found: FirstBad, class_name: str, cell: Cell) -> FirstBad:
     """Return a gradient that ranks had summed, as the bad gradient that this rank's loss sent."""
-    numbers = cell.numbers
-    assert numbers is not None
     weight = f"{found.module}.{found.cell}".lstrip(".")
     hints = (
         "it came into the backward pass of this rank: its loss made it, or what lies between the "
         "loss and the model",
         f"{weight} was first to have it after the sum over all ranks",
     )
+    return replace(_in_cell(found, "", class_name, cell), hints=hints, summed=False)
+
+
+def _in_cell(found: FirstBad, module: str, class_name: str, cell: Cell) -> FirstBad:
+    """Return what was found with the place and the numbers of another cell."""
+    numbers = cell.numbers
+    assert numbers is not None
     return replace(
         found,
-        module="",
+        module=module,
         class_name=class_name,
         cell=cell.name,
         nan_count=numbers.nan_count,
@@ -222,8 +217,6 @@ def before_sum(found: FirstBad, class_name: str, cell: Cell) -> FirstBad:
         numel=numbers.numel,
         first_index=numbers.first_nonfinite,
         dtype=numbers.dtype,
-        hints=hints,
-        summed=False,
     )
 
 

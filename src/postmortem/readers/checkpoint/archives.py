@@ -181,18 +181,10 @@ def _exported(archive: _Archive, configs: list[tuple[str, str]]) -> Layout:
             for name, record in pickled.items()
         ]
     for path, name in nested:
-        where = f"{archive.name}: {name or path}"
-        try:
+        with layout.part(f"{archive.name}: {name or path}"):
             if archive.is_empty(path):  # a program without constants
                 continue
             found = archive.nested(path, name)
-        except NotScanned as reason:
-            layout.skip(where, str(reason))
-        except ValueError as error:
-            layout.damage(where, str(error))
-        except EvidenceError as error:
-            layout.damage(where, error.what, error.hint)
-        else:
             layout.tensors += found.tensors
             layout.add(found)
     return layout

@@ -75,15 +75,8 @@ def read_places(stream: BinaryIO, size: int, path: str) -> Layout:
         layout.damage(metadata, what, _NEVER_FINISHED)
         return _without_names(layout, stream, size, path)
     for entry in entries:
-        where = f"{path}: {entry.name}"
-        try:
+        with layout.part(f"{path}: {entry.name}"):
             _read(layout, entry, stream, size, path)
-        except NotScanned as reason:
-            layout.skip(where, str(reason))
-        except ValueError as error:
-            layout.damage(where, str(error))
-        except EvidenceError as error:
-            layout.damage(where, error.what, error.hint)
     return layout
 
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+
+from postmortem.errors import EvidenceError
 from postmortem.facts.source import Problem
 from postmortem.facts.tensors import MOST_NAN_NUMBERS, TensorPlace
 
@@ -34,3 +38,15 @@ class Layout:
         """Say that a part of the file is not as it was written."""
         self.damaged = True
         self.problems.append(Problem(where, what, remedy))
+
+    @contextlib.contextmanager
+    def part(self, where: str) -> Iterator[None]:
+        """Read a part: what is said of it where it cannot be read, and the rest goes on."""
+        try:
+            yield
+        except NotScanned as reason:
+            self.skip(where, str(reason))
+        except ValueError as error:
+            self.damage(where, str(error))
+        except EvidenceError as error:
+            self.damage(where, error.what, error.hint)
