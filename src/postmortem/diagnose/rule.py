@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from postmortem.facts.source import Problem
 from postmortem.records import record
-from postmortem.report.model import Confidence, Diagnosis, Evidence, Role, Skipped, ordered
+from postmortem.report.model import Confidence, Diagnosis, Evidence, Role, Skipped, Subject, ordered
 
 
 @record
@@ -33,6 +33,8 @@ class Finding:
     """Overrides the rule's own role where this case has another."""
     elsewhere: bool = False
     """It tells of a consequence and points at another process, whose end a fallback may tell."""
+    about: Subject | None = None
+    """Whom and what it is about, where the evidence names them."""
 
 
 RuleFunction = Callable[..., Iterable[Finding]]
@@ -179,6 +181,7 @@ def _diagnoses(item: Rule, arguments: dict[str, object]) -> Iterator[tuple[Diagn
             next_steps=finding.next_steps,
             evidence=finding.evidence,
             references=item.references,
+            about=finding.about,
         )
         yield diagnosis, role in (Role.ROOT, Role.CASCADE) and not finding.elsewhere
 

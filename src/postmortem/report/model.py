@@ -50,6 +50,19 @@ class Evidence:
 
 
 @record
+class Subject:
+    """Whom and what a conclusion is about: what joins it with other evidence of the same job."""
+
+    pid: int | None = None
+    rank: int | None = None
+    host: str | None = None
+    path: str | None = None
+    """The file, device or address."""
+    errno: str | None = None
+    signal: str | None = None
+
+
+@record
 class Diagnosis:
     """A conclusion with its evidence; the title would do as the subject of an e-mail."""
 
@@ -61,6 +74,7 @@ class Diagnosis:
     next_steps: tuple[str, ...]
     evidence: tuple[Evidence, ...]
     references: tuple[str, ...] = ()
+    about: Subject | None = None
 
 
 @record

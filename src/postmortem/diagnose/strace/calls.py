@@ -9,7 +9,7 @@ from postmortem.diagnose.names import clip
 from postmortem.diagnose.strace.who import who
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import ErrorCount, FailedCalls, Match, Target
-from postmortem.report.model import Evidence
+from postmortem.report.model import Evidence, Subject
 
 TEXT_LIMIT = 200
 _SHOWN = 3
@@ -22,6 +22,12 @@ def where(match: Match) -> str:
 
 def _line(file: str, line: int) -> str:
     return f"{file.rpartition('/')[2]}:{line}"
+
+
+def subject(group: FailedCalls) -> Subject:
+    """Return whom and what failed calls are about."""
+    last = group.matches[-1]
+    return Subject(pid=last.pid or None, path=group.target.path, errno=last.errno)
 
 
 def cite_calls(group: FailedCalls) -> tuple[Evidence, ...]:

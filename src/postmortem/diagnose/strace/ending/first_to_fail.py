@@ -11,7 +11,7 @@ from postmortem.diagnose.strace.signals import CRASHES
 from postmortem.diagnose.strace.who import ANSWERING, who
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import Ending, Task
-from postmortem.report.model import Confidence, Evidence, Role
+from postmortem.report.model import Confidence, Evidence, Role, Subject
 
 _SOON = 300
 """Lines within which a process ends because a child of it failed."""
@@ -80,6 +80,7 @@ def first_to_fail(logs: Logs) -> Iterator[Finding]:
             )
             for t, e in bad[:4]
         ),
+        about=Subject(pid=task.pid or None, signal=ending.signal),
     )
 
 
