@@ -19,6 +19,7 @@ from postmortem.present.ranks.body import rank_logs_body
 from postmortem.present.ranks.flights import unended_words
 from postmortem.present.ranks.view import RankLogsView, same_tracebacks
 from postmortem.readers.ranklogs.hung import read_flights, read_recorders, read_stacks
+from postmortem.readers.ranklogs.pids import rank_pids
 from postmortem.readers.ranklogs.read import RankFacts, read_rank_logs
 from postmortem.readers.ranklogs.sources import Found, find_rank_logs
 from postmortem.records import record, replace
@@ -60,17 +61,16 @@ def with_kernel(
     logs: RankLogs, paths: Sequence[str], sources: list[Source], problems: list[Problem]
 ) -> RankLogs:
     """Return the facts with what kernels wrote, in files of their own or between other lines."""
+    pids = rank_pids(logs.writers, logs.exits, logs.failures, logs.remarks, logs.flights)
     quoted = [r for r in logs.remarks if "Xid (" in r.text or "Killed process" in r.text]
     if not paths and not quoted:
-        return logs
+        return replace(logs, pids=pids)
     from postmortem.readers.kernel_log.read import (
         events_of_remarks,
         host_in_name,
         read_kernel_logs,
     )
-    from postmortem.readers.ranklogs.pids import rank_pids
 
-    pids = rank_pids(logs.writers, logs.exits, logs.failures, logs.remarks, logs.flights)
     hosts = {*logs.hosts, *(one.host for one in pids if one.host)}
     kernel = read_kernel_logs(paths, sources, problems)
     events = [
