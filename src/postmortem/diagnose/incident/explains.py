@@ -120,7 +120,7 @@ def other_ranks(cause: Event, effect: Event) -> Confidence | None:
 
 
 _DEPTH = ("core", "strace", "hang", "scan", "logs")
-"""Kinds of evidence: what says most of why a process ended first, what only says that it did last."""
+"""Kinds of evidence, that which says most of why a process ended first."""
 
 _ENDS = frozenset(
     {EventType.CRASHED, EventType.KILLED, EventType.EXITED, EventType.RAISED, EventType.FAILED}
