@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from postmortem.analyses.masking import Masking
 from postmortem.errors import EvidenceError
 from postmortem.facts.blame import Blame, How
 from postmortem.facts.fault_kind import FaultKind
@@ -18,7 +19,6 @@ from postmortem.readers.live.snapshot import Ways, with_calls
 from postmortem.readers.live.watch import Samples, missing_local_ranks, read_workers, watch
 from postmortem.records import record, replace
 from postmortem.report.model import Confidence, Diagnosis, Evidence, Report, Role, ordered
-from postmortem.report.redact import Redactor
 from postmortem.rules import rule
 from postmortem.rules.logs.deciding.case import Case
 from postmortem.rules.logs.deciding.hung import stands_elsewhere
@@ -110,30 +110,28 @@ def _motions(samples: Samples) -> tuple[Motion, ...]:
 
 def _report(read: tuple[LiveJob, Samples], options: HangOptions) -> Report:
     job, samples = read
+    masking = Masking(redact=options.redact, argv=[one.argv for one in job.processes])
+    job = masking.facts(job)
     blame = _blame(job)
     outcome = rule.run(rule.load("hang"), {Blame: blame, LiveJob: job})
     diagnoses = ordered((*_deadlocks(job, blame), *outcome.diagnoses))
     if not diagnoses and not _is_anything_known(job) and samples.problems:
         first = samples.problems[0]
         raise EvidenceError(first.where, first.what, hint=first.remedy)
-    report = Report(
-        kind="hang",
-        inputs=(),
-        verdict=_verdict(job, blame, diagnoses),
-        failed=any(one.role is Role.ROOT for one in diagnoses),
-        diagnoses=diagnoses,
-        blocks=hang_blocks(job, blame, verbose=options.verbose),
-        body=hang_body(job, blame),
-        problems=(*samples.problems, *outcome.problems),
-        skipped=outcome.skipped,
-        footer=_footer(job),
+    return masking.report(
+        Report(
+            kind="hang",
+            inputs=(),
+            verdict=_verdict(job, blame, diagnoses),
+            failed=any(one.role is Role.ROOT for one in diagnoses),
+            diagnoses=diagnoses,
+            blocks=hang_blocks(job, blame, verbose=options.verbose),
+            body=hang_body(job, blame),
+            problems=(*samples.problems, *outcome.problems),
+            skipped=outcome.skipped,
+            footer=_footer(job),
+        )
     )
-    if not options.redact:
-        return report
-    redactor = Redactor.from_process((), (), ())
-    for process in job.processes:
-        redactor.learn_argv(process.argv)
-    return redactor.report(report)
 
 
 def _is_anything_known(job: LiveJob) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from postmortem.analyses.masking import Masking
 from postmortem.analyses.straceask import Query, union
 from postmortem.facts.last_words import LastWords
 from postmortem.facts.source import Problem
@@ -22,7 +23,6 @@ from postmortem.readers.strace import (
 from postmortem.readers.stracefind import LogGroup, find_logs
 from postmortem.records import record, replace
 from postmortem.report.model import Diagnosis, Report, Role
-from postmortem.report.redact import Redactor
 from postmortem.rules import rule
 from postmortem.rules.names import clip
 from postmortem.rules.strace.asked import ASKED_CALLS, ASKED_ERRORS, SHOWN_ERRORS
@@ -77,6 +77,10 @@ def analyse(names: Sequence[str], options: StraceOptions) -> Report:
     logs = tuple(_only(facts.calls, options.process) for facts in read)
     matches = [match for log in logs for match in log.matches]
     finds = tuple(_found(query, matches) for query in options.queries)
+    words = [word for log in logs for task in log.tasks[:1000] for word in task.argv or ()]
+    masking = Masking(redact=options.redact, argv=(list(dict.fromkeys(words)),))
+    logs, finds = masking.facts((logs, finds))
+    matches = [match for log in logs for match in log.matches]
     failed = _grouped(match for match in matches if _is_failure(match))
     if not summary:
         asked = {id(match) for found in finds for match in found.matches}
@@ -97,23 +101,20 @@ def analyse(names: Sequence[str], options: StraceOptions) -> Report:
         last_failures=tuple(row for log in logs for row in last_failures(log)),
     )
     verdict = _verdict(view, outcome.diagnoses)
-    report = Report(
-        kind="strace",
-        inputs=tuple(source for facts in read for source in facts.sources),
-        verdict=verdict,
-        failed=_failed(view, outcome.diagnoses),
-        diagnoses=outcome.diagnoses,
-        blocks=strace_blocks(view, verbose=options.verbose),
-        body=strace_body(view) if options.body else {},
-        problems=(*_problems(read, options), *outcome.problems),
-        skipped=outcome.skipped,
-        footer=_footer(logs),
+    return masking.report(
+        Report(
+            kind="strace",
+            inputs=tuple(source for facts in read for source in facts.sources),
+            verdict=verdict,
+            failed=_failed(view, outcome.diagnoses),
+            diagnoses=outcome.diagnoses,
+            blocks=strace_blocks(view, verbose=options.verbose),
+            body=strace_body(view) if options.body else {},
+            problems=(*_problems(read, options), *outcome.problems),
+            skipped=outcome.skipped,
+            footer=_footer(logs),
+        )
     )
-    if not options.redact:
-        return report
-    words = [word for log in logs for task in log.tasks[:1000] for word in task.argv or ()]
-    redactor = Redactor.from_process((), (), list(dict.fromkeys(words)))
-    return redactor.report(report)
 
 
 def _hits_only(options: StraceOptions) -> bool:

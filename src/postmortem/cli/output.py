@@ -80,6 +80,10 @@ def add_report_options(parser: argparse.ArgumentParser) -> None:
 def emit(report: Report, args: argparse.Namespace) -> int:
     """Write the report as the options say and return the exit code: 0, or 1 for a failure."""
     target: str | None = args.output
+    if not report.masked and not args.no_redact:  # the last place that no output can pass by
+        from postmortem.report.redact import Redactor
+
+        report = Redactor().report(report)
     try:
         if target is None or target == "-":
             _write_standard(_rendered(report, args, sys.stdout), args)

@@ -78,6 +78,8 @@ class Report:
     problems: tuple[Problem, ...] = ()
     skipped: tuple[Skipped, ...] = ()
     footer: str | None = None
+    masked: bool = False
+    """Whether secrets were masked; nothing is written of one that was not, unless asked to."""
 
 
 def ordered(diagnoses: Iterable[Diagnosis]) -> tuple[Diagnosis, ...]:
