@@ -7,9 +7,11 @@ import errno
 import os
 import stat
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
+
+from postmortem.partial import create_beside
 
 if TYPE_CHECKING:
     from postmortem.report.model import Report
@@ -89,7 +91,7 @@ def emit(report: Report, args: argparse.Namespace) -> int:
             _write_standard(_rendered(report, args, sys.stdout), args)
         else:
             path = Path(target)
-            _refuse_evidence(path, report)
+            _refuse_evidence(path, [source.path for source in report.inputs] + _named(args))
             _write_file(path, _rendered(report, args, None))
     except BrokenPipeError:  # the reader (head, less) has seen enough; the finding stands
         pass
@@ -202,11 +204,12 @@ def _write_file(path: Path, text: str) -> None:
         if final.exists() and not stat.S_ISREG(final.stat().st_mode):
             final.write_text(text, encoding="utf-8")  # a pipe, /dev/null, /dev/stderr
             return
-        partial = final.with_name(f".{final.name[:200]}.{os.getpid()}.partial")
+        descriptor, partial = create_beside(final)
         try:
-            partial.write_text(text, encoding="utf-8")
-            if final.exists():
-                partial.chmod(stat.S_IMODE(final.stat().st_mode))
+            with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+                stream.write(text)
+                if final.exists():
+                    os.fchmod(descriptor, stat.S_IMODE(final.stat().st_mode))
             partial.replace(final)
         finally:
             partial.unlink(missing_ok=True)
@@ -216,10 +219,16 @@ def _write_file(path: Path, text: str) -> None:
         raise OutputError(str(path), _reason(error)) from error
 
 
-def _refuse_evidence(path: Path, report: Report) -> None:
-    for source in report.inputs:
+def _named(args: argparse.Namespace) -> list[str]:
+    """Return the evidence as the user named it: in the report a name may be masked."""
+    named = (getattr(args, name, None) or () for name in ("cores", "logs", "files"))
+    return [str(path) for paths in named for path in paths]
+
+
+def _refuse_evidence(path: Path, evidence: Iterable[str]) -> None:
+    for source in evidence:
         try:
-            same = path.samefile(source.path)
+            same = path.samefile(source)
         except OSError:
             continue
         if same:

@@ -127,6 +127,11 @@ def find_assignments(text: str) -> Iterator[Find]:
         position = match.end()
 
 
+def is_telling(text: str) -> bool:
+    """Return False if no name in a text can tell of a secret, written plainly or escaped."""
+    return may_tell(text) or "\\x" in text or "\\u" in text or "%" in text
+
+
 def _may_assign(text: str) -> bool:
     """Return False if nothing in this text can be the sign of an assignment.
 

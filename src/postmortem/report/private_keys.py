@@ -29,6 +29,21 @@ def key_parts(texts: Sequence[str]) -> Iterator[str]:
                 yield from _parts(text[begin.end() :], texts[index + 1 : index + 1 + _LONGEST])
 
 
+def open_key(before: tuple[str, int] | None, lines: Sequence[str]) -> tuple[str, int] | None:
+    """Return the line that begins a key which these lines do not end, and how many ago it was."""
+    for number, line in enumerate(lines):
+        begins = [*_BEGINS.finditer(line)]
+        if _ENDS.search(line, begins[-1].end() if begins else 0) is not None:
+            before = None
+        elif begins:
+            before = line, number - len(lines)
+    if before is None:
+        return None
+    line, age = before
+    age += len(lines)
+    return (line, age) if age < _LONGEST else None
+
+
 def _parts(rest: str, following: Sequence[str]) -> Iterator[str]:
     yield from re.findall(r"[A-Za-z0-9+/=]{40,76}", rest)
     short: list[str] = []

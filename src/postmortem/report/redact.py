@@ -161,10 +161,13 @@ class Redactor:
         masked = cast(Report, self._walk(replace(report, body={})))
         return replace(masked, body=body, masked=True)
 
-    def lines(self, text: str) -> str:
-        """Return some whole lines of a log masked; a key that goes on in the next ones too."""
-        self._learn_keys(text.split("\n"))
-        return self._mask_text(text)
+    def know(self, secret: str) -> None:
+        """Mask this wherever it stands."""
+        self._learn(None, secret)
+
+    def line(self, text: str, among: tuple[Form, ...]) -> str:
+        """Return text masked, as `text` does; only forms `among` those given can match."""
+        return self._mask_text(text, among) if len(text) >= SHORTEST else text
 
     # --- learning
 
