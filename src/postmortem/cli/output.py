@@ -7,9 +7,11 @@ import errno
 import os
 import stat
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
+
+from postmortem.partial import create_beside
 
 if TYPE_CHECKING:
     from postmortem.report.model import Report
@@ -86,16 +88,20 @@ def emit(report: Report, args: argparse.Namespace) -> int:
     """Write the report as the options say and return the exit code: 0, or 1 for a failure."""
     target: str | None = args.output
     page: str | None = args.html
+    if not report.masked and not args.no_redact:  # the last place that no output can pass by
+        from postmortem.report.redact import Redactor
+
+        report = Redactor().report(report)
     try:
         if page is not None:
             path = Path(page)
-            _refuse_evidence(path, report)
+            _refuse_evidence(path, [source.path for source in report.inputs] + _named(args))
             _write_file(path, _page(report))
         if target is None or target == "-":
             _write_standard(_rendered(report, args, sys.stdout), args)
         else:
             path = Path(target)
-            _refuse_evidence(path, report)
+            _refuse_evidence(path, [source.path for source in report.inputs] + _named(args))
             _write_file(path, _rendered(report, args, None))
     except BrokenPipeError:  # the reader (head, less) has seen enough; the finding stands
         pass
@@ -223,11 +229,12 @@ def _write_file(path: Path, text: str) -> None:
         if final.exists() and not stat.S_ISREG(final.stat().st_mode):
             final.write_text(text, encoding="utf-8")  # a pipe, /dev/null, /dev/stderr
             return
-        partial = final.with_name(f".{final.name[:200]}.{os.getpid()}.partial")
+        descriptor, partial = create_beside(final)
         try:
-            partial.write_text(text, encoding="utf-8")
-            if final.exists():
-                partial.chmod(stat.S_IMODE(final.stat().st_mode))
+            with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+                stream.write(text)
+                if final.exists():
+                    os.fchmod(descriptor, stat.S_IMODE(final.stat().st_mode))
             partial.replace(final)
         finally:
             partial.unlink(missing_ok=True)
@@ -237,10 +244,16 @@ def _write_file(path: Path, text: str) -> None:
         raise OutputError(str(path), _reason(error)) from error
 
 
-def _refuse_evidence(path: Path, report: Report) -> None:
-    for source in report.inputs:
+def _named(args: argparse.Namespace) -> list[str]:
+    """Return the evidence as the user named it: in the report a name may be masked."""
+    named = (getattr(args, name, None) or () for name in ("cores", "logs", "files"))
+    return [str(path) for paths in named for path in paths]
+
+
+def _refuse_evidence(path: Path, evidence: Iterable[str]) -> None:
+    for source in evidence:
         try:
-            same = path.samefile(source.path)
+            same = path.samefile(source)
         except OSError:
             continue
         if same:
