@@ -342,6 +342,14 @@ def read_process(
 def die_with_parent(parent: int) -> bool:
     """Have the kernel kill this process when its parent ends; False if that has happened."""
 
+def start_guardian(target: int = 0) -> tuple[int, int]:
+    """Start a process that acts when its pipe is closed without a byte: by us, or as we are killed.
+
+    Returns its pid, which is also the ID of a process group of its own, and the pipe. Without a
+    `target` it kills that group, which others may have joined; with one it sees to it that this
+    process, which a tracer may leave stopped, goes on. Raises OSError.
+    """
+
 class RawSlimOutcome(TypedDict):
     source_bytes: int
     source_expected_bytes: int
