@@ -11,12 +11,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from postmortem import underway
+
 if TYPE_CHECKING:
     from postmortem.report.model import Report
 
 DEFAULT_WIDTH = 100
 """Width of a report that does not go to a terminal."""
 
+_MOST_REFUSALS = 100
 WIDEST = 160
 """A wider terminal is not filled: rows get too long to follow."""
 
@@ -80,6 +83,8 @@ def add_report_options(parser: argparse.ArgumentParser) -> None:
 def emit(report: Report, args: argparse.Namespace) -> int:
     """Write the report as the options say and return the exit code: 0, or 1 for a failure."""
     target: str | None = args.output
+    report = _with_refusals(report)
+    underway.writing()
     try:
         if target is None or target == "-":
             _write_standard(_rendered(report, args, sys.stdout), args)
@@ -90,6 +95,22 @@ def emit(report: Report, args: argparse.Namespace) -> int:
     except BrokenPipeError:  # the reader (head, less) has seen enough; the finding stands
         pass
     return 1 if report.failed and not args.exit_zero else 0
+
+
+def _with_refusals(report: Report) -> Report:
+    """Return the report with all files that were not opened among its problems."""
+    told = {problem.where for problem in report.problems}
+    refused = {**dict(underway.refusals), **underway.refused}
+    left = [(path, why) for path, why in refused.items() if path not in told]
+    if not left:
+        return report
+    from postmortem.facts.source import Problem
+    from postmortem.records import replace
+
+    rows = [Problem(path, f"was left out: it {why}") for path, why in left[:_MOST_REFUSALS]]
+    if len(left) > len(rows):
+        rows.append(Problem("files", f"{len(left) - len(rows):,} more were left out like these"))
+    return replace(report, problems=(*report.problems, *rows))
 
 
 def write_text(text: str) -> None:

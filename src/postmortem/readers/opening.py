@@ -27,6 +27,7 @@ from postmortem.readers.codecs import (
     decoded,
 )
 from postmortem.readers.formats import HEAD_BYTES, require_core
+from postmortem.readers.regular import open_regular
 from postmortem.records import record
 
 Progress = Callable[[str], None]
@@ -115,7 +116,7 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
             what = f"is {_NOT_REGULAR.get(kind, 'not a regular file')}, not a core file"
             hint = "write it to a file first; gdb and postmortem need to seek in it"
             raise EvidenceError(where, what, hint=hint)
-        stream = path.open("rb")
+        stream = open_regular(path)
     except OSError as error:
         raise _cannot_open(path, error) from error
     with stream:

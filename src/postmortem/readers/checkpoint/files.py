@@ -23,6 +23,7 @@ from postmortem.readers.checkpoint import (
 )
 from postmortem.readers.checkpoint.layout import Layout, NotScanned
 from postmortem.readers.formats import compression_of
+from postmortem.readers.regular import open_regular
 from postmortem.records import record
 
 _SUFFIXES = (
@@ -103,14 +104,11 @@ def _broken_links(entries: Iterable[Path]) -> Iterator[Problem]:
 def read_places(path: str) -> Places:
     """Return where the tensors of a file lie; raises EvidenceError if it cannot be read."""
     try:
-        # Without O_NONBLOCK the open of a FIFO would wait for its writer.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        opened = open_regular(path)
     except OSError as error:
         raise EvidenceError(path, error.strerror or str(error)) from None
-    with open(descriptor, "rb") as stream:  # noqa: PTH123 - a descriptor
-        status = os.fstat(descriptor)
-        if not os.path.isfile(path):  # noqa: PTH113
-            raise EvidenceError(path, "is no regular file")
+    with opened as stream:
+        status = os.fstat(stream.fileno())
         try:
             layout = _read(stream, status.st_size, path)
         except OSError as error:

@@ -39,8 +39,8 @@ class Heard:
 class Child:
     """A program in a process group of its own; leaving the block kills it and all that it started.
 
-    Its own group keeps a terminal's Ctrl-C from it, so that we decide when it ends. The group is led
-    by a guardian, which kills it if we end without having done so (SIGKILL).
+    Its own group keeps a terminal's Ctrl-C from it, so that we decide when it ends. A guardian
+    leads the group, and kills it if we end without having done so (SIGKILL).
     """
 
     def __init__(self, command: Sequence[str], *, cwd: str | None, env: Mapping[str, str]) -> None:

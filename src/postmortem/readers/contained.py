@@ -1,0 +1,380 @@
+"""A child of ours that does what may end badly: limited, watched, never waited for in vain.
+
+Evidence may be made to take all memory, to loop, or to break the reader, and a file may lie on a
+file system that does not answer; a process that waits for one cannot even be killed. So it is read
+by a child that has a limit of memory and fewer rights, and that dies with us. What it was at when
+it ended stands in a page that both share (`postmortem.underway`).
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+import select
+import signal
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from mmap import mmap
+from typing import Any, Generic, NoReturn, TypeVar
+
+from postmortem import underway
+from postmortem.errors import EvidenceError
+from postmortem.facts.source import Problem
+from postmortem.records import record
+
+T = TypeVar("T")
+
+MOST_MEMORY = 4 << 30
+PATIENCE_SECONDS = 20.0
+CPU_SECONDS = 600.0
+_LOOK_SECONDS = 0.25
+_CHUNK = 1 << 20
+_LARGEST_ANSWER = 1 << 30
+_HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD)
+_BUILTINS = ("set", "frozenset", "complex", "bytearray", "range", "slice")
+
+
+@record
+class Limits:
+    """What a child may use; None is no limit."""
+
+    memory_bytes: int | None = MOST_MEMORY
+    """Of data: what it maps of files does not count (setrlimit(2), RLIMIT_DATA)."""
+    cpu_seconds: float | None = CPU_SECONDS
+    patience_seconds: float | None = PATIENCE_SECONDS
+    """How long it may do nothing at all while it reads a file."""
+    fewer_rights: bool = True
+    """No program that it starts gains rights (prctl(2), PR_SET_NO_NEW_PRIVS)."""
+
+
+@record
+class Ending:
+    """How a child ended, or had to be ended."""
+
+    code: int | None = None
+    """Its exit status; None if it was killed."""
+    signal: int | None = None
+    """What killed it, if not we."""
+    why: str | None = None
+    """What it did wrong, in words that follow the name of a file; None if nothing."""
+    path: str | None = None
+    """The file that it was reading."""
+
+
+def available_memory() -> int:
+    """Return how much memory can be had now: of the machine, and of our control group."""
+    found = [1 << 62]
+    with suppress(OSError, ValueError, IndexError):
+        words = _read("/proc/meminfo").partition(b"MemAvailable:")[2].split()
+        found.append(int(words[0]) << 10)
+    for limit, used in (
+        ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
+        (
+            "/sys/fs/cgroup/memory/memory.limit_in_bytes",
+            "/sys/fs/cgroup/memory/memory.usage_in_bytes",
+        ),
+    ):
+        with suppress(OSError, ValueError):  # "max"
+            found.append(max(0, int(_read(limit)) - int(_read(used))))
+    return min(found)
+
+
+class Child:
+    """A child, from the side of its parent."""
+
+    def __init__(self, pid: int, page: mmap, limits: Limits) -> None:
+        self.pid = pid
+        self.page = underway.Page(page)
+        self._limits = limits
+        self._ending: Ending | None = None
+        self._turn = -1
+        self._activity = b""
+        self._moved = time.monotonic()
+
+    def look(self) -> Ending | None:
+        """Return how it ended, None if it goes on; one over its limits is ended here."""
+        if self._ending is not None:
+            return self._ending
+        pid, status = os.waitpid(self.pid, os.WNOHANG)
+        if pid:
+            self._ending = self._ended(status)
+        else:
+            why = self._excess()
+            if why is not None:
+                path = self.page.path
+                self.kill()
+                self._ending = Ending(why=why, path=path)
+        return self._ending
+
+    def kill(self) -> None:
+        """End it; one that waits in the kernel (a dead file server) is left to it."""
+        if self._ending is None:
+            os.kill(self.pid, signal.SIGKILL)
+            end = time.monotonic() + 0.5
+            while os.waitpid(self.pid, os.WNOHANG) == (0, 0) and time.monotonic() < end:
+                time.sleep(0.002)
+            self._ending = Ending()
+        self._clean_up()
+
+    def _ended(self, status: int) -> Ending:
+        path = self.page.path
+        if self.page.lacked_memory:
+            self._clean_up()
+            return Ending(why=self._memory_words(), path=path)
+        if not os.WIFSIGNALED(status):
+            return Ending(code=os.WEXITSTATUS(status), path=path)
+        self._clean_up()
+        number = os.WTERMSIG(status)
+        name = signal.Signals(number).name if number in set(signal.Signals) else str(number)
+        why = f"ended the process that read it ({name})"
+        return Ending(signal=number, why=why, path=path)
+
+    def _memory_words(self) -> str:
+        most = self._limits.memory_bytes
+        return f"took more than {(most or 0) / 1e9:.1f} GB of memory to read"
+
+    def _excess(self) -> str | None:
+        """Return which limit it has passed."""
+        state = self.page.state
+        if state == underway.WRITING:
+            return None  # whoever reads the report may take any time
+        most = self._limits.cpu_seconds
+        if most is not None and _cpu_seconds(self.pid) > most:
+            return f"took more than {most:g} s of processor time to read"
+        patience = self._limits.patience_seconds
+        if patience is None or state != underway.READING:
+            self._moved = time.monotonic()
+            return None
+        turn, activity = self.page.turn, _activity(self.pid)
+        if (turn, activity) != (self._turn, self._activity):
+            self._turn, self._activity = turn, activity
+            self._moved = time.monotonic()
+            return None
+        if time.monotonic() - self._moved > patience:
+            return f"gave no answer for {patience:g} s"
+        return None
+
+    def _clean_up(self) -> None:
+        for path in self.page.leavings:
+            with suppress(OSError):
+                os.unlink(path)  # noqa: PTH108  as the child wrote it
+                continue
+            import shutil
+
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def fork(limits: Limits, page: mmap) -> Child | None:
+    """Return a child; in the child itself, which is limited, None.
+
+    No thread but the caller may run. Raises OSError.
+    """
+    underway.Page(page).clear()
+    parent = os.getpid()
+    # A signal must not meet the child while it has what its parent does about signals.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _HANDLED)
+    try:
+        pid = os.fork()
+        if pid:
+            return Child(pid, page, limits)
+        _limit(limits, page, parent)
+        return None
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _limit(limits: Limits, page: mmap, parent: int) -> None:
+    import resource
+
+    from postmortem import _native
+
+    if not _native.die_with_parent(parent):
+        os._exit(1)
+    if limits.fewer_rights:
+        _native.renounce_rights()
+    underway.watch(page)
+    _native.watch(page)
+    for path, why in underway.refused.items():
+        _native.refuse(path, why)
+    _lower(resource.RLIMIT_CORE, 0)  # it would hold the evidence, and be found as evidence
+    if limits.memory_bytes is not None:
+        _lower(resource.RLIMIT_DATA, limits.memory_bytes)
+    if limits.cpu_seconds is not None:  # should we be too busy to look
+        _lower(resource.RLIMIT_CPU, int(limits.cpu_seconds) + 5)
+
+
+def _lower(which: int, most: int) -> None:
+    import resource
+
+    soft, hard = resource.getrlimit(which)
+    bounds = [most, *(one for one in (soft, hard) if one != resource.RLIM_INFINITY)]
+    with suppress(OSError, ValueError):
+        resource.setrlimit(which, (min(bounds), hard))
+
+
+def _cpu_seconds(pid: int) -> float:
+    try:
+        fields = _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError, IndexError):
+        return 0.0
+
+
+def _activity(pid: int) -> bytes:
+    """Return something that changes whenever any thread of a process has run."""
+    rows: list[bytes] = []
+    with suppress(OSError):
+        tasks = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208
+        rows.extend(_read(f"/proc/{pid}/task/{task}/schedstat") for task in tasks)
+    return b"".join(rows)
+
+
+def _read(path: str) -> bytes:
+    """Return what the kernel tells in a file; raises OSError."""
+    with open(path, "rb") as stream:  # noqa: PTH123
+        return stream.read()
+
+
+class Running(Generic[T]):
+    """A call in a child, side by side with what its parent does meanwhile."""
+
+    def __init__(
+        self,
+        function: Callable[..., T],
+        *args: object,
+        where: str,
+        memory: int | None = MOST_MEMORY,
+        seconds: float | None = None,
+    ) -> None:
+        """`memory` in bytes; `seconds` on the clock; `where` is what a Problem names."""
+        self._where = where
+        self._seconds = seconds
+        self._deadline = None if seconds is None else time.monotonic() + seconds
+        self._heard = bytearray()
+        self._over = False
+        self._page = mmap(-1, underway.PAGE_BYTES)
+        self._pipe, end = os.pipe()
+        try:
+            child = fork(Limits(memory_bytes=memory, cpu_seconds=seconds), self._page)
+        except BaseException:
+            os.close(end)
+            self._close()
+            raise
+        if child is None:
+            os.close(self._pipe)
+            _answer(end, function, args)
+        os.close(end)
+        self._child = child
+
+    def fileno(self) -> int:
+        """Return the descriptor that can be read when there is something for `listen`."""
+        return self._pipe
+
+    def listen(self) -> bool:
+        """Take what the child says; return whether nothing more is to come."""
+        if not self._over:
+            data = os.read(self._pipe, _CHUNK)
+            self._heard += data
+            self._over = not data or len(self._heard) > _LARGEST_ANSWER
+        return self._over
+
+    def result(self) -> T | Problem:
+        """Wait for the result; a Problem says what became of a child that gave none."""
+        try:
+            while not self._over:
+                if self._deadline is not None and time.monotonic() > self._deadline:
+                    return self._problem(f"took more than {self._seconds:g} s to read")
+                if select.select([self._pipe], [], [], _LOOK_SECONDS)[0]:
+                    self.listen()
+                elif (ending := self._child.look()) is not None and ending.why is not None:
+                    return self._problem(ending.why, ending.path)
+            return self._answered()
+        finally:
+            self.end()
+
+    def end(self) -> None:
+        """End the child; safe to call twice."""
+        if not self._page.closed:
+            self._child.kill()
+            self._close()
+
+    def _close(self) -> None:
+        os.close(self._pipe)
+        self._page.close()
+
+    def _answered(self) -> T | Problem:
+        if len(self._heard) > _LARGEST_ANSWER:
+            return self._problem(f"says more than {_LARGEST_ANSWER >> 30} GiB of itself")
+        try:
+            kind, value = _Careful(io.BytesIO(self._heard)).load()
+        except Exception:  # cut, or made up by a child that evidence has taken over
+            return self._problem(self._last_words())
+        if kind == "result":
+            result: T = value
+            return result
+        where, what, remedy = (None if one is None else str(one) for one in value)
+        return Problem(where or self._where, what or "", remedy)
+
+    def _last_words(self) -> str:
+        end = time.monotonic() + 1.0
+        while (ending := self._child.look()) is None and time.monotonic() < end:
+            time.sleep(0.002)
+        words = ending.why if ending is not None else None
+        return words or "ended the process that read it"
+
+    def _problem(self, what: str, path: str | None = None) -> Problem:
+        at = path or self._child.page.path
+        if at is not None and at != self._where:
+            what += f" (at {at})"
+        return Problem(self._where, what)
+
+
+def run(
+    function: Callable[..., T],
+    *args: object,
+    where: str,
+    memory: int | None = MOST_MEMORY,
+    seconds: float | None = None,
+) -> T | Problem:
+    """Return what a function returns, called in a child of its own; a Problem if it gives nothing.
+
+    The result is made of facts and plain values. An EvidenceError is the Problem that it tells of.
+    """
+    return Running(function, *args, where=where, memory=memory, seconds=seconds).result()
+
+
+def _answer(pipe: int, function: Callable[..., object], args: tuple[object, ...]) -> NoReturn:
+    code = 1
+    try:
+        try:
+            answer: tuple[str, object] = ("result", function(*args))
+        except EvidenceError as error:
+            answer = ("problem", (error.where, error.what, error.hint))
+        except MemoryError:
+            underway.out_of_memory()
+            os._exit(1)
+        except Exception as error:
+            answer = ("problem", (None, f"unexpected {type(error).__name__}: {error}"[:300], None))
+        view = memoryview(pickle.dumps(answer, protocol=5))
+        while view:
+            view = view[os.write(pipe, view) :]
+        code = 0
+    except MemoryError:
+        underway.out_of_memory()
+    finally:
+        os._exit(code)
+
+
+class _Careful(pickle.Unpickler):
+    """Makes plain values and classes of ours, and calls nothing else that a child may name."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        if module == "builtins" and name in _BUILTINS:
+            return super().find_class(module, name)
+        if module.startswith("postmortem.facts.") and "." not in name:
+            found = super().find_class(module, name)
+            if isinstance(found, type) and found.__module__ == module:
+                return found
+        raise pickle.UnpicklingError(f"{module}.{name} is no fact")
