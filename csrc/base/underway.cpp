@@ -41,7 +41,10 @@ void refuse(const std::string& path, const std::string& why) { known.emplace(pat
 
 Opening::Opening(const std::string& path) {
   if (!known.empty()) {
-    if (const auto found = known.find(path); found != known.end()) refused_ = &found->second;
+    for (const auto& [name, why] : known) {
+      const bool below = name.ends_with('/') && path.starts_with(name);
+      if (below || path == name) refused_ = &why;
+    }
   }
   char* const to = page.load();
   if (!to || to[kState] != kReading) return;

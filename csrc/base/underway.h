@@ -13,7 +13,7 @@ inline constexpr std::size_t kPathBytes = 4096;  // of the page's part that hold
 // From now on this page is written; it must stay for as long as the process lives.
 void watch(char* page) noexcept;
 
-// Opening this file is an error from now on.
+// Opening this file is an error from now on; of a name that ends in a slash, what lies below it.
 void refuse(const std::string& path, const std::string& why);
 
 // Says for its lifetime that a file is being opened.

@@ -349,6 +349,12 @@ def watch(page: WriteableBuffer) -> None:
 def refuse(path: str, why: str) -> None:
     """Have the opening of a file be an error from now on."""
 
+def put_away(descriptors: list[int]) -> int:
+    """Return the descriptor of a socket in which copies of descriptors lie; raises OSError."""
+
+def take_out(drawer: int) -> list[int]:
+    """Return what was put away, as new descriptors; nothing if it was taken out before."""
+
 def renounce_rights() -> bool:
     """Have no program that is started from here gain rights; False where the kernel refuses."""
 

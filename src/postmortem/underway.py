@@ -8,7 +8,8 @@ nobody watches, this is memory of our own and costs a few stores.
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -27,9 +28,15 @@ PAGE_BYTES = 8 * _LONGEST
 _STATE, _MEMORY, _CONSUMED, _EXIT, _TURN, _LENGTH, _PATH = 0, 1, 2, 4, 8, 16, 20
 
 refused: dict[str, str] = {}
-"""Files that must not be opened, and why: what a process before us died of."""
+"""Files that must not be opened, and why: what a process before us died of.
+
+A name that ends in a slash is a folder below which nothing is opened.
+"""
 refusals: list[tuple[str, str]] = []
 """(path, why) of all that was not opened because it is no regular file, or one of `refused`."""
+
+before_writing: Callable[[], None] | None = None
+"""Called before anything is written for the user."""
 
 _page: mmap | bytearray = bytearray(PAGE_BYTES)
 _leavings: list[str] = []
@@ -47,8 +54,11 @@ def watch(page: mmap) -> None:
 
 def reading(path: str) -> None:
     """Say which file is opened now; raises `Refused` for one that a process before us died of."""
-    if path in refused:
-        raise refuse(path, refused[path])
+    if refused:
+        absolute = os.path.abspath(path)  # noqa: PTH100  asks no file system
+        for given, why in refused.items():
+            if path == given or (given.endswith("/") and absolute.startswith(given)):
+                raise refuse(path, why)
     name = path.encode("utf-8", "surrogateescape")[: _LONGEST - _PATH]
     page = _page
     page[_LENGTH:_PATH] = len(name).to_bytes(4, "little")
@@ -62,8 +72,18 @@ def thinking() -> None:
 
 
 def writing() -> None:
-    """Say that the report is being written; whoever reads it may be slow."""
-    _turn(WRITING)
+    """Say that output is being written; whoever reads it may be slow."""
+    if not _page[_MEMORY]:  # else a successor writes
+        claim_output()
+        _turn(WRITING)
+
+
+def claim_output() -> None:
+    """Have standard output and standard error be those of the command, from now on."""
+    global before_writing
+    claim, before_writing = before_writing, None
+    if claim is not None:
+        claim()
 
 
 def out_of_memory() -> None:

@@ -203,4 +203,6 @@ def test_an_end_while_gdb_works_leaves_nothing(
     left = list(rooms.rglob("*"))
     if number != signal.SIGKILL:
         assert left == []
-    assert not any(path.is_file() and not path.is_symlink() and "answer" in path.name for path in left)
+    assert not any(
+        path.is_file() and not path.is_symlink() and "answer" in path.name for path in left
+    )

@@ -85,8 +85,11 @@ def main(argv: Sequence[str] | None = None, *, contained: bool = False) -> int:
     """
     words = list(sys.argv[1:] if argv is None else argv)
     try:
-        return _flushed(_run(words, contained=contained))
+        code = _run(words, contained=contained)
+        underway.writing()
+        return _flushed(code)
     except KeyboardInterrupt:
+        underway.writing()
         _drop_output()
         return INTERRUPTED
 
@@ -249,6 +252,7 @@ def _complain(what: str, hint: str | None) -> None:
 
     if sys.stderr is None:
         return
+    underway.writing()
     try:
         if os.environ.get("POSTMORTEM_DEBUG", "0") not in ("", "0"):
             import traceback

@@ -23,6 +23,7 @@ from postmortem.readers.contained import (
     Child,
     Ending,
     Limits,
+    Output,
     available_memory,
     fork,
 )
@@ -58,23 +59,26 @@ def supervise(names: Iterable[str], *, live: bool) -> int | None:
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # who started us may have ignored it
     tries = 0
     while True:
+        output = Output()
         child = fork(limits, page)
         if child is None:
+            output.hold_back()
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
             return None
         ending = _wait(child)
+        output.take_away()
         if ending.code is not None:
             return ending.code
         if ending.signal in _FORWARDED:
             return 128 + ending.signal
         tries += 1
         path = ending.path
-        if path is None or path in underway.refused or tries > _MOST_TRIES:
+        if path is None or tries > _MOST_TRIES:
             raise _unfinished(ending)
         if child.page.consumed:
-            what = f"{path}: {ending.why}, and standard input cannot be read again"
-            raise Unfinished(what, "write it to a file, and name that")
-        underway.refused[path] = ending.why or "could not be read"
+            what = f"{path}: {ending.why}, and pipes cannot be read or written again without it"
+            raise Unfinished(what, "put what comes or goes through pipes into files")
+        underway.refused[_mount_of(path) if ending.silent else path] = ending.why or "is unreadable"
 
 
 def _unfinished(ending: Ending) -> Unfinished:
@@ -109,6 +113,14 @@ def _lingers(child: Child) -> bool:
     while child.look() is None and time.monotonic() < end:
         time.sleep(0.005)
     return child.look() is None
+
+
+def _mount_of(path: str) -> str:
+    """Return the file system that gave no answer, as a folder; the file where it is the root."""
+    from postmortem.readers.files import mount_point
+
+    point = mount_point(os.path.abspath(path))  # noqa: PTH100  which asks no file system
+    return path if point in (None, "/") else f"{point}/"
 
 
 def _limits(names: list[str], *, live: bool) -> Limits:

@@ -13,6 +13,7 @@ import os
 import pickle
 import select
 import signal
+import stat
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -61,6 +62,8 @@ class Ending:
     """What it did wrong, in words that follow the name of a file; None if nothing."""
     path: str | None = None
     """The file that it was reading."""
+    silent: bool = False
+    """Whether the file system of that gave no answer."""
 
 
 def available_memory() -> int:
@@ -104,8 +107,9 @@ class Child:
             why = self._excess()
             if why is not None:
                 path = self.page.path
+                silent = self._is_silent()
                 self.kill()
-                self._ending = Ending(why=why, path=path)
+                self._ending = Ending(why=why, path=path, silent=silent)
         return self._ending
 
     def kill(self) -> None:
@@ -152,9 +156,11 @@ class Child:
             self._turn, self._activity = turn, activity
             self._moved = time.monotonic()
             return None
-        if time.monotonic() - self._moved > patience:
-            return f"gave no answer for {patience:g} s"
-        return None
+        return f"gave no answer for {patience:g} s" if self._is_silent() else None
+
+    def _is_silent(self) -> bool:
+        patience = self._limits.patience_seconds
+        return patience is not None and time.monotonic() - self._moved > patience
 
     def _clean_up(self) -> None:
         for path in self.page.leavings:
@@ -164,6 +170,56 @@ class Child:
             import shutil
 
             shutil.rmtree(path, ignore_errors=True)
+
+
+class Output:
+    """Standard output and standard error where they are pipes, kept from a child until it writes.
+
+    A child that can neither go on nor be killed would hold them open, and who reads them would wait
+    for their end. What the child says before is kept in memory, and comes out with the rest.
+    """
+
+    def __init__(self) -> None:
+        from postmortem import _native
+
+        self._numbers = [number for number in (1, 2) if _is_pipe(number)]
+        self._drawer = _native.put_away(self._numbers) if self._numbers else -1
+
+    def hold_back(self) -> None:
+        """In the child: write into memory until `underway.writing` is called."""
+        for number in self._numbers:
+            memory = os.memfd_create("output")
+            os.dup2(memory, number)
+            os.close(memory)
+        if self._numbers:
+            underway.before_writing = self._release
+
+    def _release(self) -> None:
+        from postmortem import _native
+
+        for number, found in zip(self._numbers, _native.take_out(self._drawer), strict=False):
+            said = os.pread(number, _CHUNK, 0)
+            os.dup2(found, number)
+            os.close(found)
+            while said:
+                said = said[os.write(number, said) :]
+
+    def take_away(self) -> None:
+        """In the parent: let no child have them any more."""
+        from postmortem import _native
+
+        if self._drawer >= 0:
+            for found in _native.take_out(self._drawer):
+                os.close(found)
+            os.close(self._drawer)
+
+
+def _is_pipe(number: int) -> bool:
+    try:
+        mode = os.fstat(number).st_mode
+    except OSError:  # closed
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
 
 
 def fork(limits: Limits, page: mmap) -> Child | None:
@@ -347,6 +403,9 @@ def run(
 
 def _answer(pipe: int, function: Callable[..., object], args: tuple[object, ...]) -> NoReturn:
     code = 1
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for number in (0, 1, 2):  # who reads them must not wait for a child that cannot be killed
+        os.dup2(nowhere, number)
     try:
         try:
             answer: tuple[str, object] = ("result", function(*args))

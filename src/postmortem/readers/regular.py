@@ -35,6 +35,22 @@ def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
         raise
 
 
+def is_regular(path: str | os.PathLike[str]) -> bool:
+    """Return whether a regular file is there; what is neither that nor a folder is noted."""
+    name = os.fspath(path)
+    try:
+        mode = os.stat(name).st_mode  # noqa: PTH116
+    except (OSError, ValueError):
+        return False
+    if stat.S_ISDIR(mode):
+        return False
+    try:
+        _require_regular(name, mode)
+    except underway.Refused:
+        return False
+    return True
+
+
 def read_regular(path: str | os.PathLike[str], *, most: int) -> bytes:
     """Return what a regular file holds; more than `most` bytes are an OSError, too."""
     with open_regular(path) as stream:

@@ -23,7 +23,7 @@ from postmortem.readers.checkpoint import (
 )
 from postmortem.readers.checkpoint.layout import Layout, NotScanned
 from postmortem.readers.formats import compression_of
-from postmortem.readers.regular import open_regular
+from postmortem.readers.regular import is_regular, open_regular
 from postmortem.records import record
 
 _SUFFIXES = (
@@ -66,7 +66,7 @@ def find_files(names: Iterable[str]) -> tuple[list[str], list[Problem]]:
         path = Path(name)
         if path.is_dir():
             named_so = [entry for entry in path.rglob("*") if entry.name.endswith(_SUFFIXES)]
-            inside = sorted(str(entry) for entry in named_so if entry.is_file())
+            inside = sorted(str(entry) for entry in named_so if is_regular(entry))
             problems += _broken_links(named_so)
             for index in sorted(str(entry) for entry in path.rglob(f"*{indexes.SUFFIX}")):
                 problems += indexes.missing_shards(index)
