@@ -16,7 +16,7 @@ from contextlib import suppress
 from mmap import mmap
 
 from postmortem import underway
-from postmortem.readers.contained import (
+from postmortem.readers.child import (
     CPU_SECONDS,
     MOST_MEMORY,
     PATIENCE_SECONDS,
