@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ before_writing: Callable[[], None] | None = None
 """Called before anything is written for the user."""
 
 _page: mmap | bytearray = bytearray(PAGE_BYTES)
-_leavings: list[str] = []
+_left = _LEAVINGS
 
 
 class Refused(OSError):
@@ -108,25 +107,13 @@ def refuse(path: str, why: str) -> Refused:
     return Refused(errno.EINVAL, why, path)
 
 
-@contextmanager
-def leaving(path: str) -> Iterator[None]:
-    """Have a file or folder removed if we are killed in the block."""
-    _leavings.append(path)
-    _write_leavings()
-    try:
-        yield
-    finally:
-        _leavings.remove(path)
-        _write_leavings()
-
-
-def _write_leavings() -> None:
-    text = b""
-    for path in _leavings:
-        name = path.encode("utf-8", "surrogateescape") + b"\0"
-        if len(text) + len(name) < PAGE_BYTES - _LEAVINGS:
-            text += name
-    _page[_LEAVINGS:] = text.ljust(PAGE_BYTES - _LEAVINGS, b"\0")
+def leave(path: str) -> None:
+    """Have a file or folder that is only for now removed if we are killed."""
+    global _left
+    name = os.path.abspath(path).encode("utf-8", "surrogateescape") + b"\0"  # noqa: PTH100
+    if _left + len(name) < PAGE_BYTES:
+        _page[_left : _left + len(name)] = name
+        _left += len(name)
 
 
 def _turn(state: int) -> None:

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from postmortem import underway
 from postmortem.errors import DebuggerError
 from postmortem.facts.source import Problem
 from postmortem.readers.gdb import answers, plain
@@ -95,6 +96,7 @@ def read_stacks(
             tempfile.TemporaryDirectory(prefix="postmortem-gdb-") as folder,
             _in_memory(Path(folder, "answer.jsonl")),
         ):
+            underway.leave(folder)
             reading.run(
                 str(Path(core).absolute()),
                 Path(folder),
