@@ -169,6 +169,8 @@ def _open(name: str) -> BinaryIO:
         if Path(name).is_fifo():
             return _open_fifo(name)
         return open_regular(name)  # the caller's stack closes it
+    except underway.Refused as error:
+        raise EvidenceError(name, error.strerror) from error
     except OSError as error:
         what = {
             errno.ENOENT: "no such file",
