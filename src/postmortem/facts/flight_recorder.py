@@ -23,7 +23,7 @@ class Collective:
     group_number: int | None
     """The group among those of this process: ``pg_id``."""
     operation: str
-    """``"all_reduce"``, without the backend's name; of sends ``"send 0->3"``, places in the group."""
+    """``"all_reduce"``, without the backend's name; ``"send 0->3"`` has places in the group."""
     backend: str
     input_sizes: tuple[tuple[int, ...], ...]
     output_sizes: tuple[tuple[int, ...], ...]

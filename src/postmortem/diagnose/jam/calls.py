@@ -29,9 +29,7 @@ class Kind:
     def __init__(self, shape: Collective) -> None:
         plain = shape.operation.lower().strip("_")
         pair = _PAIR.match(shape.operation) if shape.is_p2p else None
-        own = (
-            plain in ("gather", "scatter") or plain.startswith(_OWN_SIZES) or "coalesced" in plain
-        )
+        own = plain in ("gather", "scatter") or plain.startswith(_OWN_SIZES) or "coalesced" in plain
         self.shape = shape
         self.p2p = shape.is_p2p
         self.done = shape.finished
@@ -72,7 +70,15 @@ class Call:
     __slots__ = ("at", "created", "group", "kind", "number", "open", "peer", "rank")
 
     def __init__(
-        self, rank: int, at: int, group: Group, kind: Kind, number: int, created: int, *, open_: bool
+        self,
+        rank: int,
+        at: int,
+        group: Group,
+        kind: Kind,
+        number: int,
+        created: int,
+        *,
+        open_: bool,
     ) -> None:
         self.rank, self.at, self.group, self.kind = rank, at, group, kind
         self.number, self.created, self.open = number, created, open_

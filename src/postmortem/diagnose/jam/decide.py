@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from postmortem.diagnose.jam.findings import Findings
 from postmortem.diagnose.jam.graph import Graph
+from postmortem.diagnose.jam.jam import Jam, Sign, Sure, Unended
 from postmortem.diagnose.jam.job import Job
 from postmortem.diagnose.jam.lag import leave_out_lagging
 from postmortem.diagnose.jam.mismatch import mismatches
@@ -19,7 +20,6 @@ from postmortem.diagnose.jam.unended import (
     rings,
 )
 from postmortem.facts.flight_recorder import Recorder
-from postmortem.facts.jam import Jam, Sign, Sure, Unended
 from postmortem.records import replace
 
 _LESS = {
@@ -70,6 +70,7 @@ def _jam(graph: Graph, findings: Findings, sign: tuple[Sign, str]) -> Jam | None
         unended=tuple(Unended(op.told(), tuple(sorted(op.calls))) for op in findings.unended),
         waiting=len(waiting),
         explained=len(explained),
+        held_up=len(explained - findings.culprits.keys()),
         seen=len(graph.job.recorders),
         unseen=len(named - graph.job.recorders.keys()),
         sign=sign[0],

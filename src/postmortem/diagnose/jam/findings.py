@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from postmortem.diagnose.jam.calls import Call, Group
-from postmortem.facts.jam import Cause, Culprit, Operation, Sure
+from postmortem.diagnose.jam.jam import Cause, Culprit, Operation, Sure
 
 
 class Op:
@@ -77,9 +77,7 @@ class Findings:
         for rank in ranks:
             self.candidates.setdefault(rank, (cause, op))
 
-    def told(
-        self, holds_up: Mapping[int, int]
-    ) -> tuple[tuple[Culprit, ...], tuple[Culprit, ...]]:
+    def told(self, holds_up: Mapping[int, int]) -> tuple[tuple[Culprit, ...], tuple[Culprit, ...]]:
         """Return culprits and candidates, in the order of their ranks."""
         names: dict[int, Operation] = {}
 

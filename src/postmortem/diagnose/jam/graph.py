@@ -73,8 +73,8 @@ class Graph:
                 if looks > _MOST_LOOKS:
                     self.left_out += 1
                     continue
-                calls = there[group, number]
-                found.append(self._collective(group, number, calls, numbers[number]))
+                made = self._collective(group, number, there[group, number], numbers[number])
+                found.append(made)
         return found
 
     def _pair(self, call: Call, peer: int) -> Op:
@@ -96,9 +96,7 @@ class Graph:
             op.calls[peer] = send
         return op
 
-    def _collective(
-        self, group: Group, number: int, there: dict[int, Call], first: set[int]
-    ) -> Op:
+    def _collective(self, group: Group, number: int, there: dict[int, Call], first: set[int]) -> Op:
         """Return an operation that is the `first` open one of a group for some ranks."""
         op = Op(group, number)
         for rank in group.members:

@@ -172,9 +172,7 @@ class Job:
         }
         words = {group.words for group in found}
         everybody = len(self.recorders)
-        return found | {
-            g for g in self.groups if g.words in words and len(g.members) < everybody
-        }
+        return found | {g for g in self.groups if g.words in words and len(g.members) < everybody}
 
     def _group_numbers(self, one: Recorder) -> dict[int, Group]:
         """Return the groups by their numbers in one process.
@@ -209,9 +207,7 @@ class Job:
             elif group not in told:
                 group.pairs[one.rank] = max(row.enqueued, group.pairs.get(one.rank, 0))
 
-    def _behind_first_open(
-        self, one: Recorder, reopened: Iterable[int], most: int
-    ) -> list[Call]:
+    def _behind_first_open(self, one: Recorder, reopened: Iterable[int], most: int) -> list[Call]:
         is_open = [not self.kind(one, shape).done for shape in range(len(one.shapes))]
         first = next((at for at, shape in enumerate(one.shape_of) if is_open[shape]), one.calls)
         again = set(reopened)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from postmortem.diagnose.jam.calls import Call
 from postmortem.diagnose.jam.findings import Findings, Op
+from postmortem.diagnose.jam.jam import StoppedNoting
 from postmortem.diagnose.jam.job import Job
-from postmortem.facts.jam import StoppedNoting
 
 _LEAST = 2
 """One call may have ended at a peer a moment before it ends here."""

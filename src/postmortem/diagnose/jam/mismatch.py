@@ -6,8 +6,8 @@ from collections import Counter, defaultdict
 
 from postmortem.diagnose.jam.calls import Call, Group, Kind
 from postmortem.diagnose.jam.findings import Findings, Op
+from postmortem.diagnose.jam.jam import CalledOther, Differs, Inside, Sure
 from postmortem.diagnose.jam.job import Job
-from postmortem.facts.jam import CalledOther, Differs, Inside, Sure
 
 Table = dict[Group, dict[int, dict[int, Call]]]
 
@@ -36,6 +36,7 @@ def _in_group(
         votes = Counter(call.kind.feature for call in calls.values())
         op = Op(group, number)
         op.calls.update(calls)
+        most: object
         (most, count), *_ = votes.most_common(1)
         sure = Sure.CERTAIN if 2 * count > len(calls) else Sure.LIKELY
         if sure is not Sure.CERTAIN:

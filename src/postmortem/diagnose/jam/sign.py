@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from postmortem.diagnose.jam.jam import Sign
 from postmortem.diagnose.jam.job import Job
-from postmortem.facts.jam import Sign
 
 STILL_SECONDS = 10.0
 """A dump that is written so long after its newest call is of a rank that does not go on."""

@@ -7,9 +7,9 @@ from collections import Counter, defaultdict
 from postmortem.diagnose.jam.calls import Call
 from postmortem.diagnose.jam.findings import Findings, Op
 from postmortem.diagnose.jam.graph import Graph
+from postmortem.diagnose.jam.jam import CameLate, NeverCame, OutOfOrder
 from postmortem.diagnose.jam.job import Job
 from postmortem.facts.flight_recorder import Collective
-from postmortem.facts.jam import CameLate, NeverCame, OutOfOrder
 
 LATE_SECONDS = 20.0
 """Clocks of hosts and steps of a program differ by less."""

@@ -13,9 +13,9 @@ from collections.abc import Iterable
 from postmortem.diagnose.jam.calls import Call, Group
 from postmortem.diagnose.jam.findings import Findings, Op
 from postmortem.diagnose.jam.graph import Graph
+from postmortem.diagnose.jam.jam import CameLate, NoDump
 from postmortem.diagnose.jam.job import Job
 from postmortem.diagnose.jam.stuck import first_op
-from postmortem.facts.jam import CameLate, NoDump
 
 _MATES_OF_A_GROUP = 6
 _MOST_MATES = 24
@@ -37,7 +37,9 @@ class Undumped:
             explained = op.never or op.behind or not findings.culprits.keys().isdisjoint(op.calls)
             if not op.unseen or explained:
                 continue
-            if not any(self._misses_like_its_mates(op, rank, alike[op.alike]) for rank in op.unseen):
+            if not any(
+                self._misses_like_its_mates(op, rank, alike[op.alike]) for rank in op.unseen
+            ):
                 for rank in op.unseen:
                     self.lacked[rank].append(op)
 

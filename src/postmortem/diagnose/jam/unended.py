@@ -6,8 +6,8 @@ from collections import Counter
 
 from postmortem.diagnose.jam.findings import Findings, Op
 from postmortem.diagnose.jam.graph import Graph
+from postmortem.diagnose.jam.jam import CameLate, InRing, Inside, NotBegun, NotFinished, Sure
 from postmortem.diagnose.jam.stuck import late_in
-from postmortem.facts.jam import CameLate, InRing, Inside, NotBegun, NotFinished, Sure
 
 
 def operations_that_do_not_end(graph: Graph, findings: Findings, odd: set[int]) -> None:

@@ -174,6 +174,8 @@ class Jam:
     """Ranks that wait for others."""
     explained: int
     """Those of them whose waiting leads to a culprit, a candidate or an unended operation."""
+    held_up: int
+    """Those that are no culprits themselves."""
     seen: int
     """Ranks whose dumps there are."""
     unseen: int
@@ -183,3 +185,8 @@ class Jam:
     """What shows it: ``"the dump of rank 3 was written 600 s after its newest call"``."""
     left_out: int = 0
     """Operations that were not looked at: there were too many."""
+
+    @property
+    def disagree(self) -> bool:
+        """Return whether ranks disagree on a call, and no side is the larger one."""
+        return any(isinstance(c.cause, Inside) and c.cause.disagree for c in self.candidates)
