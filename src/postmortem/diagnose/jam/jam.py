@@ -122,10 +122,15 @@ class InRing:
 
 
 @record
-class Inside:
-    """All have called the same, and it does not end; or no side of a disagreement is larger."""
+class Disagrees:
+    """It called something else than others of its group, and no side is the larger one."""
 
-    disagree: bool = False
+    call: Collective
+
+
+@record
+class Inside:
+    """All have called the same, and it does not end."""
 
 
 Cause = (
@@ -138,6 +143,7 @@ Cause = (
     | NotFinished
     | NoDump
     | InRing
+    | Disagrees
     | Inside
 )
 
@@ -189,4 +195,4 @@ class Jam:
     @property
     def disagree(self) -> bool:
         """Return whether ranks disagree on a call, and no side is the larger one."""
-        return any(isinstance(c.cause, Inside) and c.cause.disagree for c in self.candidates)
+        return any(isinstance(one.cause, Disagrees) for one in self.candidates)

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 
 from postmortem.diagnose.jam.calls import Call, Group, Kind
 from postmortem.diagnose.jam.findings import Findings, Op
-from postmortem.diagnose.jam.jam import CalledOther, Differs, Inside, Sure
+from postmortem.diagnose.jam.jam import CalledOther, Differs, Disagrees, Sure
 from postmortem.diagnose.jam.job import Job
 
 Table = dict[Group, dict[int, dict[int, Call]]]
@@ -43,7 +43,8 @@ def _in_group(
             known = usual.feature(group, number, calls)
             if known is None:
                 findings.unended.append(op)
-                findings.suspect(calls, Inside(disagree=True), op)
+                for rank, call in calls.items():
+                    findings.suspect([rank], Disagrees(call.kind.shape), op)
                 break
             most = known
         others = next(call.kind for call in calls.values() if call.kind.feature == most)
@@ -76,8 +77,9 @@ class _Usual:
         there = self._in_sisters(group, number)
         known = [one for one in votes if one in there]
         if len(known) != 1:
-            # a size or type that nobody else has at all; else an operation, where also what has
-            # ended is recorded: what is open alone tells too little
+            # A size or type that nobody else has at all, not even the other side elsewhere. Of
+            # operations only what ranks outside of the group call tells what is usual, and only
+            # where what has ended is recorded too.
             same = len({one[0] for one in votes}) == 1
             callers = self._all_callers()[group.words]
             if not same and group.words not in self._with_ends:
@@ -86,7 +88,7 @@ class _Usual:
                 one
                 for one in votes
                 if callers[one if same else one[0]]
-                - {rank for rank, call in calls.items() if call.kind.feature == one}
+                - {r for r, call in calls.items() if not same or call.kind.feature == one}
             ]
         return known[0] if len(known) == 1 else None
 

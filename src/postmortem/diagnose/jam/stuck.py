@@ -17,7 +17,7 @@ _MOST_MATES = 8
 
 
 def never_came(graph: Graph, findings: Findings) -> None:
-    """Blame who is missing: those who wait for nothing, and those whom their own waits do not hold."""
+    """Blame who is missing and waits for nothing, or in nothing that would hold it."""
     proofs: dict[int, list[tuple[int, int, Call | None]]] = defaultdict(list)
     ops: dict[int, Op] = {}
     for rank in sorted(graph.lacked_in):

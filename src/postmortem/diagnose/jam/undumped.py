@@ -79,9 +79,9 @@ class Undumped:
                 continue
             mate = other.group.members[place]
             missing = mate in other.never or mate in other.behind
-            if missing and mate not in self.findings.culprits:
-                if self.job.same_program(rank, mate):
-                    return True
+            free = missing and mate not in self.findings.culprits
+            if free and self.job.same_program(rank, mate):
+                return True
         return False
 
     def _fewest(self) -> dict[int, tuple[Op, bool]]:
@@ -105,10 +105,11 @@ class Undumped:
 
     def _unseen_group(self, ranks: set[int]) -> Group | None:
         """Return a group that all these ranks are in, and of which nothing is seen."""
+        seen = self.job.recorders.keys()
         for group in self.job.all_groups_of(min(ranks)):
-            if len(group.members) > 1 and ranks <= group.place.keys():
-                if self.job.recorders.keys().isdisjoint(group.place):
-                    return group
+            whole = len(group.members) > 1 and ranks <= group.place.keys()
+            if whole and seen.isdisjoint(group.place):
+                return group
         return None
 
     def _leads_to(

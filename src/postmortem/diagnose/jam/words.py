@@ -10,6 +10,7 @@ from postmortem.diagnose.jam.jam import (
     CameLate,
     Culprit,
     Differs,
+    Disagrees,
     InRing,
     Inside,
     Jam,
@@ -99,8 +100,8 @@ def short_words(one: Culprit, *, with_group: bool = False) -> str:
             return f"left no dump{alike}, and is all that lacks in {call}{number}"
         case InRing():
             return "waits for ranks that wait for it"
-        case Inside(disagree=True):
-            return f"called {call}{number}, and no side of the disagreement is larger"
+        case Disagrees(call=own):
+            return f"called {call_words(own)}{number}"
         case Inside():
             return f"is in {call}{number}, which all have called and which does not end"
         case _:

@@ -9,6 +9,7 @@ from postmortem.diagnose.jam.jam import (
     CalledOther,
     CameLate,
     Culprit,
+    Disagrees,
     InRing,
     Inside,
     NeverCame,
@@ -35,6 +36,7 @@ _KINDS: dict[type, str] = {
     NotFinished: "not finished",
     NoDump: "no dump",
     InRing: "in a ring",
+    Disagrees: "disagrees",
     Inside: "inside",
 }
 

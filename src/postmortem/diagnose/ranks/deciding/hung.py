@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from postmortem.diagnose.jam.jam import CalledOther, Culprit, Sign, Sure
+from postmortem.diagnose.jam.jam import CalledOther, Culprit, Disagrees, Sign, Sure
 from postmortem.diagnose.jam.words import culprit_words, detail_words, place_words
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.blame import Blame, How, Party
@@ -53,11 +53,13 @@ def jam_undecided(case: Case) -> Blame | None:
     jam = case.jam
     if jam is None or jam.culprits or jam.sign is Sign.AGAINST:
         return None
+    disagree = tuple(one for one in jam.candidates if isinstance(one.cause, Disagrees))
+    chosen = disagree or jam.candidates
     return Blame(
         How.UNDECIDED,
-        candidates=tuple(_recorded(case, one) for one in jam.candidates),
-        evidence=_cited(case, jam.candidates),
-        detail="jam",
+        candidates=tuple(_recorded(case, one) for one in chosen),
+        evidence=_cited(case, chosen),
+        detail="collectives" if disagree else "jam",
         jam=jam,
     )
 

@@ -32,7 +32,7 @@ def jam_undecided(blame: Blame) -> Iterator[Finding]:
         network and at the kernel logs of these hosts; give the dumps of all ranks.
     """
     jam = blame.jam
-    if blame.how is not How.UNDECIDED or jam is None:
+    if blame.how is not How.UNDECIDED or jam is None or jam.disagree:
         return
     doubt = f" If the job hangs at all: {jam.sign_words}." if jam.sign is Sign.UNKNOWN else ""
     told = "; ".join(
@@ -63,8 +63,6 @@ def _title(jam: Jam) -> str:
         first = jam.unended[0]
         call = "a call" if first.operation.call is None else first.operation.call.operation
         where = f"{call}, number {first.operation.number} of group {first.operation.group}"
-        if jam.disagree:
-            return f"ranks {rank_words(first.ranks)} disagree on number {first.operation.number}"
         return f"ranks {rank_words(first.ranks)} are all in {where}, which does not end"
     lost = [one.rank for one in jam.candidates if isinstance(one.cause, NoDump)]
     if lost:
