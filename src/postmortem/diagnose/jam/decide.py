@@ -40,7 +40,7 @@ def find_jam(
     """
     if not recorders:
         return None
-    job = Job(recorders, world)
+    job = Job(sorted(recorders, key=lambda one: one.rank), world)
     findings = Findings()
     leave_out_lagging(job, findings)
     mismatches(job, findings)
