@@ -24,7 +24,7 @@ using Sizes = std::vector<std::vector<std::int64_t>>;
 struct Shape {
   std::string group, group_words;
   std::optional<std::int64_t> group_number;  // of this process: "pg_id"
-  std::string operation;  // with the backend before it: "nccl:all_reduce"
+  std::string operation;                     // with the backend: "nccl:all_reduce"
   std::string state;
   std::uint32_t input_sizes = 0, output_sizes = 0;
   std::uint32_t dtypes = 0;
