@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from postmortem.analyses.masking import Masking
 from postmortem.diagnose import rule
 from postmortem.diagnose.jam.jam import Jam, Sign, Sure
 from postmortem.diagnose.jam.words import holding_up, ranks_and
@@ -26,7 +27,6 @@ from postmortem.readers.ranklogs.read import RankFacts, read_rank_logs
 from postmortem.readers.ranklogs.sources import Found, find_rank_logs
 from postmortem.records import record, replace
 from postmortem.report.model import Confidence, Diagnosis, Report, Role
-from postmortem.report.redact import Redactor
 
 
 @record
@@ -84,7 +84,8 @@ def with_kernel(
 
 def report_on(read: RankFacts, options: RankLogOptions) -> Report:
     """Return the report on logs that were read."""
-    logs = read.logs
+    masking = Masking(redact=options.redact)
+    logs = _masked(read.logs, masking)
     attempts = decide_attempts(logs)
     blame = attempts.blame
     of_attempt = logs.of_attempt(attempts.told)
@@ -100,21 +101,26 @@ def report_on(read: RankFacts, options: RankLogOptions) -> Report:
         attempts=attempts,
     )
     best = outcome.diagnoses[0] if outcome.diagnoses else None
-    report = Report(
-        kind="logs",
-        inputs=read.sources,
-        verdict=_verdict(view, best) + attempts_said(attempts),
-        failed=blame.how is not How.NOTHING or (best is not None and best.role is Role.ROOT),
-        diagnoses=outcome.diagnoses,
-        blocks=rank_logs_blocks(view, verbose=options.verbose),
-        body=rank_logs_body(view, best.confidence if best is not None else None),
-        problems=(*read.problems, *outcome.problems),
-        skipped=outcome.skipped,
-        footer=_footer(read),
+    return masking.report(
+        Report(
+            kind="logs",
+            inputs=read.sources,
+            verdict=_verdict(view, best) + attempts_said(attempts),
+            failed=blame.how is not How.NOTHING or (best is not None and best.role is Role.ROOT),
+            diagnoses=outcome.diagnoses,
+            blocks=rank_logs_blocks(view, verbose=options.verbose),
+            body=rank_logs_body(view, best.confidence if best is not None else None),
+            problems=(*read.problems, *outcome.problems),
+            skipped=outcome.skipped,
+            footer=_footer(read),
+        )
     )
-    if not options.redact:
-        return report
-    return Redactor.from_process((), (), ()).report(report)
+
+
+def _masked(logs: RankLogs, masking: Masking) -> RankLogs:
+    """Return the facts masked; dumps of recorders and of numbers are large and hold no text."""
+    small = masking.facts(replace(logs, recorders=(), flights=()))
+    return replace(small, recorders=logs.recorders, flights=logs.flights)
 
 
 def _verdict(view: RankLogsView, best: Diagnosis | None) -> str:
