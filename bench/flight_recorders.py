@@ -3,8 +3,8 @@
 Jobs of known culprits are generated (tests/builders/jams.py) and decided; counted are runs in which
 all that somebody lacks are named and nobody else, culprits named, and ranks named wrongly. Then the
 whole command over 512 dumps with full rings, and the decision alone over 65,536 ranks. A FOLDER is
-one real run: dumps, and fault_injection.log with ``Fault ranks: [9, 14]`` as the runs in the tests of
-nvidia-resiliency-ext have it.
+one real run: dumps, and fault_injection.log with ``Fault ranks: [9, 14]``, as the tests of
+nvidia-resiliency-ext have them.
 """
 
 from __future__ import annotations
