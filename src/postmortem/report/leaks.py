@@ -119,12 +119,19 @@ def find_assignments(text: str) -> Iterator[Find]:
         value = match[group]
         if not is_secret(head["name"], value) or value.startswith("[masked"):
             continue
+        if group == "bare" and _is_reference(head["name"], value):
+            continue
         if group == "bare" and head["sign"] != "=" and not _is_key_like(head["name"], value):
             continue  # an expression (token = read_token), or prose (token: invalid)
         # login(token=my_token): a variable, not its value, though one cannot be sure
         learn = group != "bare" or not value.isidentifier() or any(map(str.isdigit, value))
         yield Find(*match.span(group), head["name"], learn)
         position = match.end()
+
+
+def _is_reference(name: str, value: str) -> bool:
+    """Whether a value is a variable of the same name: ``api_key=self._api_key``."""
+    return value.replace(".", "_").isidentifier() and name.casefold() in value.casefold()
 
 
 def is_telling(text: str) -> bool:

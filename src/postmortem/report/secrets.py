@@ -181,6 +181,7 @@ PRIVATE_KEY = Pattern(_PEM)
 KEY_BEGINS = "-----BEGIN"
 
 _TELLING = ("pass", "secret", "token", "key", "cred", "auth", "cookie", "psk", "jwt", "dsn", "conn")
+_TELLING += ("session", "pwd", "salt", "hmac", "signature", "webhook", "private")
 
 
 def may_tell(text: str) -> bool:
@@ -194,7 +195,7 @@ def may_tell(text: str) -> bool:
 
 ASSIGNMENT = Pattern(
     r"(?P<name>[A-Za-z_][\w.-]{0,60})(?:\\{0,4}[\"'])?\]?"
-    r"(?P<sign>\s{0,9}(?:=|:(?![:/]))\s{0,9}|(?<=[\"'])\s{0,9},\s{0,9}(?=[\"']))"
+    r"(?P<sign>\s{0,9}(?:=>?|:(?![:/]))\s{0,9}|(?<=[\"'])\s{0,9},\s{0,9}(?=[\"']))"
 )
 """``name = ``, ``"name": ``, ``"name", ``; what follows is `ASSIGNED`."""
 
@@ -202,6 +203,6 @@ ASSIGNED = Pattern(
     r"\\{1,4}\"(?P<escaped>[^\"\\\n]{1,9999})\\{1,4}\""  # JSON inside of a string
     r"|[bru]{0,2}\"(?P<double>(?:[^\"\\\n]|\\.){1,9999})\""
     r"|[bru]{0,2}'(?P<single>(?:[^'\\\n]|\\.){1,9999})'"
-    r"|(?P<bare>(?![A-Za-z_][\w.-]*=[^=\s])[^\s\"'`,;&|(){}\[\]<>]{4,9999}+)(?![(\[{])"
+    r"|(?P<bare>(?![A-Za-z_]{2,60}=[^=\s])[^\s\"'`,;&|(){}\[\]<>]{4,9999}+)(?![(\[{])"
 )
 """``"value"``, ``'value'``, ``\\"value\\"``, ``value``."""
