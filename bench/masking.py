@@ -104,15 +104,16 @@ class Bench:
             said += "".join(p.read_bytes().decode("utf-8", "replace") for p in parts)
         return said
 
-    def judge(self, place: str, given: list[Fake], words: list[str], *exports: str) -> None:
-        """Report twice, and take down what was shown and what was told."""
+    def judge(self, given: dict[str, list[Fake]], words: list[str], *exports: str) -> None:
+        """Report twice, and take down what was shown of each place, and what was told."""
         masked = self.ask(*words, exports=exports)
         plain = self.ask(*words, "--no-redact", exports=exports)
-        for fake in given:
-            if leaked(fake.secret, plain):
-                self.rows[place]["shown"].append(fake.kind)
-                if leaked(fake.secret, masked):
-                    self.rows[place]["told"].append(fake.kind)
+        for place, some in given.items():
+            for fake in some:
+                if leaked(fake.secret, plain):
+                    self.rows[place]["shown"].append(fake.kind)
+                    if leaked(fake.secret, masked):
+                        self.rows[place]["told"].append(fake.kind)
 
 
 def cores(bench: Bench, seeds: Iterator[int]) -> None:
@@ -132,8 +133,8 @@ def cores(bench: Bench, seeds: Iterator[int]) -> None:
         process.kill()
         process.wait()
         words = ["core", str(core), "--engine", "native"]
-        for place, some in (("environment", in_env), ("argv", in_argv), ("exception", group)):
-            bench.judge(f"core: {place}", some, words)
+        places = {"core: environment": in_env, "core: argv": in_argv, "core: exception": group}
+        bench.judge(places, words)
         core.unlink()
 
 
@@ -152,8 +153,8 @@ def recordings(bench: Bench, seeds: Iterator[int]) -> None:
             finds = ["--find", "ENOENT", "--find", "syscall=write fd=2", "--find", "execve"]
             for ask in (["strace", str(log), *options], ["strace", str(log), *finds]):
                 files = exports if "--calls" in ask else ()
-                for place, some in zip(("argv", "payload", "path"), places, strict=True):
-                    bench.judge(f"strace -s {size}: {place}", some, ask, *files)
+                names = (f"strace -s {size}: {place}" for place in ("argv", "payload", "path"))
+                bench.judge(dict(zip(names, places, strict=True)), ask, *files)
 
 
 def logs(bench: Bench, seeds: Iterator[int]) -> None:
@@ -163,10 +164,10 @@ def logs(bench: Bench, seeds: Iterator[int]) -> None:
             log = bench.folder / "job.out"
             said = [_raised(rank, template, fake) for rank, fake in enumerate(group)]
             log.write_text("".join(said))
-            bench.judge(f"logs: {form}", group, ["logs", str(log)])
+            bench.judge({f"logs: {form}": group}, ["logs", str(log)])
             if form in ("bare", "behind an escape"):
                 words = ["logs", str(log), "--split", "by-rank"]
-                bench.judge(f"logs --split: {form}", group, words, "by-rank")
+                bench.judge({f"logs --split: {form}": group}, words, "by-rank")
 
 
 def _raised(rank: int, template: str, fake: Fake) -> str:
