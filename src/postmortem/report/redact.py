@@ -237,7 +237,7 @@ class Redactor:
         return "[masked]" if any(form in name for form in self._roots) else f"[masked: {name}]"
 
     def _cut_out(self, text: str, finds: Iterable[Find]) -> str:
-        """Replace parts of a text by masks; where finds overlap, the first one counts."""
+        """Replace parts of a text by masks; where finds overlap, by one mask."""
         ordered = [*finds]
         if not ordered:
             return text
@@ -248,6 +248,8 @@ class Redactor:
             if find.start >= position and find.end > find.start:
                 mask = self._mask(find.root or text[find.start : find.end], find.name)
                 parts += [text[position : find.start], mask]
+                position = find.end
+            elif find.end > position:  # two that overlap: the mask of the first stands for both
                 position = find.end
         return "".join([*parts, text[position:]])
 

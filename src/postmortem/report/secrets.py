@@ -180,8 +180,26 @@ PRIVATE_KEY = Pattern(_PEM)
 """Begins with `KEY_BEGINS`; apart from `VALUE` because it takes 2 ms to compile."""
 KEY_BEGINS = "-----BEGIN"
 
-_TELLING = ("pass", "secret", "token", "key", "cred", "auth", "cookie", "psk", "jwt", "dsn", "conn")
-_TELLING += ("session", "pwd", "salt", "hmac", "signature", "webhook", "private")
+_TELLING = (
+    "pass",
+    "secret",
+    "token",
+    "key",
+    "cred",
+    "auth",
+    "cookie",
+    "psk",
+    "jwt",
+    "dsn",
+    "conn",
+    "session",
+    "pwd",
+    "salt",
+    "hmac",
+    "signature",
+    "webhook",
+    "private",
+)
 
 
 def may_tell(text: str) -> bool:
