@@ -94,7 +94,7 @@ class Bench:
     def ask(self, *words: str, exports: tuple[str, ...] = ()) -> str:
         """Return all that a command writes, as text and as JSON, and into files."""
         said = ""
-        for form in (["-v"], ["--json"], ["--markdown"]):
+        for form in (["-v"], ["--json"]):
             command = [sys.executable, "-m", "postmortem", *words, *form]
             ran = subprocess.run(command, env=self.env, capture_output=True, cwd=self.folder)
             said += (ran.stdout + ran.stderr).decode("utf-8", "replace")
@@ -118,7 +118,7 @@ class Bench:
 
 def cores(bench: Bench, seeds: Iterator[int]) -> None:
     """Write cores of processes that were started with credentials."""
-    for group in _groups(list(fakes(next(seeds))), 25):
+    for group in _groups(list(fakes(next(seeds))), 45):
         core, given = bench.folder / "core", bench.folder / "texts"
         chance = next(seeds)
         in_env, in_argv = _like(group, chance + 1), _like(group, chance + 2)
@@ -141,7 +141,7 @@ def cores(bench: Bench, seeds: Iterator[int]) -> None:
 def recordings(bench: Bench, seeds: Iterator[int]) -> None:
     """Record programs that use credentials, and export the recordings."""
     for size in ("256", "32"):
-        for group in _groups(list(fakes(next(seeds))), 30):
+        for group in _groups(list(fakes(next(seeds))), 60):
             log, given = bench.folder / "strace.txt", bench.folder / "texts"
             places = [_like(group, next(seeds)) for _ in range(3)]
             given.write_text("\n".join(fake.text for some in places for fake in some))
@@ -160,7 +160,7 @@ def recordings(bench: Bench, seeds: Iterator[int]) -> None:
 def logs(bench: Bench, seeds: Iterator[int]) -> None:
     """Write logs of ranks that raise exceptions with credentials in them."""
     for form, template in FORMS.items():
-        for group in _groups(list(fakes(next(seeds))), 12):
+        for group in _groups(list(fakes(next(seeds))), 60):
             log = bench.folder / "job.out"
             said = [_raised(rank, template, fake) for rank, fake in enumerate(group)]
             log.write_text("".join(said))

@@ -217,10 +217,14 @@ ASSIGNMENT = Pattern(
 )
 """``name = ``, ``"name": ``, ``"name", ``; what follows is `ASSIGNED`."""
 
-ASSIGNED = Pattern(
-    r"\\{1,4}\"(?P<escaped>[^\"\\\n]{1,9999})\\{1,4}\""  # JSON inside of a string
-    r"|[bru]{0,2}\"(?P<double>(?:[^\"\\\n]|\\.){1,9999})\""
-    r"|[bru]{0,2}'(?P<single>(?:[^'\\\n]|\\.){1,9999})'"
-    r"|(?P<bare>(?![A-Za-z_]{2,60}=[^=\s])[^\s\"'`,;&|(){}\[\]<>]{4,9999}+)(?![(\[{])"
+QUOTED = Pattern(
+    r"\\{1,4}\"(?P<escaped>[^\"\\\n]+)\\{1,4}\""  # JSON inside of a string
+    r"|[bru]{0,2}\"(?P<double>(?:[^\"\\\n]|\\.)+)\"|[bru]{0,2}'(?P<single>(?:[^'\\\n]|\\.)+)'"
 )
-"""``"value"``, ``'value'``, ``\\"value\\"``, ``value``."""
+"""``"value"``, ``'value'``, ``\\"value\\"``."""
+
+BARE = Pattern(r"[^\s\"'`,;&|(){}\[\]<>]+")
+"""A value without quotes goes so far."""
+
+NEXT_NAME = Pattern(r"[A-Za-z_]{2,60}=[^=\s]")
+"""What stands behind a name where the value is another assignment: ``env -u TOKEN=A=b``."""
