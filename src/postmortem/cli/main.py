@@ -19,6 +19,7 @@ from postmortem.cli.output import OutputError, check_target
 from postmortem.errors import DebuggerError, EvidenceError
 
 COMMANDS: tuple[str, ...] = (
+    "triage",
     "core",
     "strace",
     "logs",
@@ -45,7 +46,8 @@ exit codes:
   0  analysed, nothing wrong was found      2  usage error
   1  analysed, a failure was found          3  the input could not be analysed
 
-example:
+examples:
+  postmortem job-4711/                      all evidence of a job: one verdict (triage)
   postmortem core core-python-3097667-6
 """
 
@@ -167,6 +169,9 @@ def _run(words: list[str]) -> int:
 
 def _dispatch(words: list[str]) -> int:
     command = next((word for word in words if not word.startswith("-")), None)
+    if command is not None and command not in COMMANDS and os.path.lexists(command):
+        words = ["triage", *words]  # a path and no command
+        command = "triage"
     alone = command in COMMANDS and words[0] == command
     parser, commands = _parser((words[0],) if alone else COMMANDS)
     if command is not None and command not in COMMANDS:
@@ -189,7 +194,7 @@ def _parser(names: Sequence[str]) -> tuple[argparse.ArgumentParser, dict[str, Mo
     """Return the parser for these commands, and their modules."""
     parser = argparse.ArgumentParser(
         prog="postmortem",
-        usage="postmortem [-h] [-V] COMMAND ...",
+        usage="postmortem [-h] [-V] COMMAND ... | PATH...",
         description=_DESCRIPTION,
         epilog=_EPILOG,
         formatter_class=_HelpFormatter,
@@ -224,11 +229,8 @@ def _parser(names: Sequence[str]) -> tuple[argparse.ArgumentParser, dict[str, Mo
 def _unknown(command: str) -> str:
     """Return what is wrong with a command that does not exist, and what may be meant."""
     from postmortem.render.safe import line
-    from postmortem.text import shell_word
 
     what = f"there is no command {line(command)!r}"
-    if "core" in COMMANDS and os.path.lexists(command):
-        return f"{what}; to explain that file: postmortem core {line(shell_word(command))}"
     import difflib
 
     near = difflib.get_close_matches(command, COMMANDS, n=1)
