@@ -134,14 +134,17 @@ class Redactor:
             known = self._texts[text] = self._mask_text(text)
         return known
 
-    def facts(self, facts: T) -> T:
+    def facts(self, facts: T, *, commands: bool = True) -> T:
         """Return facts with every string masked; what is secret in them is known from now on.
 
-        Records that hold no secret stay the same objects.
+        Records that hold no secret stay the same objects. `commands`: whether there are command
+        lines (`argv`) among them.
         """
         texts = [*strings(facts)]
         self._learn_texts(texts)
         self._prepare(texts)
+        if not commands and all(self.text(text) == text for text in texts):
+            return facts
         return replaced(facts, self.text, self.argv)
 
     def report(self, report: Report) -> Report:
