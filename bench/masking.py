@@ -51,14 +51,14 @@ except RuntimeError:
 _CALLS = """
 import os, subprocess, sys
 texts = open(sys.argv[1]).read().split("\\n")
-third = len(texts) // 3
-for text in texts[:third]:
+first, second = map(int, sys.argv[2:])
+for text in texts[:first]:
     subprocess.run(["/bin/sh", "-c", ": " + text.replace("'", "") + "; exit 3"])
-for text in texts[third:2 * third]:
+for text in texts[first:second]:
     os.write(2, ("said:\\n" + text + "\\n").encode())
-for text in texts[2 * third:]:
+for text in texts[second:]:
     try:
-        os.open("/nonexistent/" + text.replace("/", "_"), 0)
+        os.open("/nonexistent/" + text, 0)
     except OSError:
         pass
 sys.exit(3)
@@ -144,10 +144,13 @@ def recordings(bench: Bench, seeds: Iterator[int]) -> None:
         for group in _groups(list(fakes(next(seeds))), 60):
             log, given = bench.folder / "strace.txt", bench.folder / "texts"
             places = [_like(group, next(seeds)) for _ in range(3)]
+            places[2] = [fake for fake in places[2] if "/" not in fake.text]  # a name of a file
             given.write_text("\n".join(fake.text for some in places for fake in some))
+            borders = (str(len(places[0])), str(len(places[0]) + len(places[1])))
             calls = "trace=execve,write,openat,open,exit_group,clone,vfork,fork"
             head = ["strace", "-f", "-s", size, "-e", calls, "-o", str(log)]
-            subprocess.run([*head, sys.executable, "-c", _CALLS, str(given)], capture_output=True)
+            program = [sys.executable, "-c", _CALLS, str(given), *borders]
+            subprocess.run([*head, *program], capture_output=True)
             exports = ("calls.ndjson", "trace.json", "stacks.txt")
             options = ["--calls", exports[0], "--trace", exports[1], "--folded", exports[2]]
             finds = ["--find", "ENOENT", "--find", "syscall=write fd=2", "--find", "execve"]
@@ -206,7 +209,8 @@ def harmless(chance: random.Random, count: int) -> Iterator[tuple[str, str]]:
     for origin, paths in origins.items():
         suffixes = {".py", ".md", ".rst", ".txt", ".log", ".out", ".err", ".strace", ""}
         names = {"RECORD", "METADATA"}
-        files = [p for p in sorted(paths) if p.suffix in suffixes or p.name in names]
+        every = origin == "the corpus"
+        files = [p for p in sorted(paths) if every or p.suffix in suffixes or p.name in names]
         chance.shuffle(files)
         found: list[str] = []
         for path in files:
@@ -214,6 +218,8 @@ def harmless(chance: random.Random, count: int) -> Iterator[tuple[str, str]]:
                 break
             if path.is_file() and path.stat().st_size < 1 << 20:
                 rows = path.read_text("utf-8", "replace").splitlines()
+                if "\0" in "".join(rows[:9]):
+                    continue  # a core
                 kept = [row for row in rows if len(row.strip()) > 8]
                 found += chance.sample(kept, min(len(kept), 50))
         yield from ((origin, line) for line in chance.sample(found, min(count, len(found))))
@@ -283,7 +289,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rules", type=Path, metavar="FILE", help="a gitleaks.toml")
     parser.add_argument("--source", type=Path, default=HERE.parent / "src", metavar="DIR")
-    parser.add_argument("--lines", type=int, default=2500, help="of each of four origins")
+    parser.add_argument("--lines", type=int, default=3000, help="of each of four origins")
     parser.add_argument("--out", type=Path, default=HERE / "results" / "masking.json")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:

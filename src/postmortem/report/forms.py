@@ -81,7 +81,8 @@ def _token(of: str, begins: str, length: str, unlike: str, whose: str) -> Form:
         small = "a-z" in of
         before = r"(?<![\w.-])" if small else "(?<![A-Za-z0-9])"
         mixed = rf"(?=[{of}]*\d)" if small else ""
-        pattern = rf"{before}{head}{mixed}[{of}]{{{length[1:]}}}(?![A-Za-z0-9])"
+        whole = rf"[{of}]{{{length[1:]}}}(?![A-Za-z0-9])"
+        pattern = rf"{before}{head}{mixed}(?:{whole}|[{of}]{{8,}}{_CUT})"
         return Form(name, (begins,), pattern)
     random = length[0] == "~"
     least = min(int(length.lstrip("~")), _SHORTEST)
