@@ -1,9 +1,10 @@
 """Records the incidents of this folder by real runs: ``python corpus/incidents/make.py [NAME...]``.
 
-Each run leaves what a job leaves: logs, cores, strace logs, stacks, checkpoints. Needs PyTorch, strace, gdb's place in the kernel for cores (core_pattern ``core``) and
-root for the small file systems. A core is kept as our report on it: the machine
-that reads it has other libraries. What was recorded is kept as runs/NAME.tar.xz, its truth in
-truth.json, written before anything was concluded from it.
+Each run leaves what a job leaves: logs, cores, strace logs, stacks, checkpoints. Needs PyTorch,
+strace, a kernel that leaves cores in the working directory (core_pattern ``core``) and root for the
+small file systems. A core is kept as our report on it: the machine that reads it has other
+libraries. What was recorded is kept as runs/NAME.tar.xz, its truth in truth.json, written before
+anything was concluded from it.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ def postmortem(*words: str) -> str:
 
 
 def reported(folder: Path) -> None:
-    """Put our report in the place of every core: it says the same on a machine without its files."""
+    """Put our report in the place of every core: it says the same on any machine."""
     for core in [p for p in folder.iterdir() if p.name.startswith("core")]:
         report = postmortem("core", str(core), "--engine", "native", "--json")
         core.with_name(f"{core.name}.json").write_text(report)
