@@ -7,6 +7,7 @@ can be opened again; renderers make it printable.
 from collections.abc import Callable, Sequence
 from typing import Any, TypedDict
 
+from _typeshed import WriteableBuffer
 from numpy.typing import NDArray
 
 class RawProblem(TypedDict):
@@ -341,6 +342,29 @@ def read_process(
 
 def die_with_parent(parent: int) -> bool:
     """Have the kernel kill this process when its parent ends; False if that has happened."""
+
+def watch(page: WriteableBuffer) -> None:
+    """Note in this page of `postmortem.underway` which file is being opened; it must never go."""
+
+def refuse(path: str, why: str) -> None:
+    """Have the opening of a file be an error from now on."""
+
+def put_away(descriptors: list[int]) -> int:
+    """Return the descriptor of a socket in which copies of descriptors lie; raises OSError."""
+
+def take_out(drawer: int) -> list[int]:
+    """Return what was put away, as new descriptors; nothing if it was taken out before."""
+
+def renounce_rights() -> bool:
+    """Have no program that is started from here gain rights; False where the kernel refuses."""
+
+def start_guardian(target: int = 0) -> tuple[int, int]:
+    """Start a process that acts when its pipe is closed without a byte: by us, or as we are killed.
+
+    Returns its pid, which is also the ID of a process group of its own, and the pipe. Without a
+    `target` it kills that group, which others may have joined; with one it sees to it that this
+    process, which a tracer may leave stopped, goes on. Raises OSError.
+    """
 
 class RawSlimOutcome(TypedDict):
     source_bytes: int

@@ -23,6 +23,7 @@ from postmortem.readers.flight_recorder import (
 )
 from postmortem.readers.formats import compression_of
 from postmortem.readers.kernel_log.lines import looks_like_kernel_log
+from postmortem.readers.regular import open_regular, read_regular
 from postmortem.readers.stackdumps import looks_like_stacks, read_stack_dumps
 from postmortem.readers.stackdumps.frames import Interned
 from postmortem.readers.stackdumps.labels import rank_stacks
@@ -45,7 +46,7 @@ def kind_of_file(path: str) -> str | None:
     An empty file with the name of a recorder's dump is one: its process died before it was written.
     """
     try:
-        with open(path, "rb") as stream:  # noqa: PTH123
+        with open_regular(path) as stream:
             head = stream.read(_HEAD)
     except OSError:
         return None
@@ -65,7 +66,7 @@ def kind_of_file(path: str) -> str | None:
 
 def _unpacked(path: str) -> bytes:
     try:
-        with open(path, "rb") as stream:  # noqa: PTH123
+        with open_regular(path) as stream:
             packed = compression_of(stream.read(64))
             stream.seek(0)
             return b"" if packed is None else next(decoded(stream, packed), b"")[:_HEAD]
@@ -185,7 +186,7 @@ def _bytes(path: str, sources: list[Source], problems: list[Problem]) -> bytes |
         if size > _LARGEST:
             problems.append(Problem(path, f"{size:,} bytes are too many for a dump"))
             return None
-        data = Path(path).read_bytes()
+        data = read_regular(path, most=_LARGEST)
     except OSError as error:
         problems.append(Problem(path, f"cannot be read: {error.strerror}"))
         return None
