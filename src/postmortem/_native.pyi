@@ -873,6 +873,8 @@ class RawRankLog(TypedDict):
     grammar: list[str]
     bytes: int
     lines: int
+    zeros: int
+    """Zero bytes, which are left out."""
     binary_lines: int
     cut_lines: int
     left_out: int

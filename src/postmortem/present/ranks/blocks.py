@@ -193,6 +193,10 @@ def _about(view: RankLogsView, verbose: bool) -> Iterator[Block]:
         told = ", ".join(f"{count} {how}" for how, count in ends.most_common(5))
         rows.append(("endings", told))
     rows += network_rows(logs.nccl)[: None if verbose else 5]
+    if verbose:
+        for reason, files in view.left_out_by_reason().items():
+            names = ", ".join(files[:_NAMES_SHOWN]) + (" …" if len(files) > _NAMES_SHOWN else "")
+            rows.append(("left out", f"{counted(len(files), 'file')} ({reason}): {names}"))
     if rows:
         yield KeyValues(tuple(rows))
 

@@ -176,8 +176,7 @@ def _all_summarised(case: Case) -> bool:
 def silent_ones(case: Case) -> Blame | None:
     """Return the rank without an error, where all others complain of a peer."""
     waiting = case.about_peers()
-    complaining = [s.rank for s in waiting if s.rank is not None]
-    count, silent = case.without([*complaining, *(r for r, s in case.known.items() if not s.silent)])
+    count, silent = case.without(rank for rank, s in case.known.items() if not s.silent)
     if not waiting or not count:
         return None
     parties = tuple(
