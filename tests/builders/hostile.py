@@ -261,20 +261,26 @@ def kills_alone(folder: Path, size: int) -> list[str]:
 
 
 def libc_often(folder: Path, size: int) -> list[str]:
-    """A core whose list of files names one library many times."""
+    """A core whose list of files names one library many times, each with a thread in it."""
     library = Path("/lib/x86_64-linux-gnu/libc.so.6")
     path = folder / "core"
-    core = elf.CoreBuilder()
-    core.thread(1000, 11, pc=0x7F0000000200, sp=0x7FFC00000100)
-    core.process(args=b"prog").siginfo(11, 1, address=0x10)
-    name, length = str(library).encode(), 0x1000
+    head, name = library.read_bytes()[:0x1000], str(library).encode()
     starts = range(0x7F0000000000, 0x7F0000000000 + size * 0x100000, 0x100000)
-    core.files([(start, start + length, 0, name) for start in starts])
-    head = library.read_bytes()[:0x1000]
-    for start in starts[:60]:
-        core.segment(start, head, elf.PF_R | elf.PF_X, memsz=0x1000)
-    core.segment(0x7FFC00000000, b"stack" * 100, elf.PF_R | elf.PF_W, memsz=0x2000)
-    path.write_bytes(core.build())
+
+    def built(offset: int) -> bytes:
+        core = elf.CoreBuilder()
+        core.thread(1000, 11, pc=starts[0] + 0x200, sp=0x7FFC00000100)
+        for thread in range(1, min(size, 2000)):
+            core.thread(1000 + thread, pc=starts[thread] + 0x200, sp=0x7FFC00000100)
+        core.process(args=b"prog").siginfo(11, 1, address=0x10)
+        core.files([(start, start + 0x1000, 0, name) for start in starts])
+        core.segment(starts[0], head, elf.PF_R | elf.PF_X, memsz=0x1000)
+        for start in starts[1:]:  # all of them the same page of the core, with a build ID in it
+            core.segment(start, b"", elf.PF_R | elf.PF_X, filesz=0x1000, memsz=0x1000, offset=offset)
+        core.segment(0x7FFC00000000, b"stack" * 100, elf.PF_R | elf.PF_W, memsz=0x2000)
+        return core.build()
+
+    path.write_bytes(built(built(0).index(head)))
     return ["core", str(path), "--engine", "native"]
 
 
