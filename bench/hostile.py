@@ -69,8 +69,12 @@ def measure(name: str, limit: int, seconds: int) -> dict[str, Any]:
         said = err.read().decode(errors="replace").strip().splitlines()
         return {
             "input": name,
-            "bytes": sum(path.stat().st_blocks * 512 if path.stat().st_size > 1 << 29
-                         else path.stat().st_size for path in files),
+            "bytes": sum(
+                path.stat().st_blocks * 512
+                if path.stat().st_size > 1 << 29
+                else path.stat().st_size
+                for path in files
+            ),
             "cpu_s": round(usage.ru_utime + usage.ru_stime, 2),
             "rss_mb": round(usage.ru_maxrss / 1000),
             "exit": process.returncode,

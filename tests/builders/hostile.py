@@ -95,6 +95,24 @@ def chained_tracebacks(folder: Path, size: int) -> list[str]:
     return ["logs", str(path)]
 
 
+def one_left_open(folder: Path, size: int) -> list[str]:
+    """The same behind a traceback that has no end."""
+    words = one_traceback_often(folder, size)
+    path = folder / "job.log"
+    cut = 'Traceback (most recent call last):\n  File "b.py", line 1, in h\n    k()\n'
+    path.write_text(cut + path.read_text())
+    return words
+
+
+def alike_in_a_chain(folder: Path, size: int) -> list[str]:
+    """Exceptions with the same words, each raised from the one before."""
+    path = folder / "job.log"
+    one = 'Traceback (most recent call last):\n  File "a.py", line 3, in f\n    g()\n'
+    joint = "The above exception was the direct cause of the following exception:"
+    path.write_text(f"{one}ValueError: bad batch\n\n{joint}\n\n" * size + one + "ValueError: x\n")
+    return ["logs", str(path)]
+
+
 def packed_line_ends(folder: Path, size: int) -> list[str]:
     """Nothing but line ends, packed a thousand times smaller."""
     path = folder / "job.log.gz"
@@ -109,8 +127,8 @@ def packed_line_ends_strace(folder: Path, size: int) -> list[str]:
     return ["strace", str(path)]
 
 
-def packed_line_ends_scan(folder: Path, size: int) -> list[str]:
-    """The same beside a checkpoint."""
+def packed_line_ends_bzip2(folder: Path, size: int) -> list[str]:
+    """The same in a folder, packed with another packer."""
     path = folder / "job.log.bz2"
     path.write_bytes(bz2.compress(b"\n" * size))
     return ["logs", str(folder)]
@@ -119,7 +137,7 @@ def packed_line_ends_scan(folder: Path, size: int) -> list[str]:
 def nested_names(folder: Path, size: int) -> list[str]:
     """A pickle whose name of a class is `size` lists in lists, each with the same one twice."""
     path = folder / "model.pt"
-    doubled = b"]" + b"0" * 0 + b"".join(b"q%c]h%ch%c\x86a" % (i, i, i) for i in range(size))
+    doubled = b"]" + b"".join(b"q%c]h%ch%c\x86a" % (i, i, i) for i in range(size))
     path.write_bytes(b"\x80\x04\x8c\x01m" + doubled + b"\x93.")
     return ["scan", str(path)]
 
@@ -128,9 +146,16 @@ def nested_keys(folder: Path, size: int) -> list[str]:
     """A pickle of storages whose key is lists in lists."""
     path = folder / "model.pt"
     doubled = b"]" + b"".join(b"q%c]h%ch%c\x86a" % (i, i, i) for i in range(size))
-    storage = b"(\x8c\x07storageNX" + struct.pack("<I", 0)
     path.write_bytes(b"\x80\x04(\x8c\x07storageN" + doubled + b"\x8c\x03cpuK\x04tQ.")
-    del storage
+    return ["scan", str(path)]
+
+
+def copied_lists(folder: Path, size: int) -> list[str]:
+    """A pickle of one list of 100,000, and of copies of it, five bytes each."""
+    path = folder / "model.pt"
+    one = b"](" + b"N" * 100_000 + b"e\x94"
+    named = b"c__builtin__\nlist\n".replace(b"__builtin__", b"builtins") + b"\x940"
+    path.write_bytes(b"\x80\x04(" + one + named + b"h\x01h\x00\x85R" * size + b"l.")
     return ["scan", str(path)]
 
 
@@ -241,6 +266,15 @@ def unfinished_reads(folder: Path, size: int) -> list[str]:
     return ["strace", str(path)]
 
 
+def begun_forks(folder: Path, size: int) -> list[str]:
+    """Forks that have begun, and as many processes that show up."""
+    path = folder / "job.strace"
+    with path.open("w") as out:
+        out.writelines(f"{pid} fork( <unfinished ...>\n" for pid in range(100, 100 + size))
+        out.writelines(f"{pid} getuid() = 0\n" for pid in range(1_000_000, 1_000_000 + size))
+    return ["strace", str(path)]
+
+
 def kills(folder: Path, size: int) -> list[str]:
     """A process that signals others, which die of it."""
     path = folder / "job.strace"
@@ -276,7 +310,9 @@ def libc_often(folder: Path, size: int) -> list[str]:
         core.files([(start, start + 0x1000, 0, name) for start in starts])
         core.segment(starts[0], head, elf.PF_R | elf.PF_X, memsz=0x1000)
         for start in starts[1:]:  # all of them the same page of the core, with a build ID in it
-            core.segment(start, b"", elf.PF_R | elf.PF_X, filesz=0x1000, memsz=0x1000, offset=offset)
+            core.segment(
+                start, b"", elf.PF_R | elf.PF_X, filesz=0x1000, memsz=0x1000, offset=offset
+            )
         core.segment(0x7FFC00000000, b"stack" * 100, elf.PF_R | elf.PF_W, memsz=0x2000)
         return core.build()
 
@@ -305,12 +341,15 @@ INPUTS: dict[str, tuple[Maker, int]] = {
     "world of 10,000,000": (waiting_ranks, 10_000_000),
     "one traceback often": (one_traceback_often, 8_000),
     "ranks' traceback often": (ranks_traceback_often, 8_000),
+    "one left open": (one_left_open, 8_000),
+    "alike in a chain": (alike_in_a_chain, 16_000),
     "chained tracebacks": (chained_tracebacks, 16_000),
     "packed line ends": (packed_line_ends, 36_000_000),
     "packed line ends, strace": (packed_line_ends_strace, 36_000_000),
-    "packed line ends, bz2": (packed_line_ends_scan, 36_000_000),
+    "packed line ends, bz2": (packed_line_ends_bzip2, 36_000_000),
     "nested names": (nested_names, 30),
     "nested keys": (nested_keys, 30),
+    "copied lists": (copied_lists, 100_000),
     "deep pickle": (deep_pickle, 512_000),
     "deep pickle of numbers": (deep_pickle_of_numbers, 256_000),
     "endless index": (endless_index, 0),
@@ -322,6 +361,7 @@ INPUTS: dict[str, tuple[Maker, int]] = {
     "many mappings": (many_mappings, 10_000),
     "high numbers": (high_numbers, 1_000),
     "unfinished reads": (unfinished_reads, 90_000),
+    "begun forks": (begun_forks, 50_000),
     "kills": (kills, 20_000),
     "kills alone": (kills_alone, 20_000),
     "libc often": (libc_often, 30_000),
