@@ -19,7 +19,8 @@ using TakeLine = std::function<void(std::string_view line)>;
 
 class Lines {
  public:
-  // `past_hole` may pass a hole of the file, of which `pull` would give zeros, and returns its size.
+  // `past_hole` may pass a hole of the file, of which `pull` would give zeros, and returns its
+  // size.
   Lines(const Pull& pull, std::size_t block_bytes, std::size_t sample_bytes,
         const PastHole& past_hole = {});
 

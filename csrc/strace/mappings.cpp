@@ -20,8 +20,7 @@ Mappings& Memory::own() {
   return held_->mappings;
 }
 
-Memory::Held::Held(const Held& other)
-    : mappings(other.mappings), descriptions(other.descriptions) {
+Memory::Held::Held(const Held& other) : mappings(other.mappings), descriptions(other.descriptions) {
   for (const auto& [start, mapping] : mappings) descriptions->use(mapping.description);
 }
 

@@ -70,7 +70,7 @@ class Task {
   // The table and directory as they were when a fork began; null while none does.
   std::shared_ptr<Table> fork_table;
   std::shared_ptr<Directory> fork_directory;
-  bool fork_started = false;  // its child has shown up
+  bool fork_started = false;      // its child has shown up
   std::uint64_t fork_number = 0;  // its place in the order of forks; 0: none that has begun
   // The task that made it by a clone3() whose flags the log does not have: what it does first tells
   // whether it is a thread. 0 for all others.

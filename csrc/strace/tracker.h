@@ -113,8 +113,8 @@ struct Process {
   std::optional<Blocked> blocked;
   std::optional<ExitCall> exit_call;
   double began = -1;
-  bool seen = false;              // the log has a line of it
-  SharedWords rank;               // RANK=3, SLURM_PROCID=3, … of its environment
+  bool seen = false;  // the log has a line of it
+  SharedWords rank;   // RANK=3, SLURM_PROCID=3, … of its environment
   std::vector<TaskCall> calls;
   std::vector<Interruption> interruptions;
   std::vector<LastFailure> last_failures;  // a ring; of its threads too
@@ -357,8 +357,8 @@ class Tracker {
   std::vector<Match> matches_;
   std::uint64_t match_count_ = 0;
   std::unordered_map<std::string, std::size_t> kept_;  // matches by errno and call
-  std::deque<Process> processes_;  // many, which a vector would copy to grow
-  std::vector<std::uint32_t> spent_;  // of processes that ended well
+  std::deque<Process> processes_;                      // many, which a vector would copy to grow
+  std::vector<std::uint32_t> spent_;                   // of processes that ended well
   std::uint64_t forgotten_ = 0;
   std::unordered_map<std::string, FileCount> files_;
   // Begins each hash, so that no log can be written whose failures all have the same one.

@@ -12,6 +12,7 @@ from typing import BinaryIO
 
 from postmortem.readers.codecs import decoded
 from postmortem.readers.formats import HEAD_BYTES, compression_of
+from postmortem.readers.regular import open_regular
 
 _LOOKED_FOR = 64 << 20
 """Bytes of zeros behind which the text of a file is looked for."""
@@ -26,8 +27,8 @@ def text_head(path: str) -> bytes:
 
     Of a packed file it is what it unpacks to; of what is no text some bytes of it.
     """
-    with open(path, "rb", buffering=0) as stream:  # noqa: PTH123
-        head = stream.read(HEAD_BYTES) or b""
+    with open_regular(path) as stream:
+        head = stream.read(HEAD_BYTES)
         packed = compression_of(head)
         if packed is not None:
             stream.seek(0)
@@ -60,7 +61,7 @@ def _behind_zeros(stream: BinaryIO) -> bytes:
             return rest[:HEAD_BYTES]
         passed += len(piece)
         try:
-            os.lseek(descriptor, stream.tell(), os.SEEK_DATA)
+            stream.seek(os.lseek(descriptor, stream.tell(), os.SEEK_DATA))
         except OSError as error:
             if error.errno == errno.ENXIO:  # the rest is one hole
                 return b""

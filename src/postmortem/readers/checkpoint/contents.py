@@ -93,7 +93,7 @@ class _Path:
     def __init__(self, above: _Path | None, word: str) -> None:
         self.above = above
         self.word = word
-        self.depth = 1 if above is None else above.depth + 1
+        self.depth: int = 1 if above is None else above.depth + 1
 
 
 def _word(key: object) -> str:

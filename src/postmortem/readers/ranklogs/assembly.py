@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from postmortem.facts.rank_logs import LogExit, LogFailure, RankLogs, Remark, Writer
+from postmortem.facts.rank_logs import LogExit, LogFailure, NativeFrame, RankLogs, Remark, Writer
 from postmortem.patterns import Pattern
 from postmortem.readers.ranklogs.attempts import FileAttempts
 from postmortem.readers.ranklogs.endings import endings, rank_named, without_echoes
@@ -185,7 +185,8 @@ class Assembly:
             first = region.index(traceback.begin)
             tree = group_tree(row[2] for row in islice(region.rows, first, None))
             text = group_text(islice(region.rows, first, None), traceback.line) or text
-        native, below = (), list[str]()
+        native: tuple[NativeFrame, ...] = ()
+        below: list[str] = []
         if region is not None:
             native, below = native_below(region.rows, region.behind(traceback.ordinal))
         return LogFailure(

@@ -17,11 +17,13 @@ from postmortem.readers.log_heads import looks_like_binary, text_head
 from postmortem.readers.ranklogs.hung import FLIGHT, KERNEL, RECORDER, STACKS, kind_of_file
 from postmortem.readers.ranklogs.runs import in_run, older_runs
 from postmortem.records import record, replace
+from postmortem.underway import Refused
 
 if TYPE_CHECKING:
     from re import Match
 
 _MOST_FILES = 200_000
+REFUSED = "is no regular file"  # which is told of already
 EMPTY, HIDDEN, NAMED_OTHERWISE = "is empty", "is hidden", "has the name of another kind of file"
 _PACKED = (".gz", ".zst", ".xz", ".bz2", ".lz4")
 _NO_LOGS = (
@@ -139,7 +141,7 @@ def _worth_telling(left_out: list[tuple[str, str]]) -> Iterator[Problem]:
     """Yield what may have been a log: one of each reason, with how many there are."""
     reasons: dict[str, list[str]] = {}
     for path, why in left_out:
-        if why not in (NAMED_OTHERWISE, EMPTY, HIDDEN):
+        if why not in (NAMED_OTHERWISE, EMPTY, HIDDEN, REFUSED):
             reasons.setdefault(why, []).append(path)
     for why, paths in reasons.items():
         more = f"; so it is with {len(paths) - 1:,} more files" if len(paths) > 1 else ""
@@ -267,6 +269,11 @@ def _rank_above(path: str, root: str) -> Match[str] | None:
     return None
 
 
+def may_be_log(path: str) -> bool:
+    """Return whether a file that nobody named is text, and no evidence of another kind."""
+    return _why_no_log(path) is None
+
+
 def _why_no_log(path: str) -> str | None:
     """Return why a file that nobody named is none of the logs; None where it may be one."""
     name = Path(path).name
@@ -281,6 +288,8 @@ def _why_no_log(path: str) -> str | None:
         if not Path(path).stat().st_size:
             return EMPTY
         head = text_head(path)
+    except Refused:
+        return REFUSED
     except OSError as error:
         return f"cannot be read: {error.strerror}"
     except StreamError as error:
