@@ -10,14 +10,17 @@ import io
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from postmortem.errors import DebuggerError, EvidenceError
 from postmortem.records import record, replace
-from postmortem.report.model import Report, Role
+from postmortem.report.blocks import KeyValues
+from postmortem.report.model import Confidence, Diagnosis, Evidence, Report, Role
+from postmortem.rules.names import clip
 from postmortem.run.facts import CORE_SIGNALS, Process, RunFacts
 
-_WORTH_SECONDS = 10.0
-"""Exceptions of unranked processes that lie closer together came of one another."""
+_FRAMES_SHOWN = 2
+_VALUES_SHOWN = 8
 
 
 @record
@@ -125,7 +128,65 @@ def _of_logs(folder: Path, facts: RunFacts, cores: dict[int, Path]) -> Explanati
         world_source=read.logs.world_source or (world and "WORLD_SIZE") or None,
     )
     report = report_on(replace(read, logs=logs), RankLogOptions())
-    return _explanation(report, found=report.failed)
+    raised = _first_raise(folder, facts)
+    if raised is None:
+        return _explanation(report, found=report.failed)
+    if not facts.ranks:
+        report = replace(report, diagnoses=(_of_one(raised, facts),))
+    report = replace(report, blocks=(*_values(raised), *report.blocks))
+    return _explanation(report, found=True)
+
+
+def _first_raise(folder: Path, facts: RunFacts) -> dict[str, Any] | None:
+    """Return what was written when the exception that began it all was raised."""
+    told = {Path(name).stem.removeprefix("pid-").removeprefix("rank") for name in facts.log_times}
+    first = facts.first_failure
+    if first is None or not told:
+        return None
+    who = first.pid if facts.ranks else None
+    rows = []
+    for path in sorted((folder / "raises").glob("*.json")):
+        row = json.loads(path.read_text(encoding="utf-8", errors="surrogateescape"))
+        is_it = row["pid"] == who if who is not None else str(row["pid"]) in told
+        if is_it and row["where"] in ("main", "process"):
+            rows.append(row)
+    return min(rows, key=lambda row: float(row["time"])) if rows else None
+
+
+def _of_one(raised: dict[str, Any], facts: RunFacts) -> Diagnosis:
+    """Return the diagnosis of a program without ranks: what it raised, in which process."""
+    pid = int(raised["pid"])
+    one = next((one for one in facts.processes if one.pid == pid), None)
+    name = str(raised["type"]).removeprefix("builtins.")
+    what = clip(f"{name}: {str(raised['message']).strip()}".rstrip(": "), 200)
+    command = next((p for p in facts.processes if p.pid == facts.pid), None)
+    whose = "the command" if pid == facts.pid else f"pid {pid}"
+    steps = [f"read its traceback: raises/{pid}-1.json has it with the values of its frames"]
+    if pid != facts.pid and command is not None and one is not None:
+        whose += f", which {_program(command)} started,"
+    frames = raised.get("frames") or [{}]
+    at = frames[-1]
+    place = f"{at.get('file', '?')}:{at.get('line', '?')}"
+    return Diagnosis(
+        id="raised",
+        title=clip(f"{whose} raised {what}", 100),
+        role=Role.ROOT,
+        confidence=Confidence.CERTAIN,
+        cause=f"{whose} raised {what} in {at.get('function', '?')} ({place}), and nothing caught it.",
+        next_steps=tuple(steps),
+        evidence=(Evidence(f"raises/{pid}-{1}.json", what),),
+    )
+
+
+def _values(raised: dict[str, Any]) -> tuple[KeyValues, ...]:
+    """Return the values of the innermost frames of the user's code."""
+    blocks = []
+    for frame in reversed(raised.get("frames") or ()):
+        rows = tuple((str(name), str(value)) for name, value in frame["locals"].items())
+        if rows and len(blocks) < _FRAMES_SHOWN:
+            place = f"{Path(frame['file']).name}:{frame['line']}"
+            blocks.append(KeyValues(rows[:_VALUES_SHOWN], f"values in {frame['function']} ({place})"))
+    return tuple(blocks)
 
 
 def _evidence(folder: Path, facts: RunFacts) -> list[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from postmortem.records import record
 from postmortem.run.family import Member, box_of
-from postmortem.run.supervise import Outcome
+from postmortem.run.supervise import CRASH_LEAD_SECONDS, Outcome
 
 CORE_SIGNALS = frozenset(
     ("SIGSEGV", "SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGSYS", "SIGTRAP", "SIGQUIT")
@@ -103,8 +103,14 @@ class RunFacts:
 
 def facts_of(outcome: Outcome, folder: Path, *, memory_kills: int = 0) -> RunFacts:
     """Return the facts of a run, with what the boxes in its folder say."""
+    killed = {one.pid for one in outcome.members if one.signal in (9, 15)}
     first_time = min(
-        (e.time for e in outcome.events if e.kind in ("raised", "ended")), default=outcome.ended
+        (
+            event.time
+            for event in outcome.events
+            if event.kind in ("raised", "ended") and event.pid not in killed
+        ),
+        default=outcome.ended,
     )
     rows = [_process(one, folder, first_time, memory_kills) for one in outcome.members]
     processes = tuple(rows)
@@ -137,6 +143,7 @@ def _process(one: Member, folder: Path, first_time: float, memory_kills: int) ->
     rank = one.rank
     if rank is None and box.get("rank", "").isdigit():
         rank = int(box["rank"])
+    # A launcher ends the others by these; SIGKILL comes first where the kernel ran out of memory.
     stopped = (
         name in _OWN_SIGNALS and one.ended is not None and one.ended > first_time + 0.001
     ) and not (name == "SIGKILL" and memory_kills)
@@ -162,12 +169,24 @@ def _process(one: Member, folder: Path, first_time: float, memory_kills: int) ->
     )
 
 
+def _crashed(one: Process | None) -> bool:
+    return one is not None and one.signal in CORE_SIGNALS | {"SIGKILL"} and not one.was_stopped
+
+
 def _first(outcome: Outcome, processes: tuple[Process, ...]) -> Process | None:
     """Return the process that raised or ended badly before all others."""
     known = {one.pid: one for one in processes}
-    for event in outcome.events:
+    events = [one for one in outcome.events if one.kind in ("raised", "ended")]
+    # The peers of a process that crashes raise before anybody hears of its end.
+    until = events[0].time + CRASH_LEAD_SECONDS if events else 0.0
+    crashes = [
+        one
+        for one in events
+        if one.kind == "ended" and one.time < until and _crashed(known.get(one.pid))
+    ]
+    for event in (*crashes, *events):
         one = known.get(event.pid)
-        if event.kind not in ("raised", "ended") or one is None:
+        if one is None:
             continue
         matters = one.rank is not None or one.is_python or one.signal in CORE_SIGNALS | {"SIGKILL"}
         if one.failed and matters and one.signal not in ("SIGTERM", "SIGINT", "SIGHUP", "SIGPIPE"):

@@ -26,6 +26,8 @@ from postmortem.run.supervise import Event, Outcome
 
 SCHEMA = "postmortem-run/1"
 _LARGEST_TEXT = 64 << 20
+_TOGETHER_SECONDS = 10.0
+"""Exceptions of processes without ranks that lie closer together came of one another."""
 _RERUN_PREFIXES = (
     "TORCH",
     "PYTORCH",
@@ -203,7 +205,7 @@ def _told(documents: list[tuple[str, dict[str, object]]], facts: RunFacts) -> li
         return [one for one in rows if one["where"] in ("thread", "last")][-1:]
     first = final[-1]
     for one in reversed(final):
-        if float(str(first["time"])) - float(str(one["time"])) < 10.0:
+        if float(str(first["time"])) - float(str(one["time"])) < _TOGETHER_SECONDS:
             first = one
     return [first]
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import json
 import os
 import signal
 from collections.abc import Sequence
@@ -30,8 +29,6 @@ class Shot:
     held: tuple[int, ...]
     """Launchers, which may not end the others before they are read."""
     out: Path
-    error_file: tuple[str, str] | None = None
-    """A file of torchelastic, and what to say in it of a process that could not."""
     samples: int = 1
 
 
@@ -64,8 +61,6 @@ def _work(shot: Shot, parent: int, pipe: int) -> None:
         signal.alarm(20)
         _silence()
         held = _hold(shot.held)
-        if shot.error_file is not None:
-            _write_error_file(*shot.error_file)
         from postmortem.analyses.hang import HangOptions, read_job, report_on
         from postmortem.readers.live.snapshot import Ways
         from postmortem.render import json as renderer
@@ -116,20 +111,3 @@ def _ptrace(request: int, pid: int) -> int:
     libc = ctypes.CDLL(None, use_errno=True)
     libc.ptrace.argtypes = (ctypes.c_long, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
     return int(libc.ptrace(request, pid, None, None))
-
-
-def _write_error_file(path: str, words: str) -> None:
-    """Say in torchelastic's file how a process died that could say nothing any more."""
-    import time
-
-    first, _, stack = words.partition("\n")
-    document = {
-        "message": {
-            "message": first,
-            "extraInfo": {"py_callstack": f"{words}\n", "timestamp": str(int(time.time()))},
-        }
-    }
-    if not stack:
-        document["message"]["extraInfo"]["py_callstack"] = first  # type: ignore[index]
-    with contextlib.suppress(OSError), open(path, "x") as stream:  # noqa: PTH123
-        json.dump(document, stream)

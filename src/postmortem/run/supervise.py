@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import json
 import os
 import resource
 import select
@@ -45,6 +46,8 @@ _FATAL = frozenset(
         signal.SIGTRAP,
     )
 )
+CRASH_LEAD_SECONDS = 1.0
+"""Within what time an exception may be heard of before the crash that it came of."""
 _CREDENTIALS = struct.Struct("3i")
 
 
@@ -375,22 +378,25 @@ class Supervisor:
         worth = number in _FATAL or (number is None and member.rank is not None)
         if member.raised or not worth or self._stopped_by is not None or folder is None:
             return
-        self._note_first(member, what)
-        error_file = None
+        self._note_first(member, what, crashed=number in _FATAL)
         facts, printed = box_of(folder, member.pid)
         if facts.get("error_file"):
             words = f"postmortem: {self._named(member)} {what}"
-            error_file = (facts["error_file"], f"{words}\n{printed}".rstrip())
-        self._take((member.pid,), tuple(self._family.above(member)), None, error_file)
+            write_error_file(Path(facts["error_file"]), folder, f"{words}\n{printed}".rstrip())
+        self._take((member.pid,), tuple(self._family.above(member)), None)
 
     def _named(self, member: Member | None) -> str:
         if member is None:
             return "a process"
         return f"rank {member.rank}" if member.rank is not None else f"pid {member.pid}"
 
-    def _note_first(self, member: Member | None, what: str) -> None:
+    def _note_first(self, member: Member | None, what: str, *, crashed: bool = False) -> None:
+        now = time.time()
+        # The peers of a process that crashes raise before its parent, and we, hear of its end.
+        if self._first is not None and crashed and now - self._first[2] < CRASH_LEAD_SECONDS:
+            self._first = None
         if self._first is None and member is not None:
-            self._first = (member.pid, f"{self._named(member)} {what}", time.time())
+            self._first = (member.pid, f"{self._named(member)} {what}", now)
 
     # --- what processes tell
 
@@ -454,7 +460,7 @@ class Supervisor:
         first, words, when = self._first
         if first == pid:
             return f"{words.partition(' raised ')[0]} failed first on this host"
-        return f"{words} {max(0.0, time.time() - when):.2f} s before, and failed first on this host"
+        return f"{words} {max(0.0, time.time() - when):.2f} s ago, and failed first on this host"
 
     # --- stacks
 
@@ -463,7 +469,6 @@ class Supervisor:
         without: tuple[int, ...],
         held: tuple[int, ...],
         name: str | None,
-        error_file: tuple[str, str] | None = None,
         samples: int = 1,
     ) -> bool:
         """Begin to take the stacks of all others; False where there is nobody, or no more need."""
@@ -480,15 +485,15 @@ class Supervisor:
         ]
         # Who only waits for the one that failed (a launcher, a shell) has nothing to tell.
         peers = [one for one in others if one.rank is not None or one.pid != self._pid]
-        if name is None and not peers and error_file is None:
+        if name is None and not peers:
             return False
         if not others or len(self._shots) >= _MOST_SHOTS:
             return False
         # Who fails in the wake of another is its victim; what is left of the others then, too.
-        if name is None and error_file is None and time.monotonic() < self._shot_again:
+        if name is None and time.monotonic() < self._shot_again:
             return False
         path = self._scratch.path / "stacks" / (name or f"failure-{len(self._shots) + 1}.json")
-        shot = stacks.Shot(self._pid, without, held, path, error_file, samples)
+        shot = stacks.Shot(self._pid, without, held, path, samples)
         pid, self._reading = stacks.take(shot)
         self._poll.register(self._reading, select.EPOLLIN)
         self._family.others.add(pid)
@@ -546,6 +551,23 @@ class Supervisor:
 
 def _noted(number: int, frame: FrameType | None) -> None:
     """Do nothing: the number has gone into the pipe of `set_wakeup_fd`."""
+
+
+def write_error_file(path: Path, folder: Path, words: str) -> None:
+    """Say in torchelastic's file how a process died that could say nothing any more.
+
+    Its agent reads the file when it sees the end, and prints it in its summary.
+    """
+    if path.is_relative_to(folder) or path == Path(os.devnull):
+        return
+    document = {
+        "message": {
+            "message": words.partition("\n")[0],
+            "extraInfo": {"py_callstack": words + "\n", "timestamp": str(int(time.time()))},
+        }
+    }
+    with contextlib.suppress(OSError), path.open("x") as stream:
+        json.dump(document, stream)
 
 
 def _ending_words(member: Member) -> str:
