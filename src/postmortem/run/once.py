@@ -215,11 +215,11 @@ def _work(
 
 def _remove_cores(outcome: Outcome, scratch: Scratch) -> None:
     """Remove the cores that are there only because we raised the limit, and nothing failed."""
-    if not outcome.raised_core_limit:
+    crashed = any(one.signal is not None for one in outcome.members)
+    if not outcome.raised_core_limit or not crashed:
         return
     from postmortem.run.facts import facts_of
     from postmortem.run.report import cores_of
 
-    if any(one.signal is not None and one.status is not None for one in outcome.members):
-        for path in cores_of(facts_of(outcome, scratch.path), wait_seconds=0.0).values():
-            path.unlink(missing_ok=True)
+    for path in cores_of(facts_of(outcome, scratch.path), wait_seconds=0.0).values():
+        path.unlink(missing_ok=True)
