@@ -8,10 +8,12 @@ import os
 import pty
 import resource
 import select
+import shutil
 import signal
 import subprocess
 import sys
 import tarfile
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -24,16 +26,17 @@ PYTHON = sys.executable
 
 
 @pytest.fixture(autouse=True)
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Run in a folder of its own, with the evidence in another."""
-    here, temp = tmp_path / "here", tmp_path / "temp"
+    here = tmp_path / "here"
+    temp = Path(tempfile.mkdtemp(prefix="pm-", dir="/tmp"))  # a short name: sockets are in it
     here.mkdir()
-    temp.mkdir()
     monkeypatch.chdir(here)
     monkeypatch.setenv("TMPDIR", str(temp))
     for name in ("POSTMORTEM_RUN", "RANK", "LOCAL_RANK", "WORLD_SIZE"):
         monkeypatch.delenv(name, raising=False)
-    return here
+    yield here
+    shutil.rmtree(temp)
 
 
 def run(*words: str, **named: Any) -> subprocess.CompletedProcess[bytes]:
@@ -71,7 +74,7 @@ def state(pid: int) -> str:
 
 def nothing_left(place: Path) -> bool:
     """Return whether neither the folder of a run nor evidence of one is left."""
-    return not list(place.iterdir()) and not list((place.parent / "temp").iterdir())
+    return not list(place.iterdir()) and not os.listdir(os.environ["TMPDIR"])
 
 
 # --- what a command sees and says
@@ -296,20 +299,23 @@ def test_command_that_ignores_sigterm_lives_on() -> None:
         assert running.wait(60) == 4
 
 
-def test_ctrl_z_stops_both_and_continue_wakes_both() -> None:
-    program = "echo ready $$; while :; do sleep 0.1; done"
-    with on_terminal("bash", "-i") as (_, end):
-        os.write(end, " ".join([*RUN, "--", "sh", "-c", f"'{program}'"]).encode() + b"\n")
-        shown = read_until(end, b"ready ")
-        shown = read_until(end, b"ready ") if b"while" in shown.rpartition(b"ready ")[2] else shown
-        time.sleep(0.5)
+def test_ctrl_z_stops_both_and_continue_wakes_both(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PS1", "prompt> ")
+    # The words that are waited for are not in what the terminal echoes.
+    program = "echo rea''dy; while :; do sleep 0.1; done"
+    with on_terminal("bash", "--norc", "-i") as (_, end):
+        read_until(end, b"prompt> ")
+        os.write(end, " ".join([*RUN, "--", "sh", "-c", f'"{program}"']).encode() + b"\n")
+        read_until(end, b"ready")
         os.write(end, b"\x1a")
-        read_until(end, b"Stopped")
+        assert b"Stopped" in read_until(end, b"prompt> ")
         os.write(end, b"fg\n")
-        time.sleep(1.0)
+        read_until(end, b"-c")
+        time.sleep(0.5)
         os.write(end, b"\x03")
-        os.write(end, b"echo status $?\n")
-        assert b"130" in read_until(end, b"status 130")
+        read_until(end, b"prompt> ")
+        os.write(end, b"echo status''= $?\n")
+        assert b"status= 130" in read_until(end, b"status= 130")
 
 
 def test_stop_of_the_command_alone_is_no_trap(place: Path) -> None:

@@ -132,7 +132,7 @@ def _of_logs(folder: Path, facts: RunFacts, cores: dict[int, Path]) -> Explanati
     if raised is None:
         return _explanation(report, found=report.failed)
     if not facts.ranks:
-        report = replace(report, diagnoses=(_of_one(raised, facts),))
+        report = _of_one(raised, facts, report)
     report = replace(report, blocks=(*_values(raised), *report.blocks))
     return _explanation(report, found=True)
 
@@ -148,34 +148,44 @@ def _first_raise(folder: Path, facts: RunFacts) -> dict[str, Any] | None:
     for path in sorted((folder / "raises").glob("*.json")):
         row = json.loads(path.read_text(encoding="utf-8", errors="surrogateescape"))
         is_it = row["pid"] == who if who is not None else str(row["pid"]) in told
-        if is_it and row["where"] in ("main", "process"):
+        if is_it and row["where"] != "ignored":
             rows.append(row)
-    return min(rows, key=lambda row: float(row["time"])) if rows else None
+    final = [row for row in rows if row["where"] in ("main", "process")]
+    if final:
+        return min(final, key=lambda row: float(row["time"]))
+    return rows[-1] if rows and who is None else None
 
 
-def _of_one(raised: dict[str, Any], facts: RunFacts) -> Diagnosis:
-    """Return the diagnosis of a program without ranks: what it raised, in which process."""
-    pid = int(raised["pid"])
-    one = next((one for one in facts.processes if one.pid == pid), None)
+def _of_one(raised: dict[str, Any], facts: RunFacts, report: Report) -> Report:
+    """Return the report on a program without ranks: what it raised, in which process."""
+    pid, where = int(raised["pid"]), raised["where"]
     name = str(raised["type"]).removeprefix("builtins.")
     what = clip(f"{name}: {str(raised['message']).strip()}".rstrip(": "), 200)
-    command = next((p for p in facts.processes if p.pid == facts.pid), None)
+    command = next((one for one in facts.processes if one.pid == facts.pid), None)
     whose = "the command" if pid == facts.pid else f"pid {pid}"
-    steps = [f"read its traceback: raises/{pid}-1.json has it with the values of its frames"]
-    if pid != facts.pid and command is not None and one is not None:
+    if pid != facts.pid and command is not None:
         whose += f", which {_program(command)} started,"
     frames = raised.get("frames") or [{}]
-    at = frames[-1]
-    place = f"{at.get('file', '?')}:{at.get('line', '?')}"
-    return Diagnosis(
+    function, line = frames[-1].get("function", "?"), frames[-1].get("line", "?")
+    file = str(frames[-1].get("file", "?"))
+    cause = f"{whose} raised {what} in {function} ({file}:{line}), and nothing caught it."
+    verdict, sure = report.verdict, Confidence.CERTAIN
+    if where in ("thread", "last"):
+        # It is what is known last; whether it is why the process failed, nothing says.
+        at = f"{Path(file).name}:{line} in {function}"
+        subject = "a thread died of it" if where == "thread" else "the last exception that it kept"
+        verdict, sure = f"{what} ({at}): {subject}; {facts.ending}", Confidence.LIKELY
+        cause = f"{whose} raised {what} in {function} ({file}:{line}): {subject}; {facts.ending}."
+    diagnosis = Diagnosis(
         id="raised",
         title=clip(f"{whose} raised {what}", 100),
         role=Role.ROOT,
-        confidence=Confidence.CERTAIN,
-        cause=f"{whose} raised {what} in {at.get('function', '?')} ({place}), and nothing caught it.",
-        next_steps=tuple(steps),
-        evidence=(Evidence(f"raises/{pid}-{1}.json", what),),
+        confidence=sure,
+        cause=cause,
+        next_steps=(f"look at the values of its frames: raises/{pid}-1.json has all of them",),
+        evidence=(Evidence(f"raises/{pid}-1.json", what),),
     )
+    return replace(report, verdict=verdict, diagnoses=(diagnosis,), failed=True)
 
 
 def _values(raised: dict[str, Any]) -> tuple[KeyValues, ...]:

@@ -186,7 +186,7 @@ def _raises(evidence: Evidence, scratch: Path, facts: RunFacts) -> None:
         if document["where"] == "thread":
             head = f"Exception in thread {document.get('thread') or 'Thread-1'}:\n"
         logs.setdefault(log, []).append(head + str(document["traceback"]))
-        if document["where"] in ("main", "process"):
+        if document["where"] in ("main", "process") or rank is None:
             facts.log_times.setdefault(log, float(document["time"]))
     for log, texts in logs.items():
         evidence.text(f"logs/{log}", "\n".join(texts))
@@ -202,7 +202,7 @@ def _told(documents: list[tuple[str, dict[str, object]]], facts: RunFacts) -> li
     final = [one for one in rows if one["where"] in ("main", "process") and one["pid"] in ended]
     if not final:
         # A thread's, or the last that a program kept which handles its own.
-        return [one for one in rows if one["where"] in ("thread", "last")][-1:]
+        return [one for one in rows if one["where"] in ("thread", "last") and one["pid"] in ended][-1:]
     first = final[-1]
     for one in reversed(final):
         if float(str(first["time"])) - float(str(one["time"])) < _TOGETHER_SECONDS:
