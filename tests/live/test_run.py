@@ -74,7 +74,7 @@ def state(pid: int) -> str:
 
 def nothing_left(place: Path) -> bool:
     """Return whether neither the folder of a run nor evidence of one is left."""
-    return not list(place.iterdir()) and not os.listdir(os.environ["TMPDIR"])
+    return not list(place.iterdir()) and not list(Path(os.environ["TMPDIR"]).iterdir())
 
 
 # --- what a command sees and says
@@ -139,7 +139,14 @@ def test_readers_of_output_see_its_end_when_the_command_closes_it(place: Path) -
 
 def test_pipe_whose_reader_goes_away_ends_the_command() -> None:
     done = subprocess.run(
-        ["bash", "-c", 'set -o pipefail; "$@" yes | head -1; exit ${PIPESTATUS[0]}', "-", *RUN, "--"],
+        [
+            "bash",
+            "-c",
+            'set -o pipefail; "$@" yes | head -1; exit ${PIPESTATUS[0]}',
+            "-",
+            *RUN,
+            "--",
+        ],
         capture_output=True,
         timeout=60,
         check=False,
@@ -424,8 +431,8 @@ HOOKED = {
     "thread": "import threading\ndef f(): raise KeyError('k')\nt = threading.Thread(target=f)\n"
     "t.start(); t.join(); raise SystemExit(1)",
     "multiprocessing": "import multiprocessing as m\ndef f(): raise KeyError('k')\n"
-    "if __name__ == '__main__':\n p = m.get_context(CONTEXT).Process(target=f); p.start(); p.join();"
-    " raise SystemExit(p.exitcode)",
+    "if __name__ == '__main__':\n p = m.get_context(CONTEXT).Process(target=f)\n"
+    " p.start(); p.join(); raise SystemExit(p.exitcode)",
 }
 
 
@@ -450,9 +457,7 @@ def test_exceptions_are_seen_wherever_they_end(name: str, context: str, place: P
     assert "KeyError: 'k'" in manifest()["verdict"]
 
 
-def test_user_s_sitecustomize_runs_as_before(
-    place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_user_s_sitecustomize_runs_as_before(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     own = place.parent / "own"
     own.mkdir()
     (own / "sitecustomize.py").write_text("import sys; sys.mine = 5\n")
@@ -538,8 +543,8 @@ def test_a_run_within_a_run_is_the_command_itself(place: Path) -> None:
 def test_no_place_to_write(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything is read-only, as in a container: the command runs as ever."""
     script = (
-        'mount --make-rprivate / && mount -t tmpfs -o ro,size=16k none /tmp && '
-        "mount -t tmpfs -o ro,size=16k none /dev/shm && cd / && exec \"$@\""
+        "mount --make-rprivate / && mount -t tmpfs -o ro,size=16k none /tmp && "
+        'mount -t tmpfs -o ro,size=16k none /dev/shm && cd / && exec "$@"'
     )
     monkeypatch.setenv("TMPDIR", "/nowhere")
     monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
@@ -655,7 +660,9 @@ def test_sync_is_refused_where_nccl_would_hang(place: Path) -> None:
 
 
 def test_strace_answers(place: Path) -> None:
-    if subprocess.run(["sh", "-c", "command -v strace"], capture_output=True, check=False).returncode:
+    if subprocess.run(
+        ["sh", "-c", "command -v strace"], capture_output=True, check=False
+    ).returncode:
         pytest.skip("no strace")
     program = "exit $(( $(cat /nonexistent/file 2>/dev/null; echo 0) + 8 ))"
     done = run("--strace", "ENOENT", "--", "sh", "-c", program)

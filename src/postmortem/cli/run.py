@@ -132,7 +132,9 @@ def _run(options: RunOptions) -> int:
             limit = limit_memory(options.memory)
         return run_all(options, limit)
     except NoLimit as error:
-        raise OutputError("--memory", f"this machine has no way to limit it for us ({error})") from None
+        raise OutputError(
+            "--memory", f"this machine has no way to limit it for us ({error})"
+        ) from None
     except CommandError as error:
         print(f"postmortem: {error}", file=sys.stderr)
         return error.status
@@ -197,5 +199,3 @@ def _query(text: str) -> str:
         except ValueError as error:
             raise argparse.ArgumentTypeError(str(error)) from None
     return text
-
-

@@ -10,7 +10,6 @@ import io
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from postmortem.errors import DebuggerError, EvidenceError
 from postmortem.records import record, replace
@@ -18,6 +17,7 @@ from postmortem.report.blocks import KeyValues
 from postmortem.report.model import Confidence, Diagnosis, Evidence, Report, Role
 from postmortem.rules.names import clip
 from postmortem.run.facts import CORE_SIGNALS, Process, RunFacts
+from postmortem.run.raises import Raise, RaiseFrame
 
 _FRAMES_SHOWN = 2
 _VALUES_SHOWN = 8
@@ -53,7 +53,9 @@ def explain(folder: Path, facts: RunFacts, cores: dict[int, Path]) -> list[Expla
         if one is not None:
             found.append(one)
     found.sort(key=lambda one: not one.found)
-    if not any(one.found for one in found):
+    raised = any(one.raised for one in facts.processes)
+    stopped = facts.stopped and not raised and not any(one.kind == "hang" for one in found)
+    if stopped or not any(one.found for one in found):
         found.insert(0, _of_ending(facts))
     return found
 
@@ -128,7 +130,7 @@ def _of_logs(folder: Path, facts: RunFacts, cores: dict[int, Path]) -> Explanati
         world_source=read.logs.world_source or (world and "WORLD_SIZE") or None,
     )
     report = report_on(replace(read, logs=logs), RankLogOptions())
-    raised = _first_raise(folder, facts)
+    raised = _first_raise(facts)
     if raised is None:
         return _explanation(report, found=report.failed)
     if not facts.ranks:
@@ -137,66 +139,59 @@ def _of_logs(folder: Path, facts: RunFacts, cores: dict[int, Path]) -> Explanati
     return _explanation(report, found=True)
 
 
-def _first_raise(folder: Path, facts: RunFacts) -> dict[str, Any] | None:
-    """Return what was written when the exception that began it all was raised."""
-    told = {Path(name).stem.removeprefix("pid-").removeprefix("rank") for name in facts.log_times}
+def _first_raise(facts: RunFacts) -> Raise | None:
+    """Return the exception that began it all."""
     first = facts.first_failure
-    if first is None or not told:
+    if first is None:
         return None
-    who = first.pid if facts.ranks else None
-    rows = []
-    for path in sorted((folder / "raises").glob("*.json")):
-        row = json.loads(path.read_text(encoding="utf-8", errors="surrogateescape"))
-        is_it = row["pid"] == who if who is not None else str(row["pid"]) in told
-        if is_it and row["where"] != "ignored":
-            rows.append(row)
-    final = [row for row in rows if row["where"] in ("main", "process")]
-    if final:
-        return min(final, key=lambda row: float(row["time"]))
-    return rows[-1] if rows and who is None else None
+    if facts.ranks:
+        mine = [one for one in facts.raises if one.pid == first.pid and one.is_final]
+        return mine[0] if mine else None
+    logs = set(facts.log_times)
+    mine = [one for one in facts.raises if f"pid-{one.pid}.log" in logs and one.where != "ignored"]
+    return next((one for one in mine if one.is_final), mine[-1] if mine else None)
 
 
-def _of_one(raised: dict[str, Any], facts: RunFacts, report: Report) -> Report:
+def _of_one(raised: Raise, facts: RunFacts, report: Report) -> Report:
     """Return the report on a program without ranks: what it raised, in which process."""
-    pid, where = int(raised["pid"]), raised["where"]
-    name = str(raised["type"]).removeprefix("builtins.")
-    what = clip(f"{name}: {str(raised['message']).strip()}".rstrip(": "), 200)
+    what = clip(raised.said, 200)
     command = next((one for one in facts.processes if one.pid == facts.pid), None)
-    whose = "the command" if pid == facts.pid else f"pid {pid}"
-    if pid != facts.pid and command is not None:
-        whose += f", which {_program(command)} started,"
-    frames = raised.get("frames") or [{}]
-    function, line = frames[-1].get("function", "?"), frames[-1].get("line", "?")
-    file = str(frames[-1].get("file", "?"))
-    cause = f"{whose} raised {what} in {function} ({file}:{line}), and nothing caught it."
+    whose = "the command" if raised.pid == facts.pid else f"pid {raised.pid}"
+    if raised.pid != facts.pid and command is not None:
+        whose += f" (started by {clip(_program(command), 40)})"
+    frame = raised.frames[-1] if raised.frames else RaiseFrame("?", 0, "?", library=False)
+    cause = f"{whose} raised it in {frame.function} ({frame.place}), and nothing caught it."
     verdict, sure = report.verdict, Confidence.CERTAIN
-    if where in ("thread", "last"):
+    if not raised.is_final:
         # It is what is known last; whether it is why the process failed, nothing says.
-        at = f"{Path(file).name}:{line} in {function}"
-        subject = "a thread died of it" if where == "thread" else "the last exception that it kept"
-        verdict, sure = f"{what} ({at}): {subject}; {facts.ending}", Confidence.LIKELY
-        cause = f"{whose} raised {what} in {function} ({file}:{line}): {subject}; {facts.ending}."
+        subject = (
+            "a thread died of it"
+            if raised.where == "thread"
+            else ("the last exception that it kept")
+        )
+        verdict = f"{what} ({frame.place} in {frame.function}): {subject}; {facts.ending}"
+        cause = f"{whose} raised it in {frame.function} ({frame.place}): {subject}; {facts.ending}."
+        sure = Confidence.LIKELY
     diagnosis = Diagnosis(
         id="raised",
         title=clip(f"{whose} raised {what}", 100),
         role=Role.ROOT,
         confidence=sure,
         cause=cause,
-        next_steps=(f"look at the values of its frames: raises/{pid}-1.json has all of them",),
-        evidence=(Evidence(f"raises/{pid}-1.json", what),),
+        next_steps=(f"look at the values of its frames: raises/{raised.file} has all of them",),
+        evidence=(Evidence(f"raises/{raised.file}", what),),
     )
     return replace(report, verdict=verdict, diagnoses=(diagnosis,), failed=True)
 
 
-def _values(raised: dict[str, Any]) -> tuple[KeyValues, ...]:
+def _values(raised: Raise) -> tuple[KeyValues, ...]:
     """Return the values of the innermost frames of the user's code."""
-    blocks = []
-    for frame in reversed(raised.get("frames") or ()):
-        rows = tuple((str(name), str(value)) for name, value in frame["locals"].items())
-        if rows and len(blocks) < _FRAMES_SHOWN:
-            place = f"{Path(frame['file']).name}:{frame['line']}"
-            blocks.append(KeyValues(rows[:_VALUES_SHOWN], f"values in {frame['function']} ({place})"))
-    return tuple(blocks)
+    frames = [one for one in raised.frames if one.values]
+    own = [one for one in frames if not one.library]
+    return tuple(
+        KeyValues(one.values[:_VALUES_SHOWN], f"values in {one.function} ({one.place})")
+        for one in [*reversed(own or frames)][:_FRAMES_SHOWN]
+    )
 
 
 def _evidence(folder: Path, facts: RunFacts) -> list[str]:
@@ -222,24 +217,23 @@ def _explanation(report: Report, *, found: bool) -> Explanation:
     text, document = io.StringIO(), io.StringIO()
     terminal.render(report, text, verbose=False)
     as_json.render(report, document)
-    has_root = any(one.role is Role.ROOT for one in report.diagnoses)
-    return Explanation(
-        report.kind, report.verdict, text.getvalue(), document.getvalue(), found and has_root
-    )
+    return Explanation(report.kind, report.verdict, text.getvalue(), document.getvalue(), found)
 
 
 def _of_ending(facts: RunFacts) -> Explanation:
     """Say how it ended, where nothing tells why."""
     first = facts.first_failure
     lines = [facts.ending]
-    if first is not None and first.pid != facts.pid:
+    if first is not None and first.pid != facts.pid and not facts.stopped:
         lines.append(f"{first.label} ({_program(first)}) {first.how}, before all others")
-    if first is not None and first.peak_rss:
+    if first is not None and first.peak_rss and first.signal == "SIGKILL":
         lines.append(f"it held {first.peak_rss / 2**30:.2f} GiB at most")
     why = "" if not facts.quiet else "; no process told of an exception, and none left a core"
     verdict = f"{'; '.join(lines)}{why}"
     next_step = "what it wrote itself stands above; `postmortem logs LOG` explains a saved copy"
-    return Explanation("ending", verdict, f"{verdict}\n\n  next      {next_step}\n", "", found=False)
+    return Explanation(
+        "ending", verdict, f"{verdict}\n\n  next      {next_step}\n", "", found=False
+    )
 
 
 def _program(one: Process) -> str:

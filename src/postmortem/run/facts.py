@@ -8,14 +8,13 @@ from pathlib import Path
 
 from postmortem.records import record
 from postmortem.run.family import Member, box_of
+from postmortem.run.raises import Raise
 from postmortem.run.supervise import CRASH_LEAD_SECONDS, Outcome
 
 CORE_SIGNALS = frozenset(
     ("SIGSEGV", "SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGSYS", "SIGTRAP", "SIGQUIT")
 )
-_OWN_SIGNALS = frozenset(
-    ("SIGTERM", "SIGKILL", "SIGINT", "SIGHUP")
-)
+_OWN_SIGNALS = frozenset(("SIGTERM", "SIGKILL", "SIGINT", "SIGHUP"))
 """By these launchers end the others."""
 
 
@@ -79,6 +78,8 @@ class RunFacts:
     """Nobody raised, and nobody died of a signal that leaves a core."""
     log_times: dict[str, float] = field(default_factory=dict)
     """By name of a log: when its exception was raised."""
+    raises: list[Raise] = field(default_factory=list)
+    """In the order of time."""
     problems: list[str] = field(default_factory=list)
 
     @property
@@ -96,7 +97,8 @@ class RunFacts:
         rows = [
             one
             for one in self.processes
-            if one.failed and (one.rank is not None or one.is_python or one.signal or one.pid == self.pid)
+            if one.failed
+            and (one.rank is not None or one.is_python or one.signal or one.pid == self.pid)
         ]
         return tuple(sorted(rows, key=lambda one: one.ended or 0.0))
 
@@ -116,8 +118,10 @@ def facts_of(outcome: Outcome, folder: Path, *, memory_kills: int = 0) -> RunFac
     processes = tuple(rows)
     first = _first(outcome, processes)
     name = signal.Signals(outcome.signal).name if outcome.signal in set(signal.Signals) else None
-    ending = f"it was killed by {name or outcome.signal}" if outcome.signal else (
-        f"it exited with {outcome.status}"
+    ending = (
+        f"it was killed by {name or outcome.signal}"
+        if outcome.signal
+        else (f"it exited with {outcome.status}")
     )
     if outcome.timed_out:
         ending = f"stopped after {outcome.ended - outcome.began:.0f} s, as --timeout asks"

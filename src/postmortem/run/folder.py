@@ -18,10 +18,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from postmortem._version import __version__
+from postmortem.records import replace
 from postmortem.report.redact import Redactor
 from postmortem.run.environment import Variables, without_ours
 from postmortem.run.explain import Explanation
 from postmortem.run.facts import Process, RunFacts
+from postmortem.run.raises import Raise, read_raises
 from postmortem.run.supervise import Event, Outcome
 
 SCHEMA = "postmortem-run/1"
@@ -163,49 +165,41 @@ def collect(evidence: Evidence, scratch: Path, facts: RunFacts, outputs: Sequenc
 
 def _raises(evidence: Evidence, scratch: Path, facts: RunFacts) -> None:
     """Write each exception as it was told, and as the log of its process."""
-    documents = []
-    for path in sorted((scratch / "raises").glob("*.json")):
-        try:
-            document = json.loads(path.read_text(errors="surrogateescape"))
-            document["time"], document["traceback"], document["pid"]  # noqa: B018
-        except (OSError, ValueError, KeyError, TypeError):
-            evidence.problems.append(f"{path.name}: was not written to its end")
-            continue
-        documents.append((path.name, document))
+    found = read_raises(scratch / "raises", evidence.problems)
     ranks = {one.pid: one.rank for one in facts.processes}
-    documents.sort(key=lambda row: row[1]["time"])
-    for name, document in documents:
-        if document.get("rank") is None:
-            document["rank"] = ranks.get(document["pid"])
-        evidence.document(f"raises/{name}", document)
+    found = [replace(one, rank=ranks.get(one.pid)) if one.rank is None else one for one in found]
+    for one in found:
+        text = (scratch / "raises" / one.file).read_text(errors="replace")
+        evidence.document(f"raises/{one.file}", json.loads(text) | {"rank": one.rank})
     logs: dict[str, list[str]] = {}
-    for document in _told(documents, facts):
-        rank = document["rank"]
-        log = f"rank{rank}.log" if rank is not None else f"pid-{document['pid']}.log"
-        head = "Exception ignored in:\n" if document["where"] == "ignored" else ""
-        if document["where"] == "thread":
-            head = f"Exception in thread {document.get('thread') or 'Thread-1'}:\n"
-        logs.setdefault(log, []).append(head + str(document["traceback"]))
-        if document["where"] in ("main", "process") or rank is None:
-            facts.log_times.setdefault(log, float(document["time"]))
+    for one in _told(found, facts):
+        log = f"rank{one.rank}.log" if one.rank is not None else f"pid-{one.pid}.log"
+        head = {
+            "ignored": "Exception ignored in:\n",
+            "thread": f"Exception in thread {one.thread or 'Thread-1'}:\n",
+        }.get(one.where, "")
+        logs.setdefault(log, []).append(head + one.traceback)
+        if one.is_final or one.rank is None:
+            facts.log_times.setdefault(log, one.time)
+    facts.raises = found
     for log, texts in logs.items():
         evidence.text(f"logs/{log}", "\n".join(texts))
 
 
-def _told(documents: list[tuple[str, dict[str, object]]], facts: RunFacts) -> list[dict[str, object]]:
+def _told(found: list[Raise], facts: RunFacts) -> list[Raise]:
     """Return the exceptions that tell why: those of ranks, else the one that began the end."""
-    rows = [document for _, document in documents]
-    ranked = [one for one in rows if one["rank"] is not None and one["where"] != "last"]
+    ranked = [one for one in found if one.rank is not None and one.where != "last"]
     if ranked:
         return ranked
     ended = {one.pid for one in facts.processes if one.failed}
-    final = [one for one in rows if one["where"] in ("main", "process") and one["pid"] in ended]
+    mine = [one for one in found if one.pid in ended]
+    final = [one for one in mine if one.is_final]
     if not final:
         # A thread's, or the last that a program kept which handles its own.
-        return [one for one in rows if one["where"] in ("thread", "last") and one["pid"] in ended][-1:]
+        return [one for one in mine if one.where in ("thread", "last")][-1:]
     first = final[-1]
     for one in reversed(final):
-        if float(str(first["time"])) - float(str(one["time"])) < _TOGETHER_SECONDS:
+        if first.time - one.time < _TOGETHER_SECONDS:
             first = one
     return [first]
 

@@ -105,7 +105,8 @@ def _place(kind: str, controller: str) -> tuple[Path, str]:
         raise OSError(0, "there is none")
     for row in _MOUNTS.read_text().splitlines():
         front, _, back = row.partition(" - ")
-        fields, (name, _, options) = front.split(), (back.split(" ", 2) + ["", ""])[:3]
+        fields = front.split()
+        name, _, options = [*back.split(" ", 2), "", ""][:3]
         if name == kind and (not controller or controller in options.split(",")):
             root, at = fields[3], Path(fields[4])
             own = inner.removeprefix(root.rstrip("/")) if root != "/" else inner

@@ -20,7 +20,7 @@ def become_if_nested(options: RunOptions) -> None:
     if replace(options, into=None, redact=True, pack=False) != plain or not _is_watched():
         return
     try:
-        os.execvp(options.command[0], list(options.command))  # noqa: S606
+        os.execvp(options.command[0], list(options.command))
     except OSError:
         return  # the ordinary way says what is wrong with it
 

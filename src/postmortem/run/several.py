@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import signal
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -186,8 +185,7 @@ def _tell(one: Finished) -> None:
     outcome = one.outcome
     if not outcome.failed or one.verdict is None:
         if outcome.failed:
-            name = f" by {signal.Signals(outcome.signal).name}" if _known(outcome.signal) else ""
-            complain(f"the command ended with status {outcome.status}{name}")
+            complain(f"the command ended with status {outcome.status}")
         return
     complain(one.verdict.split("\n", 1)[0])
     rest = one.text.partition("\n\n")[2].rstrip().splitlines()
@@ -200,10 +198,6 @@ def _tell(one: Finished) -> None:
         complain(f"evidence: {one.folder}" + ("/" if one.folder.is_dir() else ""))
     else:
         complain("no place to keep the evidence: the folder is not writable, and /tmp neither")
-
-
-def _known(number: int | None) -> bool:
-    return number in set(signal.Signals)
 
 
 def _write(line: str) -> None:

@@ -370,6 +370,7 @@ def _frames(trace):
                 "file": file,
                 "line": line,
                 "function": function,
+                "library": library,
                 "locals": {} if library and not is_last else _locals(frame),
             }
         )
@@ -419,8 +420,10 @@ def _container(value, kind, depth):
     else:
         parts = [_described("", item, depth + 1) for item in list(value)[:6]]
     inside = ", ".join(parts) + (", …" if size > 6 else "")
-    return "%s of %d: %s" % (kind.__name__, size, inside[:400]) if size else "%s, empty" % (
-        kind.__name__
+    return (
+        "%s of %d: %s" % (kind.__name__, size, inside[:400])
+        if size
+        else "%s, empty" % (kind.__name__)
     )
 
 
