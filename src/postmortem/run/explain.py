@@ -226,9 +226,14 @@ def _of_ending(facts: RunFacts) -> Explanation:
     lines = [facts.ending]
     if first is not None and first.pid != facts.pid and not facts.stopped:
         lines.append(f"{first.label} ({_program(first)}) {first.how}, before all others")
-    if first is not None and first.peak_rss and first.signal == "SIGKILL":
+    if any(one.memory_killed for one in facts.processes):
+        limit = facts.memory_limit
+        size = f", the {limit / 2**20:,.0f} MiB of --memory" if limit else ""
+        lines.append(f"the kernel did it, for its memory limit was used up{size}")
+    elif first is not None and first.peak_rss and first.signal == "SIGKILL":
         lines.append(f"it held {first.peak_rss / 2**30:.2f} GiB at most")
-    why = "" if not facts.quiet else "; no process told of an exception, and none left a core"
+    unsaid = facts.quiet and not any(one.memory_killed for one in facts.processes)
+    why = "; no process told of an exception, and none left a core" if unsaid else ""
     verdict = f"{'; '.join(lines)}{why}"
     next_step = "what it wrote itself stands above; `postmortem logs LOG` explains a saved copy"
     return Explanation(

@@ -78,6 +78,8 @@ class RunFacts:
     """Nobody raised, and nobody died of a signal that leaves a core."""
     log_times: dict[str, float] = field(default_factory=dict)
     """By name of a log: when its exception was raised."""
+    memory_limit: int | None = None
+    """Bytes, where `--memory` has set one."""
     raises: list[Raise] = field(default_factory=list)
     """In the order of time."""
     problems: list[str] = field(default_factory=list)
@@ -103,7 +105,9 @@ class RunFacts:
         return tuple(sorted(rows, key=lambda one: one.ended or 0.0))
 
 
-def facts_of(outcome: Outcome, folder: Path, *, memory_kills: int = 0) -> RunFacts:
+def facts_of(
+    outcome: Outcome, folder: Path, *, memory_kills: int = 0, memory_limit: int | None = None
+) -> RunFacts:
     """Return the facts of a run, with what the boxes in its folder say."""
     killed = {one.pid for one in outcome.members if one.signal in (9, 15)}
     first_time = min(
@@ -135,6 +139,7 @@ def facts_of(outcome: Outcome, folder: Path, *, memory_kills: int = 0) -> RunFac
         processes=processes,
         first_failure=first,
         quiet=quiet,
+        memory_limit=memory_limit,
     )
 
 

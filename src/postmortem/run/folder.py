@@ -1,7 +1,7 @@
 """The folder that a failed run leaves: all evidence, fit to be sent, with a list of what is in it.
 
 Text is written without secrets: those of the environment and of all command lines are masked
-wherever they stand. Cores are not put into it: they hold the memory of the program.
+wherever they stand. Cores, which hold the memory of the program, are never packed.
 """
 
 from __future__ import annotations
@@ -62,6 +62,7 @@ _WHAT = {
     "gpu": "a core of a GPU",
     "output": "what the command wrote to a file",
     "strace": "system calls",
+    "cores": "a core: the memory of a process, not masked; it is left out of the .tar.gz",
 }
 
 
@@ -314,8 +315,9 @@ def _files(folder: Path) -> list[dict[str, object]]:
 
 
 def pack(folder: Path) -> Path:
-    """Return the folder as one .tar.gz beside it; raises OSError."""
+    """Return the folder as one .tar.gz beside it, without cores; raises OSError."""
     target = folder.with_name(folder.name + ".tar.gz")
+    cores = f"{folder.name}/cores"
     with tarfile.open(target, "w:gz") as archive:
-        archive.add(folder, folder.name)
+        archive.add(folder, folder.name, filter=lambda one: None if one.name == cores else one)
     return target

@@ -33,6 +33,7 @@ class Finished:
     """What is the same in failures that are the same."""
     text: str = ""
     folder: Path | None = None
+    notes: tuple[str, ...] = ()
     words: tuple[str, ...] = ()
     """Of the first traceback, for a comparison."""
 
@@ -162,6 +163,7 @@ def _explained(
         signature=told["signature"],
         text=told["text"],
         folder=Path(told["folder"]) if told["folder"] else None,
+        notes=tuple(told["notes"]),
         words=tuple(told["words"]),
     )
 

@@ -46,17 +46,19 @@ def make_report(
     kills: int,
 ) -> dict[str, object]:
     """Return verdict, text and folder of a failed run, as plain values."""
-    facts = facts_of(outcome, scratch.path, memory_kills=kills)
+    facts = facts_of(outcome, scratch.path, memory_kills=kills, memory_limit=options.memory)
     redactor = redactor_of(env, facts.processes) if options.redact else None
     folder = make_folder(options.into, outcome.pid)
     evidence = Evidence(folder if folder is not None else scratch.path / "folder", redactor)
-    evidence.path.mkdir(exist_ok=True)
+    evidence.path.mkdir(exist_ok=True)  # without a folder only the verdict is kept
     copies = [copy for one in outputs if (copy := _copied(one, scratch)) is not None]
     collect(evidence, scratch.path, facts, copies)
     cores = cores_of(facts)
     explanations = explain(evidence.path, facts, cores)
     if options.strace is not None:
         explanations += _of_strace(evidence.path, options.strace, facts)
+    if outcome.raised_core_limit and folder is not None:
+        cores = {pid: _moved(path, pid, folder) for pid, path in cores.items()}
     best = explanations[0]
     notes = _notes(outcome, facts, cores)
     text = redactor.text(best.text) if redactor is not None else best.text
@@ -111,6 +113,17 @@ def cores_of(facts: RunFacts, *, wait_seconds: float = 5.0) -> dict[int, Path]:
     return found
 
 
+def _moved(core: Path, pid: int, folder: Path) -> Path:
+    """Return where a core is now that is there only because of us: in the folder, if it may."""
+    target = folder / "cores" / f"core.{pid}"
+    try:
+        target.parent.mkdir(exist_ok=True)
+        core.rename(target)
+    except OSError:  # on another file system, or not ours
+        return core
+    return target
+
+
 def signature_of(facts: RunFacts, best: Explanation) -> str:
     """Return what two failures that are the same have in common, as a short hash.
 
@@ -141,7 +154,7 @@ def _notes(outcome: Outcome, facts: RunFacts, cores: Mapping[int, Path]) -> list
     if any(one.memory_killed for one in facts.processes):
         rows = sorted(facts.processes, key=lambda one: -one.peak_rss)[:4]
         held = ", ".join(f"{one.label} {one.peak_rss / 2**30:.2f} GiB" for one in rows)
-        notes.append(f"the memory limit was hit; held at most: {held}")
+        notes.append(f"seen to hold at most, each second: {held}")
     return notes
 
 

@@ -193,8 +193,10 @@ def _tell(one: Finished) -> None:
         _write(line)
     if len(rest) > _SHOWN:
         _write(f"  … {len(rest) - _SHOWN} more lines")
+    _write("")
+    for note in one.notes:
+        complain(note)
     if one.folder is not None:
-        _write("")
         complain(f"evidence: {one.folder}" + ("/" if one.folder.is_dir() else ""))
     else:
         complain("no place to keep the evidence: the folder is not writable, and /tmp neither")

@@ -58,7 +58,7 @@ def _work(shot: Shot, parent: int, pipe: int) -> None:
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signal.set_wakeup_fd(-1)
-        signal.alarm(20)
+        signal.alarm(30)
         _silence()
         held = _hold(shot.held)
         from postmortem.analyses.hang import HangOptions, read_job, report_on

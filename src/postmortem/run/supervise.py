@@ -499,7 +499,7 @@ class Supervisor:
         self._family.others.add(pid)
         self._shots.append(path)
         self._shot_again = time.monotonic() + _SHOT_GAP_SECONDS
-        limit = stacks.LIMIT_SECONDS + 2.0 * (samples > 1)
+        limit = stacks.LIMIT_SECONDS + 2.5 * (samples - 1)
         self._shot = (pid, time.monotonic() + limit, path)
         return True
 
@@ -534,7 +534,7 @@ class Supervisor:
         assert self._timeout is not None
         words = f"ran for {self._timeout:g} s, as long as it may"
         self._events.append(Event(time.time(), "timeout", self._pid, words))
-        self._take((), (), "timeout.json", samples=2)
+        self._take((), (), "timeout.json", samples=3)
         while self._reading >= 0 and self._status is None:
             self._turn(max(0.0, self._next() - time.monotonic()))
         self._stopped_by = signal.SIGTERM
