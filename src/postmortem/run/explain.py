@@ -11,11 +11,11 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+from postmortem.diagnose.names import clip
 from postmortem.errors import DebuggerError, EvidenceError
 from postmortem.records import record, replace
 from postmortem.report.blocks import KeyValues
 from postmortem.report.model import Confidence, Diagnosis, Evidence, Report, Role
-from postmortem.rules.names import clip
 from postmortem.run.facts import CORE_SIGNALS, Process, RunFacts
 from postmortem.run.raises import Raise, RaiseFrame
 
