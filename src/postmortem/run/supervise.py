@@ -201,8 +201,7 @@ class Supervisor:
             if descriptor == self._signals:
                 self._drain_signals()
             elif descriptor == self._sentinel.pipe:
-                now = time.monotonic()
-                self._group_heard += [(now, number) for number in self._sentinel.heard()]
+                continue  # read below, with the signals that it is about
             elif descriptor == self._reading:
                 self._read()
             else:
@@ -293,6 +292,8 @@ class Supervisor:
     def _pass_on(self) -> None:
         """Send the command what was sent to us alone; of the group's signals it has its own."""
         now = time.monotonic()
+        # Also after a stop of ours, in which the time of what we wait for went by.
+        self._group_heard += [(now, number) for number in self._sentinel.heard()]
         self._group_heard = [row for row in self._group_heard if now - row[0] < 1.0]
         left = []
         for when, number in self._pending:

@@ -308,6 +308,10 @@ def _raised(kind, value, trace, where, thread=None):
     try:
         if os.getpid() != _state["pid"] or value is None or id(value) == _state["seen"]:
             return
+        # The interpreter ends itself by SIGINT after it, but not if a hook has run code from a
+        # string, as the import of collections does (run_eval_code_obj in CPython's pythonrun.c).
+        if issubclass(kind, KeyboardInterrupt):
+            return
         if where in ("main", "process"):
             _state["seen"] = id(value)
         _state["raises"] += 1
@@ -315,8 +319,7 @@ def _raised(kind, value, trace, where, thread=None):
             return
         now = time.time()
         path = _write_raise(kind, value, trace, where, thread, now)
-        fatal = where in ("main", "process") and not issubclass(kind, KeyboardInterrupt)
-        if fatal:
+        if where in ("main", "process"):
             words = "%s: %s" % (kind.__name__, str(value)[:500])
             name = os.path.basename(path) if path else ""
             answer = _tell(
