@@ -26,6 +26,7 @@ COMMANDS: tuple[str, ...] = (
     "logs",
     "scan",
     "hang",
+    "run",
     "flight",
     "demo",
     "doctor",
