@@ -8,6 +8,7 @@ there is none through files in a folder of this user.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 from typing import Any, Protocol
 
@@ -91,16 +92,13 @@ class FolderBoard:
 
     def __init__(self, path: str) -> None:
         self._path = path
-        self._mine: set[str] = set()
         os.makedirs(path, mode=0o700, exist_ok=True)  # noqa: PTH103
         runtime.write(f"{path}/{os.getpid()}.member", identity())
         atexit.register(self._leave, os.getpid())
 
     def post(self, name: str, text: str) -> None:
-        """Put up a text; it goes with this process."""
-        path = f"{self._path}/{name.replace('/', '~')}"
-        self._mine.add(path)
-        runtime.write(path, text)
+        """Put up a text."""
+        runtime.write(f"{self._path}/{name.replace('/', '~')}", text)
 
     def read(self, name: str) -> str | None:
         """Return a text."""
@@ -113,10 +111,14 @@ class FolderBoard:
     def _leave(self, pid: int) -> None:
         if pid != os.getpid():  # a child of a fork
             return
-        for path in (*self._mine, f"{self._path}/{pid}.member"):
-            runtime.remove(path)
-        runtime.remove(self._path)  # the last one closes the door
-
+        # The words stay for those who have not read them; the last one closes the door.
+        runtime.remove(f"{self._path}/{pid}.member")
+        with contextlib.suppress(OSError):
+            names = os.listdir(self._path)  # noqa: PTH208
+            if not any(name.endswith(".member") for name in names):
+                for name in names:
+                    runtime.remove(f"{self._path}/{name}")
+                runtime.remove(self._path)
 
 
 def _folder_of_job() -> str:
@@ -147,5 +149,3 @@ def _sweep(top: str) -> None:
             for name in names:
                 runtime.remove(f"{entry.path}/{name}")
             runtime.remove(entry.path)
-
-

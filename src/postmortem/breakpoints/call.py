@@ -58,7 +58,11 @@ def breakpoint_on_rank(
     stop = call.meet(lambda: bool(when() if callable(when) else when is None or when))
     if stop is None:
         return None
-    made = make_debugger(kind, stop)
+    try:
+        made = make_debugger(kind, stop)
+    except BaseException:
+        stop.close()
+        raise
     made.set_trace(frame)  # the last thing: from here on each call would be stepped into
     return None
 

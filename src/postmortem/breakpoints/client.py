@@ -23,7 +23,6 @@ from postmortem.records import record
 
 _CONNECT_SECONDS = 10.0
 _CHUNK = 1 << 14
-_END_OF_FILE = b"\x04"
 
 
 @record
@@ -194,7 +193,7 @@ def converse(link: socket.socket) -> str | None:
     """Be the terminal until the breakpoint ends; return its last words, None without any."""
     terminal = os.isatty(0)
     out = 1 if os.isatty(1) else 0
-    modes = raw(0) if terminal else None
+    modes = raw(0, output=True) if terminal else None
     before: Any = None
     try:
         wire.send(link, wire.WINDOW, wire.SIZE.pack(*window(out)))
@@ -224,8 +223,7 @@ def _loop(link: socket.socket) -> str | None:
             keys = os.read(0, _CHUNK)
             if not keys:  # a script's commands are all sent
                 sources.remove(0)
-                keys = _END_OF_FILE
-            wire.send(link, wire.DATA, keys)
+            wire.send(link, wire.DATA if keys else wire.END, keys)
         if link in ready:
             try:
                 data = link.recv(_CHUNK)

@@ -36,6 +36,8 @@ class Far(Protocol):
     term: str | None
     size: tuple[int, int]
     """Rows and columns, as they are now."""
+    no_more_keys: bool
+    """All keys have been typed (a script's): who has read them may leave."""
 
     def fileno(self) -> int: ...
 
@@ -60,6 +62,9 @@ class Console:
         """The far end has gone; the process has its own input and output again."""
         self.tick: Callable[[], None] = lambda: None
         """Called about once a second by the thread that carries bytes."""
+        self.hung_up: Callable[[], None] = lambda: None
+        """Called by that thread when the far end has gone; returns when nobody reads keys any more,
+        or will not stop to."""
         self._far = far
         self._lock = threading.Lock()
         self._taken = self._done = False
@@ -76,6 +81,7 @@ class Console:
         self._pending = typed
         self._master, self._slave = os.openpty()
         os.set_blocking(self._master, False)
+        self._ear, self._bell = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self._resize()
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(Exception):
@@ -99,6 +105,8 @@ class Console:
     def note(self, text: str) -> None:
         """Show a line, from any thread."""
         self._notes.append(text)
+        with contextlib.suppress(OSError):
+            os.write(self._bell, b"!")
 
     def give_back(self, words: str) -> None:
         """Give the process its own input and output; show what is left and the last words."""
@@ -138,7 +146,8 @@ class Console:
         """In a child of a fork: let go of the terminal, which is its parent's."""
         self._lock = threading.Lock()
         self._restore()
-        os.close(self._master)
+        for number in (self._master, self._ear, self._bell):
+            os.close(number)
         with contextlib.suppress(OSError):
             self._far.drop()
 
@@ -146,16 +155,22 @@ class Console:
         try:
             self._loop()
         except Gone:
-            self._restore()  # what is printed from now on must not fail
             self.lost.set()
         finally:
-            os.close(self._master)
+            # A debugger at its prompt finds its terminal hung up, and leaves.
+            for number in (self._master, self._ear, self._bell):
+                os.close(number)
+        if self.lost.is_set():
+            self.hung_up()
+            self._restore()  # what the program prints from now on must not fail
 
     def _loop(self) -> None:
-        next_tick = time.monotonic() + 1
+        next_tick, quiet = time.monotonic() + 1, time.monotonic()
         far = self._far.fileno()
         while True:
-            readers = [self._master] if len(self._pending) > _MOST_PENDING else [self._master, far]
+            readers = [self._master, self._ear]
+            if len(self._pending) <= _MOST_PENDING:
+                readers.append(far)
             writers = [self._master] if self._pending else []
             ready, writable, _ = select.select(readers, writers, [], 0.05 if self._done else 0.5)
             if self._master in ready:
@@ -165,16 +180,26 @@ class Console:
                 self._far.show(data)
             elif self._done:
                 return
+            if self._ear in ready:
+                os.read(self._ear, _CHUNK)
             while self._notes:
                 self._far.show(f"\r\n{self._notes.pop(0)}\r\n".encode())
             if far in ready:
                 self._typed(self._far.keys())
+            if ready or self._unread():
+                quiet = time.monotonic()
+            elif self._far.no_more_keys and time.monotonic() > quiet + 1:
+                raise Gone
             if writable:
                 self._pass_on()
             if time.monotonic() >= next_tick:
                 next_tick = time.monotonic() + 1
                 self._resize()
                 self.tick()
+
+    def _unread(self) -> bool:
+        """Return whether keys wait for the debugger."""
+        return bool(self._pending or any(fcntl.ioctl(self._slave, termios.FIONREAD, bytes(4))))
 
     def _output(self) -> bytes | None:
         try:
@@ -250,6 +275,7 @@ class OwnTerminal:
 
     def __init__(self, number: int) -> None:
         self.term: str | None = None
+        self.no_more_keys = False
         self._number = os.dup(number)
         self._modes = raw(self._number)
 
@@ -273,7 +299,8 @@ class OwnTerminal:
         return data
 
     def show(self, data: bytes) -> None:
-        """Show bytes."""
+        """Show bytes; what a line's end is, this terminal says itself."""
+        data = data.replace(b"\r\n", b"\n")
         try:
             while data:
                 data = data[os.write(self._number, data) :]
@@ -292,14 +319,16 @@ class OwnTerminal:
         os.close(self._number)
 
 
-def raw(number: int) -> list[Any]:
+def raw(number: int, *, output: bool = False) -> list[Any]:
     """Have a terminal give every key as it is typed; return the modes that it had.
 
-    How output is treated stays: other ranks may write to the same terminal.
+    How it treats output stays but with `output`: other ranks may write to the same terminal.
     """
     before = termios.tcgetattr(number)
     modes = termios.tcgetattr(number)
     modes[0] &= ~(termios.BRKINT | termios.ICRNL | termios.INPCK | termios.ISTRIP | termios.IXON)
+    if output:
+        modes[1] &= ~termios.OPOST
     modes[3] &= ~(termios.ECHO | termios.ICANON | termios.IEXTEN | termios.ISIG)
     modes[6][termios.VMIN], modes[6][termios.VTIME] = 1, 0
     termios.tcsetattr(number, termios.TCSADRAIN, modes)

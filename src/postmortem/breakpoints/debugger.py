@@ -5,6 +5,7 @@ from __future__ import annotations
 import bdb
 import os
 import sys
+from importlib.util import find_spec
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -25,13 +26,18 @@ _CALLS_OTHERS = frozenset(
 
 
 def kind_of(asked: str | None) -> str:
-    """Return which debugger is wanted: by the call, our variable, or Python's own."""
+    """Return which debugger is wanted: by the call, our variable, or Python's own.
+
+    Raises ValueError and ImportError: on every rank, before any of them waits.
+    """
     named = asked or os.environ.get(VARIABLE)
     if named is None:
         python = os.environ.get("PYTHONBREAKPOINT", "").partition(".")[0]
-        return python if python in KINDS else "pdb"
+        named = python if python in KINDS else "pdb"
     if named not in KINDS:
         raise ValueError(f"there is no debugger {named!r}; there are {', '.join(KINDS)}")
+    if find_spec({"ipdb": "IPython"}.get(named, named)) is None:
+        raise ImportError(f"{named} is not installed; pdb always is", name=named)
     return named
 
 

@@ -135,6 +135,7 @@ class Guest:
     def __init__(self, link: socket.socket) -> None:
         self.term: str | None = None
         self.size = (24, 80)
+        self.no_more_keys = False
         self._link = link
         self._frames = wire.Frames()
 
@@ -161,6 +162,8 @@ class Guest:
                     typed += body
                 elif kind == wire.WINDOW and len(body) == wire.SIZE.size:
                     self.size = wire.SIZE.unpack(body)
+                elif kind == wire.END:
+                    self.no_more_keys = True
                 elif kind == wire.TERM:
                     self.term = _term(body)
         except (OSError, wire.BrokenWire, struct.error):

@@ -15,7 +15,11 @@ _PIPE_LOCK = threading.Lock()
 
 
 def printflock(
-    *args: object, sep: str | None = " ", end: str | None = "\n", file: Any = None, flush: bool = True
+    *args: object,
+    sep: str | None = " ",
+    end: str | None = "\n",
+    file: Any = None,
+    flush: bool = True,
 ) -> None:
     r"""Print like `print`, each line behind ``[host:rank]``, whole, and all of them at once.
 

@@ -45,6 +45,7 @@ class Session:
         self._closed = False
         self._prompt = False
         self._since = time.monotonic()
+        self._thread = threading.get_ident()
         self._patience = patient()
         self._signals: Any = None
         self._post(STOPPED)
@@ -69,6 +70,7 @@ class Session:
             self.close()
             raise
         self._console.tick = self._tick
+        self._console.hung_up = self._hung_up
         self._own_interrupts()
         self._console.take(typed)
         print(self._banner(spot))  # noqa: T201  to the terminal of the debugger
@@ -192,3 +194,19 @@ class Session:
         took = time.monotonic() - self._since
         if not self._prompt and not self.released and took > _LONG_STEP_SECONDS:
             self.release(f"the line runs for {took:.0f} s now, and may wait for them")
+
+    def _hung_up(self) -> None:
+        """Have the debugger leave its prompt: by the end of its input, or else by an exception."""
+        end = time.monotonic() + _LOST_SECONDS
+        kicked = False
+        while self._prompt and time.monotonic() < end + _LOST_SECONDS:
+            if not kicked and time.monotonic() > end:
+                kicked = True
+                _raise_in(self._thread, EOFError)
+            time.sleep(0.02)
+
+
+def _raise_in(thread: int, error: type[Exception]) -> None:
+    import ctypes
+
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(error))

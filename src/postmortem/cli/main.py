@@ -18,7 +18,17 @@ from postmortem._version import __version__
 from postmortem.cli.output import OutputError, check_target
 from postmortem.errors import DebuggerError, EvidenceError
 
-COMMANDS: tuple[str, ...] = ("core", "strace", "logs", "scan", "hang", "attach", "demo", "doctor", "rules")
+COMMANDS: tuple[str, ...] = (
+    "core",
+    "strace",
+    "logs",
+    "scan",
+    "hang",
+    "attach",
+    "demo",
+    "doctor",
+    "rules",
+)
 """Modules of this package, in the order of the help.
 
 Each has ``SUMMARY``, ``add_arguments(parser)`` and ``run(args)``, and in ``EXAMPLES`` the epilog of
