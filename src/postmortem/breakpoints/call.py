@@ -132,7 +132,7 @@ class _Call:
 
 
 class Armed:
-    """A breakpoint that waits for an exception: for the end of a ``with`` block, or the program's."""
+    """A breakpoint that waits for an exception, which ends a ``with`` block or the program."""
 
     def __init__(self, call: _Call, when: Callable[[], object] | bool | None) -> None:
         self._call, self._when = call, when

@@ -1,4 +1,4 @@
-"""The near end of a breakpoint's terminal: finds it, proves to know its token, and is its terminal."""
+"""The near end: finds a breakpoint, proves to know its token, and is its terminal."""
 
 from __future__ import annotations
 

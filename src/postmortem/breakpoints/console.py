@@ -34,12 +34,15 @@ class Far(Protocol):
     """The far end of the terminal."""
 
     term: str | None
-    size: tuple[int, int]
-    """Rows and columns, as they are now."""
     no_more_keys: bool
     """All keys have been typed (a script's): who has read them may leave."""
 
-    def fileno(self) -> int: ...
+    @property
+    def size(self) -> tuple[int, int]:
+        """Rows and columns, as they are now."""
+
+    def fileno(self) -> int:
+        """Return the descriptor that keys come from."""
 
     def keys(self) -> bytes:
         """Return what was typed; raises Gone."""
@@ -91,8 +94,8 @@ class Console:
         os.dup2(self._slave, 0)
         os.dup2(self._slave, 1)
         # pdb edits lines by readline only where these are descriptors 0 and 1.
-        sys.stdin = open(0, encoding="utf-8", errors="replace", closefd=False)  # noqa: PTH123,SIM115
-        sys.stdout = open(  # noqa: PTH123,SIM115
+        sys.stdin = open(0, encoding="utf-8", errors="replace", closefd=False)  # noqa: SIM115
+        sys.stdout = open(  # noqa: SIM115
             1, "w", encoding="utf-8", errors="backslashreplace", buffering=1, closefd=False
         )
         self._own = (sys.stdin, sys.stdout)
@@ -263,7 +266,7 @@ _taken: list[Console] = []
 
 
 def _let_go() -> None:
-    for console in list(_taken):
+    for console in _taken:
         console.in_child()
 
 

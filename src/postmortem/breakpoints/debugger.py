@@ -5,6 +5,7 @@ from __future__ import annotations
 import bdb
 import os
 import sys
+from importlib import import_module
 from importlib.util import find_spec
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,11 @@ if TYPE_CHECKING:
     from postmortem.breakpoints.session import Session
 
 KINDS = ("pdb", "ipdb", "pudb")
+_HOMES = {
+    "pdb": ("pdb", "Pdb"),
+    "ipdb": ("IPython.terminal.debugger", "TerminalPdb"),
+    "pudb": ("pudb.debugger", "Debugger"),
+}
 VARIABLE = "POSTMORTEM_DEBUGGER"
 
 _CALLS_OTHERS = frozenset(
@@ -36,24 +42,18 @@ def kind_of(asked: str | None) -> str:
         named = python if python in KINDS else "pdb"
     if named not in KINDS:
         raise ValueError(f"there is no debugger {named!r}; there are {', '.join(KINDS)}")
-    if find_spec({"ipdb": "IPython"}.get(named, named)) is None:
+    if find_spec(_HOMES[named][0].partition(".")[0]) is None:
         raise ImportError(f"{named} is not installed; pdb always is", name=named)
     return named
 
 
 def make_debugger(kind: str, session: Session) -> Any:
     """Return a debugger over sys.stdin and sys.stdout; raises ImportError."""
-    base: Any
+    module, name = _HOMES[kind]
+    base = getattr(import_module(module), name)
     if kind == "pudb":
-        from pudb.debugger import Debugger as base
-
         base._current_debugger.clear()  # one at a time; that of a breakpoint before is over
-        made = _class(base, session)(stdin=sys.stdin, stdout=sys.stdout)
-        return made
-    if kind == "ipdb":
-        from IPython.terminal.debugger import TerminalPdb as base
-    else:
-        from pdb import Pdb as base
+        return _class(base, session)(stdin=sys.stdin, stdout=sys.stdout)
     made = _class(base, session, _Commands)()
     made.prompt = f"(rank {session.place.rank}) "
     return made
@@ -65,7 +65,7 @@ class _Commands:
     session: Session
 
     def do_ranks(self, _: str) -> None:
-        """ranks
+        """ranks.
 
         Tell which ranks wait at this breakpoint.
         """
@@ -73,14 +73,14 @@ class _Commands:
         made.message(self.session.who_waits())
 
     def do_release(self, _: str) -> None:
-        """release
+        """release.
 
         Let the other ranks go on while this one stays in the debugger.
         """
         self.session.release("you said so")
 
     def do_EOF(self, _: str) -> bool:
-        """EOF
+        """EOF.
 
         End the debugger; this rank and the others go on.
         """

@@ -61,7 +61,7 @@ def _ranks_here() -> int:
 
 
 def identity(pid: int | None = None) -> str:
-    """Return what tells this process from all others, for `is_gone`: boot, namespace, pid, start."""
+    """Return what tells this process from all others, for `is_gone`."""
     number = os.getpid() if pid is None else pid
     return f"{_boot()} {_namespace()} {number} {started(number)}"
 

@@ -49,7 +49,7 @@ def _prefix() -> str:
     key = (os.getpid(), distributed() is not None)
     if _known.get("key") != key:
         _known.update(key=key, prefix=place().prefix)
-    return _known["prefix"]
+    return str(_known["prefix"])
 
 
 _known: dict[str, Any] = {}

@@ -25,7 +25,7 @@ def folder() -> str:
     path = folder_path()
     try:
         os.makedirs(path, mode=0o700, exist_ok=True)  # noqa: PTH103
-        found = os.lstat(path)  # noqa: PTH116
+        found = os.lstat(path)
     except OSError as error:
         raise EvidenceError(path, error.strerror or str(error), hint=_HINT) from None
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
@@ -67,4 +67,4 @@ def read(path: str, limit: int = 1 << 16) -> str | None:
 def remove(path: str) -> None:
     """Remove a file or an empty folder, if it is there."""
     with contextlib.suppress(OSError):
-        (os.rmdir if os.path.isdir(path) else os.unlink)(path)  # noqa: PTH106,PTH108,PTH112
+        (os.rmdir if os.path.isdir(path) else os.unlink)(path)  # noqa: PTH112

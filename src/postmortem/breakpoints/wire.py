@@ -18,8 +18,8 @@ HEAD = struct.Struct(">cI")
 LARGEST = 1 << 16
 
 DATA, WINDOW, TERM, END = b"D", b"W", b"T", b"E"
-"""Bytes of the terminal; its rows and columns; its name (TERM); the last words of the breakpoint, or
-that no more keys will come."""
+"""Bytes of the terminal; its rows and columns; its name (TERM); the last words of the breakpoint,
+or that no more keys will come."""
 
 WELCOME, WRONG, BUSY = b"Y", b"N", b"B"
 """Answers to a proof: come in, the token is wrong, another one is attached."""

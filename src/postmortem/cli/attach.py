@@ -13,9 +13,9 @@ examples:
   postmortem attach 10.0.0.7:40123
   ssh -t node3 postmortem attach
 
-The program calls postmortem.breakpoint_on_rank(3), and rank 3 prints its address. Without ADDRESS the
-breakpoint of yours that waits on this host is taken. Ctrl-C goes to the rank; Ctrl-] leaves, and the
-program goes on, as it does when the connection breaks.
+The program calls postmortem.breakpoint_on_rank(3), and rank 3 prints its address. Without
+ADDRESS the breakpoint of yours that waits on this host is taken. Ctrl-C goes to the rank; Ctrl-]
+leaves, and the program goes on, as it does when the connection breaks.
 """
 
 

@@ -22,7 +22,9 @@ def env(tmp_path: Path) -> dict[str, str]:
     folder = tmp_path / "attach"
     folder.mkdir(mode=0o700)
     kept = {
-        k: v for k, v in os.environ.items() if not re.match(r"SLURM|PMI|OMPI|RANK$|WORLD_SIZE", k)
+        k: v
+        for k, v in os.environ.items()
+        if not re.match(r"SLURM_(?!CONF)|PMI|OMPI|RANK$|WORLD_SIZE", k)
     }
     return kept | {
         "POSTMORTEM_ATTACH_DIR": str(folder),

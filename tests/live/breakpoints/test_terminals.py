@@ -253,7 +253,7 @@ def test_a_child_keeps_neither_port_nor_terminal(start: Start, attach: Attach) -
         near.type("c\r")
         near.rest()
         assert near.process.returncode == 0
-        links = [os.readlink(path) for path in Path(f"/proc/{child}/fd").iterdir()]
+        links = [str(path.readlink()) for path in Path(f"/proc/{child}/fd").iterdir()]
         assert not [link for link in links if link.startswith(("socket:", "/dev/pt"))]
     finally:
         os.kill(child, signal.SIGKILL)
@@ -264,8 +264,7 @@ def test_ranks_without_a_library(start: Start, attach: Attach, env: dict[str, st
         "for r in 1 2 0; do RANK=$r WORLD_SIZE=3 LOCAL_WORLD_SIZE=3 "
         f"{sys.executable} {PLAIN} stop & done; wait"
     )
-    kept = {key: value for key, value in env.items() if key != "POSTMORTEM_ATTACH_DIR"}
-    job = start(["env", "-u", "X", "sh", "-c", launcher])
+    job = start(["sh", "-c", launcher])
     near = attach()
     near.until("(rank 0) ")
     time.sleep(1)
@@ -275,7 +274,6 @@ def test_ranks_without_a_library(start: Start, attach: Attach, env: dict[str, st
     assert job.ends() == 0
     assert job.output.count("result 42") == 3
     assert not any(Path(env["POSTMORTEM_ATTACH_DIR"]).iterdir())
-    assert kept
 
 
 def test_a_folder_that_others_may_enter_is_refused(env: dict[str, str]) -> None:

@@ -61,17 +61,13 @@ def raising(rank: int) -> None:
 
 
 def main() -> None:
-    where = (
-        {"init_method": os.environ["STORE"], "rank": int(os.environ["RANK"]), "world_size": 4}
-        if "STORE" in os.environ
-        else {}
-    )
-    if "OMPI_COMM_WORLD_RANK" in os.environ:
-        where = {
-            "init_method": os.environ["STORE"],
-            "rank": int(os.environ["OMPI_COMM_WORLD_RANK"]),
-            "world_size": int(os.environ["OMPI_COMM_WORLD_SIZE"]),
-        }
+    where = {}
+    if "STORE" in os.environ:  # mpirun and srun, which have no store of their own
+        names = (("RANK", "WORLD_SIZE"), ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"))
+        names += (("SLURM_PROCID", "SLURM_NTASKS"),)
+        rank, size = next(pair for pair in names if pair[0] in os.environ)
+        where = {"rank": int(os.environ[rank]), "world_size": int(os.environ[size])}
+        where["init_method"] = os.environ["STORE"]
     dist.init_process_group("gloo", timeout=timedelta(seconds=SECONDS), **where)
     rank = dist.get_rank()
     printflock("began", os.getpid())
