@@ -1,0 +1,58 @@
+"""Numbers in words: sizes, counts, ranges."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+
+
+def size(count: int) -> str:
+    """Return a number of bytes as people say it: ``5.2 GiB``."""
+    value = float(count)
+    for unit in _UNITS:
+        if abs(value) < 1024 or unit == _UNITS[-1]:
+            break
+        value /= 1024
+    if unit == "B":
+        return f"{count} B"
+    return f"{value:.1f} {unit}" if abs(value) < 100 else f"{value:.0f} {unit}"
+
+
+def counted(count: int, noun: str, plural: str | None = None) -> str:
+    """Return ``1 frame`` or ``2,051 frames``."""
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+
+
+def shell_word(text: str) -> str:
+    """Return a path or name as a word of a shell command: what evidence names is never run.
+
+    A name that begins like an option gets ``./`` before it.
+    """
+    if text.startswith("-"):
+        text = f"./{text}"
+    # As shlex.quote, which would cost its import; what is plain is most of what comes.
+    if text and text.isascii() and text.translate(_PLAIN) == "":
+        return text
+    return "'" + text.replace("'", "'\"'\"'") + "'"
+
+
+_PLAIN = dict.fromkeys(
+    map(ord, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@%_-+=:,./")
+)
+
+
+def address(value: int) -> str:
+    """Return an address in the 16 digits that the JSON schema promises."""
+    return f"0x{value:016x}"
+
+
+def address_or_null(value: int | None) -> str | None:
+    """Return the same of an address that may not be known."""
+    return None if value is None else address(value)
+
+
+def some(items: Sequence[object], most: int = 8) -> str:
+    """Return the first few of many, and how many more there are."""
+    shown = ", ".join(str(item) for item in items[:most])
+    return shown if len(items) <= most else f"{shown} and {len(items) - most:,} more"
