@@ -88,6 +88,10 @@ def stacks(job: subprocess.Popen[bytes], folder: Path) -> None:
     (folder / "hang.json").write_text(postmortem("hang", *pids, "--json"))
 
 
+def traced(log: Path, calls: str) -> tuple[str, ...]:
+    return ("strace", "-f", "-e", f"trace={calls}", "-o", str(log))
+
+
 CASES: dict[str, Callable[[Path], None]] = {}
 
 
@@ -135,17 +139,18 @@ def disk_full_strace(folder: Path) -> None:
     with small_disk(4) as place:
         (place / "fill").write_bytes(bytes(4096))
         torchrun(
-            folder, "disk", "1", env={"CKPT": str(place)},
-            before=("strace", "-f", "-e", "trace=file,desc,process", "-o", str(folder / "strace.txt")),
-        )  # fmt: skip
+            folder,
+            "disk",
+            "1",
+            env={"CKPT": str(place)},
+            before=traced(folder / "strace.txt", "file,desc,process"),
+        )
 
 
 @case
 def files_strace(folder: Path) -> None:
-    torchrun(
-        folder, "files", "1",
-        before=("prlimit", "--nofile=512", "strace", "-f", "-z", "-e", "trace=clone,clone3,fork,vfork,exit_group", "-o", str(folder / "s1.txt")),
-    )  # fmt: skip
+    calls = traced(folder / "s1.txt", "clone,clone3,fork,vfork,exit_group")
+    torchrun(folder, "files", "1", before=("prlimit", "--nofile=512", *calls))
 
 
 @case

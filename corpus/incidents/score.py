@@ -50,9 +50,9 @@ def faults(truth: Mapping[str, Any], found: Mapping[str, Any], code: int) -> Ite
     if "code" in truth and code != truth["code"]:
         yield f"exit code {code}"
     roots = sorted(tuple(row["ranks"]) for row in found["roots"])
-    if not truth.get("roots_any") and not (truth.get("undecided") and not roots):
-        if roots != sorted(map(tuple, truth["roots"])):
-            yield f"roots {roots}"
+    open_ = truth.get("roots_any") or (truth.get("undecided") and not roots)
+    if not open_ and roots != sorted(map(tuple, truth["roots"])):
+        yield f"roots {roots}"
     if "types" in truth and sorted({r["type"] for r in found["roots"]}) != truth["types"]:
         yield f"types {[r['type'] for r in found['roots']]}"
     verdict = found["verdict"].lower()

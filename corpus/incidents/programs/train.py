@@ -59,7 +59,7 @@ def fail(step, model):
     if FAULT == "disk":
         save(model, Path(os.environ["CKPT"]) / f"step_{step}.pt")
     if FAULT == "files":
-        held = [open("/dev/null") for _ in range(100_000)]
+        held = [os.open("/dev/null", os.O_RDONLY) for _ in range(100_000)]
         print(len(held))
     if FAULT == "sleep":
         time.sleep(3600)

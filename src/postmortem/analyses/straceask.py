@@ -15,7 +15,7 @@ from postmortem.records import record
 _ERRNO = Pattern(r"E[A-Z0-9]+(?:_[A-Z0-9]+)*")
 _SIGNAL = Pattern(r"SIG[A-Z0-9]+")
 _SECONDS = Pattern(r"\d*\.?\d+(?:e-?\d+)?s?")
-OWN_ERRORS = tuple("ERESTARTSYS ERESTARTNOINTR ERESTARTNOHAND ERESTART_RESTARTBLOCK ENOTSUPP".split())
+OWN_ERRORS = (
     "ERESTARTSYS",
     "ERESTARTNOINTR",
     "ERESTARTNOHAND",
