@@ -26,6 +26,7 @@ COMMANDS: tuple[str, ...] = (
     "scan",
     "hang",
     "attach",
+    "watch",
     "flight",
     "demo",
     "doctor",
