@@ -21,7 +21,7 @@ class Growers:
         """Processor time spent here, children included."""
         self._next = 0.0
 
-    def look(self, pid: int, name: str) -> None:
+    def look(self, pid: int) -> None:
         """Note where the process stands, if it is time to."""
         now = time.monotonic()
         if now < self._next or self.looks.get(pid, 0) >= _MOST_LOOKS:

@@ -115,8 +115,9 @@ class Watch:
         self._look_at_limits(at)
         cost = time.process_time() - began
         self.cost = min(self.cost * 0.8 + cost * 0.2, 4 * cost) if self._round > 2 else cost
-        for one in grown if self._growers is not None else ():
-            self._growers.look(one.pid, one.name)
+        if self._growers is not None:
+            for one in grown:
+                self._growers.look(one.pid)
         return bool(self._live)
 
     def pause(self) -> float:
