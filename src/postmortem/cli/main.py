@@ -27,6 +27,8 @@ COMMANDS: tuple[str, ...] = (
     "scan",
     "hang",
     "run",
+    "attach",
+    "watch",
     "flight",
     "demo",
     "doctor",
