@@ -838,12 +838,18 @@ class RawFlightRecorder(TypedDict):
     """A dump of PyTorch's flight recorder; numbers in it are places in its lists."""
 
     version: str
-    calls: list[tuple[int, int]]
-    """(sequence, shape)."""
+    numbers: bytes
+    """Of each call its number, 8 bytes; this and the next three in the order of the calls."""
+    shape_of: bytes
+    """4 bytes."""
+    created: bytes
+    """8 bytes: nanoseconds since 1970, 0 where the dump does not say."""
+    started: bytes
     shapes: list[
         tuple[
             str,
             str,
+            int | None,
             str,
             str,
             tuple[tuple[int, ...], ...],
@@ -852,14 +858,18 @@ class RawFlightRecorder(TypedDict):
             int,
             bool,
             bool,
+            int,
         ]
     ]
-    """(group, its words, operation, state, inputs, outputs, dtypes, stack, retired, is p2p)."""
+    """(group, its words, its number here, operation, state, inputs, outputs, dtypes, time-out in
+    ms, retired, is p2p, stack)."""
     frames: list[tuple[str, str | None, int | None]]
     stacks: list[tuple[int, ...]]
     """Frames of each, the innermost first."""
-    members: list[tuple[str, str | None, list[int]]]
-    """(group, ranks as JSON, ranks)."""
+    members: list[tuple[str, str, str | None, list[int]]]
+    """(group, its words, ranks as JSON, ranks)."""
+    status: list[tuple[int, int, int, int]]
+    """(number of the group here, last enqueued, started, completed); -1 for none."""
 
 def read_flight_recorder(data: bytes) -> RawFlightRecorder:
     """Read a pickled dump without running it; raises EvidenceError if it is cut or damaged."""

@@ -266,7 +266,7 @@ def _write_file(path: Path, text: str) -> None:
 
 def _named(args: argparse.Namespace) -> list[str]:
     """Return the evidence as the user named it: in the report a name may be masked."""
-    named = (getattr(args, name, None) or () for name in ("cores", "logs", "files"))
+    named = (getattr(args, name, None) or () for name in ("cores", "logs", "files", "paths"))
     return [str(path) for paths in named for path in paths]
 
 

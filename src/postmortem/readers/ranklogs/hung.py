@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,13 @@ from postmortem.facts.stackdumps import RankStack, StackDump
 from postmortem.patterns import Pattern
 from postmortem.readers.codecs import StreamError, decoded
 from postmortem.readers.flight import is_flight, read_flight
-from postmortem.readers.flight_recorder import Shared, followed, looks_like_recorder, read_recorder
+from postmortem.readers.flight_recorder import (
+    Shared,
+    followed,
+    looks_like_recorder,
+    name_without_rank,
+    read_recorder,
+)
 from postmortem.readers.formats import compression_of
 from postmortem.readers.kernel_log.lines import looks_like_kernel_log
 from postmortem.readers.regular import open_regular, read_regular
@@ -95,7 +101,7 @@ def read_recorders(
     found: dict[int, Recorder] = {}
     for path, data, raw in _followed(paths, sources, problems):
         try:
-            one = read_recorder(data, path, shared, raw)
+            one = read_recorder(data, path, shared, raw, _written(path))
         except EvidenceError as error:
             problems.append(Problem(path, error.what, error.hint))
             continue
@@ -103,7 +109,30 @@ def read_recorders(
         # The JSON form has the same calls and no frames.
         if known is None or _worth(one) > _worth(known):
             found[one.rank] = one
-    return [found[rank] for rank in sorted(found)]
+    hosts = _hosts({rank: one.where for rank, one in found.items()})
+    return [replace(found[rank], host=hosts.get(rank)) for rank in sorted(found)]
+
+
+def _written(path: str) -> float | None:
+    try:
+        return Path(path).stat().st_mtime
+    except OSError:
+        return None
+
+
+def _hosts(paths: Mapping[int, str]) -> dict[int, str]:
+    """Return the hosts that names of dumps have in their prefixes: ``fr_node07_12``.
+
+    It is what differs between the names once the rank is taken out, and one part of them.
+    """
+    parts = {rank: name_without_rank(path).split("_") for rank, path in paths.items()}
+    if len({len(words) for words in parts.values()}) != 1:
+        return {}
+    columns = zip(*parts.values(), strict=True)
+    differing = [at for at, words in enumerate(columns) if len(set(words)) > 1]
+    if len(differing) != 1:
+        return {}
+    return {rank: host for rank, words in parts.items() if (host := words[differing[0]])}
 
 
 def _followed(
@@ -148,7 +177,7 @@ def read_flights(
 
 
 def _worth(one: Recorder) -> tuple[int, bool]:
-    return len(one.calls), any(call.frames for call in one.calls)
+    return one.calls, any(shape.frames for shape in one.shapes)
 
 
 def _bytes(path: str, sources: list[Source], problems: list[Problem]) -> bytes | None:
