@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from postmortem.errors import EvidenceError
-from postmortem.facts.blame import Blame, How
+from postmortem.facts.blame import Blame
+from postmortem.facts.causes import How, NothingFailed
 from postmortem.facts.fault_kind import FaultKind
 from postmortem.facts.live import LiveJob, Motion
 from postmortem.facts.live_waits import place_words, wait_words
@@ -146,7 +147,7 @@ def _is_anything_known(job: LiveJob) -> bool:
 
 def _blame(job: LiveJob) -> Blame:
     """Return who holds up the others; nobody does where those who wait go on."""
-    nobody = Blame(How.NOTHING)
+    nobody = Blame(NothingFailed())
     if _progresses(job):
         return nobody
     logs = RankLogs((), (), (), (), frozenset(), frozenset(), None, None, (), 0, (), job.stacks)

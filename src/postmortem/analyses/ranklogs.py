@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from postmortem.facts.blame import Attempts, Blame, How
+from postmortem.facts.blame import Attempts, Blame
+from postmortem.facts.causes import How
 from postmortem.facts.nccl import Nccl
 from postmortem.facts.rank_logs import RankLogs
 from postmortem.facts.source import Problem, Source

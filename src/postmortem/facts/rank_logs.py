@@ -142,6 +142,14 @@ class LogExit:
     time: float | None = None
     """Seconds since 1970 as the launcher's clock shows them, of no time zone."""
 
+    @property
+    def words(self) -> str:
+        """``process 4711 on node1 was killed by SIGKILL``."""
+        how = f"was killed by {self.signal}" if self.signal else f"exited with {self.code}"
+        how += ", out of memory" if self.memory else ""
+        pid = f"process {self.pid}" if self.pid else "a process"
+        return f"{pid}{f' on {self.host}' if self.host else ''} {how}"
+
 
 @record
 class RankPid:

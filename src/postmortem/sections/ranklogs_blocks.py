@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from postmortem.facts.blame import How, Party
+from postmortem.facts.blame import Party
+from postmortem.facts.causes import How
 from postmortem.facts.rank_logs import LogFailure
 from postmortem.facts.rank_sets import rank_words
 from postmortem.patterns import Pattern

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from postmortem.facts.blame import Blame, How, Party
+from postmortem.facts.blame import Blame, Party
+from postmortem.facts.causes import How
 from postmortem.facts.kernel_log import KernelEvent
 from postmortem.facts.rank_logs import GroupPart, LogExit
 from postmortem.report.model import Confidence

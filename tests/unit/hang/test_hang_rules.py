@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from postmortem.facts.blame import Blame, How, Party
+from postmortem.facts.blame import Blame, Party
+from postmortem.facts.causes import NothingFailed, StandsElsewhere
 from postmortem.facts.live import (
     Descriptor,
     LiveJob,
@@ -64,7 +65,7 @@ def job(*rows: LiveProcess, motions: tuple[Motion, ...] = (), **more: object) ->
 
 
 def diagnosed(found: LiveJob, blame: Blame | None = None) -> dict[str, Diagnosis]:
-    outcome = run(RULES, {LiveJob: found, Blame: blame or Blame(How.NOTHING)})
+    outcome = run(RULES, {LiveJob: found, Blame: blame or Blame(NothingFailed())})
     assert outcome.problems == ()
     for one in outcome.diagnoses:
         assert 0 < len(one.title) <= 100
@@ -74,7 +75,7 @@ def diagnosed(found: LiveJob, blame: Blame | None = None) -> dict[str, Diagnosis
 
 
 def blamed(rank: int) -> Blame:
-    return Blame(How.STACK, (Party(f"rank {rank}", rank, None, "stands"),), detail="train.py:31")
+    return Blame(StandsElsewhere("train.py:31"), (Party(f"rank {rank}", rank, None, "stands"),))
 
 
 WAITING = [process(rank, COLLECTIVE) for rank in (0, 1, 3)]

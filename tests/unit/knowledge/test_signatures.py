@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from postmortem.facts.blame import StartupFault
+from postmortem.facts.causes import StartupFault
 from postmortem.facts.kernel_log import Fault, KernelKind
 from postmortem.facts.signature import WHERE, Signature
 from postmortem.knowledge.signatures import by_id, signatures

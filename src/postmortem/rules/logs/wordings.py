@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from enum import StrEnum
 
-from postmortem.facts.blame import StartupFault
+from postmortem.facts.causes import StartupFault
 from postmortem.facts.rank_logs import LogFailure, Said
 from postmortem.knowledge.signatures import by_id
 

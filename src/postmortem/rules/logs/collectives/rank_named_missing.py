@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from postmortem.facts.blame import Blame, How
+from postmortem.facts.blame import Blame
+from postmortem.facts.causes import NamedBy, NamedMissing
 from postmortem.report.model import Confidence, Role
 from postmortem.rules.logs.telling import cite, ranks_words, torchrun_words, victims_words
 from postmortem.rules.names import clip
 from postmortem.rules.rule import Finding, rule
 
 _WORDS = {
-    "enqueued": (
+    NamedBy.BARRIER: ("did not reach the barrier", "did not reach the barrier"),
+    NamedBy.ENQUEUED: (
         "is behind: fewer collectives than the others",
         "are behind: fewer collectives than the others",
     ),
-    "heartbeat": (
+    NamedBy.HEARTBEAT: (
         "sends no heartbeats any more: it died, or its host is gone",
         "send no heartbeats any more: they died, or their hosts are gone",
     ),
@@ -39,10 +41,11 @@ def rank_named_missing(blame: Blame) -> Iterator[Finding]:
     What to do
         Find out what that rank did meanwhile: its last lines, its stack.
     """
-    if blame.how is not How.NAMED or not blame.first:
+    cause = blame.cause
+    if not isinstance(cause, NamedMissing) or not blame.first:
         return
     who = ranks_words(blame.first)
-    words = _WORDS.get(blame.detail, ("did not reach the barrier",) * 2)[len(blame.first) > 1]
+    words = _WORDS[cause.by][len(blame.first) > 1]
     it, its = ("it", "its") if len(blame.first) == 1 else ("they", "their")
     yield Finding(
         title=clip(f"{who} {words}", 100),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from postmortem.facts.blame import Blame, How
+from postmortem.facts.blame import Blame
+from postmortem.facts.causes import RecordedOther
 from postmortem.report.model import Role
 from postmortem.rules.logs.telling import cite, how_sure, ranks_words, torchrun_words, victims_words
 from postmortem.rules.names import clip
@@ -27,18 +28,18 @@ def recorded_mismatch(blame: Blame) -> Iterator[Finding]:
         Go to that line. A condition on the rank or on its data skips or adds a call before it; a
         rank that never came is late or stuck: take its stack.
     """
-    if blame.how is not How.RECORDED or not blame.first:
+    cause = blame.cause
+    if not isinstance(cause, RecordedOther) or not blame.first:
         return
     who = ranks_words(blame.first)
     why = blame.first[0].why
-    behind = why.startswith("never came")
     steps = (
         (
             "py-spy dump --native --pid PID  of that rank while it hangs: what keeps it from "
             "the call?",
             "its last call is cited: the next one in the program is where it did not arrive",
         )
-        if behind
+        if cause.behind
         else (
             "look for a branch on the rank or on its data before that call: one call is skipped or "
             "added there",
@@ -48,7 +49,7 @@ def recorded_mismatch(blame: Blame) -> Iterator[Finding]:
     yield Finding(
         title=clip(f"{who} {why.partition('; ')[0]}", 100),
         cause=f"{who} {why}."
-        + ("" if behind else f" The others called {blame.detail}.")
+        + ("" if cause.behind else f" The others called {cause.most}.")
         + f"{victims_words(blame)}{torchrun_words(blame)}",
         confidence=how_sure(blame),
         next_steps=steps,

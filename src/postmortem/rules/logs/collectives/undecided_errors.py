@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from postmortem.facts.blame import Blame, How
+from postmortem.facts.blame import Blame
+from postmortem.facts.causes import Doubt, Undecided
 from postmortem.report.model import Confidence, Role
 from postmortem.rules.logs.telling import cite, ranks_words, victims_words
 from postmortem.rules.names import clip
@@ -22,7 +23,8 @@ def undecided_errors(blame: Blame) -> Iterator[Finding]:
     What to do
         Read all of them; @record writes times into error.json, which order the ranks of one host.
     """
-    if blame.how is not How.UNDECIDED or blame.detail != "errors":
+    cause = blame.cause
+    if not isinstance(cause, Undecided) or cause.doubt is not Doubt.ERRORS:
         return
     who = ranks_words(blame.candidates)
     said = "; ".join(f"{p.words}: {clip(p.why, 120)}" for p in blame.candidates[:4])

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from postmortem.facts.blame import Blame, How
+from postmortem.facts.blame import Blame
+from postmortem.facts.causes import Crashed
 from postmortem.report.model import Role
 from postmortem.rules.logs.telling import cite, how_sure, ranks_words, victims_words
 from postmortem.rules.names import clip
@@ -31,7 +32,7 @@ def mpi_ended_job(blame: Blame) -> Iterator[Finding]:
         For MPI_Abort, read what that rank wrote before it. For an error, look at the call that it
         names and at its counterpart on the other rank.
     """
-    if blame.how is not How.CRASH or len(blame.first) != 1:
+    if not isinstance(blame.cause, Crashed) or len(blame.first) != 1:
         return
     party = blame.first[0]
     said = party.failure.said if party.failure is not None else None

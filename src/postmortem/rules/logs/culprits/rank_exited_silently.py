@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from postmortem.facts.blame import Blame, How
+from postmortem.facts.blame import Blame
+from postmortem.facts.causes import ExitedSilently
 from postmortem.report.model import Confidence, Role
 from postmortem.rules.logs.telling import cite, ranks_words, torchrun_words, victims_words
 from postmortem.rules.names import clip
@@ -32,7 +33,7 @@ def rank_exited_silently(blame: Blame) -> Iterator[Finding]:
         Look for its output elsewhere (standard output, a file of its own), and for sys.exit in
         the program.
     """
-    if blame.how is not How.SILENT_EXIT or not blame.first:
+    if not isinstance(blame.cause, ExitedSilently) or not blame.first:
         return
     who = ranks_words(blame.first)
     end = blame.first[0].exit

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from postmortem.facts.blame import Blame, How
+from postmortem.facts.blame import Blame
+from postmortem.facts.causes import LeftEarly
 from postmortem.report.model import Confidence, Role
 from postmortem.rules.logs.telling import cite, ranks_words, torchrun_words, victims_words
 from postmortem.rules.names import clip
@@ -24,7 +25,7 @@ def rank_left_early(blame: Blame) -> Iterator[Finding]:
         Compare how many steps each rank runs: uneven data, an early return, a condition on the
         rank.
     """
-    if blame.how is not How.LEFT_EARLY or not blame.first:
+    if not isinstance(blame.cause, LeftEarly) or not blame.first:
         return
     who = ranks_words(blame.first)
     yield Finding(

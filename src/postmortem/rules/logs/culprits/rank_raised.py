@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from postmortem.facts.blame import Blame, How
+from postmortem.facts.blame import Blame
+from postmortem.facts.causes import Raised
 from postmortem.report.model import Role
 from postmortem.rules.logs.telling import (
     at_frame,
@@ -33,7 +34,7 @@ def rank_raised(blame: Blame) -> Iterator[Finding]:
         Read its traceback and leave the others alone. Does the failing line need the group? If
         not, the fault shows on one rank too.
     """
-    if blame.how is not How.OWN_EXCEPTION or not blame.first:
+    if not isinstance(blame.cause, Raised) or not blame.first:
         return
     party = blame.first[0]
     failure = party.failure

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from postmortem.facts.blame import Blame, How
+from postmortem.facts.blame import Blame
+from postmortem.facts.causes import SilentAlone
 from postmortem.report.model import Confidence, Role
 from postmortem.rules.logs.telling import cite, ranks_words, torchrun_words, victims_words
 from postmortem.rules.names import clip
@@ -26,7 +27,7 @@ def rank_silent(blame: Blame) -> Iterator[Finding]:
         Get its stack while it hangs: py-spy dump --pid PID on its host; or run with faulthandler
         and a time-out.
     """
-    if blame.how is not How.SILENT or not blame.first:
+    if not isinstance(blame.cause, SilentAlone) or not blame.first:
         return
     who = ranks_words(blame.first)
     words = "has no error, while all others wait for a peer"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from postmortem.facts.blame import Blame, How
+from postmortem.facts.blame import Blame
+from postmortem.facts.causes import ThreadDied
 from postmortem.report.model import Confidence, Role
 from postmortem.rules.logs.telling import (
     at_frame,
@@ -34,7 +35,7 @@ def rank_thread_died(blame: Blame) -> Iterator[Finding]:
         Let the thread's error reach the main thread: a queue, concurrent.futures,
         threading.excepthook.
     """
-    if blame.how is not How.THREAD or not blame.first:
+    if not isinstance(blame.cause, ThreadDied) or not blame.first:
         return
     party = blame.first[0]
     who = ranks_words(blame.first)

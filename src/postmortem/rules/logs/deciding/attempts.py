@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from postmortem.facts.blame import Attempts, Blame, How
+from postmortem.facts.blame import Attempts, Blame
+from postmortem.facts.causes import How
 from postmortem.facts.rank_logs import RankLogs
 from postmortem.rules.logs.deciding.case import same_words
 from postmortem.rules.logs.deciding.decide import decide

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from postmortem.facts.blame import Blame, How
+from postmortem.facts.blame import Blame
+from postmortem.facts.causes import NothingFailed
 from postmortem.facts.rank_logs import RankLogs
 from postmortem.records import replace
 from postmortem.rules.logs.deciding.case import Case
@@ -59,7 +60,7 @@ def decide(logs: RankLogs) -> Blame:
         blame = step(case)
         if blame is not None:
             return _finished(case, blame)
-    return Blame(How.NOTHING, ties=ties(case))
+    return Blame(NothingFailed(), ties=ties(case))
 
 
 def _finished(case: Case, blame: Blame) -> Blame:

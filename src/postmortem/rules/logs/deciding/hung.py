@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from postmortem.facts.blame import Blame, How, Party
+from postmortem.facts.blame import Blame, Party
+from postmortem.facts.causes import Doubt, RecordedOther, StandsElsewhere, Undecided
 from postmortem.facts.flight_recorder import Collective
 from postmortem.facts.stackdumps import Doing, RankStack, StackClass
 from postmortem.facts.threads import Frame, program_frames
@@ -35,16 +36,11 @@ def parted(case: Case) -> Blame | None:
         for rank, call in sorted(found.calls, key=lambda row: row[0] not in found.odd)
     )[:_MOST_CITED]
     if not found.most or found.how is Differs.AHEAD:
-        return Blame(How.UNDECIDED, candidates=parties, evidence=evidence, detail="collectives")
+        return Blame(Undecided(Doubt.COLLECTIVES), candidates=parties, evidence=evidence)
     other = next((call for rank, call in found.calls if rank in found.most), None)
-    detail = f"{_call(other)}" if other is not None else "another one"
-    return Blame(
-        How.RECORDED,
-        parties,
-        sure=found.how is not Differs.BEHIND,
-        evidence=evidence,
-        detail=detail,
-    )
+    behind = found.how is Differs.BEHIND
+    cause = RecordedOther(_call(other) if other is not None else "another one", behind)
+    return Blame(cause, parties, sure=not behind, evidence=evidence)
 
 
 def stands_elsewhere(case: Case) -> Blame | None:
@@ -67,13 +63,12 @@ def stands_elsewhere(case: Case) -> Blame | None:
     evidence = tuple((m.where, _stack_words(m)) for m in members[:_MOST_CITED])
     evidence += tuple((w.members[0].where, _stack_words(w.members[0])) for w in waiting[:1])
     if 2 * len(members) >= ranks:
-        return Blame(How.UNDECIDED, candidates=parties, evidence=evidence, detail="stacks")
+        return Blame(Undecided(Doubt.STACKS), candidates=parties, evidence=evidence)
     return Blame(
-        How.STACK,
+        StandsElsewhere(_where(waiting[0].thread.frames)),
         parties,
         sure=bool(still) and stacks.samples > 1 and len(chosen) == 1,
         evidence=evidence,
-        detail=_where(waiting[0].thread.frames),
     )
 
 
@@ -85,8 +80,8 @@ def _in_other_collectives(case: Case, waiting: list[StackClass], ranks: int) -> 
     parties = tuple(_stack_party(case, one, member) for one in odd for member in one.members)
     evidence = tuple((m.where, _stack_words(m)) for m in (*members[:_MOST_CITED], most.members[0]))
     if 2 * len(members) >= ranks:
-        return Blame(How.UNDECIDED, candidates=parties, evidence=evidence, detail="stacks")
-    return Blame(How.STACK, parties, evidence=evidence, detail=_where(most.thread.frames))
+        return Blame(Undecided(Doubt.STACKS), candidates=parties, evidence=evidence)
+    return Blame(StandsElsewhere(_where(most.thread.frames)), parties, evidence=evidence)
 
 
 def _goes_on(one: StackClass, moved: tuple[str, ...]) -> bool:

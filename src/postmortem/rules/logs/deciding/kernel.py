@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from postmortem.facts.blame import Blame, By, How, Party, Tie
+from postmortem.facts.blame import Blame, Party
+from postmortem.facts.causes import SeenByKernel
 from postmortem.facts.kernel_log import Fault, KernelEvent, KernelKind
 from postmortem.facts.rank_logs import RankLogs, RankPid
+from postmortem.facts.ties import By, Tie
 from postmortem.knowledge.xids import xid
 from postmortem.patterns import Pattern
 from postmortem.rules.logs.deciding.case import Case, cited
@@ -163,13 +165,11 @@ def _blame(
     event = tie.event
     lines = ((event.where, clip(event.text, 300)),)
     return Blame(
-        How.KERNEL,
+        SeenByKernel(tie),
         parties,
         sure=sure,
         evidence=(*lines, *cited(parties))[:8],
-        detail=tie.why,
         whole_host=whole_host,
-        cause=tie,
     )
 
 

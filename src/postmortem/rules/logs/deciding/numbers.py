@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from postmortem.facts.blame import Blame, How, Party
+from postmortem.facts.blame import Blame, Party
+from postmortem.facts.causes import NumbersWentBad
 from postmortem.facts.first_bad import FirstBad, Origin
 from postmortem.facts.flight_verdict import what_failed
 from postmortem.facts.frames import Flight
@@ -30,11 +31,10 @@ def numbers_went_bad(case: Case) -> Blame | None:
     named = [(bad, one) for bad, one in found if _is_same(first, bad)]
     said = [(one.path, bad.sentence(one.recorder.world_size)) for bad, one in named]
     return Blame(
-        How.NUMBERS,
+        NumbersWentBad(first),
         tuple(_party(case, bad, one) for bad, one in named),
         sure=all(bad.confidence == "certain" and not bad.summed for bad, _ in found),
         evidence=tuple(said[:6]),
-        numbers=first,
     )
 
 

@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from postmortem.facts.blame import IF_ONE_GROUP, Blame, How, Party
+from postmortem.facts.blame import Blame, Party
+from postmortem.facts.causes import (
+    CalledOther,
+    Doubt,
+    LeftEarly,
+    NamedBy,
+    NamedMissing,
+    SilentAlone,
+    Undecided,
+    UnnamedProcessEnded,
+    WaitsElsewhere,
+)
 from postmortem.facts.rank_logs import LogFailure
 from postmortem.patterns import Pattern
 from postmortem.rules.logs.deciding.case import Case, cited
@@ -46,11 +57,10 @@ def called_differently(case: Case) -> Blame | None:
         )
         if len(set(calls.values())) < 2:
             return None
-        return Blame(
-            How.UNDECIDED, candidates=parties, evidence=cited(parties), detail="collectives"
-        )
+        cause = Undecided(Doubt.COLLECTIVES)
+        return Blame(cause, candidates=parties, evidence=cited(parties))
     first = tuple(_party(case, rank, f"called {what}", failures) for rank, what in split.others)
-    return Blame(How.COLLECTIVE, first, sure=True, evidence=cited(first), detail=split.majority)
+    return Blame(CalledOther(split.majority), first, sure=True, evidence=cited(first))
 
 
 def _party(case: Case, rank: int, why: str, failures: list[LogFailure]) -> Party:
@@ -81,7 +91,7 @@ def sent_too_much(case: Case) -> Blame | None:
     sender = (receiver.rank + 1) % case.world
     if case.logs.world_size or len(case.known) == case.world:
         parties.append(_party(case, sender, "its ring neighbour, which may have sent it", []))
-    return Blame(How.UNDECIDED, candidates=tuple(parties), evidence=cited(parties), detail="sizes")
+    return Blame(Undecided(Doubt.SIZES), candidates=tuple(parties), evidence=cited(parties))
 
 
 def named_by_others(case: Case) -> Blame | None:
@@ -98,10 +108,10 @@ def named_by_others(case: Case) -> Blame | None:
         if late:
             where = f"{remark.file}:{remark.line}"
             said.append((int(late["rank"]), where, clip(remark.text, 300)))
-    detail = "barrier"
+    by = NamedBy.BARRIER
     if not said:
         said = list(_without_heartbeat(case))
-        detail = "heartbeat"
+        by = NamedBy.HEARTBEAT
     if not said:
         return _behind(case)
     ranks = list(dict.fromkeys(rank for rank, _, _ in said))
@@ -109,7 +119,7 @@ def named_by_others(case: Case) -> Blame | None:
         return None
     first = tuple(_party(case, rank, "named as missing", []) for rank in ranks)
     evidence = tuple(dict.fromkeys((where, text) for _, where, text in said))[:6]
-    return Blame(How.NAMED, first, sure=len(ranks) == 1, evidence=evidence, detail=detail)
+    return Blame(NamedMissing(by), first, sure=len(ranks) == 1, evidence=evidence)
 
 
 def _without_heartbeat(case: Case) -> Iterator[tuple[int, str, str]]:
@@ -137,7 +147,7 @@ def _behind(case: Case) -> Blame | None:
                 _party(case, rank, f"enqueued {work[rank][0]} of {most[0]}", []) for rank in late
             )
             evidence = tuple(work[rank][1:] for rank in late[:6])
-            return Blame(How.NAMED, first, evidence=evidence, detail="enqueued")
+            return Blame(NamedMissing(NamedBy.ENQUEUED), first, evidence=evidence)
     return None
 
 
@@ -166,7 +176,7 @@ def left_early(case: Case) -> Blame | None:
     parties = tuple(
         _party(case, rank, "no launcher lists it as failed: it ended with 0", []) for rank in gone
     )
-    return Blame(How.LEFT_EARLY, parties, evidence=_chorus(waiting))
+    return Blame(LeftEarly(), parties, evidence=_chorus(waiting))
 
 
 def _all_summarised(case: Case) -> bool:
@@ -188,7 +198,7 @@ def silent_ones(case: Case) -> Blame | None:
         _party(case, rank, "it has no error while others wait for a peer", []) for rank in silent
     )
     if len(silent) == 1 and len(waiting) >= 2 and _all_known(case, waiting):
-        return Blame(How.SILENT, parties, evidence=_chorus(waiting))
+        return Blame(SilentAlone(), parties, evidence=_chorus(waiting))
     odd = _odd_site(case)
     if odd is not None:
         return odd
@@ -196,12 +206,8 @@ def silent_ones(case: Case) -> Blame | None:
         odd = _odd_work(case)
         if odd is not None:
             return odd
-    return Blame(
-        How.UNDECIDED,
-        candidates=parties[:_MOST_CANDIDATES],
-        evidence=_chorus(waiting),
-        detail="silent",
-    )
+    some = parties[:_MOST_CANDIDATES]
+    return Blame(Undecided(Doubt.SILENT), candidates=some, evidence=_chorus(waiting))
 
 
 def _all_known(case: Case, waiting: tuple[Standing, ...]) -> bool:
@@ -246,10 +252,10 @@ def _odd_work(case: Case) -> Blame | None:
         if len(parties) == 1:
             one = (_party(case, split.others[0][0], f"waits in {split.others[0][1]}", []),)
             # Before torch 2.2 a time-out does not say of which group it is.
-            detail = split.majority + ("" if name else IF_ONE_GROUP)
-            return Blame(How.CALL_SITE, one, evidence=cited(one), detail=detail)
+            cause = WaitsElsewhere(split.majority, if_one_group=not name)
+            return Blame(cause, one, evidence=cited(one))
         some = parties[:_MOST_CANDIDATES]
-        return Blame(How.UNDECIDED, candidates=some, evidence=cited(some), detail="sites")
+        return Blame(Undecided(Doubt.SITES), candidates=some, evidence=cited(some))
     return None
 
 
@@ -273,13 +279,9 @@ def _odd_site(case: Case) -> Blame | None:
         return None
     parties = tuple(_party(case, rank, f"waits in {what}", []) for rank, what in split.others)
     if len(parties) > 1:  # in a ring, the neighbours of the odd one stop with it
-        return Blame(
-            How.UNDECIDED,
-            candidates=parties[:_MOST_CANDIDATES],
-            evidence=cited(parties),
-            detail="sites",
-        )
-    return Blame(How.CALL_SITE, parties, evidence=cited(parties), detail=split.majority)
+        some = parties[:_MOST_CANDIDATES]
+        return Blame(Undecided(Doubt.SITES), candidates=some, evidence=cited(parties))
+    return Blame(WaitsElsewhere(split.majority), parties, evidence=cited(parties))
 
 
 def undecided(case: Case) -> Blame | None:
@@ -289,11 +291,11 @@ def undecided(case: Case) -> Blame | None:
         parties = tuple(
             s.party("it only reports a peer", s.about_peers[-1]) for s in waiting[:_MOST_CANDIDATES]
         )
-        return Blame(How.UNDECIDED, candidates=parties, evidence=_chorus(waiting), detail="peers")
+        return Blame(Undecided(Doubt.PEERS), candidates=parties, evidence=_chorus(waiting))
     shared = [(s, f) for s in case.shared for f in s.about_peers]
     if shared:
         parties = tuple(s.party("it only reports a peer", f) for s, f in shared[:1])
-        return Blame(How.UNDECIDED, candidates=parties, evidence=cited(parties), detail="peers")
+        return Blame(Undecided(Doubt.PEERS), candidates=parties, evidence=cited(parties))
     cut = [
         s.party("its traceback is cut off", f)
         for s in case.all
@@ -302,14 +304,14 @@ def undecided(case: Case) -> Blame | None:
     ]
     if cut:
         some = tuple(cut[:_MOST_CANDIDATES])
-        return Blame(How.UNDECIDED, candidates=some, evidence=cited(some), detail="cut")
+        return Blame(Undecided(Doubt.CUT), candidates=some, evidence=cited(some))
     unnamed = _unnamed(case)
     if unnamed is not None:
         return unnamed
     ends = [s for s in case.ranks if s.exit is not None and (s.exit.code or s.exit.signal)]
     if ends:
         parties = tuple(s.party("it ended badly", None) for s in ends[:_MOST_CANDIDATES])
-        return Blame(How.UNDECIDED, candidates=parties, evidence=cited(parties), detail="ends")
+        return Blame(Undecided(Doubt.ENDS), candidates=parties, evidence=cited(parties))
     return None
 
 
@@ -323,21 +325,15 @@ def _unnamed(case: Case) -> Blame | None:
     if not ends:
         return None
     end = ends[0]
-    how = f"was killed by {end.signal}" if end.signal else f"exited with {end.code}"
-    how += ", out of memory" if end.memory else ""
-    pid = f"process {end.pid}" if end.pid else "a process"
-    where = f" on {end.host}" if end.host else ""
-    words = f"{pid}{where} {how}"
     parties = tuple(
         s.party("it may be that process")
         for s in case.ranks
         if s.silent and not s.stopped and not s.ended_by_launcher and s.exit is None
     )
     return Blame(
-        How.UNDECIDED,
+        UnnamedProcessEnded(end),
         candidates=parties if len(parties) <= _MOST_CANDIDATES else (),
-        evidence=((f"{end.file}:{end.line}", f"{end.launcher} says: {words}"),),
-        detail=f"unnamed: {words}",
+        evidence=((f"{end.file}:{end.line}", f"{end.launcher} says: {end.words}"),),
     )
 
 

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from postmortem.facts.blame import Blame, How, Party, StartupFault
+from postmortem.facts.blame import Blame, Party
+from postmortem.facts.causes import (
+    CouldNotStart,
+    HostFailed,
+    NeverJoined,
+    StartupFault,
+    Stop,
+    StoppedFromOutside,
+)
 from postmortem.facts.rank_logs import LogFailure
 from postmortem.patterns import Pattern
 from postmortem.rules.logs.deciding.case import Case
@@ -21,6 +29,16 @@ _STOP = Pattern(
     r"CANCELLED(?: AT| DUE| \*)|DUE TO TIME LIMIT|DUE TO PREEMPTION|Received (?:2|15|1) "
     r"death signal"
     r"|DUE TO NODE FAILURE|^TERM_\w+: job killed|PBS: job killed: "
+)
+
+_WHY = (
+    ("DUE TO TIME LIMIT", Stop.TIME),
+    ("DUE TO PREEMPTION", Stop.PREEMPTED),
+    ("TERM_RUNLIMIT", Stop.TIME),
+    ("TERM_MEMLIMIT", Stop.MEMORY),
+    ("killed: walltime", Stop.TIME),
+    ("killed: mem", Stop.MEMORY),
+    ("DUE TO NODE", Stop.NODE),
 )
 
 
@@ -48,14 +66,12 @@ def could_not_start(case: Case) -> Blame | None:
         fault = named[0]
         evidence.insert(0, named[1])
     assert fault is not None
-    detail = evidence[0][1] if failure is None or (named and fault is named[0]) else _words(failure)
+    said = evidence[0][1] if failure is None or (named and fault is named[0]) else _words(failure)
     if fault is StartupFault.MISSING:
         missing = _absent(case, counts)
         if missing:
-            return Blame(
-                How.MISSING, missing, fault=fault, evidence=tuple(evidence[:6]), detail=detail
-            )
-    return Blame(How.STARTUP, fault=fault, evidence=tuple(evidence[:6]), detail=detail)
+            return Blame(NeverJoined(said), missing, evidence=tuple(evidence[:6]))
+    return Blame(CouldNotStart(fault, said), evidence=tuple(evidence[:6]))
 
 
 def _words(failure: LogFailure) -> str:
@@ -117,7 +133,11 @@ def node_failed(case: Case) -> Blame | None:
         there = there if len(there) < len(case.ranks) else []
     first = tuple(s.party("its host failed") for s in there)
     evidence = tuple((f"{r.file}:{r.line}", clip(r.text, 300)) for r, _ in told[:3])
-    return Blame(How.NODE, first, evidence=evidence, detail=host, whole_host=host)
+    return Blame(HostFailed(host), first, evidence=evidence, whole_host=host)
+
+
+def _stop(evidence: Iterable[tuple[str, str]]) -> Stop | None:
+    return next((why for _, text in evidence for mark, why in _WHY if mark in text), None)
 
 
 def stopped_from_outside(case: Case) -> Blame | None:
@@ -138,4 +158,4 @@ def stopped_from_outside(case: Case) -> Blame | None:
             for s in stopped[:3]
             for f in s.stopped[:1]
         )
-    return Blame(How.STOPPED, evidence=evidence, detail=evidence[0][1])
+    return Blame(StoppedFromOutside(evidence[0][1], _stop(evidence)), evidence=evidence)

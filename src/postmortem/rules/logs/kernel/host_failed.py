@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from postmortem.facts.blame import Blame, By, How
+from postmortem.facts.blame import Blame
 from postmortem.facts.kernel_log import KernelKind
+from postmortem.facts.ties import By
 from postmortem.report.model import Role
 from postmortem.rules.logs.kernel.words import cite_all, joined, meaning, steps_of, surely
 from postmortem.rules.logs.telling import ranks_words, torchrun_words, victims_words
@@ -28,8 +29,8 @@ def host_failed(blame: Blame) -> Iterator[Finding]:
     What to do
         Take the host out, and start again without it.
     """
-    tie = blame.cause
-    if blame.how is not How.KERNEL or tie is None or not blame.first:
+    tie = blame.tie
+    if tie is None or not blame.first:
         return
     event = tie.event
     broken = event.kind in (KernelKind.MACHINE, KernelKind.BLOCKED)

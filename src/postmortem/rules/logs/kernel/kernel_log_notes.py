@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from postmortem.facts.blame import Blame, By, Tie
+from postmortem.facts.blame import Blame
 from postmortem.facts.kernel_log import Fault, KernelKind
 from postmortem.facts.rank_logs import RankLogs
+from postmortem.facts.ties import By, Tie
 from postmortem.report.model import Confidence, Role
 from postmortem.rules.logs.kernel.words import (
     MOST_CITED,
@@ -47,7 +48,7 @@ def kernel_log_notes(blame: Blame, logs: RankLogs) -> Iterator[Finding]:
     What to do
         Give the logs of all ranks together with the kernel logs of all hosts.
     """
-    used = blame.cause.event if blame.cause is not None else None
+    used = blame.tie.event if blame.tie is not None else None
     left = [tie for tie in blame.ties if tie.event != used and not _spoken_of(tie, blame)]
     if not left:
         return
@@ -88,7 +89,7 @@ def _spoken_of(tie: Tie, blame: Blame) -> bool:
     """Whether another rule speaks of it."""
     if tie in storage_ties(blame) or tie in program_ties(blame):
         return True
-    cause = blame.cause
+    cause = blame.tie
     if cause is None or tie.event.host != cause.event.host:
         return False
     # What follows from it on the same host: more Xids of the GPU, a panic after a machine check.

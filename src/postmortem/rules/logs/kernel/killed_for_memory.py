@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from postmortem.facts.blame import Blame, By
+from postmortem.facts.blame import Blame
 from postmortem.facts.kernel_log import KernelKind
+from postmortem.facts.ties import By
 from postmortem.report.model import Role
 from postmortem.rules.logs.kernel.words import cite_all, decided_by, joined, meaning, surely
 from postmortem.rules.logs.telling import ranks_words, torchrun_words, victims_words

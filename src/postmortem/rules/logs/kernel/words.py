@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from postmortem.facts.blame import Blame, How, Tie
+from postmortem.facts.blame import Blame
 from postmortem.facts.kernel_log import MOST_COUNTED, Fault, KernelKind
+from postmortem.facts.ties import Tie
 from postmortem.knowledge.signatures import by_id
 from postmortem.knowledge.xids import xid
 from postmortem.patterns import Pattern
@@ -22,9 +23,9 @@ _OF_CUDA = Pattern(r"\bCUDA\b|\bHIP\b|cublas|cudnn")
 
 def decided_by(blame: Blame, *kinds: KernelKind) -> Tie | None:
     """Return the line that decides, if it is of one of these kinds."""
-    if blame.how is not How.KERNEL or blame.cause is None or not blame.first:
+    if blame.tie is None or not blame.first:
         return None
-    return blame.cause if blame.cause.event.kind in kinds else None
+    return blame.tie if blame.tie.event.kind in kinds else None
 
 
 def meaning(tie: Tie) -> str:
@@ -64,7 +65,7 @@ def storage_ties(blame: Blame) -> list[Tie]:
 
 def program_ties(blame: Blame) -> list[Tie]:
     """Return the errors of GPUs that go with a CUDA error of who failed first."""
-    if blame.how is How.KERNEL or not any(_OF_CUDA.search(party.why) for party in blame.first):
+    if blame.tie is not None or not any(_OF_CUDA.search(party.why) for party in blame.first):
         return []
     first = {party.rank for party in blame.first}
     return [
@@ -89,7 +90,7 @@ def cite_tie(tie: Tie) -> Evidence:
 def cite_all(blame: Blame) -> tuple[Evidence, ...]:
     """Return the evidence of a decision by the kernel's log, its own line first."""
     rest = cite(blame)[1:]
-    return (cite_tie(blame.cause), *rest) if blame.cause is not None else rest
+    return (cite_tie(blame.tie), *rest) if blame.tie is not None else rest
 
 
 def surely(blame: Blame) -> Confidence:

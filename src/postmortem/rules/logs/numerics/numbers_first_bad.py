@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from postmortem.facts.blame import Blame, How
+from postmortem.facts.blame import Blame
+from postmortem.facts.causes import NumbersWentBad
 from postmortem.facts.first_bad import Origin
 from postmortem.report.model import Role
 from postmortem.rules.logs.telling import cite, how_sure, ranks_words
@@ -58,12 +59,13 @@ def numbers_first_bad(blame: Blame) -> Iterator[Finding]:
         Run that module in float32, or look at what its inputs grew to in the frames before. Where a
         weight, a gradient or the data was bad already, look there.
     """
-    if blame.how is not How.NUMBERS or not blame.first:
+    cause = blame.cause
+    if not isinstance(cause, NumbersWentBad) or not blame.first:
         return
     who = ranks_words(blame.first)
     why = blame.first[0].why
-    origin = blame.numbers.origin if blame.numbers is not None else Origin.PRODUCER
-    since = blame.numbers.hints[-1:] if blame.numbers and origin is Origin.WEIGHT else ()
+    origin = cause.first_bad.origin
+    since = cause.first_bad.hints[-1:] if origin is Origin.WEIGHT else ()
     yield Finding(
         title=clip(f"{who}: {why.partition(': ')[0]}", 100),
         cause=f"{who}: {'; '.join((why, *since))}.",

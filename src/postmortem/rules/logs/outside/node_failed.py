@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from postmortem.facts.blame import Blame, How
+from postmortem.facts.blame import Blame
+from postmortem.facts.causes import HostFailed
 from postmortem.report.model import Confidence, Role
 from postmortem.rules.logs.telling import cite, ranks_words, victims_words
 from postmortem.rules.names import clip
@@ -24,9 +25,9 @@ def node_failed(blame: Blame) -> Iterator[Finding]:
     What to do
         Leave that host out, and look into its own logs for what happened.
     """
-    if blame.how is not How.NODE or blame.whole_host is None:
+    if not isinstance(blame.cause, HostFailed):
         return
-    host = clip(blame.whole_host, 60)
+    host = clip(blame.cause.host, 60)
     there = f" {ranks_words(blame.first)} ran there." if blame.first else ""
     yield Finding(
         title=f"the host {host} failed, says Slurm",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from postmortem.facts.blame import Blame, How, StartupFault
+from postmortem.facts.blame import Blame
+from postmortem.facts.causes import CouldNotStart, StartupFault
 from postmortem.report.model import Confidence, Role
 from postmortem.rules.logs.startup.words import interface_of
 from postmortem.rules.logs.telling import cite
@@ -29,11 +30,12 @@ def interface_not_found(blame: Blame) -> Iterator[Finding]:
     What to do
         Name one that exists on every host, or leave the variable out.
     """
-    if blame.how not in (How.STARTUP, How.MISSING) or blame.fault is not StartupFault.INTERFACE:
+    cause = blame.cause
+    if not isinstance(cause, CouldNotStart) or cause.fault is not StartupFault.INTERFACE:
         return
     yield Finding(
-        title=clip(f"no such network interface: {interface_of(blame.detail)}", 100),
-        cause=f"the interface {interface_of(blame.detail)} that was asked for has no "
+        title=clip(f"no such network interface: {interface_of(cause.said)}", 100),
+        cause=f"the interface {interface_of(cause.said)} that was asked for has no "
         f"address on this host.",
         confidence=Confidence.LIKELY,
         next_steps=(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from postmortem.facts.blame import Blame, How, StartupFault
+from postmortem.facts.blame import Blame
+from postmortem.facts.causes import CouldNotStart, StartupFault
 from postmortem.report.model import Confidence, Role
 from postmortem.rules.logs.startup.words import host_words
 from postmortem.rules.logs.telling import cite
@@ -24,12 +25,13 @@ def master_name_unknown(blame: Blame) -> Iterator[Finding]:
     What to do
         Use an address, or make the name known on all hosts.
     """
-    if blame.how not in (How.STARTUP, How.MISSING) or blame.fault is not StartupFault.NAME:
+    cause = blame.cause
+    if not isinstance(cause, CouldNotStart) or cause.fault is not StartupFault.NAME:
         return
     yield Finding(
-        title=clip(f"the master's host name cannot be resolved{host_words(blame.detail)}", 100),
+        title=clip(f"the master's host name cannot be resolved{host_words(cause.said)}", 100),
         cause=f"a host name that the job needs cannot be "
-        f"resolved{host_words(blame.detail)}: {clip(blame.detail, 300)}",
+        f"resolved{host_words(cause.said)}: {clip(cause.said, 300)}",
         confidence=Confidence.LIKELY,
         next_steps=(
             "getent hosts NAME  on each host shows who knows the name",

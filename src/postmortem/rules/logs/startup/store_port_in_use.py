@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from postmortem.facts.blame import Blame, How, StartupFault
+from postmortem.facts.blame import Blame
+from postmortem.facts.causes import CouldNotStart, StartupFault
 from postmortem.report.model import Confidence, Role
 from postmortem.rules.logs.startup.words import port_words
 from postmortem.rules.logs.telling import cite
@@ -24,12 +25,13 @@ def store_port_in_use(blame: Blame) -> Iterator[Finding]:
     What to do
         Find who has it, or take another port.
     """
-    if blame.how not in (How.STARTUP, How.MISSING) or blame.fault is not StartupFault.PORT_IN_USE:
+    cause = blame.cause
+    if not isinstance(cause, CouldNotStart) or cause.fault is not StartupFault.PORT_IN_USE:
         return
     yield Finding(
-        title=clip(f"the job's port is in use{port_words(blame.detail)}", 100),
+        title=clip(f"the job's port is in use{port_words(cause.said)}", 100),
         cause=f"nobody could listen on the port of the job's "
-        f"store{port_words(blame.detail)}: another process has it.",
+        f"store{port_words(cause.said)}: another process has it.",
         confidence=Confidence.LIKELY,
         next_steps=(
             "ss -ltnp  on that host shows who listens there; often it is an earlier run "
