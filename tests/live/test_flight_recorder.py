@@ -6,10 +6,10 @@ import socket
 from pathlib import Path
 
 import pytest
+from postmortem.diagnose.ranks.deciding.recorder import Differs, compare
 
 from builders.forks import run_together
 from postmortem.readers.flight_recorder import looks_like_recorder, read_recorder
-from postmortem.rules.logs.deciding.recorder import Differs, compare
 
 pytest.importorskip("torch.distributed")
 

@@ -4,27 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from postmortem.facts.blame import Attempts, Blame
+from postmortem.diagnose import rule
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.ranks.blame import Attempts, Blame
+from postmortem.diagnose.ranks.deciding.attempts import decide_attempts
+from postmortem.diagnose.ranks.telling import at_frame, ranks_words
+from postmortem.diagnose.stacks.classes import classes
 from postmortem.facts.causes import How
 from postmortem.facts.nccl import Nccl
 from postmortem.facts.rank_logs import RankLogs
 from postmortem.facts.source import Problem, Source
+from postmortem.present.ranks.attempts import attempts_said
+from postmortem.present.ranks.blocks import rank_logs_blocks
+from postmortem.present.ranks.body import rank_logs_body
+from postmortem.present.ranks.flights import unended_words
+from postmortem.present.ranks.view import RankLogsView, same_tracebacks
 from postmortem.readers.ranklogs.hung import read_flights, read_recorders, read_stacks
 from postmortem.readers.ranklogs.read import RankFacts, read_rank_logs
 from postmortem.readers.ranklogs.sources import Found, find_rank_logs
 from postmortem.records import record, replace
 from postmortem.report.model import Confidence, Diagnosis, Report, Role
 from postmortem.report.redact import Redactor
-from postmortem.rules import rule
-from postmortem.rules.logs.deciding.attempts import decide_attempts
-from postmortem.rules.logs.telling import at_frame, ranks_words
-from postmortem.rules.names import clip
-from postmortem.sections.ranklogs_attempts import attempts_said
-from postmortem.sections.ranklogs_blocks import rank_logs_blocks
-from postmortem.sections.ranklogs_body import rank_logs_body
-from postmortem.sections.ranklogs_flights import unended_words
-from postmortem.sections.ranklogs_view import RankLogsView, same_tracebacks
-from postmortem.sections.stack_classes import classes
 
 
 @record

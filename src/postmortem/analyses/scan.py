@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from postmortem.diagnose import rule
 from postmortem.facts.tensors import Tensors
+from postmortem.present.tensors.blocks import scan_blocks
+from postmortem.present.tensors.body import scan_body
 from postmortem.readers.checkpoint.scanning import Progress, scan_checkpoint
 from postmortem.report.model import Diagnosis, Report
-from postmortem.rules import rule
-from postmortem.sections.quantities import counted, size
-from postmortem.sections.scan_blocks import scan_blocks
-from postmortem.sections.scan_body import scan_body
+from postmortem.text import counted, size
 
 
 def analyse(names: Sequence[str], *, verbose: bool, progress: Progress | None = None) -> Report:

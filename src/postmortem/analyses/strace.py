@@ -6,10 +6,23 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from postmortem.analyses.straceask import Query, union
+from postmortem.diagnose import rule
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.strace.asked import ASKED_CALLS, ASKED_ERRORS, SHOWN_ERRORS
+from postmortem.diagnose.strace.ending.killed_by_process import was_given_up
+from postmortem.diagnose.strace.firstly import said_first
+from postmortem.diagnose.strace.hidden import RECORD, hidden, remarks
+from postmortem.diagnose.strace.lastfailures import last_failures
+from postmortem.diagnose.strace.noise import missing_libraries, real_errors
+from postmortem.diagnose.strace.saying import last_said
 from postmortem.facts.last_words import LastWords
 from postmortem.facts.source import Problem
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import FailedCalls, Failures, Match, SystemCalls, Task
+from postmortem.present.strace.blocks import strace_blocks
+from postmortem.present.strace.body import strace_body
+from postmortem.present.strace.view import Found, StraceView
+from postmortem.present.strace.waits import interruption_words, stop_words, wait_words
 from postmortem.readers.last_words import find_last_words
 from postmortem.readers.strace import (
     NOTHING,
@@ -23,20 +36,7 @@ from postmortem.readers.stracefind import LogGroup, find_logs
 from postmortem.records import record, replace
 from postmortem.report.model import Diagnosis, Report, Role
 from postmortem.report.redact import Redactor
-from postmortem.rules import rule
-from postmortem.rules.names import clip
-from postmortem.rules.strace.asked import ASKED_CALLS, ASKED_ERRORS, SHOWN_ERRORS
-from postmortem.rules.strace.ending.killed_by_process import was_given_up
-from postmortem.rules.strace.firstly import said_first
-from postmortem.rules.strace.hidden import RECORD, hidden, remarks
-from postmortem.rules.strace.lastfailures import last_failures
-from postmortem.rules.strace.noise import missing_libraries, real_errors
-from postmortem.rules.strace.saying import last_said
-from postmortem.sections.quantities import counted, some
-from postmortem.sections.strace_blocks import strace_blocks
-from postmortem.sections.strace_body import strace_body
-from postmortem.sections.strace_view import Found, StraceView
-from postmortem.sections.strace_waits import interruption_words, stop_words, wait_words
+from postmortem.text import counted, some
 
 _WRITES = frozenset(
     {"write", "pwrite64", "writev", "pwritev", "sendfile", "copy_file_range", "mmap"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TypeAlias
 
-from postmortem.facts.first_bad import FirstBad
+from postmortem.diagnose.numerics.first_bad import FirstBad
 from postmortem.facts.kernel_log import KernelEvent
 from postmortem.facts.rank_logs import LogExit
 from postmortem.facts.ties import Tie

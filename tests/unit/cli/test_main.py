@@ -78,7 +78,7 @@ def test_help_imports_nothing_heavy() -> None:
         "typing_extensions",
     }
     assert "postmortem.cli.main" in loaded
-    assert not loaded & (heavy | {"postmortem._native", "postmortem.rules", "postmortem.render"})
+    assert not loaded & (heavy | {"postmortem._native", "postmortem.diagnose", "postmortem.render"})
 
 
 def test_a_command_imports_no_other_command() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from postmortem.facts.caught import aftermath, beyond_handler, failure
+from postmortem.diagnose.core.caught import aftermath, beyond_handler, failure
 from postmortem.facts.crash import Caught, Signal
 from postmortem.facts.threads import Frame, Thread, Threads
 

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from postmortem.diagnose.core.fault_kind import FaultKind, classify
+from postmortem.diagnose.core.fault_words import explain, size_words
+from postmortem.diagnose.core.pointers import is_canonical
+from postmortem.diagnose.core.poison import pointer_hint
+from postmortem.diagnose.core.recursion import recursion
 from postmortem.facts.crash import Fault, Instruction, Signal
-from postmortem.facts.fault_kind import FaultKind, classify
-from postmortem.facts.fault_words import explain, size_words
 from postmortem.facts.memory import Address, MappedFile
-from postmortem.facts.pointers import is_canonical
-from postmortem.facts.poison import pointer_hint
 from postmortem.facts.process import CoreFile, Process
-from postmortem.facts.recursion import recursion
 from postmortem.facts.threads import Frame, Thread, Threads
 
 CODE = Address(0x401000, True, 0x400000, 0x500000, "r-x", "module")

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from postmortem.facts.blame import Blame, Party
+from postmortem.diagnose.hang.live_waits import wait_words, waits_words
+from postmortem.diagnose.ranks.blame import Blame, Party
+from postmortem.diagnose.rule import Rule, load, run
+from postmortem.diagnose.stacks.classes import classes
 from postmortem.facts.causes import NothingFailed, StandsElsewhere
 from postmortem.facts.live import (
     Descriptor,
@@ -15,13 +18,10 @@ from postmortem.facts.live import (
     SystemCall,
     Task,
 )
-from postmortem.facts.live_waits import wait_words, waits_words
 from postmortem.facts.stackdumps import RankStack
 from postmortem.facts.threads import Frame, Thread, Threads, Wait
 from postmortem.records import replace
 from postmortem.report.model import Diagnosis
-from postmortem.rules.rule import Rule, load, run
-from postmortem.sections.stack_classes import classes
 
 RULES = load("hang")
 HEADINGS = ("What it means", "How to be sure", "What to do")

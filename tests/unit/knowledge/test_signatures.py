@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import pytest
+from postmortem.diagnose.ranks.wordings import Part
 
+from postmortem.diagnose import rule
 from postmortem.facts.causes import StartupFault
 from postmortem.facts.kernel_log import Fault, KernelKind
 from postmortem.facts.signature import WHERE, Signature
 from postmortem.knowledge.signatures import by_id, signatures
 from postmortem.readers.signatures import Signatures
 from postmortem.report.model import Role
-from postmortem.rules import rule
-from postmortem.rules.logs.wordings import Part
 
 # What exceptions say is looked for in nothing but exceptions, where several may speak.
 ALL = Signatures(item for item in signatures() if item.where != ("error message",))

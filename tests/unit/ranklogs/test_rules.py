@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from postmortem.analyses.ranklogs import RankLogOptions, analyse
+from postmortem.diagnose.rule import Rule, load
 from postmortem.report.model import Report, Role
-from postmortem.rules.rule import Rule, load
 
 CORPUS = Path(__file__).resolve().parents[3] / "corpus"
 RULES = load("logs")

@@ -6,14 +6,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builders.facts import CODE, STACK, load_cases
+from postmortem.diagnose.core.fault_kind import FaultKind, classify
+from postmortem.diagnose.core.verdict import verdict
+from postmortem.diagnose.rule import load, run
 from postmortem.facts.crash import AbortMessage, CppException, EarlierExceptions, Fault, Signal
-from postmortem.facts.fault_kind import FaultKind, classify
 from postmortem.facts.memory import Address, MappedFile
 from postmortem.facts.process import CoreFile, Process
 from postmortem.facts.threads import Frame, Thread, Threads
 from postmortem.report.model import Confidence, Role
-from postmortem.rules.rule import load, run
-from postmortem.rules.verdict import verdict
 
 CASES = load_cases()
 RULES = load()

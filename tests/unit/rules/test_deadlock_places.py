@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from postmortem.facts.fault_kind import FaultKind
+from postmortem.diagnose.core.fault_kind import FaultKind
+from postmortem.diagnose.core.signals.deadlock import deadlock
 from postmortem.facts.threads import Frame, Thread, Threads, Wait
-from postmortem.rules.signals.deadlock import deadlock
 
 _LIBC, _OWN = "/lib/x86_64-linux-gnu/libc.so.6", "/app/trainer"
 _LOCK = (

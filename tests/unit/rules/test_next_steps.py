@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from builders.facts import facts_of
-from postmortem.rules import rule
+from postmortem.diagnose import rule
 
 AARCH64_ZEROS = {
     "process": {"machine": "aarch64"},

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from postmortem.diagnose.ranks.deciding.recorder import Differs, compare
 
 from postmortem.errors import EvidenceError
 from postmortem.facts.flight_recorder import Recorder
 from postmortem.readers.flight_recorder import looks_like_recorder, rank_of, read_recorder
-from postmortem.rules.logs.deciding.recorder import Differs, compare
 
 
 def entry(

@@ -7,14 +7,14 @@ from collections.abc import Iterable
 import pytest
 
 from builders.facts import Case, load_cases
+from postmortem.diagnose.core.fault_kind import FaultKind
+from postmortem.diagnose.core.fault_words import explain
+from postmortem.diagnose.core.verdict import verdict
+from postmortem.diagnose.rule import Rule, load, run
 from postmortem.facts.crash import Fault, Signal
-from postmortem.facts.fault_kind import FaultKind
-from postmortem.facts.fault_words import explain
 from postmortem.facts.process import Process
 from postmortem.facts.threads import Threads
 from postmortem.report.model import Diagnosis, Role
-from postmortem.rules.rule import Rule, load, run
-from postmortem.rules.verdict import verdict
 
 CASES = load_cases()
 RULES = load()

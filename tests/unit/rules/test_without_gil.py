@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from postmortem.diagnose.core.stacks import api_without_gil
 from postmortem.facts.threads import Frame, Thread, Threads
-from postmortem.rules.stacks import api_without_gil
 
 
 def test_in_a_free_threaded_interpreter_nobody_needs_it() -> None:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import pytest
 
 from builders.facts import parse_bt
+from postmortem.diagnose.core.nccl_words import parse
+from postmortem.diagnose.core.owners import Owner, module_owner, package
+from postmortem.diagnose.core.special_exceptions import watchdog_frames
+from postmortem.diagnose.core.stacks import is_machinery, is_malloc, site
+from postmortem.diagnose.core.verdict import verdict
+from postmortem.diagnose.names import bare, short
 from postmortem.facts.crash import Signal
 from postmortem.facts.process import Process
 from postmortem.facts.threads import Frame, Thread
 from postmortem.report.model import Confidence, Diagnosis, Evidence, Role
-from postmortem.rules.names import bare, short
-from postmortem.rules.nccl_words import parse
-from postmortem.rules.owners import Owner, module_owner, package
-from postmortem.rules.special_exceptions import watchdog_frames
-from postmortem.rules.stacks import is_machinery, is_malloc, site
-from postmortem.rules.verdict import verdict
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,10 @@ from postmortem.facts.crash import AbortMessage, CppException, Fault, Instructio
 from postmortem.facts.memory import Address, BinaryFacts, MappedFile, MemoryTotals, Module, Modules
 from postmortem.facts.process import CoreFile, Process
 from postmortem.facts.threads import Frame, RaisedException, Thread, Threads, Trust, Wait
+from postmortem.present.core.blocks import core_blocks
+from postmortem.present.core.view import CoreView
 from postmortem.report.blocks import Backtrace, KeyValues, Table, Tone
 from postmortem.report.model import Confidence, Diagnosis, Evidence, Role
-from postmortem.sections.core_blocks import core_blocks
-from postmortem.sections.core_view import CoreView
 from unit.sections.views import (
     LIBC,
     PYTHON,

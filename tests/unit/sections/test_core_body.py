@@ -10,7 +10,7 @@ from typing import Any
 from postmortem.facts.crash import AbortMessage, CppException, Fault, Instruction, Signal
 from postmortem.facts.memory import Address, MappedFile, Module, Modules
 from postmortem.facts.threads import Frame, RaisedException, Thread, Threads, Wait
-from postmortem.sections.core_body import core_body
+from postmortem.present.core.body import core_body
 from unit.sections.views import LIBC, native, python, real_view, seed_frames, view
 
 CONTRACT = {

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from postmortem.diagnose.stacks.fold import FoldedCore, first_of, folds, rest_of, same_crash
+from postmortem.present.core.fold_blocks import fold_blocks, fold_verdict, numbers
+from postmortem.present.core.fold_body import fold_body
 from postmortem.records import replace
 from postmortem.report.blocks import KeyValues, Table
 from postmortem.report.model import Confidence, Diagnosis, Role
-from postmortem.sections.fold import FoldedCore, first_of, folds, rest_of, same_crash
-from postmortem.sections.fold_blocks import fold_blocks, fold_verdict, numbers
-from postmortem.sections.fold_body import fold_body
 
 
 def diagnosis(role: Role, confidence: Confidence = Confidence.CERTAIN) -> Diagnosis:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from postmortem.sections.folding import MOST, Fold, Repeat, folded, repeats
+from postmortem.present.folding import MOST, Fold, Repeat, folded, repeats
 
 
 def fold(keys: str, boilerplate: dict[str, str] | None = None, **more: object) -> list[str]:

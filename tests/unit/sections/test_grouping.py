@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from postmortem.diagnose.stacks.groups import groups
 from postmortem.facts.threads import RaisedException, Thread, Threads, Wait
-from postmortem.sections.grouping import groups
 from unit.sections.views import LIBC, PYTHON, native, python, real_view, stacks
 
 GOMP = "/x/torch/lib/libgomp-a34b3233.so.1"

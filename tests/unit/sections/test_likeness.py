@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from postmortem.diagnose.stacks.frame_identity import function_name, module_name, python_name
+from postmortem.diagnose.stacks.groups import groups
 from postmortem.facts.threads import Frame, RaisedException, Thread, Threads
-from postmortem.sections.grouping import groups
-from postmortem.sections.likeness import function_name, module_name, python_name
 from unit.sections.views import LIBC, PYTHON, native, python
 
 LIBPYTHON = "/usr/lib/libpython3.11.so.1.0"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from postmortem.facts.threads import Thread, Threads, Wait
-from postmortem.sections.lock_blocks import lock_block
+from postmortem.present.core.lock_blocks import lock_block
 from unit.sections.views import native, real_view
 
 

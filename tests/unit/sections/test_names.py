@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from postmortem.sections.names import LONGEST_SHOWN, location, short_file, shorten
+from postmortem.diagnose.stacks.names import LONGEST_SHOWN, location, short_file, shorten
 
 MM = (
     "c10::impl::wrap_kernel_functor_unboxed_<c10::impl::detail::WrapFunctionIntoFunctor_<"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from postmortem.diagnose.stacks.signature import Signature, crash_signature
 from postmortem.facts.crash import AbortMessage, CppException, Signal
 from postmortem.facts.threads import Frame, Thread, Trust
-from postmortem.sections.signature import Signature, crash_signature
 from unit.sections.views import LIBC, PYTHON, native, python, stacks
 
 EXT = "/home/u/_ext.cpython-311-x86_64-linux-gnu.so"

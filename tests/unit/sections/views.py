@@ -17,8 +17,8 @@ from postmortem.facts.crash import Signal
 from postmortem.facts.memory import MemoryTotals, Modules
 from postmortem.facts.process import CoreFile, Process
 from postmortem.facts.threads import Frame, Thread, Threads, Trust
+from postmortem.present.core.view import CoreView
 from postmortem.report.blocks import Backtrace, Block, KeyValues, Table
-from postmortem.sections.core_view import CoreView
 
 Kind = TypeVar("Kind")
 PYTHON = "/opt/train/bin/python3.11"

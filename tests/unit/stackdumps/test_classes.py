@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from postmortem.diagnose.stacks.classes import classes, tree
 from postmortem.facts.rank_sets import intervals, rank_words
 from postmortem.facts.stackdumps import Doing, RankStack, StackDump
 from postmortem.facts.threads import Frame, Thread
 from postmortem.readers.stackdumps.labels import rank_stacks
-from postmortem.sections.stack_classes import classes, tree
 
 
 def python(function: str, file: str = "train.py", line: int = 1) -> Frame:

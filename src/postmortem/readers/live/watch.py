@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping
 
+from postmortem.diagnose.hang.live_waits import own_frames
 from postmortem.facts.live import LiveProcess
-from postmortem.facts.live_waits import own_frames
 from postmortem.facts.process import Process
 from postmortem.facts.process_role import process_role
 from postmortem.facts.source import Problem

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from postmortem.facts.blame import Blame, Party
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.ranks.blame import Blame, Party
 from postmortem.facts.rank_logs import LogFailure, LogFrame
 from postmortem.facts.rank_sets import rank_words
 from postmortem.facts.signature import Signature
 from postmortem.facts.threads import of_c_library
 from postmortem.knowledge.signatures import by_id
 from postmortem.report.model import Confidence, Evidence
-from postmortem.rules.names import clip
 
 LIBRARIES = ("site-packages/", "dist-packages/", "/lib/python3", "<frozen ")
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from postmortem.diagnose.rule import Finding, rule
 from postmortem.facts.live import LiveJob, LiveProcess
 from postmortem.report.model import Confidence, Evidence, Role
-from postmortem.rules.rule import Finding, rule
 
 
 @rule(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.rule import Finding, rule
 from postmortem.facts.live import LiveJob, LiveProcess, Task
 from postmortem.report.model import Confidence, Evidence, Role
-from postmortem.rules.names import clip
-from postmortem.rules.rule import Finding, rule
 
 
 @rule(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from postmortem.diagnose.hang.live_waits import place_words
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.rule import Finding, rule
 from postmortem.facts.live import LiveJob
-from postmortem.facts.live_waits import place_words
 from postmortem.facts.stackdumps import Doing
 from postmortem.report.model import Confidence, Evidence, Role
-from postmortem.rules.names import clip
-from postmortem.rules.rule import Finding, rule
 
 
 @rule(

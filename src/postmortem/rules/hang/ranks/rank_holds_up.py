@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from postmortem.facts.blame import Blame, Party
+from postmortem.diagnose.hang.live_waits import place_words, wait_words, waits_words
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.ranks.blame import Blame, Party
+from postmortem.diagnose.ranks.telling import ranks_words
+from postmortem.diagnose.rule import Finding, rule
 from postmortem.facts.causes import StandsElsewhere
 from postmortem.facts.live import LiveJob, LiveProcess
-from postmortem.facts.live_waits import place_words, wait_words, waits_words
 from postmortem.report.model import Confidence, Evidence, Role
-from postmortem.rules.logs.telling import ranks_words
-from postmortem.rules.names import clip
-from postmortem.rules.rule import Finding, rule
 
 _LONG_SECONDS = 60.0
 _MOST_CITED = 6

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from postmortem.diagnose.rule import Finding, rule
 from postmortem.facts.live import LiveJob
 from postmortem.facts.rank_sets import rank_words
 from postmortem.report.model import Confidence, Evidence, Role
-from postmortem.rules.rule import Finding, rule
 
 
 @rule(

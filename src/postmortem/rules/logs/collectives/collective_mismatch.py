@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from postmortem.facts.blame import Blame
-from postmortem.facts.causes import CalledOther
-from postmortem.report.model import Role
-from postmortem.rules.logs.telling import (
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.telling import (
     at_frame,
     cite,
     how_sure,
@@ -16,8 +15,9 @@ from postmortem.rules.logs.telling import (
     torchrun_words,
     victims_words,
 )
-from postmortem.rules.names import clip
-from postmortem.rules.rule import Finding, rule
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.facts.causes import CalledOther
+from postmortem.report.model import Role
 
 
 @rule(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from postmortem.facts.blame import Blame
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.telling import cite, how_sure, ranks_words, victims_words
+from postmortem.diagnose.rule import Finding, rule
 from postmortem.facts.causes import Crashed
 from postmortem.report.model import Role
-from postmortem.rules.logs.telling import cite, how_sure, ranks_words, victims_words
-from postmortem.rules.names import clip
-from postmortem.rules.rule import Finding, rule
 
 _ABORT = "MPI_Abort"
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import assert_never
 
-from postmortem.facts.blame import Blame, Party
-from postmortem.facts.causes import Crashed, HostMemory, MaybeMemory, MemoryLimit
-from postmortem.report.model import Role
-from postmortem.rules.logs.telling import (
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.ranks.blame import Blame, Party
+from postmortem.diagnose.ranks.telling import (
     at_frame,
     cite,
     how_sure,
@@ -17,8 +16,9 @@ from postmortem.rules.logs.telling import (
     torchrun_words,
     victims_words,
 )
-from postmortem.rules.names import clip
-from postmortem.rules.rule import Finding, rule
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.facts.causes import Crashed, HostMemory, MaybeMemory, MemoryLimit
+from postmortem.report.model import Role
 
 _STEPS = {
     "SIGBUS": (

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from postmortem.facts.blame import Blame
-from postmortem.facts.causes import Raised
-from postmortem.report.model import Role
-from postmortem.rules.logs.telling import (
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.telling import (
     at_frame,
     cite,
     how_sure,
@@ -17,8 +16,9 @@ from postmortem.rules.logs.telling import (
     torchrun_words,
     victims_words,
 )
-from postmortem.rules.names import clip
-from postmortem.rules.rule import Finding, rule
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.facts.causes import Raised
+from postmortem.report.model import Role
 
 
 @rule(role=Role.ROOT, references=("https://pytorch.org/docs/stable/elastic/errors.html",))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from postmortem.facts.blame import Blame
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.telling import cite, ranks_words, torchrun_words, victims_words
+from postmortem.diagnose.rule import Finding, rule
 from postmortem.facts.causes import SilentAlone
 from postmortem.report.model import Confidence, Role
-from postmortem.rules.logs.telling import cite, ranks_words, torchrun_words, victims_words
-from postmortem.rules.names import clip
-from postmortem.rules.rule import Finding, rule
 
 
 @rule(

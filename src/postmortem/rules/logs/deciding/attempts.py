@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from postmortem.facts.blame import Attempts, Blame
+from postmortem.diagnose.ranks.blame import Attempts, Blame
+from postmortem.diagnose.ranks.deciding.case import same_words
+from postmortem.diagnose.ranks.deciding.decide import decide
 from postmortem.facts.causes import How
 from postmortem.facts.rank_logs import RankLogs
-from postmortem.rules.logs.deciding.case import same_words
-from postmortem.rules.logs.deciding.decide import decide
 
 _NOT_ITS_OWN = (How.STARTUP, How.UNDECIDED, How.MISSING)
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from postmortem.facts.blame import Party
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.ranks.blame import Party
+from postmortem.diagnose.ranks.deciding.standing import Standing, standings
+from postmortem.diagnose.ranks.wordings import Part, part_of
 from postmortem.facts.rank_logs import LogFailure, RankLogs
 from postmortem.patterns import Pattern
-from postmortem.rules.logs.deciding.standing import Standing, standings
-from postmortem.rules.logs.wordings import Part, part_of
-from postmortem.rules.names import clip
 
 _CHANGING = Pattern(r"0x[0-9a-fA-F]+|\d+")
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from postmortem.facts.blame import Blame, Party
+from postmortem.diagnose.ranks.blame import Blame, Party
+from postmortem.diagnose.ranks.deciding.case import Case, cited
+from postmortem.diagnose.ranks.deciding.kernel import PYTHONS, another_namespace, ties
+from postmortem.diagnose.ranks.deciding.standing import Standing
+from postmortem.diagnose.ranks.wordings import Part, part_of
 from postmortem.facts.causes import (
     Crashed,
     ExitedSilently,
@@ -13,10 +17,6 @@ from postmortem.facts.causes import (
     ThreadDied,
 )
 from postmortem.facts.kernel_log import KernelEvent, KernelKind
-from postmortem.rules.logs.deciding.case import Case, cited
-from postmortem.rules.logs.deciding.kernel import PYTHONS, another_namespace, ties
-from postmortem.rules.logs.deciding.standing import Standing
-from postmortem.rules.logs.wordings import Part, part_of
 
 _SILENT_SIGNALS = frozenset(
     {"SIGKILL", "SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGABRT", "SIGSYS", "SIGTERM"}

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from postmortem.facts.blame import Blame
-from postmortem.facts.causes import NothingFailed
-from postmortem.facts.rank_logs import RankLogs
-from postmortem.records import replace
-from postmortem.rules.logs.deciding.case import Case
-from postmortem.rules.logs.deciding.crashes import crashed, exited_silently, thread_died
-from postmortem.rules.logs.deciding.hung import parted, stands_elsewhere
-from postmortem.rules.logs.deciding.kernel import named_by_kernel, ties
-from postmortem.rules.logs.deciding.numbers import numbers_went_bad
-from postmortem.rules.logs.deciding.own_errors import raised
-from postmortem.rules.logs.deciding.peers import (
+from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.deciding.case import Case
+from postmortem.diagnose.ranks.deciding.crashes import crashed, exited_silently, thread_died
+from postmortem.diagnose.ranks.deciding.hung import parted, stands_elsewhere
+from postmortem.diagnose.ranks.deciding.kernel import named_by_kernel, ties
+from postmortem.diagnose.ranks.deciding.numbers import numbers_went_bad
+from postmortem.diagnose.ranks.deciding.own_errors import raised
+from postmortem.diagnose.ranks.deciding.peers import (
     called_differently,
     left_early,
     named_by_others,
@@ -23,11 +20,14 @@ from postmortem.rules.logs.deciding.peers import (
     undecided,
     waits_elsewhere,
 )
-from postmortem.rules.logs.deciding.startup import (
+from postmortem.diagnose.ranks.deciding.startup import (
     could_not_start,
     node_failed,
     stopped_from_outside,
 )
+from postmortem.facts.causes import NothingFailed
+from postmortem.facts.rank_logs import RankLogs
+from postmortem.records import replace
 
 # A signal before an exception: what dies in C++ takes its peers' connections with it. What names a
 # rank before what only leaves one over. The kernel knows whom it killed, and which GPU is gone.

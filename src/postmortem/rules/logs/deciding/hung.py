@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from postmortem.facts.blame import Blame, Party
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.ranks.blame import Blame, Party
+from postmortem.diagnose.ranks.deciding.case import Case
+from postmortem.diagnose.ranks.deciding.recorder import Difference, Differs, compare
+from postmortem.diagnose.ranks.telling import LIBRARIES
 from postmortem.facts.causes import Doubt, RecordedOther, StandsElsewhere, Undecided
 from postmortem.facts.flight_recorder import Collective
 from postmortem.facts.stackdumps import Doing, RankStack, StackClass
 from postmortem.facts.threads import Frame, program_frames
-from postmortem.rules.logs.deciding.case import Case
-from postmortem.rules.logs.deciding.recorder import Difference, Differs, compare
-from postmortem.rules.logs.telling import LIBRARIES
-from postmortem.rules.names import clip
 
 _WAITS = (Doing.COLLECTIVE, Doing.DEVICE)
 _MOST_CITED = 6

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from postmortem.facts.blame import Blame, Party
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.ranks.blame import Blame, Party
+from postmortem.diagnose.ranks.deciding.case import Case, cited
+from postmortem.diagnose.ranks.deciding.standing import Standing
 from postmortem.facts.causes import SeenByKernel
 from postmortem.facts.kernel_log import Fault, KernelEvent, KernelKind
 from postmortem.facts.rank_logs import RankLogs, RankPid
 from postmortem.facts.ties import By, Tie
 from postmortem.knowledge.xids import xid
 from postmortem.patterns import Pattern
-from postmortem.rules.logs.deciding.case import Case, cited
-from postmortem.rules.logs.deciding.standing import Standing
-from postmortem.rules.names import clip
 
 _DAY = 86_400.0
 _YEAR = 366 * _DAY

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from postmortem.facts.blame import Blame, Party
+from postmortem.diagnose.numerics.first_bad import FirstBad, Origin
+from postmortem.diagnose.numerics.flight_verdict import what_failed
+from postmortem.diagnose.ranks.blame import Blame, Party
+from postmortem.diagnose.ranks.deciding.case import Case
 from postmortem.facts.causes import NumbersWentBad
-from postmortem.facts.first_bad import FirstBad, Origin
-from postmortem.facts.flight_verdict import what_failed
 from postmortem.facts.frames import Flight
-from postmortem.rules.logs.deciding.case import Case
 
 _MONITOR = "NumericsError"
 _Found = tuple[FirstBad, Flight]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from postmortem.facts.blame import Blame, Party
+from postmortem.diagnose.ranks.blame import Blame, Party
+from postmortem.diagnose.ranks.deciding.case import Case, cited, same_words
+from postmortem.diagnose.ranks.deciding.standing import Standing
 from postmortem.facts.causes import Cause, Doubt, EveryRankRaised, Raised, Undecided
 from postmortem.facts.rank_logs import LogFailure
-from postmortem.rules.logs.deciding.case import Case, cited, same_words
-from postmortem.rules.logs.deciding.standing import Standing
 
 _AT_ONCE = 2.0
 """Seconds between two time stamps that order nothing."""

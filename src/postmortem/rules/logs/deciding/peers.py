@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from postmortem.facts.blame import Blame, Party
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.ranks.blame import Blame, Party
+from postmortem.diagnose.ranks.deciding.case import Case, cited
+from postmortem.diagnose.ranks.deciding.standing import FAR, Standing
+from postmortem.diagnose.ranks.deciding.votes import call_site, fingerprints, minority
+from postmortem.diagnose.ranks.wordings import Part, part_of
 from postmortem.facts.causes import (
     CalledOther,
     Doubt,
@@ -19,11 +24,6 @@ from postmortem.facts.causes import (
 )
 from postmortem.facts.rank_logs import LogFailure
 from postmortem.patterns import Pattern
-from postmortem.rules.logs.deciding.case import Case, cited
-from postmortem.rules.logs.deciding.standing import FAR, Standing
-from postmortem.rules.logs.deciding.votes import call_site, fingerprints, minority
-from postmortem.rules.logs.wordings import Part, part_of
-from postmortem.rules.names import clip
 
 _BARRIER = Pattern(r"Ranks? (?P<ranks>\d+(?:, \d+)*) failed to pass monitoredBarrier")
 _DESYNC = Pattern(

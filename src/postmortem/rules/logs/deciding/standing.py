@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from postmortem.facts.blame import Party
+from postmortem.diagnose.ranks.blame import Party
+from postmortem.diagnose.ranks.wordings import Part, part_of
 from postmortem.facts.rank_logs import LogExit, LogFailure, RankLogs, Writer
 from postmortem.records import record, replace
-from postmortem.rules.logs.wordings import Part, part_of
 
 FAR = 10
 """So many lines after a traceback its process was still at work: it had caught it."""

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from postmortem.facts.blame import Blame, Party
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.ranks.blame import Blame, Party
+from postmortem.diagnose.ranks.deciding.case import Case
+from postmortem.diagnose.ranks.wordings import startup_fault
 from postmortem.facts.causes import (
     CouldNotStart,
     HostFailed,
@@ -15,9 +18,6 @@ from postmortem.facts.causes import (
 )
 from postmortem.facts.rank_logs import LogFailure
 from postmortem.patterns import Pattern
-from postmortem.rules.logs.deciding.case import Case
-from postmortem.rules.logs.wordings import startup_fault
-from postmortem.rules.names import clip
 
 _JOINED = Pattern(r"(\d{1,7})/(\d{1,7}) clients joined")
 _COUNTED = Pattern(r"\(world_size=(\d{1,7}), worker_count=(\d{1,7}), timeout=")

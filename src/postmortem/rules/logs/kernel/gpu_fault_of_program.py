@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from postmortem.facts.blame import Blame
-from postmortem.facts.ties import By
-from postmortem.knowledge.xids import REFERENCE
-from postmortem.report.model import Confidence, Role
-from postmortem.rules.logs.kernel.words import (
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.kernel.words import (
     cite_tie,
     joined,
     meaning,
     program_ties,
     steps_of,
 )
-from postmortem.rules.logs.telling import ranks_words
-from postmortem.rules.names import clip
-from postmortem.rules.rule import Finding, rule
+from postmortem.diagnose.ranks.telling import ranks_words
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.facts.ties import By
+from postmortem.knowledge.xids import REFERENCE
+from postmortem.report.model import Confidence, Role
 
 
 @rule(role=Role.CONTRIBUTING, references=(REFERENCE,))

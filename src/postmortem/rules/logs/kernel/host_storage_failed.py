@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from postmortem.facts.blame import Blame
-from postmortem.report.model import Confidence, Role
-from postmortem.rules.logs.kernel.words import (
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.kernel.words import (
     MOST_CITED,
     cite_tie,
     joined,
@@ -14,9 +14,9 @@ from postmortem.rules.logs.kernel.words import (
     steps_of,
     storage_ties,
 )
-from postmortem.rules.logs.telling import ranks_words
-from postmortem.rules.names import clip
-from postmortem.rules.rule import Finding, rule
+from postmortem.diagnose.ranks.telling import ranks_words
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.report.model import Confidence, Role
 
 
 @rule(role=Role.CONTRIBUTING, references=("https://man7.org/linux/man-pages/man3/errno.3.html",))

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from postmortem.facts.blame import Blame
-from postmortem.facts.kernel_log import Fault, KernelKind
-from postmortem.facts.rank_logs import RankLogs
-from postmortem.facts.ties import By, Tie
-from postmortem.report.model import Confidence, Role
-from postmortem.rules.logs.kernel.words import (
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.kernel.words import (
     MOST_CITED,
     cite_tie,
     meaning,
@@ -17,8 +14,11 @@ from postmortem.rules.logs.kernel.words import (
     steps_of,
     storage_ties,
 )
-from postmortem.rules.names import clip
-from postmortem.rules.rule import Finding, rule
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.facts.kernel_log import Fault, KernelKind
+from postmortem.facts.rank_logs import RankLogs
+from postmortem.facts.ties import By, Tie
+from postmortem.report.model import Confidence, Role
 
 _ENDS = (KernelKind.OOM_KILL, KernelKind.CRASH, KernelKind.GPU, KernelKind.MACHINE)
 _ORDER = (

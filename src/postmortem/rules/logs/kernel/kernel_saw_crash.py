@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from postmortem.facts.blame import Blame
-from postmortem.facts.kernel_log import KernelKind
-from postmortem.report.model import Role
-from postmortem.rules.logs.kernel.words import (
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.kernel.words import (
     cite_all,
     decided_by,
     joined,
@@ -15,9 +14,10 @@ from postmortem.rules.logs.kernel.words import (
     steps_of,
     surely,
 )
-from postmortem.rules.logs.telling import at_frame, ranks_words, torchrun_words, victims_words
-from postmortem.rules.names import clip
-from postmortem.rules.rule import Finding, rule
+from postmortem.diagnose.ranks.telling import at_frame, ranks_words, torchrun_words, victims_words
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.facts.kernel_log import KernelKind
+from postmortem.report.model import Role
 
 
 @rule(

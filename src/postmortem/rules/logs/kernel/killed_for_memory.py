@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from postmortem.facts.blame import Blame
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.kernel.words import cite_all, decided_by, joined, meaning, surely
+from postmortem.diagnose.ranks.telling import ranks_words, torchrun_words, victims_words
+from postmortem.diagnose.rule import Finding, rule
 from postmortem.facts.kernel_log import KernelKind
 from postmortem.facts.ties import By
 from postmortem.report.model import Role
-from postmortem.rules.logs.kernel.words import cite_all, decided_by, joined, meaning, surely
-from postmortem.rules.logs.telling import ranks_words, torchrun_words, victims_words
-from postmortem.rules.names import clip
-from postmortem.rules.rule import Finding, rule
 
 
 @rule(

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from postmortem.facts.blame import Blame
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.telling import cite, how_sure
 from postmortem.facts.kernel_log import MOST_COUNTED, Fault, KernelKind
 from postmortem.facts.ties import Tie
 from postmortem.knowledge.signatures import by_id
 from postmortem.knowledge.xids import xid
 from postmortem.patterns import Pattern
 from postmortem.report.model import Confidence, Evidence
-from postmortem.rules.logs.telling import cite, how_sure
-from postmortem.rules.names import clip
 
 MOST_CITED = 6
 _OF_FILES = Pattern(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from postmortem.facts.blame import Blame
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.rule import Finding, rule
 from postmortem.facts.nccl import Nccl
 from postmortem.report.model import Confidence, Evidence, Role
-from postmortem.rules.names import clip
-from postmortem.rules.rule import Finding, rule
 
 _ENOUGH = 3
 _SHORT = 200

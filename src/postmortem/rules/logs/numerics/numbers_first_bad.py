@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from postmortem.facts.blame import Blame
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.numerics.first_bad import Origin
+from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.telling import cite, how_sure, ranks_words
+from postmortem.diagnose.rule import Finding, rule
 from postmortem.facts.causes import NumbersWentBad
-from postmortem.facts.first_bad import Origin
 from postmortem.report.model import Role
-from postmortem.rules.logs.telling import cite, how_sure, ranks_words
-from postmortem.rules.names import clip
-from postmortem.rules.rule import Finding, rule
 
 _SCAN = "postmortem scan the last checkpoints: which is the last whose weights are clean?"
 _OF_A_MODULE = (

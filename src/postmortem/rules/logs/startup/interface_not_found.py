@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from postmortem.facts.blame import Blame
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.startup.words import interface_of
+from postmortem.diagnose.ranks.telling import cite
+from postmortem.diagnose.rule import Finding, rule
 from postmortem.facts.causes import CouldNotStart, StartupFault
 from postmortem.report.model import Confidence, Role
-from postmortem.rules.logs.startup.words import interface_of
-from postmortem.rules.logs.telling import cite
-from postmortem.rules.names import clip
-from postmortem.rules.rule import Finding, rule
 
 
 @rule(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from postmortem.facts.blame import Blame
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.telling import cite
+from postmortem.diagnose.rule import Finding, rule
 from postmortem.facts.causes import CouldNotStart, StartupFault
 from postmortem.report.model import Confidence, Role
-from postmortem.rules.logs.telling import cite
-from postmortem.rules.names import clip
-from postmortem.rules.rule import Finding, rule
 
 
 @rule(role=Role.ROOT, references=("https://pytorch.org/docs/stable/elastic/rendezvous.html",))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from postmortem.diagnose.names import clip
 from postmortem.patterns import Pattern
-from postmortem.rules.names import clip
 
 _PORT = Pattern(r"port: (\d+)|\[?[\w.:-]+\]?:(\d{2,5})\b")
 _HOST = Pattern(r"\(([\w.-]+), \d+\)|host ([\w.-]+)")
