@@ -6,9 +6,9 @@ import socket
 from pathlib import Path
 
 import pytest
-from postmortem.diagnose.ranks.deciding.recorder import Differs, compare
 
 from builders.forks import run_together
+from postmortem.diagnose.ranks.deciding.recorder import Differs, compare
 from postmortem.readers.flight_recorder import looks_like_recorder, read_recorder
 
 pytest.importorskip("torch.distributed")

@@ -9,11 +9,11 @@ from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.signals.deadlock import deadlock
 from postmortem.diagnose.hang.live_waits import place_words, wait_words
 from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.causes import How, NothingFailed
 from postmortem.diagnose.ranks.deciding.case import Case
 from postmortem.diagnose.ranks.deciding.hung import stands_elsewhere
 from postmortem.diagnose.stacks.classes import classes
 from postmortem.errors import EvidenceError
-from postmortem.facts.causes import How, NothingFailed
 from postmortem.facts.live import LiveJob, Motion
 from postmortem.facts.rank_logs import RankLogs
 from postmortem.facts.source import Problem

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from postmortem.diagnose import rule
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.blame import Attempts, Blame
+from postmortem.diagnose.ranks.causes import How
 from postmortem.diagnose.ranks.deciding.attempts import decide_attempts
 from postmortem.diagnose.ranks.telling import at_frame, ranks_words
 from postmortem.diagnose.stacks.classes import classes
-from postmortem.facts.causes import How
 from postmortem.facts.nccl import Nccl
 from postmortem.facts.rank_logs import RankLogs
 from postmortem.facts.source import Problem, Source
@@ -90,7 +90,7 @@ def report_on(read: RankFacts, options: RankLogOptions) -> Report:
     facts: dict[type, object] = {Blame: blame, RankLogs: of_attempt, Attempts: attempts}
     if logs.nccl is not None:
         facts[Nccl] = logs.nccl
-    outcome = rule.run(rule.load("logs"), facts)
+    outcome = rule.run(rule.load("ranks"), facts)
     view = RankLogsView(
         logs=logs,
         blame=blame,

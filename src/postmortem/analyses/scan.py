@@ -16,7 +16,7 @@ from postmortem.text import counted, size
 def analyse(names: Sequence[str], *, verbose: bool, progress: Progress | None = None) -> Report:
     """Return the report on files or folders; raises EvidenceError if none can be read."""
     facts = scan_checkpoint(names, progress)
-    outcome = rule.run(rule.load("scan"), {Tensors: facts.tensors})
+    outcome = rule.run(rule.load("tensors"), {Tensors: facts.tensors})
     whole = sum(source.size_bytes for source in facts.sources)
     return Report(
         kind="scan",

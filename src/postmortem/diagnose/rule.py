@@ -84,18 +84,14 @@ def rule(
     return register
 
 
-_APART = frozenset({"hang", "logs", "scan", "strace", "__pycache__"})
-"""Families over other evidence than a core, and no family."""
-
-
 @functools.cache
 def load(evidence: str = "core") -> tuple[Rule, ...]:
     """Import the rules over one kind of evidence and return them, in order of their ids.
 
-    Rules over cores are the families beside this file; those over system-call logs and over tensors
-    lie below ``diagnose/strace`` and ``diagnose/tensors``, so that none pays for the others.
+    Each kind (core, hang, ranks, strace, tensors) has a folder here, so that none pays for the
+    others.
     """
-    name = "postmortem.diagnose" if evidence == "core" else f"postmortem.diagnose.{evidence}"
+    name = f"postmortem.diagnose.{evidence}"
     package = importlib.import_module(name)
     found: dict[str, Rule] = {}
     for module_name in _modules_below(package.__path__[0], name):
@@ -116,7 +112,7 @@ def _modules_below(folder: str, package: str) -> Iterator[str]:
         stem, dot, suffix = entry.name.rpartition(".")
         if dot and suffix == "py" and stem != "__init__":
             yield f"{package}.{stem}"
-        elif not dot and entry.name not in _APART and _is_package(entry):
+        elif not dot and _is_package(entry):
             yield from _modules_below(entry.path, f"{package}.{entry.name}")
 
 

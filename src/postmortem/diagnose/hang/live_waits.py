@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from postmortem.facts.live import LiveProcess, Task
-from postmortem.facts.threads import Frame, Thread, program_frames
+from postmortem.facts.threads import Frame, Thread, own_frames
 
 _LONGEST_CHAIN = 6
-_LIBRARY = ("/site-packages/", "/dist-packages/", "/lib/python3", "/lib64/python3", "<frozen ")
 _LOCKS = ("lock", "mutex", "python lock", "rwlock", "gil", "stdio", "heap", "join")
 _STATES = {
     "R": "runs",
@@ -46,15 +45,6 @@ def place_words(thread: Thread, *, most: int = 2) -> str:
     """Return the innermost calls of the user's own code: ``step (train.py:31)``."""
     frames = own_frames(thread)[:most]
     return ", called by ".join(map(_place, frames))
-
-
-def own_frames(thread: Thread) -> tuple[Frame, ...]:
-    """Return the Python frames outside of libraries, else all of Python, else the program's native
-    ones with a line, else all with a name."""
-    python = tuple(f for f in thread.frames if f.kind == "python")
-    own = tuple(f for f in python if not any(part in (f.file or "") for part in _LIBRARY))
-    named = tuple(f for f in thread.frames if f.function != "??")
-    return own or python or program_frames(named) or named
 
 
 def _own_words(process: LiveProcess, thread: Thread) -> str:

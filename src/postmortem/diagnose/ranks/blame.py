@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from postmortem.facts.causes import (
+from postmortem.diagnose.ranks.causes import (
     Cause,
     CouldNotStart,
     How,
@@ -10,8 +10,8 @@ from postmortem.facts.causes import (
     SeenByKernel,
     StartupFault,
 )
+from postmortem.diagnose.ranks.ties import Tie
 from postmortem.facts.rank_logs import LogExit, LogFailure
-from postmortem.facts.ties import Tie
 from postmortem.records import record
 
 

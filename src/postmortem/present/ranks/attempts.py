@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import assert_never
 
+from postmortem.diagnose.ranks import causes
 from postmortem.diagnose.ranks.blame import Attempts, Blame
-from postmortem.facts import causes
-from postmortem.facts.causes import Cause, How
+from postmortem.diagnose.ranks.causes import Cause, How
 from postmortem.facts.rank_sets import rank_words
 from postmortem.patterns import Pattern
 

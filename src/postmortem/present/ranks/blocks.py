@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from postmortem.diagnose.ranks.blame import Party
-from postmortem.facts.causes import How
+from postmortem.diagnose.ranks.causes import How
 from postmortem.facts.rank_logs import LogFailure
 from postmortem.facts.rank_sets import rank_words
 from postmortem.patterns import Pattern

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from postmortem.diagnose.ranks.blame import Blame, Party
-from postmortem.facts.causes import How
+from postmortem.diagnose.ranks.causes import How
 from postmortem.facts.kernel_log import KernelEvent
 from postmortem.facts.rank_logs import GroupPart, LogExit
 from postmortem.present.ranks.attempts import attempts_body

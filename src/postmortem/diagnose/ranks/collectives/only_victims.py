@@ -1,0 +1,77 @@
+"""All errors are about a peer, and nothing tells which peer began."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import assert_never
+
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.causes import Doubt, Undecided
+from postmortem.diagnose.ranks.telling import cite, ranks_words
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.report.model import Confidence, Role
+
+
+@rule(role=Role.CASCADE, references=("https://pytorch.org/docs/stable/elastic/errors.html",))
+def only_victims(blame: Blame) -> Iterator[Finding]:
+    """All errors are about a peer, and nothing tells which peer began.
+
+    What it means
+        Time-outs and closed connections are consequences. The cause is with a rank whose lines
+        are not here, or that ended without a word.
+    How to be sure
+        No line of these logs is an error of the rank that wrote it.
+    What to do
+        Give the logs of all hosts and ranks, and the number of ranks (--world-size).
+    """
+    if not isinstance(blame.cause, Undecided):
+        return
+    told = _told(blame.cause.doubt, ranks_words(blame.candidates), len(blame.candidates))
+    if told is None:
+        return
+    title, cause = told
+    yield Finding(
+        title=clip(title, 100),
+        cause=cause,
+        confidence=Confidence.POSSIBLE,
+        next_steps=(
+            "give the logs of all hosts and ranks, also standard output, and --world-size N",
+            "TORCH_FR_BUFFER_SIZE=2000 and TORCH_DISTRIBUTED_DEBUG=DETAIL next time decide it",
+        ),
+        evidence=cite(blame),
+    )
+
+
+def _told(doubt: Doubt, who: str, count: int) -> tuple[str, str] | None:
+    """Return a title and a cause; None where another rule speaks of the doubt."""
+    match doubt:
+        case Doubt.SILENT if count == 1:
+            return (
+                f"undecided: {who} is silent, and others may be missing",
+                f"{who} has no error while others wait for a peer; more ranks may be missing.",
+            )
+        case Doubt.SILENT:
+            return (
+                f"undecided among {who}, which are silent",
+                f"{who} have no error while others wait for a peer: one of them began.",
+            )
+        case Doubt.CUT:
+            return (
+                f"the log is cut off in a traceback of {who}",
+                f"the traceback of {who} is cut off before its last line, which says what failed.",
+            )
+        case Doubt.ENDS:
+            return (
+                f"{who} ended badly, and no log says why",
+                f"launchers say that {who} ended badly, and no log says why.",
+            )
+        case Doubt.PEERS:
+            return (
+                f"only victims: {who} lost a peer",
+                f"{who} only report that a peer was lost or late; no line here says why.",
+            )
+        case Doubt.ERRORS | Doubt.COLLECTIVES | Doubt.SIZES | Doubt.SITES | Doubt.STACKS:
+            return None
+        case never:
+            assert_never(never)

@@ -1,0 +1,48 @@
+"""Somebody stopped the job: a scheduler, a signal, Ctrl-C."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.causes import Stop, StoppedFromOutside
+from postmortem.diagnose.ranks.telling import cite
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.report.model import Confidence, Role
+
+_WHY = {
+    Stop.TIME: "its time was over",
+    Stop.PREEMPTED: "another one was preferred",
+    Stop.MEMORY: "it was over its memory limit",
+    Stop.NODE: "one of its nodes failed",
+}
+
+
+@rule(role=Role.ROOT, references=("https://slurm.schedmd.com/job_exit_code.html",))
+def stopped_from_outside(blame: Blame) -> Iterator[Finding]:
+    """Somebody stopped the job: a scheduler, a signal, Ctrl-C.
+
+    What it means
+        Nothing failed before the stop. A time limit, a preemption, or a person ended it.
+    How to be sure
+        The launcher or the scheduler says so, and no rank has an error before.
+    What to do
+        Ask the scheduler why; if nobody meant to, find who sent the signal.
+    """
+    cause = blame.cause
+    if not isinstance(cause, StoppedFromOutside):
+        return
+    outside = "the job was stopped from outside"
+    yield Finding(
+        title=f"{outside}: {_WHY[cause.why]}"
+        if cause.why is not None
+        else f"{outside}, by a signal or its scheduler",
+        cause=f"nothing failed before the job was told to stop: {clip(cause.said, 300)}",
+        confidence=Confidence.LIKELY,
+        next_steps=(
+            "sacct -o JobID,State,ExitCode,End -j JOB  tells a time limit from a cancellation",
+            "was it hung before? give the stacks of a hanging rank: py-spy dump --pid PID",
+        ),
+        evidence=cite(blame),
+    )
