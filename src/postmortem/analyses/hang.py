@@ -25,7 +25,7 @@ from postmortem.readers.live.people import Members, members_of, members_of_job
 from postmortem.readers.live.snapshot import Ways, with_calls
 from postmortem.readers.live.watch import Samples, missing_local_ranks, read_workers, watch
 from postmortem.records import record, replace
-from postmortem.report.model import Confidence, Diagnosis, Evidence, Report, Role, ordered
+from postmortem.report.model import Confidence, Diagnosis, Evidence, Outcome, Report, Role, ordered
 from postmortem.report.redact import Redactor
 
 _WAITS = (Doing.COLLECTIVE, Doing.DEVICE)
@@ -128,6 +128,7 @@ def _report(read: tuple[LiveJob, Samples], options: HangOptions) -> Report:
         problems=(*samples.problems, *outcome.problems),
         skipped=outcome.skipped,
         footer=_footer(job),
+        settled=Outcome.HEALTHY if not diagnoses and _progresses(job) else None,
     )
     if not options.redact:
         return report

@@ -34,7 +34,7 @@ from postmortem.readers.strace import (
 )
 from postmortem.readers.stracefind import LogGroup, find_logs
 from postmortem.records import record, replace
-from postmortem.report.model import Diagnosis, Report, Role
+from postmortem.report.model import Diagnosis, Outcome, Report, Role
 from postmortem.report.redact import Redactor
 from postmortem.text import counted, some
 
@@ -97,17 +97,20 @@ def analyse(names: Sequence[str], options: StraceOptions) -> Report:
         last_failures=tuple(row for log in logs for row in last_failures(log)),
     )
     verdict = _verdict(view, outcome.diagnoses)
+    problems = (*_problems(read, options), *outcome.problems)
+    bad, whole = _failed(view, outcome.diagnoses), summary and not problems
     report = Report(
         kind="strace",
         inputs=tuple(source for facts in read for source in facts.sources),
         verdict=verdict,
-        failed=_failed(view, outcome.diagnoses),
+        failed=bad,
         diagnoses=outcome.diagnoses,
         blocks=strace_blocks(view, verbose=options.verbose),
         body=strace_body(view) if options.body else {},
-        problems=(*_problems(read, options), *outcome.problems),
+        problems=problems,
         skipped=outcome.skipped,
         footer=_footer(logs),
+        settled=Outcome.HEALTHY if whole and not bad and _all_ended_well(view) else None,
     )
     if not options.redact:
         return report
@@ -165,6 +168,12 @@ def _failed(view: StraceView, diagnoses: Sequence[Diagnosis]) -> bool:
     if any(diagnosis.role is Role.ROOT for diagnosis in diagnoses):
         return True
     return any(_ended_badly(log) is not None for log in view.logs)
+
+
+def _all_ended_well(view: StraceView) -> bool:
+    """Whether every recording holds the end of its first process, with 0."""
+    firsts = [log.tasks[0].ending if log.tasks else None for log in view.logs]
+    return bool(firsts) and all(end is not None and end.code == 0 for end in firsts)
 
 
 def _ended_badly(log: SystemCalls) -> Task | None:

@@ -31,6 +31,16 @@ class Confidence(StrEnum):
     POSSIBLE = "possible"
 
 
+class Outcome(StrEnum):
+    """What became of what the evidence tells of."""
+
+    FAILED = "failed"
+    HEALTHY = "healthy"
+    """The evidence itself says that it went well: it is never concluded from silence."""
+    UNKNOWN = "unknown"
+    """Nothing in the evidence settles it."""
+
+
 @record
 class Evidence:
     """One thing seen, and where: ``("thread 4711 frame 5", "c10d::…::handleNCCLGuard")``."""
@@ -78,6 +88,13 @@ class Report:
     problems: tuple[Problem, ...] = ()
     skipped: tuple[Skipped, ...] = ()
     footer: str | None = None
+    settled: Outcome | None = None
+    """Where it is not what `failed` says: healthy, or unknown beside signs of a failure."""
+
+    @property
+    def outcome(self) -> Outcome:
+        """What became of it; nothing found and nothing that says it went well is unknown."""
+        return self.settled or (Outcome.FAILED if self.failed else Outcome.UNKNOWN)
 
 
 def ordered(diagnoses: Iterable[Diagnosis]) -> tuple[Diagnosis, ...]:
