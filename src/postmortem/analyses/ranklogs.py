@@ -140,17 +140,16 @@ def _verdict(view: RankLogsView, best: Diagnosis | None) -> str:
             if blame.first[0].rank is None and len(view.logs.writers) == 1:
                 return f"{words}{at_frame(failure)}"
             return f"{doubt}{who}{host} failed first: {words}{at_frame(failure)}"
-        rest = best.title.removeprefix(who)
         it = "it" if len(blame.first) == 1 else "they"
-        said = best.title if rest == best.title else f"{it}{rest}"
+        rest = best.title[len(best.subject) :] if best.subject else ""
+        said = f"{it}{rest}" if rest else best.title
         if blame.how is How.NUMBERS:
             return f"{doubt}the numbers of {who} went bad first: {clip(blame.first[0].why, 200)}"
         if blame.how is How.STACK:
             return f"{doubt}{who} {'holds' if it == 'it' else 'hold'} up all others: {said}"
         return f"{doubt}{who} failed first: {said}"
-    peer_named = best.id == "one_bad_peer"
-    if blame.how is How.UNDECIDED and not best.title.startswith("undecided") and not peer_named:
-        return f"undecided: {best.title}"
+    if blame.how is How.UNDECIDED:
+        return best.verdict or f"undecided: {best.title}"
     return best.title
 
 

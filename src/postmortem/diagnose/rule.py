@@ -33,6 +33,10 @@ class Finding:
     """Overrides the rule's own role where this case has another."""
     elsewhere: bool = False
     """It tells of a consequence and points at another process, whose end a fallback may tell."""
+    subject: str = ""
+    """What the title begins with, where that is who it is about: ``"rank 2 on node1"``."""
+    verdict: str | None = None
+    """The whole verdict, where this is the best and its title cannot be put into a sentence."""
 
 
 RuleFunction = Callable[..., Iterable[Finding]]
@@ -179,6 +183,8 @@ def _diagnoses(item: Rule, arguments: dict[str, object]) -> Iterator[tuple[Diagn
             next_steps=finding.next_steps,
             evidence=finding.evidence,
             references=item.references,
+            subject=finding.subject,
+            verdict=finding.verdict,
         )
         yield diagnosis, role in (Role.ROOT, Role.CASCADE) and not finding.elsewhere
 

@@ -69,6 +69,11 @@ class Blame:
         """The line of a kernel's log, where that decides."""
         return self.cause.tie if isinstance(self.cause, SeenByKernel) else None
 
+    @property
+    def tie_said(self) -> str:
+        """The error of the rank that the deciding line of a kernel's log is about; may be empty."""
+        return self.cause.said if isinstance(self.cause, SeenByKernel) else ""
+
 
 @record
 class Attempts:

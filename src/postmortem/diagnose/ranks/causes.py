@@ -206,6 +206,8 @@ class SeenByKernel:
 
     how = How.KERNEL
     tie: Tie
+    said: str = ""
+    """What the rank says itself; empty where it says nothing."""
 
 
 @record

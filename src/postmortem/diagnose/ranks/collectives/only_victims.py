@@ -31,8 +31,10 @@ def only_victims(blame: Blame) -> Iterator[Finding]:
     if told is None:
         return
     title, cause = told
+    silent = blame.cause.doubt is Doubt.SILENT
     yield Finding(
         title=clip(title, 100),
+        verdict=clip(title, 100) if silent else None,
         cause=cause,
         confidence=Confidence.POSSIBLE,
         next_steps=(

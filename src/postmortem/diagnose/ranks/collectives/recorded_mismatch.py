@@ -53,6 +53,7 @@ def recorded_mismatch(blame: Blame) -> Iterator[Finding]:
         )
     )
     yield Finding(
+        subject=who,
         title=clip(f"{who} {why.partition('; ')[0]}", 100),
         cause=f"{who} {why}."
         + ("" if cause.behind else f" The others called {cause.most}.")

@@ -120,7 +120,8 @@ def _lost_gpu(case: Case, found: tuple[Tie, ...]) -> Blame | None:
         parties = _parties([(s, _with_error(event, s)) for s in chosen])
         every = len(chosen) == len(here) and len(here) > 1
         host = event.host or chosen[0].writer.host
-        return _blame(parties, tie, sure=tie.sure, whole_host=host if every else None)
+        whole = host if every else None
+        return _blame(parties, tie, sure=tie.sure, whole_host=whole, said=_error(chosen[0]))
     return None
 
 
@@ -129,8 +130,13 @@ def _of_gpu(words: str) -> bool:
 
 
 def _with_error(event: KernelEvent, standing: Standing) -> str:
+    said = _error(standing)
+    return f"{event.words}; it says {said}" if said else event.words
+
+
+def _error(standing: Standing) -> str:
     said = standing.own or standing.about_peers
-    return f"{event.words}; it says {clip(said[0].said.words, 160)}" if said else event.words
+    return clip(said[0].said.words, 160) if said else ""
 
 
 def _lost_host(case: Case, found: tuple[Tie, ...]) -> Blame | None:
@@ -160,12 +166,17 @@ def _parties(items: Iterable[tuple[Standing, str]]) -> tuple[Party, ...]:
 
 
 def _blame(
-    parties: tuple[Party, ...], tie: Tie, *, sure: bool, whole_host: str | None = None
+    parties: tuple[Party, ...],
+    tie: Tie,
+    *,
+    sure: bool,
+    whole_host: str | None = None,
+    said: str = "",
 ) -> Blame:
     event = tie.event
     lines = ((event.where, clip(event.text, 300)),)
     return Blame(
-        SeenByKernel(tie),
+        SeenByKernel(tie, said),
         parties,
         sure=sure,
         evidence=(*lines, *cited(parties))[:8],

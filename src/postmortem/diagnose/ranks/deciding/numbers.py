@@ -7,6 +7,7 @@ from postmortem.diagnose.numerics.flight_verdict import what_failed
 from postmortem.diagnose.ranks.blame import Blame, Party
 from postmortem.diagnose.ranks.causes import NumbersWentBad
 from postmortem.diagnose.ranks.deciding.case import Case
+from postmortem.facts.confidence import Confidence
 from postmortem.facts.frames import Flight
 
 _MONITOR = "NumericsError"
@@ -33,7 +34,7 @@ def numbers_went_bad(case: Case) -> Blame | None:
     return Blame(
         NumbersWentBad(first),
         tuple(_party(case, bad, one) for bad, one in named),
-        sure=all(bad.confidence == "certain" and not bad.summed for bad, _ in found),
+        sure=all(bad.confidence == Confidence.CERTAIN and not bad.summed for bad, _ in found),
         evidence=tuple(said[:6]),
     )
 

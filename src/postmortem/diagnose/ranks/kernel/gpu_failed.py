@@ -43,16 +43,15 @@ def gpu_failed(blame: Blame) -> Iterator[Finding]:
     who = ranks_words(blame.first)
     where = f" on {event.host}" if event.host else ""
     gpu = f" {event.device}" if event.device else ""
-    said = blame.first[0].why.partition("; it says ")[2]
-    name = event.words.partition(":")[0]
     host = f" All ranks of {blame.whole_host} failed alike." if blame.whole_host else ""
     confidence = surely(blame)
     if tie.by is By.HOST and confidence is Confidence.CERTAIN and len(blame.first) > 1:
         confidence = Confidence.LIKELY
     yield Finding(
-        title=clip(f"{who} failed with its GPU{gpu}{where}: {name}", 100),
+        subject=who,
+        title=clip(f"{who} failed with its GPU{gpu}{where}: {event.brief}", 100),
         cause=f"{meaning(tie)} The driver says: {clip(event.words, 200)}. "
-        f"Of {who}: {clip(said or 'no error of its own', 160)}."
+        f"Of {who}: {blame.tie_said or 'no error of its own'}."
         f"{host}{joined(tie)}{victims_words(blame)}{torchrun_words(blame)}",
         confidence=confidence,
         next_steps=steps_of(tie),

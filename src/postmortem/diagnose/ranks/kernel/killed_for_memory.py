@@ -49,11 +49,12 @@ def killed_for_memory(blame: Blame) -> Iterator[Finding]:
         "the table of tasks above the kernel's line lists who held what (rss is in pages of 4 KiB)",
         "fewer or smaller DataLoader workers, less pinned memory and prefetching; load with mmap",
     ]
-    if "limit" in event.words:
+    if event.limit:
         steps.append("raise the limit: sbatch --mem, or resources.limits.memory of the pod")
     else:
         steps.append("add up all ranks of the host, and files in /dev/shm: df -h /dev/shm")
     yield Finding(
+        subject=who,
         title=clip(title, 100),
         cause=cause,
         confidence=surely(blame),
