@@ -5,7 +5,7 @@ can be opened again; renderers make it printable.
 """
 
 from collections.abc import Callable
-from typing import Any, TypedDict
+from typing import Any, Literal, TypedDict, overload
 
 from numpy.typing import NDArray
 
@@ -790,10 +790,21 @@ def scan_signatures(
     Of a line of over 8 KiB pieces around what the filter found are looked at.
     """
 
+@overload
 def scan_signature_lines(
     compiled: Any, data: bytes | bytearray | memoryview, begins: Any, ends: Any
-) -> list[tuple[int, int]]:
+) -> list[tuple[int, int]]: ...
+@overload
+def scan_signature_lines(
+    compiled: Any,
+    data: bytes | bytearray | memoryview,
+    begins: Any,
+    ends: Any,
+    groups: Literal[True],
+) -> list[tuple[int, int, dict[str, str]]]:
     """Return (line, signature) for the lines ``data[begins[i]:ends[i]]``, in this order.
+
+    With `groups` also what its named groups hold.
 
     `begins` and `ends` are contiguous buffers of 64-bit integers; lines that do not lie in the
     data have no signature.

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from postmortem.patterns import Pattern
+
+_NUMBERS = Pattern(r"0x[0-9a-fA-F]+|\d+")
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
 
@@ -38,3 +41,8 @@ def some(items: Sequence[object], most: int = 8) -> str:
     """Return the first few of many, and how many more there are."""
     shown = ", ".join(str(item) for item in items[:most])
     return shown if len(items) <= most else f"{shown} and {len(items) - most:,} more"
+
+
+def without_numbers(text: str) -> str:
+    """Return a text with its numbers and addresses as ``#``: what differs from rank to rank."""
+    return _NUMBERS.sub("#", text)

@@ -61,7 +61,7 @@ def with_kernel(
     logs: RankLogs, paths: Sequence[str], sources: list[Source], problems: list[Problem]
 ) -> RankLogs:
     """Return the facts with what kernels wrote, in files of their own or between other lines."""
-    quoted = [r for r in logs.remarks if "Xid (" in r.text or "Killed process" in r.text]
+    quoted = [r for r in logs.remarks if r.match("says-xid", "kernel-killed")]
     if not paths and not quoted:
         return logs
     from postmortem.readers.kernel_log.read import (

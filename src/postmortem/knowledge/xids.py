@@ -44,7 +44,7 @@ def xid(number: int) -> Xid:
 
 @lru_cache(maxsize=1)
 def _table() -> dict[int, Xid]:
-    from postmortem.knowledge.signatures import by_id
+    from postmortem.knowledge.messages import by_id
 
     known = by_id()
     found: dict[int, Xid] = {}

@@ -9,7 +9,7 @@ from postmortem.diagnose.ranks.causes import StartupFault
 from postmortem.diagnose.ranks.wordings import Part
 from postmortem.facts.kernel_log import Fault, KernelKind
 from postmortem.facts.signature import WHERE, Signature
-from postmortem.knowledge.signatures import by_id, signatures
+from postmortem.knowledge.messages import by_id, signatures
 from postmortem.readers.signatures import Signatures
 from postmortem.report.model import Role
 

@@ -261,6 +261,10 @@ class CouldNotStart:
     """The message that tells so."""
     known: tuple[str, ...] = ()
     """Ids of all known messages of the failed start."""
+    port: str | None = None
+    """Of the store, where a message names it."""
+    host: str | None = None
+    interface: str | None = None
 
 
 @record

@@ -80,7 +80,7 @@ def events_of_remarks(
 
 @lru_cache(maxsize=1)
 def _known() -> Signatures:
-    from postmortem.knowledge.signatures import signatures
+    from postmortem.knowledge.messages import signatures
 
     return Signatures([s for s in signatures() if s.event is not None] + [XID])
 

@@ -17,6 +17,7 @@ from postmortem.diagnose.ranks.telling import (
     torchrun_words,
     victims_words,
 )
+from postmortem.diagnose.ranks.wordings import MPI_ENDS
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.report.model import Role
 
@@ -68,7 +69,7 @@ def rank_crashed(blame: Blame) -> Iterator[Finding]:
     if not isinstance(crash, Crashed) or not blame.first:
         return
     party = blame.first[0]
-    if party.failure is not None and party.failure.said.exception.startswith("MPI"):
+    if party.failure is not None and party.failure.match(*MPI_ENDS):
         return  # mpi_ended_job
     who = ranks_words(blame.first)
     signal = party.exit.signal if party.exit is not None else None

@@ -11,19 +11,14 @@ from postmortem.diagnose.ranks.deciding.case import Case, cited
 from postmortem.diagnose.ranks.deciding.standing import Standing
 from postmortem.diagnose.ranks.ties import By, Tie
 from postmortem.facts.kernel_log import Fault, KernelEvent, KernelKind
-from postmortem.facts.rank_logs import RankLogs, RankPid
+from postmortem.facts.rank_logs import LogFailure, RankLogs, RankPid
 from postmortem.knowledge.xids import xid
-from postmortem.patterns import Pattern
 
 _DAY = 86_400.0
 _YEAR = 366 * _DAY
 _YEARLESS = 3 * _YEAR
 _ALIKE = 5.0
 """Seconds within which kills of one kind are one event."""
-_GPU_WORDS = Pattern(
-    r"(?i)\bCUDA\b|cudaError|\bCUBLAS|\bCUDNN|AcceleratorError|NVML|nvidia|NCCL error|\bHIP error"
-    r"|ncclUnhandledCudaError|uncorrectable ECC|NVLink"
-)
 _OF_GPU = (KernelKind.GPU, KernelKind.FABRIC, KernelKind.PCIE)
 _OF_HOST = (KernelKind.MACHINE,)
 _NO_SUCH_LINK = ("dmesg-link-down", "dmesg-mlx5")
@@ -109,8 +104,10 @@ def _lost_gpu(case: Case, found: tuple[Tie, ...]) -> Blame | None:
         if event.signature in _NO_SUCH_LINK:
             continue
         here = [case.known[rank] for rank in tie.ranks if rank in case.known]
-        hit = [s for s in here if any(_of_gpu(f.said.words) for f in (*s.own, *s.about_peers))]
-        own = [s for s in hit if any(_of_gpu(f.said.words) for f in s.own)]
+        hit = [
+            s for s in here if any(f.said.match("error-of-gpu") for f in (*s.own, *s.about_peers))
+        ]
+        own = [s for s in hit if any(f.said.match("error-of-gpu") for f in s.own)]
         if tie.by is By.HOST:
             chosen = own
         else:
@@ -125,8 +122,8 @@ def _lost_gpu(case: Case, found: tuple[Tie, ...]) -> Blame | None:
     return None
 
 
-def _of_gpu(words: str) -> bool:
-    return bool(_GPU_WORDS.search(words))
+def _is_of_gpu(*failures: LogFailure) -> bool:
+    return any(failure.said.match("error-of-gpu") for failure in failures)
 
 
 def _with_error(event: KernelEvent, standing: Standing) -> str:

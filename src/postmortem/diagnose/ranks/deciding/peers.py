@@ -23,24 +23,10 @@ from postmortem.diagnose.ranks.deciding.standing import FAR, Standing
 from postmortem.diagnose.ranks.deciding.votes import call_site, fingerprints, minority
 from postmortem.diagnose.ranks.wordings import Part, part_of
 from postmortem.facts.rank_logs import LogFailure
-from postmortem.patterns import Pattern
+from postmortem.facts.signature import Match
 
-_BARRIER = Pattern(r"Ranks? (?P<ranks>\d+(?:, \d+)*) failed to pass monitoredBarrier")
-_DESYNC = Pattern(
-    r"\[(?P<rank>\d+)\] (?:finished collective #\d+, but didn't join|joined but didn't "
-    r"finish|never joined)"
-)
-# "[PG ID 0 PG GUID 0(default_pg) Rank 3] … last enqueued work: 79", "Last enqueued NCCL work: 77"
-_ENQUEUED = Pattern(
-    r"(?:\[PG (?:ID )?(?P<group>\d+)[^\]]*|\[)[Rr]ank (?P<rank>\d+)\]"
-    r".*[Ll]ast enqueued(?: NCCL)? work: (?P<work>-?\d+)"
-)
-_WORK = Pattern(r"WorkNCCL\(SeqNum=(?P<number>\d+), OpType=(?P<op>\w+)(?:, NumelIn=(?P<size>\d+))?")
-_GROUP = Pattern(r"\[PG (?:ID )?(?P<group>\d+)")
 _SAME_SIZES = ("ALLREDUCE", "BROADCAST", "REDUCE", "_ALLGATHER_BASE", "_REDUCE_SCATTER_BASE")
 """Collectives for which all ranks give as many elements."""
-# xla/tsl/distributed_runtime/coordination/coordination_service.cc
-_HEARTBEAT = Pattern(r"[Tt]ask /job:\w+/replica:\d+/task:(?P<rank>\d{1,7}) heartbeat timeout")
 _MOST_CANDIDATES = 8
 
 
@@ -66,11 +52,15 @@ def called_differently(case: Case) -> Blame | None:
 def _party(case: Case, rank: int, why: str, failures: list[LogFailure]) -> Party:
     standing = case.known.get(rank)
     if standing is None:
-        said = next(
-            (f for f in failures if f"Rank {rank} is running" in f.first_said.message), None
-        )
+        said = next((f for f in failures if _runs(f) == rank), None)
         return Party(str(rank), rank, None, why, said)
     return standing.party(why, next(iter(standing.about_peers), None))
+
+
+def _runs(failure: LogFailure) -> int | None:
+    """Return the rank whose collective a failure names first."""
+    print_ = failure.first_said.match("fingerprint")
+    return int(print_["rank"]) if print_ else None
 
 
 def sent_too_much(case: Case) -> Blame | None:
@@ -99,15 +89,15 @@ def named_by_others(case: Case) -> Blame | None:
     said: list[tuple[int, str, str]] = []
     for standing in case.all:
         for failure in standing.about_peers:
-            where, message = f"{failure.file}:{failure.line}", failure.first_said.message
-            for found in _BARRIER.finditer(message):
+            found = failure.first_said.match("mon-barrier-named")
+            if found:
+                where, text = f"{failure.file}:{failure.line}", failure.first_said.message
                 names = found["ranks"].split(", ")
-                said += [(int(name), where, clip(message, 300)) for name in names]
+                said += [(int(name), where, clip(text, 300)) for name in names]
     for remark in case.logs.remarks:
-        late = _DESYNC.search(remark.text) if "[" in remark.text else None
+        late = remark.match("pgnccl-desync-late")
         if late:
-            where = f"{remark.file}:{remark.line}"
-            said.append((int(late["rank"]), where, clip(remark.text, 300)))
+            said.append((int(late["rank"]), remark.where, clip(remark.text, 300)))
     by = NamedBy.BARRIER
     if not said:
         said = list(_without_heartbeat(case))
@@ -125,20 +115,20 @@ def named_by_others(case: Case) -> Blame | None:
 def _without_heartbeat(case: Case) -> Iterator[tuple[int, str, str]]:
     """Yield the tasks that JAX's coordinator says it no longer hears of, and where it says so."""
     for remark in case.logs.remarks:
-        found = _HEARTBEAT.search(remark.text) if "heartbeat timeout" in remark.text else None
+        found = remark.match("jax-task-silent")
         if found:
-            yield int(found["rank"]), f"{remark.file}:{remark.line}", clip(remark.text, 300)
+            yield int(found["rank"]), remark.where, clip(remark.text, 300)
 
 
 def _behind(case: Case) -> Blame | None:
     """Return the ranks whose watchdog says that they enqueued less than the others."""
     groups: dict[str, dict[int, tuple[int, str, str]]] = {}
     for remark in case.logs.remarks:
-        found = _ENQUEUED.search(remark.text) if "ast enqueued" in remark.text else None
+        found = remark.match("pgnccl-enqueued")
         if found:
-            place = f"{remark.file}:{remark.line}"
-            work = groups.setdefault(found["group"] or "", {})
-            work.setdefault(int(found["rank"]), (int(found["work"]), place, clip(remark.text, 300)))
+            text = clip(remark.text, 300)
+            work = groups.setdefault(found["group"], {})
+            work.setdefault(int(found["rank"]), (int(found["work"]), remark.where, text))
     for work in sorted(groups.values(), key=len, reverse=True):
         most = Counter(value for value, _, _ in work.values()).most_common(1)[0]
         late = [rank for rank, (value, _, _) in sorted(work.items()) if value < most[0]]
@@ -234,13 +224,11 @@ def _odd_work(case: Case) -> Blame | None:
     groups: dict[str, dict[int, str]] = {}
     for standing in case.about_peers():
         for failure in standing.about_peers:
-            work = _WORK.search(failure.said.message)
+            work = failure.said.match("pgnccl-work")
             if work and standing.rank is not None:
-                group = _GROUP.search(failure.text)
+                group = failure.match("pgnccl-group")
                 calls = groups.setdefault(group["group"] if group else "", {})
-                calls.setdefault(
-                    standing.rank, _work_words(work["op"], work["number"], work["size"])
-                )
+                calls.setdefault(standing.rank, _work_words(work))
     for name, calls in sorted(groups.items(), key=lambda item: -len(item[1])):
         split = minority(calls) if len(calls) >= 3 else None
         if split is None:
@@ -259,9 +247,10 @@ def _odd_work(case: Case) -> Blame | None:
     return None
 
 
-def _work_words(operation: str, number: str, size: str | None) -> str:
-    words = f"{operation} number {number}"
-    return f"{words} of {size} elements" if size and operation in _SAME_SIZES else words
+def _work_words(work: Match) -> str:
+    words = f"{work['op']} number {work['number']}"
+    sized = work["size"] and work["op"] in _SAME_SIZES
+    return f"{words} of {work['size']} elements" if sized else words
 
 
 def _odd_site(case: Case) -> Blame | None:

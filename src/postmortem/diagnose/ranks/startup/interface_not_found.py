@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.blame import Blame
 from postmortem.diagnose.ranks.causes import CouldNotStart, StartupFault
-from postmortem.diagnose.ranks.startup.words import interface_of
 from postmortem.diagnose.ranks.telling import cite
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.report.model import Confidence, Role
@@ -33,10 +32,10 @@ def interface_not_found(blame: Blame) -> Iterator[Finding]:
     cause = blame.cause
     if not isinstance(cause, CouldNotStart) or cause.fault is not StartupFault.INTERFACE:
         return
+    name = clip(cause.interface or "unknown", 40)
     yield Finding(
-        title=clip(f"no such network interface: {interface_of(cause.said)}", 100),
-        cause=f"the interface {interface_of(cause.said)} that was asked for has no "
-        f"address on this host.",
+        title=clip(f"no such network interface: {name}", 100),
+        cause=f"the interface {name} that was asked for has no address on this host.",
         confidence=Confidence.LIKELY,
         next_steps=(
             "ip -brief addr  on each host shows the interfaces that there are",

@@ -10,7 +10,7 @@ from postmortem.diagnose.ranks.causes import CouldNotStart
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.report.model import Confidence, Evidence, Role
 
-_STALE = ("Connection refused", "connectFullMesh", "EADDRINUSE", "ddress already in use")
+_STALE = frozenset({"connection-refused", "gloo-connectfullmesh", "error-port-in-use"})
 
 
 @rule(
@@ -34,8 +34,7 @@ def restart_met_leftovers(attempts: Attempts) -> Iterator[Finding]:
     cause = last.cause
     if attempts.told >= len(attempts.blames) - 1 or not isinstance(cause, CouldNotStart):
         return
-    words = " ".join(what for _, what in last.evidence) + cause.said
-    if not any(stale in words for stale in _STALE):
+    if not _STALE.intersection(cause.known):
         return
     count = len(attempts.blames) - 1 - attempts.told
     noun = "restart" if count == 1 else f"{count} restarts"

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.blame import Blame
 from postmortem.diagnose.ranks.causes import CouldNotStart, StartupFault
-from postmortem.diagnose.ranks.startup.words import port_words
 from postmortem.diagnose.ranks.telling import cite
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.report.model import Confidence, Role
@@ -28,10 +27,10 @@ def store_port_in_use(blame: Blame) -> Iterator[Finding]:
     cause = blame.cause
     if not isinstance(cause, CouldNotStart) or cause.fault is not StartupFault.PORT_IN_USE:
         return
+    port = f": {cause.port}" if cause.port else ""
     yield Finding(
-        title=clip(f"the job's port is in use{port_words(cause.said)}", 100),
-        cause=f"nobody could listen on the port of the job's "
-        f"store{port_words(cause.said)}: another process has it.",
+        title=clip(f"the job's port is in use{port}", 100),
+        cause=f"nobody could listen on the port of the job's store{port}: another process has it.",
         confidence=Confidence.LIKELY,
         next_steps=(
             "ss -ltnp  on that host shows who listens there; often it is an earlier run "

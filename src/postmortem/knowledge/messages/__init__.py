@@ -1,6 +1,7 @@
-"""The signatures that the program knows: one TOML file for each family beside this one.
+"""Everything that other programs print and that this one knows: a TOML file for each family.
 
-docs/writing-a-signature.md says what stands in them. Of TOML only what `load_table` reads.
+A ``[[signature]]`` is explained to users; a ``[[wording]]`` is only looked for. What stands in them
+is in docs/writing-a-signature.md; of TOML only what `load_table` reads.
 """
 
 from __future__ import annotations
@@ -15,38 +16,61 @@ from postmortem.knowledge.lookup import load_table
 
 
 @lru_cache(maxsize=1)
-def signatures() -> tuple[Signature, ...]:
-    """Return all signatures, in order of families and, in each, of its file.
+def messages() -> tuple[Signature, ...]:
+    """Return all signatures and wordings, in order of families and, in each, of its file.
 
     Raises ValueError for a file that is not as it should be.
     """
     names = sorted(path.stem for path in Path(__file__).parent.glob("*.toml"))
-    return tuple(signature for name in names for signature in family(name))
+    return tuple(message for name in names for message in family(name))
+
+
+@lru_cache(maxsize=1)
+def signatures() -> tuple[Signature, ...]:
+    """Return those that are explained, in the same order."""
+    return tuple(message for message in messages() if not message.is_wording)
 
 
 @lru_cache(maxsize=64)
 def family(name: str) -> tuple[Signature, ...]:
-    """Return the signatures of one file."""
-    tables = load_table(f"signatures/{name}.toml")
-    return tuple(_signature(name, row) for row in tables["signature"])
+    """Return the messages of one file."""
+    tables = load_table(f"messages/{name}.toml")
+    explained = (_signature(name, row) for row in tables.get("signature", ()))
+    return (*explained, *(_wording(name, row) for row in tables.get("wording", ())))
 
 
 @lru_cache(maxsize=1)
 def by_id() -> dict[str, Signature]:
-    """Return all signatures by their ids."""
-    return {signature.id: signature for signature in signatures()}
+    """Return all messages by their ids."""
+    return {message.id: message for message in messages()}
 
 
 def _signature(family: str, row: dict[str, Any]) -> Signature:
     left = dict(row)
     take = left.pop
-    made = Signature(
-        id=take("id"),
-        family=family,
+    return _made(
+        family,
+        left,
         role=take("role"),
         where=tuple(take("where").split(", ")),
         cause=" ".join(take("cause").split()),
         next_steps=_steps(take("next")),
+    )
+
+
+def _wording(family: str, row: dict[str, Any]) -> Signature:
+    left = dict(row)
+    where = tuple(left.pop("where", "line").split(", "))
+    what = left.pop("what")
+    return _made(family, left, role="context", where=where, cause=what, next_steps=())
+
+
+def _made(family: str, left: dict[str, Any], **explained: Any) -> Signature:
+    take = left.pop
+    made = Signature(
+        id=take("id"),
+        family=family,
+        **explained,
         reference=take("reference"),
         versions=take("versions", None),
         pattern=take("pattern", None),
@@ -59,6 +83,10 @@ def _signature(family: str, row: dict[str, Any]) -> Signature:
         fault=take("fault", None),
         part=take("part", None),
         startup=take("startup", None),
+        keep=take("keep", None),
+        ending=take("ending", None),
+        exception=take("exception", None),
+        refines=tuple(take("refines", "").split()),
     )
     if left:
         raise ValueError(f"{family}.toml: {made.id}: unknown keys {', '.join(left)}")
