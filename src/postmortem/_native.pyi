@@ -891,10 +891,15 @@ class RawRankLog(TypedDict):
 
 def read_ranklog(
     source: int | Callable[[], bytes],
+    keep: list[tuple[str, str]],
     *,
     sink: Callable[[int, bytes], object] | None = None,
     block_bytes: int = ...,
     sample_bytes: int = ...,
     kept_bytes: int = ...,
 ) -> RawRankLog:
-    """Read one log in one pass, in bounded memory; `sink` gets the clean text of each label."""
+    """Read one log in one pass, in bounded memory; `sink` gets the clean text of each label.
+
+    `keep` has (text, kind) of the lines that are kept: texts of four bytes or more, and the kinds
+    that `KEEPS` in facts/signature.py names.
+    """

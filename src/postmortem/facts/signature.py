@@ -42,8 +42,8 @@ class Signature:
     """What an exception with these words says of the rank that raised it: a `Part`."""
     startup: str | None = None
     """What a job lacked when it started, if an error has these words: a `StartupFault`."""
-    keep: str | None = None
-    """Which lines of rank logs the native reader keeps because of it: a kind of `KEEPS`."""
+    keep: tuple[str, ...] = ()
+    """What the native reader keeps lines of rank logs for that hold it: kinds of `KEEPS`."""
     ending: str | None = None
     """Of a line with which a process ends, the kind of the failure: that of a `LogFailure`."""
     exception: str | None = None
@@ -69,8 +69,9 @@ KEEPS = (
     "trail",
     "link",
     "error",
+    "mark",
 )
-"""What lines of rank logs are kept for, in the order of ``Kind`` in csrc/ranklogs/keep.h."""
+"""What lines of rank logs are kept for: the names of ``Kind`` in csrc/ranklogs/keep_literals.h."""
 
 
 @record

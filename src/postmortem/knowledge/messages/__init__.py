@@ -83,7 +83,7 @@ def _made(family: str, left: dict[str, Any], **explained: Any) -> Signature:
         fault=take("fault", None),
         part=take("part", None),
         startup=take("startup", None),
-        keep=take("keep", None),
+        keep=tuple(take("keep", "").split()),
         ending=take("ending", None),
         exception=take("exception", None),
         refines=tuple(take("refines", "").split()),

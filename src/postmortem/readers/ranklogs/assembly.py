@@ -57,7 +57,7 @@ class Assembly:
         self._labels = with_ray_ranks(
             with_roles(self._labels), [one.raw for one in read], self._known
         )
-        self._attempts = [FileAttempts(one.raw, one.file.attempt) for one in read]
+        self._attempts = [FileAttempts(one.raw, one.file.attempt, self._known) for one in read]
         self._file_of = [i for i, one in enumerate(read) for _ in one.raw["labels"]]
         self._regions: dict[int, list[RawRegion]] = defaultdict(list)
         for base, one in zip(self._first, read, strict=True):

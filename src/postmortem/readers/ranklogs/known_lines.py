@@ -38,4 +38,15 @@ class KnownLines:
         return tuple(self.of(text).values())
 
 
+def keep_literals() -> list[tuple[str, str]]:
+    """Return the texts whose lines the native reader keeps, and what for."""
+    known = Signatures.load("line")
+    return [
+        (text, kind)
+        for message, texts in zip(known.signatures, known.literals(), strict=True)
+        for kind in message.keep
+        for text in texts
+    ]
+
+
 _NOTHING: Found = {}
