@@ -129,7 +129,7 @@ def recognised(tree: ast.AST) -> Iterator[tuple[int, str]]:
                 yield from _strings(node)
         elif isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.In | ast.NotIn):
             yield from _strings(node.left)
-        elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Tuple):
+        elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Tuple | ast.Constant):
             name = node.targets[0].id if isinstance(node.targets[0], ast.Name) else ""
             if name.isupper():
                 yield from _strings(node.value)
@@ -151,7 +151,7 @@ def test_deciders_and_rules_over_ranks_read_no_text(path: Path) -> None:
 
 
 _CONCLUSIONS = re.compile(
-    r"\.(?:title|cause|detail|why|words)\.(?:startswith|endswith|partition|removeprefix|find)\("
+    r"\b(?:title|cause|detail|why)\.(?:startswith|endswith|partition|removeprefix|find)\("
     r"|[\"'] (?:not )?in [\w.]*\.(?:title|cause|detail|why|words)\b"
 )
 

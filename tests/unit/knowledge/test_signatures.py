@@ -21,8 +21,7 @@ ALSO = {
     # The watchdog quotes the CUDA error that it met: both records speak of the line.
     "pgnccl-watchdog-cuda-error": {"cuda-illegal-access"},
     # What was not in time says as much as that it was not.
-    "error-missing": {"error-waits-for-keys", "error-peer-late"},
-    "error-waits-for-keys": {"error-peer-late"},
+    "error-missing": {"store-wait-timeout", "error-peer-late"},
     "error-unreachable": {"error-client-socket"},
 }
 """Other signatures that rightly match a sample."""

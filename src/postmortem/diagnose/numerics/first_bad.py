@@ -77,25 +77,25 @@ class FirstBad:
         where = f" of rank {self.rank}" if ranks > 1 else ""
         if where and self.summed:
             where = f", as rank {self.rank} has it after the sum over all ranks"
-        return f"{self._what()} in batch {self.batch}{where}"
-
-    def _what(self) -> str:
         bad = f"{_counted(self.nan_count, self.inf_count)} of {self.numel:,} {self.dtype} values"
+        return f"{self.brief}: {bad} in batch {self.batch}{where}"
+
+    @property
+    def brief(self) -> str:
+        """What went bad, and by what, without numbers."""
         module = f"{self.module or 'the model'} ({self.class_name})"
         if self.unseen:
-            return f"{self.cell} of {module} was the first to be bad: {bad}"
+            return f"{self.cell} of {module} was the first to be bad"
         if self.in_place:
-            return f"{self.cell} of {module} was made bad in place, by it or right before it: {bad}"
+            return f"{self.cell} of {module} was made bad in place, by it or right before it"
         read = f", or read it from {self.beside}, which is bad too" if self.beside else ""
         said = {
-            Origin.PRODUCER: f"{module} made {self.cell} bad out of clean inputs and weights{read}"
-            f": {bad}",
-            Origin.WEIGHT: f"{self.cell} of {module} was bad before it ran: {bad}",
-            Origin.BATCH: f"{self.cell} came into {module} bad from outside: {bad}",
-            Origin.BETWEEN: f"{self.cell} of {module} was made bad by code between modules{read}: "
-            f"{bad}",
-            Origin.GRADIENT: f"the gradient of {self.cell} of {module} went bad: {bad}",
-            Origin.STATE: f"{self.cell} of {module} in the optimizer's state is bad: {bad}",
+            Origin.PRODUCER: f"{module} made {self.cell} bad out of clean inputs and weights{read}",
+            Origin.WEIGHT: f"{self.cell} of {module} was bad before it ran",
+            Origin.BATCH: f"{self.cell} came into {module} bad from outside",
+            Origin.BETWEEN: f"{self.cell} of {module} was made bad by code between modules{read}",
+            Origin.GRADIENT: f"the gradient of {self.cell} of {module} went bad",
+            Origin.STATE: f"{self.cell} of {module} in the optimizer's state is bad",
         }
         return said[self.origin]
 

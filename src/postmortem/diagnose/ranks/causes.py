@@ -189,6 +189,8 @@ class RecordedOther:
     """What most called."""
     behind: bool
     """It never came to that call."""
+    brief: str
+    """What the first of them did, without its last call."""
 
 
 @record

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from postmortem._native import RawRankLog
 
 _AGENT = Pattern(r"^[A-Z]\d{4} [\d:.]+ (?P<pid>\d+) ")
+_SUMMARY = ("torchrun-summary", "torchrun-rank", "torchelastic-rootcause")
 _OF_AGENT = ("torchrun-agent", "torchrun-summary")
 _FEW = 12
 """So many lines of all writers between two lines of Slurm on the same end."""
@@ -64,7 +65,7 @@ class FileAttempts:
         line, agent, text = self._raw["marks"][place]
         for _, _, _, rows, *_ in self._raw["regions"]:
             if rows[-1][0] > line and any(
-                number > line and "torchrun-summary" in self._known.of(row)
+                number > line and any(name in self._known.of(row) for name in _SUMMARY)
                 for number, _, row in rows
             ):
                 return False

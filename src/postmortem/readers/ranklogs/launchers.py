@@ -16,10 +16,8 @@ from postmortem.records import replace
 
 _ENTRY = Pattern(r"^\s*\[(\d+)\]:\s*$")
 _FIELD = Pattern(r"^\s+(time|host|rank|exitcode|error_file|traceback) *: ?(.*)$")
-_RANK = Pattern(r"^(\d+) \(local_rank: (\d+)\)")
 _EXITCODE = Pattern(r"^(-?\d+) \(pid: (\d+)\)")
 _TIME = Pattern(r"(\d{4})-(\d\d)-(\d\d)_(\d\d):(\d\d):(\d\d)$")
-_ROOT = "Root Cause (first observed failure)"
 _LONGEST_NOTICE = 1000
 _STOPS = ("torchelastic-sigterm-send", "torchrun-forced", "launch-killing")
 """Messages that name a process which a launcher ended."""
@@ -54,6 +52,7 @@ class Launchers:
         self.aborting: int | None = None
         """First line that tells that Slurm ends all tasks of the step."""
         self._root = False
+        self._rank: Match | None = None
         self._fields: dict[str, str] = {}
         self._quote: list[str] | None = None
         self._in_summary = False
@@ -66,7 +65,9 @@ class Launchers:
     def take(self, rows: Iterable[tuple[int, int, str]]) -> None:
         """Take (line, ordinal, text) of one region."""
         for number, _, text in rows:
-            if self._in_summary or "FAILED" in text or text.startswith(("Failures:", _ROOT)):
+            root = "torchelastic-rootcause" in self._known.of(text)
+            if self._in_summary or root or "FAILED" in text or text.startswith("Failures:"):
+                self._root = self._root or root
                 self._summary(number, text)
             else:
                 self._line(number, text)
@@ -76,30 +77,30 @@ class Launchers:
         self._in_summary = True
         self.summary_lines.add(number)
         field = _FIELD.match(text)
-        if text.startswith(_ROOT):
-            self._root = True
-        elif _ENTRY.match(text):
-            self._fields, self._quote = {}, None
+        if _ENTRY.match(text):
+            self._fields, self._quote, self._rank = {}, None, None
         elif field:
             name, value = field[1], field[2]
             self._fields[name] = value
             self._quote = None
-            if name == "exitcode":
+            if name == "rank":
+                self._rank = self._known.of(text).get("torchrun-rank")
+            elif name == "exitcode":
                 self._entry(number)
             elif name == "traceback" and value.startswith("Traceback"):
-                rank = _RANK.match(self._fields.get("rank", ""))
                 self._quote = [value]
-                if rank:
-                    self.quoted.append((int(rank[1]), number, self._quote))
+                if self._rank:
+                    self.quoted.append((int(self._rank["rank"]), number, self._quote))
         elif text.startswith("====") and self._fields:
-            self._in_summary, self._root, self._fields, self._quote = False, False, {}, None
+            self._in_summary, self._root, self._fields = False, False, {}
+            self._quote = self._rank = None
         elif self._quote is not None and text.startswith("    "):
             self._quote.append(text[4:])
         elif self._quote is not None and text.startswith("  "):
             self._quote.append(text[2:])
 
     def _entry(self, number: int) -> None:
-        rank = _RANK.match(self._fields.get("rank", ""))
+        rank = self._rank
         exitcode = _EXITCODE.match(self._fields["exitcode"])
         if not rank or not exitcode:
             return
@@ -109,8 +110,8 @@ class Launchers:
             LogExit(
                 self._file,
                 number,
-                rank=int(rank[1]),
-                local_rank=int(rank[2]),
+                rank=int(rank["rank"]),
+                local_rank=int(rank["local"]),
                 pid=int(exitcode[2]),
                 code=code,
                 signal=name,

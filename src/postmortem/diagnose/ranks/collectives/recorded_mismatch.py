@@ -54,7 +54,7 @@ def recorded_mismatch(blame: Blame) -> Iterator[Finding]:
     )
     yield Finding(
         subject=who,
-        title=clip(f"{who} {why.partition('; ')[0]}", 100),
+        title=clip(f"{who} {cause.brief}", 100),
         cause=f"{who} {why}."
         + ("" if cause.behind else f" The others called {cause.most}.")
         + f"{victims_words(blame)}{torchrun_words(blame)}",

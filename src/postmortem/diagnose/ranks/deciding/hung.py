@@ -39,7 +39,8 @@ def parted(case: Case) -> Blame | None:
         return Blame(Undecided(Doubt.COLLECTIVES), candidates=parties, evidence=evidence)
     other = next((call for rank, call in found.calls if rank in found.most), None)
     behind = found.how is Differs.BEHIND
-    cause = RecordedOther(_call(other) if other is not None else "another one", behind)
+    most = _call(other) if other is not None else "another one"
+    cause = RecordedOther(most, behind, _what(found, found.odd[0]))
     return Blame(cause, parties, sure=not behind, evidence=evidence)
 
 
@@ -98,11 +99,16 @@ def _recorded(case: Case, rank: int, why: str) -> Party:
 
 def _why(found: Difference, rank: int) -> str:
     call = found.call(rank)
+    behind = found.how is Differs.BEHIND and call is not None
+    return _what(found, rank) + (f"; its last was {_call(call)}" if behind and call else "")
+
+
+def _what(found: Difference, rank: int) -> str:
+    call = found.call(rank)
     if found.how is Differs.BEHIND:
         missed = next((c for r, c in found.calls if r in found.most), None)
         words = f"{_call(missed)}, " if missed is not None else ""
-        last = f"; its last was {_call(call)}" if call is not None else ""
-        return f"never came to {words}number {found.sequence} of group {found.group}{last}"
+        return f"never came to {words}number {found.sequence} of group {found.group}"
     if call is None:
         return "called something else"
     return f"called {_call(call)}"

@@ -67,7 +67,7 @@ def numbers_first_bad(blame: Blame) -> Iterator[Finding]:
     origin = cause.first_bad.origin
     since = cause.first_bad.hints[-1:] if origin is Origin.WEIGHT else ()
     yield Finding(
-        title=clip(f"{who}: {why.partition(': ')[0]}", 100),
+        title=clip(f"{who}: {cause.first_bad.brief}", 100),
         cause=f"{who}: {'; '.join((why, *since))}.",
         confidence=how_sure(blame),
         next_steps=_STEPS.get(origin, _OF_A_MODULE),
