@@ -4,7 +4,7 @@ Text from evidence is decoded as file names are (UTF-8 with ``surrogateescape``)
 can be opened again; renderers make it printable.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypedDict, overload
 
 from numpy.typing import NDArray
@@ -817,6 +817,9 @@ def signature_groups(
 
 def signature_literals(compiled: Any) -> list[list[str]]:
     """Return the texts that are looked for in place of each pattern."""
+
+def texts_in(texts: Sequence[str], data: bytes | bytearray | memoryview) -> list[int]:
+    """Return which of some texts, by their numbers, stand in the data; in one pass over it."""
 
 class RawFlightRecorder(TypedDict):
     """A dump of PyTorch's flight recorder; numbers in it are places in its lists."""

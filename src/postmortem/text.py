@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
-from postmortem.patterns import Pattern
-
-_NUMBERS = Pattern(r"0x[0-9a-fA-F]+|\d+")
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 
 
@@ -27,6 +25,24 @@ def counted(count: int, noun: str, plural: str | None = None) -> str:
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
 
 
+def shell_word(text: str) -> str:
+    """Return a path or name as a word of a shell command: what evidence names is never run.
+
+    A name that begins like an option gets ``./`` before it.
+    """
+    if text.startswith("-"):
+        text = f"./{text}"
+    # As shlex.quote, which would cost its import; what is plain is most of what comes.
+    if text and text.isascii() and text.translate(_PLAIN) == "":
+        return text
+    return "'" + text.replace("'", "'\"'\"'") + "'"
+
+
+_PLAIN = dict.fromkeys(
+    map(ord, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@%_-+=:,./")
+)
+
+
 def address(value: int) -> str:
     """Return an address in the 16 digits that the JSON schema promises."""
     return f"0x{value:016x}"
@@ -45,4 +61,4 @@ def some(items: Sequence[object], most: int = 8) -> str:
 
 def without_numbers(text: str) -> str:
     """Return a text with its numbers and addresses as ``#``: what differs from rank to rank."""
-    return _NUMBERS.sub("#", text)
+    return re.sub(r"0x[0-9a-fA-F]+|\d+", "#", text)

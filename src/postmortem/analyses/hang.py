@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from postmortem.analyses.masking import Masking
 from postmortem.diagnose import rule
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.signals.deadlock import deadlock
@@ -26,7 +27,6 @@ from postmortem.readers.live.snapshot import Ways, with_calls
 from postmortem.readers.live.watch import Samples, missing_local_ranks, read_workers, watch
 from postmortem.records import record, replace
 from postmortem.report.model import Confidence, Diagnosis, Evidence, Outcome, Report, Role, ordered
-from postmortem.report.redact import Redactor
 
 _WAITS = (Doing.COLLECTIVE, Doing.DEVICE)
 
@@ -111,6 +111,8 @@ def _motions(samples: Samples) -> tuple[Motion, ...]:
 
 def _report(read: tuple[LiveJob, Samples], options: HangOptions) -> Report:
     job, samples = read
+    masking = Masking(redact=options.redact, argv=[one.argv for one in job.processes])
+    job = masking.facts(job)
     blame = _blame(job)
     outcome = rule.run(rule.load("hang"), {Blame: blame, LiveJob: job})
     diagnoses = ordered((*_deadlocks(job, blame), *outcome.diagnoses))
@@ -130,12 +132,7 @@ def _report(read: tuple[LiveJob, Samples], options: HangOptions) -> Report:
         footer=_footer(job),
         settled=Outcome.HEALTHY if not diagnoses and _progresses(job) else None,
     )
-    if not options.redact:
-        return report
-    redactor = Redactor.from_process((), (), ())
-    for process in job.processes:
-        redactor.learn_argv(process.argv)
-    return redactor.report(report)
+    return masking.report(report)
 
 
 def _is_anything_known(job: LiveJob) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from postmortem.analyses.masking import Masking
 from postmortem.diagnose import rule
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.blame import Attempts, Blame
@@ -20,11 +21,11 @@ from postmortem.present.ranks.body import rank_logs_body
 from postmortem.present.ranks.flights import unended_words
 from postmortem.present.ranks.view import RankLogsView, same_tracebacks
 from postmortem.readers.ranklogs.hung import read_flights, read_recorders, read_stacks
+from postmortem.readers.ranklogs.pids import rank_pids
 from postmortem.readers.ranklogs.read import RankFacts, read_rank_logs
 from postmortem.readers.ranklogs.sources import Found, find_rank_logs
 from postmortem.records import record, replace
 from postmortem.report.model import Confidence, Diagnosis, Report, Role
-from postmortem.report.redact import Redactor
 
 
 @record
@@ -61,17 +62,16 @@ def with_kernel(
     logs: RankLogs, paths: Sequence[str], sources: list[Source], problems: list[Problem]
 ) -> RankLogs:
     """Return the facts with what kernels wrote, in files of their own or between other lines."""
+    pids = rank_pids(logs.writers, logs.exits, logs.failures, logs.remarks, logs.flights)
     quoted = [r for r in logs.remarks if r.match("says-xid", "kernel-killed")]
     if not paths and not quoted:
-        return logs
+        return replace(logs, pids=pids)
     from postmortem.readers.kernel_log.read import (
         events_of_remarks,
         host_in_name,
         read_kernel_logs,
     )
-    from postmortem.readers.ranklogs.pids import rank_pids
 
-    pids = rank_pids(logs.writers, logs.exits, logs.failures, logs.remarks, logs.flights)
     hosts = {*logs.hosts, *(one.host for one in pids if one.host)}
     kernel = read_kernel_logs(paths, sources, problems)
     events = [
@@ -83,7 +83,8 @@ def with_kernel(
 
 def report_on(read: RankFacts, options: RankLogOptions) -> Report:
     """Return the report on logs that were read."""
-    logs = read.logs
+    masking = Masking(redact=options.redact)
+    logs = _masked(read.logs, masking)
     attempts = decide_attempts(logs)
     blame = attempts.blame
     of_attempt = logs.of_attempt(attempts.told)
@@ -99,21 +100,26 @@ def report_on(read: RankFacts, options: RankLogOptions) -> Report:
         attempts=attempts,
     )
     best = outcome.diagnoses[0] if outcome.diagnoses else None
-    report = Report(
-        kind="logs",
-        inputs=read.sources,
-        verdict=_verdict(view, best) + attempts_said(attempts),
-        failed=blame.how is not How.NOTHING or (best is not None and best.role is Role.ROOT),
-        diagnoses=outcome.diagnoses,
-        blocks=rank_logs_blocks(view, verbose=options.verbose),
-        body=rank_logs_body(view, best.confidence if best is not None else None),
-        problems=(*read.problems, *outcome.problems),
-        skipped=outcome.skipped,
-        footer=_footer(read),
+    return masking.report(
+        Report(
+            kind="logs",
+            inputs=read.sources,
+            verdict=_verdict(view, best) + attempts_said(attempts),
+            failed=blame.how is not How.NOTHING or (best is not None and best.role is Role.ROOT),
+            diagnoses=outcome.diagnoses,
+            blocks=rank_logs_blocks(view, verbose=options.verbose),
+            body=rank_logs_body(view, best.confidence if best is not None else None),
+            problems=(*read.problems, *outcome.problems),
+            skipped=outcome.skipped,
+            footer=_footer(read),
+        )
     )
-    if not options.redact:
-        return report
-    return Redactor.from_process((), (), ()).report(report)
+
+
+def _masked(logs: RankLogs, masking: Masking) -> RankLogs:
+    """Return the facts masked; dumps of recorders and of numbers are large and hold no text."""
+    small = masking.facts(replace(logs, recorders=(), flights=()))
+    return replace(small, recorders=logs.recorders, flights=logs.flights)
 
 
 def _verdict(view: RankLogsView, best: Diagnosis | None) -> str:
@@ -141,7 +147,7 @@ def _verdict(view: RankLogsView, best: Diagnosis | None) -> str:
                 return f"{words}{at_frame(failure)}"
             return f"{doubt}{who}{host} failed first: {words}{at_frame(failure)}"
         it = "it" if len(blame.first) == 1 else "they"
-        rest = best.title[len(best.subject) :] if best.subject else ""
+        rest = best.title[len(best.lead) :] if best.lead else ""
         said = f"{it}{rest}" if rest else best.title
         if blame.how is How.NUMBERS:
             return f"{doubt}the numbers of {who} went bad first: {clip(blame.first[0].why, 200)}"

@@ -18,7 +18,18 @@ from postmortem._version import __version__
 from postmortem.cli.output import OutputError, check_target
 from postmortem.errors import DebuggerError, EvidenceError
 
-COMMANDS: tuple[str, ...] = ("core", "strace", "logs", "scan", "hang", "demo", "doctor", "rules")
+COMMANDS: tuple[str, ...] = (
+    "triage",
+    "core",
+    "strace",
+    "logs",
+    "scan",
+    "hang",
+    "flight",
+    "demo",
+    "doctor",
+    "rules",
+)
 """Modules of this package, in the order of the help.
 
 Each has ``SUMMARY``, ``add_arguments(parser)`` and ``run(args)``, and in ``EXAMPLES`` the epilog of
@@ -35,7 +46,8 @@ exit codes:
   0  analysed, nothing wrong was found      2  usage error
   1  analysed, a failure was found          3  the input could not be analysed
 
-example:
+examples:
+  postmortem job-4711/                      all evidence of a job: one verdict (triage)
   postmortem core core-python-3097667-6
 """
 
@@ -83,14 +95,21 @@ def main(argv: Sequence[str] | None = None) -> int:
         return INTERRUPTED
 
 
-def run_as_program() -> NoReturn:
+def run_as_program(*, restore_interrupt: bool = False) -> NoReturn:
     """Run the command line of this process and end the process.
 
     What the interpreter does at its end, setting every module and object free, takes as long as
     a tenth of a report on a core. Where nobody could notice it is left out: what was registered
     with atexit has run, and all output is written.
     """
-    code = main()
+    try:
+        if restore_interrupt:  # now that there is somebody to catch it
+            import signal
+
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        code = main()
+    except KeyboardInterrupt:
+        code = INTERRUPTED
     if not _is_alone(sys._getframe(1)):
         sys.exit(code)
     try:
@@ -103,6 +122,9 @@ def run_as_program() -> NoReturn:
     os._exit(code)
 
 
+_STARTERS = ("runpy", "postmortem.entry")
+
+
 def _is_alone(frame: FrameType | None) -> bool:
     """Return whether only the interpreter waits for this program, from its outermost frame on.
 
@@ -113,7 +135,7 @@ def _is_alone(frame: FrameType | None) -> bool:
         return False
     while frame is not None:
         name = frame.f_globals.get("__name__")
-        if name != "runpy" and (name, frame.f_code.co_name) != ("__main__", "<module>"):
+        if name not in _STARTERS and (name, frame.f_code.co_name) != ("__main__", "<module>"):
             return False
         frame = frame.f_back
     threading = sys.modules.get("threading")
@@ -131,21 +153,25 @@ def _run(words: list[str]) -> int:
     except BrokenPipeError:  # the reader has seen enough
         return 0
     except (EvidenceError, DebuggerError, OutputError) as error:
-        _complain(str(error), error.hint)
+        _complain(str(error), error.hint, words)
     except OSError as error:
         what = error.strerror or str(error)
-        _complain(f"{error.filename}: {what}" if error.filename else what, None)
+        _complain(f"{error.filename}: {what}" if error.filename else what, None, words)
     except Exception as error:
         first = (str(error).splitlines() or [""])[0]
         _complain(
             f"unexpected {type(error).__name__}: {first}".rstrip(": "),
             "this is a bug of postmortem: please report it with what POSTMORTEM_DEBUG=1 prints",
+            words,
         )
     return NOT_ANALYSED
 
 
 def _dispatch(words: list[str]) -> int:
     command = next((word for word in words if not word.startswith("-")), None)
+    if command is not None and command not in COMMANDS and os.path.lexists(command):
+        words = ["triage", *words]  # a path and no command
+        command = "triage"
     alone = command in COMMANDS and words[0] == command
     parser, commands = _parser((words[0],) if alone else COMMANDS)
     if command is not None and command not in COMMANDS:
@@ -168,7 +194,7 @@ def _parser(names: Sequence[str]) -> tuple[argparse.ArgumentParser, dict[str, Mo
     """Return the parser for these commands, and their modules."""
     parser = argparse.ArgumentParser(
         prog="postmortem",
-        usage="postmortem [-h] [-V] COMMAND ...",
+        usage="postmortem [-h] [-V] COMMAND ... | PATH...",
         description=_DESCRIPTION,
         epilog=_EPILOG,
         formatter_class=_HelpFormatter,
@@ -205,17 +231,24 @@ def _unknown(command: str) -> str:
     from postmortem.render.safe import line
 
     what = f"there is no command {line(command)!r}"
-    if "core" in COMMANDS and os.path.lexists(command):
-        return f"{what}; to explain that file: postmortem core {line(command)}"
     import difflib
 
     near = difflib.get_close_matches(command, COMMANDS, n=1)
     return f"{what}; did you mean {near[0]}?" if near else f"{what}; see postmortem --help"
 
 
-def _complain(what: str, hint: str | None) -> None:
-    """Write an error as one line and a hint, and with POSTMORTEM_DEBUG its traceback before."""
+def _complain(what: str, hint: str | None, words: Sequence[str] = ()) -> None:
+    """Write an error as one line and a hint, and with POSTMORTEM_DEBUG its traceback before.
+
+    It may quote evidence: secrets are masked, unless the command's words say otherwise.
+    """
     from postmortem.render.safe import line
+
+    if "--no-redact" not in words:
+        from postmortem.report.redact import Redactor
+
+        redactor = Redactor()
+        what, hint = redactor.text(what), hint and redactor.text(hint)
 
     if sys.stderr is None:
         return

@@ -7,9 +7,11 @@ import errno
 import os
 import stat
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
+
+from postmortem.partial import create_beside
 
 if TYPE_CHECKING:
     from postmortem.report.model import Report
@@ -40,6 +42,11 @@ def add_report_options(parser: argparse.ArgumentParser) -> None:
         "--markdown",
         action="store_true",
         help="write Markdown, to paste into an issue (default: text)",
+    )
+    group.add_argument(
+        "--html",
+        metavar="FILE",
+        help="also write one HTML file that needs no network (default: none)",
     )
     group.add_argument(
         "-o",
@@ -80,12 +87,21 @@ def add_report_options(parser: argparse.ArgumentParser) -> None:
 def emit(report: Report, args: argparse.Namespace) -> int:
     """Write the report as the options say and return the exit code: 0, or 1 for a failure."""
     target: str | None = args.output
+    page: str | None = args.html
+    if not report.masked and not args.no_redact:  # the last place that no output can pass by
+        from postmortem.report.redact import Redactor
+
+        report = Redactor().report(report)
     try:
+        if page is not None:
+            path = Path(page)
+            _refuse_evidence(path, [source.path for source in report.inputs] + _named(args))
+            _write_file(path, _page(report))
         if target is None or target == "-":
             _write_standard(_rendered(report, args, sys.stdout), args)
         else:
             path = Path(target)
-            _refuse_evidence(path, report)
+            _refuse_evidence(path, [source.path for source in report.inputs] + _named(args))
             _write_file(path, _rendered(report, args, None))
     except BrokenPipeError:  # the reader (head, less) has seen enough; the finding stands
         pass
@@ -108,18 +124,23 @@ def write_text(text: str) -> None:
 
 def check_target(args: argparse.Namespace) -> str | None:
     """Return why the file for the report cannot be written, before hours go into making it."""
-    target: str | None = getattr(args, "output", None)
-    if target is None or target == "-":
+    output: str | None = getattr(args, "output", None)
+    page: str | None = getattr(args, "html", None)
+    return _refusal("-o", None if output == "-" else output) or _refusal("--html", page)
+
+
+def _refusal(option: str, target: str | None) -> str | None:
+    if target is None:
         return None
     if target == "":
-        return "-o: the name of the file is empty"
+        return f"{option}: the name of the file is empty"
     path = Path(target)
     if path.is_dir():
-        return f"-o {target}: is a folder; name a file in it"
+        return f"{option} {target}: is a folder; name a file in it"
     if not path.parent.is_dir():
-        return f"-o {target}: there is no folder {path.parent}"
+        return f"{option} {target}: there is no folder {path.parent}"
     if not path.exists() and not os.access(path.parent, os.W_OK):
-        return f"-o {target}: the folder {path.parent.resolve()} is not writable"
+        return f"{option} {target}: the folder {path.parent.resolve()} is not writable"
     return None
 
 
@@ -176,6 +197,16 @@ def _rendered(report: Report, args: argparse.Namespace, stream: TextIO | None) -
     return out.getvalue()
 
 
+def _page(report: Report) -> str:
+    import io
+
+    from postmortem.render import html
+
+    out = io.StringIO()
+    html.render(report, out)
+    return out.getvalue()
+
+
 def _write_standard(text: str, args: argparse.Namespace) -> None:
     buffer = getattr(sys.stdout, "buffer", None)
     if not args.json or buffer is None:
@@ -198,11 +229,12 @@ def _write_file(path: Path, text: str) -> None:
         if final.exists() and not stat.S_ISREG(final.stat().st_mode):
             final.write_text(text, encoding="utf-8")  # a pipe, /dev/null, /dev/stderr
             return
-        partial = final.with_name(f".{final.name[:200]}.{os.getpid()}.partial")
+        descriptor, partial = create_beside(final)
         try:
-            partial.write_text(text, encoding="utf-8")
-            if final.exists():
-                partial.chmod(stat.S_IMODE(final.stat().st_mode))
+            with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+                stream.write(text)
+                if final.exists():
+                    os.fchmod(descriptor, stat.S_IMODE(final.stat().st_mode))
             partial.replace(final)
         finally:
             partial.unlink(missing_ok=True)
@@ -212,10 +244,16 @@ def _write_file(path: Path, text: str) -> None:
         raise OutputError(str(path), _reason(error)) from error
 
 
-def _refuse_evidence(path: Path, report: Report) -> None:
-    for source in report.inputs:
+def _named(args: argparse.Namespace) -> list[str]:
+    """Return the evidence as the user named it: in the report a name may be masked."""
+    named = (getattr(args, name, None) or () for name in ("cores", "logs", "files"))
+    return [str(path) for paths in named for path in paths]
+
+
+def _refuse_evidence(path: Path, evidence: Iterable[str]) -> None:
+    for source in evidence:
         try:
-            same = path.samefile(source.path)
+            same = path.samefile(source)
         except OSError:
             continue
         if same:

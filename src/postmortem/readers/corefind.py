@@ -27,6 +27,7 @@ from postmortem.readers.corepattern import (
 )
 from postmortem.readers.formats import ELF_HEADER_BYTES, HEAD_BYTES, elf_head, require_core
 from postmortem.records import record
+from postmortem.text import shell_word
 
 _NAME = Pattern(
     r"(core|core[.-].+|.+\.core|coredump|CoreDump|vgcore\..+)(\.(zst|zstd|lz4|gz|xz|bz2))?"
@@ -169,7 +170,8 @@ def _no_core(folder: Path, files: int, skipped: list[tuple[Path, str]]) -> Evide
     taker = destination(read_core_pattern(), container=container_kind())
     hint = f"on this machine cores go to {taker.words}; `postmortem doctor` says what is missing"
     if not files and not skipped and _has_folders(folder):
-        hint = f"postmortem core --fold {folder} looks into its folders too; {hint}"
+        named = shell_word(str(folder))
+        hint = f"postmortem core --fold {named} looks into its folders too; {hint}"
     return EvidenceError(str(folder), what, hint=hint)
 
 

@@ -28,6 +28,7 @@ from postmortem.readers.codecs import (
 )
 from postmortem.readers.formats import HEAD_BYTES, require_core
 from postmortem.records import record
+from postmortem.text import shell_word
 
 Progress = Callable[[str], None]
 
@@ -109,7 +110,8 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
     try:
         kind = stat.S_IFMT(path.stat().st_mode)
         if kind == stat.S_IFDIR:
-            hint = f"postmortem core {where} (with nothing else) takes the newest core in it"
+            named = shell_word(where)
+            hint = f"postmortem core {named} (with nothing else) takes the newest core in it"
             raise EvidenceError(where, "is a directory", hint=hint)
         if kind != stat.S_IFREG:
             what = f"is {_NOT_REGULAR.get(kind, 'not a regular file')}, not a core file"
@@ -136,7 +138,8 @@ def _cannot_open(path: Path, error: OSError) -> EvidenceError:
             return EvidenceError(where, what)
         return EvidenceError(where, "no such file", hint=_near_names(path))
     if error.errno in (errno.EACCES, errno.EPERM):
-        hint = f"it belongs to another user: sudo cat {where} > mycore; postmortem core mycore"
+        named = shell_word(where)
+        hint = f"it belongs to another user: sudo cat {named} > mycore; postmortem core mycore"
         return EvidenceError(where, "no permission to read it", hint=hint)
     return EvidenceError(where, f"cannot be opened: {error.strerror}")
 
@@ -145,7 +148,8 @@ def _near_names(path: Path) -> str:
     parent = path.parent
     if not parent.is_dir():
         return f"the folder {parent} does not exist either"
-    return f"postmortem core {parent} takes the newest core in that folder, if there is one"
+    named = shell_word(str(parent))
+    return f"postmortem core {named} takes the newest core in that folder, if there is one"
 
 
 @contextlib.contextmanager

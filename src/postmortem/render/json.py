@@ -145,6 +145,7 @@ def _diagnosis(diagnosis: Diagnosis) -> dict[str, object]:
         "next_steps": diagnosis.next_steps,
         "evidence": [{"where": item.where, "what": item.what} for item in diagnosis.evidence],
         "references": diagnosis.references,
+        "about": None if diagnosis.about is None else dict(vars(diagnosis.about)),
     }
 
 

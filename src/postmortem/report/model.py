@@ -21,6 +21,19 @@ class Evidence:
 
 
 @record
+class Subject:
+    """Whom and what a conclusion is about: what joins it with other evidence of the same job."""
+
+    pid: int | None = None
+    rank: int | None = None
+    host: str | None = None
+    path: str | None = None
+    """The file, device or address."""
+    errno: str | None = None
+    signal: str | None = None
+
+
+@record
 class Diagnosis:
     """A conclusion with its evidence; the title would do as the subject of an e-mail."""
 
@@ -32,10 +45,11 @@ class Diagnosis:
     next_steps: tuple[str, ...]
     evidence: tuple[Evidence, ...]
     references: tuple[str, ...] = ()
-    subject: str = ""
+    lead: str = ""
     """What the title begins with, where that is who it is about: ``"rank 2 on node1"``."""
     verdict: str | None = None
     """The whole verdict, where this is the best and its title cannot be put into a sentence."""
+    about: Subject | None = None
 
 
 @record
@@ -63,6 +77,8 @@ class Report:
     problems: tuple[Problem, ...] = ()
     skipped: tuple[Skipped, ...] = ()
     footer: str | None = None
+    masked: bool = False
+    """Whether secrets were masked; nothing is written of one that was not, unless asked to."""
     settled: Outcome | None = None
     """Where it is not what `failed` says: healthy, or unknown beside signs of a failure."""
 

@@ -14,6 +14,7 @@ from postmortem.report.model import Confidence
 
 _MOST_TRACEBACKS = 500
 _MOST_KERNEL_EVENTS = 500
+_MOST_PIDS = 100_000
 
 
 def rank_logs_body(view: RankLogsView, confidence: Confidence | None) -> dict[str, object]:
@@ -43,6 +44,10 @@ def rank_logs_body(view: RankLogsView, confidence: Confidence | None) -> dict[st
         "world_size_source": logs.world_source,
         "hosts": list(logs.hosts),
         "exits": [_exit(end) for end in logs.exits],
+        "pids": [
+            {"rank": one.rank, "pid": one.pid, "host": one.host, "own": one.own, "how": one.how}
+            for one in logs.pids[:_MOST_PIDS]
+        ],
         "launcher_blames": list(view.blame.blamed),
         "network": [{"what": what, "value": value} for what, value in network_rows(logs.nccl)],
         "nccl": nccl_body(logs),

@@ -43,7 +43,7 @@ def collective_mismatch(blame: Blame) -> Iterator[Finding]:
     party = blame.first[0]
     who = ranks_words(blame.first)
     yield Finding(
-        subject=who,
+        lead=who,
         title=clip(f"{who} {party.why}; the others {cause.most}", 100),
         cause=f"{who} {party.why}{at_frame(party.failure)}, while most others called "
         f"{cause.most}."

@@ -40,7 +40,7 @@ def odd_call_site(blame: Blame) -> Iterator[Finding]:
     most = cause.most + (", if all are of one group" if cause.if_one_group else "")
     who = ranks_words(blame.first)
     yield Finding(
-        subject=who,
+        lead=who,
         title=clip(f"{who} {blame.first[0].why}; the others in {most}", 100),
         cause=f"{who} {blame.first[0].why}, while most others wait in {most}: they "
         f"are not in "

@@ -48,7 +48,7 @@ def rank_named_missing(blame: Blame) -> Iterator[Finding]:
     words = _WORDS[cause.by][len(blame.first) > 1]
     it, its = ("it", "its") if len(blame.first) == 1 else ("they", "their")
     yield Finding(
-        subject=who,
+        lead=who,
         title=clip(f"{who} {words}", 100),
         cause=f"{who} {words}, say other ranks; what {it} did instead is for {its} own lines to "
         f"tell.{victims_words(blame)}{torchrun_words(blame)}",

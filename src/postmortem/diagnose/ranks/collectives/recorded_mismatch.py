@@ -53,7 +53,7 @@ def recorded_mismatch(blame: Blame) -> Iterator[Finding]:
         )
     )
     yield Finding(
-        subject=who,
+        lead=who,
         title=clip(f"{who} {cause.brief}", 100),
         cause=f"{who} {why}."
         + ("" if cause.behind else f" The others called {cause.most}.")

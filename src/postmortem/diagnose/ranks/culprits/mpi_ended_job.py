@@ -43,7 +43,7 @@ def mpi_ended_job(blame: Blame) -> Iterator[Finding]:
     who = ranks_words(blame.first)
     words = f"called MPI_Abort: {said.message}" if aborted else f"had {said.words}"
     yield Finding(
-        subject=who,
+        lead=who,
         title=clip(f"{who} {words}", 100),
         cause=clip(f"{who} {words}", 400) + f"; MPI ended the job.{victims_words(blame)}",
         confidence=how_sure(blame),

@@ -114,7 +114,7 @@ def rank_crashed(blame: Blame) -> Iterator[Finding]:
     certain = isinstance(crash.memory, HostMemory | MemoryLimit)
     why = ", out of memory" if certain else ""
     yield Finding(
-        subject=who,
+        lead=who,
         title=clip(f"{who} {'was' if len(blame.first) == 1 else 'were'} {_how(party)}{why}", 100),
         cause=cause + victims_words(blame) + torchrun_words(blame),
         confidence=how_sure(blame),

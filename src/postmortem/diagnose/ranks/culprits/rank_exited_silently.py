@@ -41,7 +41,7 @@ def rank_exited_silently(blame: Blame) -> Iterator[Finding]:
     if end is not None and end.launcher == "ray":
         how, steps = "died, and Ray does not know how (a signal, a code)", (_OF_RAY, *_STEPS[1:])
     yield Finding(
-        subject=who,
+        lead=who,
         title=clip(f"{who} {blame.first[0].why} and said nothing", 100),
         cause=f"{who} {how}, and no log has an error of it; what it wrote may be in a file that "
         f"was not given.{victims_words(blame)}{torchrun_words(blame)}",

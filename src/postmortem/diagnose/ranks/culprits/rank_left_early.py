@@ -29,7 +29,7 @@ def rank_left_early(blame: Blame) -> Iterator[Finding]:
         return
     who = ranks_words(blame.first)
     yield Finding(
-        subject=who,
+        lead=who,
         title=clip(f"{who} ended with 0 while the others still waited for a peer", 100),
         cause=f"no launcher lists {who} as failed, and it has no error: it had ended with 0 when "
         f"the others lost their peer.{victims_words(blame)}{torchrun_words(blame)}",

@@ -46,7 +46,7 @@ def rank_raised(blame: Blame) -> Iterator[Finding]:
     steps = known.next_steps if known is not None else ()
     verb = "raised" if party.rank is not None else "has"
     yield Finding(
-        subject=who,
+        lead=who,
         title=clip(f"{who} {verb} {said}", 100),
         cause=f"{who}{host} failed with an error that is not about a peer: {clip(said, 400)}"
         f"{at_frame(failure)}.{means}{victims_words(blame)}{torchrun_words(blame)}",

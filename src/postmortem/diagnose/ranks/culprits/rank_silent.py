@@ -32,7 +32,7 @@ def rank_silent(blame: Blame) -> Iterator[Finding]:
     who = ranks_words(blame.first)
     words = "has no error, while all others wait for a peer"
     yield Finding(
-        subject=who,
+        lead=who,
         title=clip(f"{who} {words}", 100),
         cause=f"{who} is the only one that reports nothing: it was late, stuck, or ended by its "
         f"launcher before it could say why.{victims_words(blame)}{torchrun_words(blame)}",

@@ -41,7 +41,7 @@ def rank_stuck(blame: Blame, logs: RankLogs) -> Iterator[Finding]:
         "take the stacks of these ranks again: in the same place they are stuck, else only slow",
     )
     yield Finding(
-        subject=who,
+        lead=who,
         title=clip(f"{who} {blame.first[0].why}", 100),
         cause=f"{who} {blame.first[0].why}, while the others wait at {cause.most}."
         + (" One sample cannot tell stuck from slow." if once else ""),

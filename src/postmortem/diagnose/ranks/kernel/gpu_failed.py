@@ -48,7 +48,7 @@ def gpu_failed(blame: Blame) -> Iterator[Finding]:
     if tie.by is By.HOST and confidence is Confidence.CERTAIN and len(blame.first) > 1:
         confidence = Confidence.LIKELY
     yield Finding(
-        subject=who,
+        lead=who,
         title=clip(f"{who} failed with its GPU{gpu}{where}: {event.brief}", 100),
         cause=f"{meaning(tie)} The driver says: {clip(event.words, 200)}. "
         f"Of {who}: {blame.tie_said or 'no error of its own'}."

@@ -44,7 +44,7 @@ def host_failed(blame: Blame) -> Iterator[Finding]:
         title = f"{who} does not come back from the kernel of {name}"
         stack = f" It waits in {', called by '.join(event.stack[:4])}." if event.stack else ""
     yield Finding(
-        subject=who,
+        lead=who,
         title=clip(title, 100),
         cause=f"{meaning(tie)}{stack}{joined(tie)}{victims_words(blame)}{torchrun_words(blame)}",
         confidence=surely(blame),

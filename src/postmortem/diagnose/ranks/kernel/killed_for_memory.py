@@ -54,7 +54,7 @@ def killed_for_memory(blame: Blame) -> Iterator[Finding]:
     else:
         steps.append("add up all ranks of the host, and files in /dev/shm: df -h /dev/shm")
     yield Finding(
-        subject=who,
+        lead=who,
         title=clip(title, 100),
         cause=cause,
         confidence=surely(blame),

@@ -34,7 +34,7 @@ def rank_never_joined(blame: Blame) -> Iterator[Finding]:
     known = bool(blame.first)
     who = ranks_words(blame.first) if known else "a rank"
     yield Finding(
-        subject=who,
+        lead=who,
         title=clip(f"{who} never joined the job", 100),
         cause=f"the others waited for {who} when the job started: {clip(cause.said, 300)}",
         confidence=Confidence.LIKELY,

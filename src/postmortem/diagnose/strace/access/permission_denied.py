@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.diagnose.rule import Finding, rule
-from postmortem.diagnose.strace.calls import cite_calls, named, quoted, times
+from postmortem.diagnose.strace.calls import cite_calls, named, quoted, subject, times
 from postmortem.diagnose.strace.weighing import weigh, worst
 from postmortem.facts.syscall_logs import Fate, Logs
 from postmortem.facts.syscalls import FailedCalls, Failures
@@ -84,6 +84,7 @@ def permission_denied(failures: Failures, logs: Logs) -> Iterator[Finding]:
         else ("grep -i cap /proc/self/status ; capsh --print : what may the process do?",),
         evidence=tuple(row for one in groups[:3] for row in cite_calls(one)),
         role=weight.role,
+        about=subject(group),
     )
 
 

@@ -10,7 +10,7 @@ from postmortem.diagnose.strace.saying import last_said
 from postmortem.diagnose.strace.who import ANSWERING, who
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import Task
-from postmortem.report.model import Confidence, Evidence, Role
+from postmortem.report.model import Confidence, Evidence, Role, Subject
 
 
 @rule(
@@ -60,6 +60,7 @@ def child_failed(logs: Logs) -> Iterator[Finding]:
             for t, h in ((task, how), (parent, "exited with 0"))
             if t.ending is not None
         ),
+        about=Subject(pid=task.pid or None),
     )
 
 

@@ -10,7 +10,7 @@ from postmortem.diagnose.strace.signals import CRASHES, process_of
 from postmortem.diagnose.strace.who import who
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import Ending, Failures, Task
-from postmortem.report.model import Confidence, Evidence, Role
+from postmortem.report.model import Confidence, Evidence, Role, Subject
 
 
 @rule(
@@ -69,6 +69,7 @@ def crashed(failures: Failures, logs: Logs) -> Iterator[Finding]:
             Evidence(f"{e.file.rpartition('/')[2]}:{e.line}", f"{who(t.pid)} killed by {e.signal}")
             for t, e in ended[:3]
         ),
+        about=Subject(pid=task.pid or None, signal=ending.signal),
     )
 
 

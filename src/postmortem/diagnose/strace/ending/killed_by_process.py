@@ -12,7 +12,7 @@ from postmortem.diagnose.strace.signals import process_of, sender_words, signal_
 from postmortem.diagnose.strace.who import who
 from postmortem.facts.syscall_logs import Fate, Logs
 from postmortem.facts.syscalls import Ending, Task
-from postmortem.report.model import Confidence, Evidence, Role
+from postmortem.report.model import Confidence, Evidence, Role, Subject
 
 
 @rule(
@@ -95,6 +95,7 @@ def killed_by_process(logs: Logs) -> Iterator[Finding]:
                     f"{who(task.pid)} killed by {ending.signal}",
                 ),
             ),
+            about=Subject(pid=task.pid or None, signal=ending.signal),
             role=role,
             elsewhere=role is Role.CASCADE,
         )

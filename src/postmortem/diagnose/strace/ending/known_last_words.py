@@ -11,7 +11,7 @@ from postmortem.diagnose.strace.who import who
 from postmortem.facts.last_words import LastWords
 from postmortem.facts.syscall_logs import Logs
 from postmortem.knowledge.messages import by_id
-from postmortem.report.model import Confidence, Evidence, Role
+from postmortem.report.model import Confidence, Evidence, Role, Subject
 
 _ORDER = ("root", "contributing", "cascade")
 
@@ -65,6 +65,7 @@ def known_last_words(words: LastWords, logs: Logs) -> Iterator[Finding]:
             )
             for item in said[:5]
         ),
+        about=Subject(pid=first.pid or None),
     )
 
 

@@ -20,7 +20,7 @@ from postmortem.diagnose.strace.who import who
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import LastFailure, Task
 from postmortem.patterns import Pattern
-from postmortem.report.model import Confidence, Evidence, Role
+from postmortem.report.model import Confidence, Evidence, Role, Subject
 
 _NEAR = 400
 """Lines between a failure that nobody named and the end of its process."""
@@ -236,6 +236,7 @@ def _finding(logs: Logs, task: Task, failure: LastFailure, *, spoken: bool) -> F
             Evidence(_at(failure), f"{who(failure.pid)} {failure.syscall}{on}: {failure.errno}"),
             Evidence(f"{end.file.rpartition('/')[2]}:{end.line}", f"exited with {end.code}"),
         ),
+        about=Subject(pid=failure.pid or None, path=failure.path, errno=failure.errno),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.diagnose.rule import Finding, rule
-from postmortem.diagnose.strace.calls import cite_calls, kernel_table, named
+from postmortem.diagnose.strace.calls import cite_calls, kernel_table, named, subject
 from postmortem.diagnose.strace.weighing import weigh
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import Failures
@@ -64,4 +64,5 @@ def kernel_table_full(failures: Failures, logs: Logs) -> Iterator[Finding]:
             ),
             evidence=cite_calls(group),
             role=weight.role,
+            about=subject(group),
         )

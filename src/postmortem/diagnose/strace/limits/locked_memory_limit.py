@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.diagnose.rule import Finding, rule
-from postmortem.diagnose.strace.calls import cite_calls, named, times
+from postmortem.diagnose.strace.calls import cite_calls, named, subject, times
 from postmortem.diagnose.strace.resource_limits import limit
 from postmortem.diagnose.strace.units import size
 from postmortem.diagnose.strace.weighing import weigh, worst
@@ -63,6 +63,7 @@ def locked_memory_limit(failures: Failures, logs: Logs) -> Iterator[Finding]:
         ),
         evidence=(*cite_calls(group), *((known.evidence,) if known is not None else ())),
         role=weight.role,
+        about=subject(group),
     )
 
 

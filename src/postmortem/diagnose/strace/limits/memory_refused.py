@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.diagnose.rule import Finding, rule
-from postmortem.diagnose.strace.calls import cite_calls, times
+from postmortem.diagnose.strace.calls import cite_calls, subject, times
 from postmortem.diagnose.strace.resource_limits import limit
 from postmortem.diagnose.strace.units import size
 from postmortem.diagnose.strace.weighing import weigh, worst
@@ -89,6 +89,7 @@ def memory_refused(failures: Failures, logs: Logs) -> Iterator[Finding]:
         ),
         evidence=(*cite_calls(group), *(found.evidence for found in known)),
         role=weight.role,
+        about=subject(group),
     )
 
 

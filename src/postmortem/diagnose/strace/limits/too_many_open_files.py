@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from postmortem.diagnose.rule import Finding, rule
-from postmortem.diagnose.strace.calls import cite_calls, kernel_table, named, shortened
+from postmortem.diagnose.strace.calls import cite_calls, kernel_table, named, shortened, subject
 from postmortem.diagnose.strace.resource_limits import limit
 from postmortem.diagnose.strace.weighing import weigh, worst
 from postmortem.diagnose.strace.who import who
@@ -72,6 +72,7 @@ def too_many_open_files(failures: Failures, logs: Logs) -> Iterator[Finding]:
             *((known.evidence,) if known is not None and known.value else ()),
         ),
         role=weight.role,
+        about=subject(group),
     )
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.diagnose.rule import Finding, rule
-from postmortem.diagnose.strace.calls import cite_calls, times
+from postmortem.diagnose.strace.calls import cite_calls, subject, times
 from postmortem.diagnose.strace.peers import host_port, reached_later
 from postmortem.diagnose.strace.weighing import weigh, worst
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import FailedCalls, Failures
 from postmortem.report.model import Confidence, Role
+from postmortem.text import shell_word
 
 
 @rule(
@@ -48,13 +49,14 @@ def address_in_use(failures: Failures, logs: Logs) -> Iterator[Finding]:
         confidence=weight.confidence,
         next_steps=(
             (
-                f"ss -ltnp 'sport = :{port}' : who has it? (a job that ended badly may have "
-                "left processes)"
+                f"ss -ltnp {shell_word(f'sport = :{port}')} : who has it? (a job that ended badly "
+                "may have left processes)"
             ),
             "choose another port: MASTER_PORT, torchrun --master-port, or --rdzv-endpoint HOST:0",
         ),
         evidence=tuple(row for one in groups[:3] for row in cite_calls(one)),
         role=weight.role,
+        about=subject(group),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.diagnose.rule import Finding, rule
-from postmortem.diagnose.strace.calls import cite_calls, times
+from postmortem.diagnose.strace.calls import cite_calls, subject, times
 from postmortem.diagnose.strace.peers import reached_later
 from postmortem.diagnose.strace.weighing import weigh, worst
 from postmortem.facts.syscall_logs import Logs
@@ -60,6 +60,7 @@ def connection_lost(failures: Failures, logs: Logs) -> Iterator[Finding]:
         ),
         evidence=tuple(row for one in groups[:3] for row in cite_calls(one)),
         role=weight.role,
+        about=subject(group),
     )
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.diagnose.rule import Finding, rule
-from postmortem.diagnose.strace.calls import cite_calls, times
+from postmortem.diagnose.strace.calls import cite_calls, subject, times
 from postmortem.diagnose.strace.peers import connection_finding, host_port, reached_later
 from postmortem.diagnose.strace.weighing import weigh, worst
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import FailedCalls, Failures
 from postmortem.report.model import Confidence, Role
+from postmortem.text import shell_word
 
 
 @rule(
@@ -52,7 +53,7 @@ def connection_timed_out(failures: Failures, logs: Logs) -> Iterator[Finding]:
         return
     group = groups[0]
     peer = group.target.words
-    host, port = host_port(group.target)
+    host, port = map(shell_word, host_port(group.target))
     weight = weigh(logs, group.matches[-1], Confidence.LIKELY, root=Role.ROOT)
     yield Finding(
         title=f"{peer[:60]} did not answer: {group.first.syscall} timed out",
@@ -69,6 +70,7 @@ def connection_timed_out(failures: Failures, logs: Logs) -> Iterator[Finding]:
         ),
         evidence=tuple(row for one in groups[:3] for row in cite_calls(one)),
         role=weight.role,
+        about=subject(group),
     )
 
 

@@ -13,6 +13,7 @@ from postmortem.diagnose.strace.calls import (
     kernel_table,
     many,
     named,
+    subject,
     times,
     where,
 )
@@ -79,6 +80,7 @@ def disk_full(failures: Failures, logs: Logs) -> Iterator[Finding]:
             *_said_of_room(logs, group),
         ),
         role=weight.role,
+        about=subject(group),
     )
 
 

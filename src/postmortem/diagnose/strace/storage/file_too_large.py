@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.diagnose.rule import Finding, rule
-from postmortem.diagnose.strace.calls import cite_calls, folder_of, named, times
+from postmortem.diagnose.strace.calls import cite_calls, folder_of, named, subject, times
 from postmortem.diagnose.strace.resource_limits import limit
 from postmortem.diagnose.strace.weighing import weigh, worst
 from postmortem.facts.syscall_logs import Logs
@@ -60,4 +60,5 @@ def file_too_large(failures: Failures, logs: Logs) -> Iterator[Finding]:
             *((known.evidence,) if reached and known is not None else ()),
         ),
         role=weight.role,
+        about=subject(group),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.diagnose.rule import Finding, rule
-from postmortem.diagnose.strace.calls import cite_calls, many, named, times
+from postmortem.diagnose.strace.calls import cite_calls, many, named, subject, times
 from postmortem.diagnose.strace.weighing import weigh, worst
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import Failures
@@ -45,4 +45,5 @@ def locks_refused(failures: Failures, logs: Logs) -> Iterator[Finding]:
         confidence=weight.confidence,
         next_steps=(*known.next_steps, "export HDF5_USE_FILE_LOCKING=FALSE, where it is HDF5"),
         evidence=tuple(row for one in groups[:3] for row in cite_calls(one)),
+        about=subject(group),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.diagnose.rule import Finding, rule
-from postmortem.diagnose.strace.calls import cite_calls, folder_of, in_shared_memory, named
+from postmortem.diagnose.strace.calls import cite_calls, folder_of, in_shared_memory, named, subject
 from postmortem.diagnose.strace.who import who
 from postmortem.facts.syscalls import Failures
 from postmortem.report.model import Confidence, Role
@@ -50,4 +50,5 @@ def mapped_file_no_room(failures: Failures) -> Iterator[Finding]:
                 f"ls -l {folder}: is the file shorter than its mapping?",
             ),
             evidence=cite_calls(group),
+            about=subject(group),
         )

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.diagnose.rule import Finding, rule
-from postmortem.diagnose.strace.calls import cite_calls, folder_of, kernel_table, many, named, times
+from postmortem.diagnose.strace.calls import (
+    cite_calls,
+    folder_of,
+    kernel_table,
+    many,
+    named,
+    subject,
+    times,
+)
 from postmortem.diagnose.strace.weighing import weigh, worst
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import Failures
@@ -46,4 +54,5 @@ def quota_exceeded(failures: Failures, logs: Logs) -> Iterator[Finding]:
             "the file is not whole: remove it and use the one before",
         ),
         evidence=tuple(row for one in groups[:3] for row in cite_calls(one)),
+        about=subject(group),
     )

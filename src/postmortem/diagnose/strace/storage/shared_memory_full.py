@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.diagnose.rule import Finding, rule
-from postmortem.diagnose.strace.calls import cite_calls, in_shared_memory, many, named, times
+from postmortem.diagnose.strace.calls import (
+    cite_calls,
+    in_shared_memory,
+    many,
+    named,
+    subject,
+    times,
+)
 from postmortem.diagnose.strace.weighing import weigh, worst
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import FailedCalls, Failures
@@ -58,6 +65,7 @@ def shared_memory_full(failures: Failures, logs: Logs) -> Iterator[Finding]:
             "or fewer workers: DataLoader(num_workers=…), smaller batches",
         ),
         evidence=tuple(row for one in groups[:2] for row in cite_calls(one)),
+        about=subject(group),
     )
 
 

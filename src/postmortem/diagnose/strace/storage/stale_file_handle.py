@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.diagnose.rule import Finding, rule
-from postmortem.diagnose.strace.calls import cite_calls, folder_of, many, named, times
+from postmortem.diagnose.strace.calls import cite_calls, folder_of, many, named, subject, times
 from postmortem.diagnose.strace.weighing import weigh, worst
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import Failures
@@ -60,4 +60,5 @@ def stale_file_handle(failures: Failures, logs: Logs) -> Iterator[Finding]:
         ),
         evidence=tuple(row for one in groups[:3] for row in cite_calls(one)),
         role=weight.role,
+        about=subject(group),
     )

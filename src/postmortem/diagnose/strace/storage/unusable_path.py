@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.diagnose.rule import Finding, rule
-from postmortem.diagnose.strace.calls import cite_calls, named, quoted, times
+from postmortem.diagnose.strace.calls import cite_calls, named, quoted, subject, times
 from postmortem.diagnose.strace.weighing import weigh, worst
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import Failures
@@ -69,4 +69,5 @@ def unusable_path(failures: Failures, logs: Logs) -> Iterator[Finding]:
         next_steps=steps[group.errno],
         evidence=tuple(row for one in groups[:3] for row in cite_calls(one)),
         role=weight.role,
+        about=subject(group),
     )
