@@ -57,6 +57,22 @@ class Signature:
         return not self.next_steps
 
 
+@record
+class Brief:
+    """What a program needs to know of a message to find it and to decide by it."""
+
+    id: str
+    family: str
+    role: str
+    where: tuple[str, ...]
+    pattern: str
+    part: str | None = None
+    startup: str | None = None
+    keep: tuple[str, ...] = ()
+    ending: str | None = None
+    exception: str | None = None
+
+
 KEEPS = (
     "traceback",
     "fatal",

@@ -73,10 +73,11 @@ def table() -> str:
     from postmortem.knowledge.messages import signatures
     from postmortem.readers.signatures import Signatures
 
-    engine = Signatures(filter(is_asked_for, signatures()))
+    asked = [signature for signature in signatures() if is_asked_for(signature)]
+    engine = Signatures(asked)
     rows = [
         f"{signature.family}\t{signature.id}\t{literal}"
-        for signature, literals in zip(engine.signatures, engine.literals(), strict=True)
+        for signature, literals in zip(asked, engine.literals(), strict=True)
         for literal in sorted(literals)
     ]
     head = "# Family, id, a text of each match; made of the TOML files by readers/known_text.py"

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, BinaryIO, TypeAlias
 
-from postmortem.facts.signature import Hit, Match, Signature, Tally
+from postmortem.facts.signature import Brief, Hit, Match, Signature, Tally
 
 if TYPE_CHECKING:
     from postmortem._native import RawHit
@@ -38,7 +38,7 @@ TEXT = frozenset({"log", "kernel log", "scheduler log", "ncclras"})
 class Signatures:
     """Signatures that were compiled together; safe to use from several threads."""
 
-    def __init__(self, signatures: Iterable[Signature]) -> None:
+    def __init__(self, signatures: Iterable[Signature | Brief]) -> None:
         """Compile those that have a pattern; raises ValueError for one that cannot be."""
         from postmortem import _native
 
@@ -166,9 +166,9 @@ class Signatures:
 
 @lru_cache(maxsize=8)
 def _load(where: frozenset[str]) -> Signatures:
-    from postmortem.knowledge.messages import messages
+    from postmortem.knowledge.messages import briefs
 
-    return Signatures(item for item in messages() if where.intersection(item.where))
+    return Signatures(item for item in briefs().values() if where.intersection(item.where))
 
 
 def _blocks(stream: BinaryIO) -> Iterator[bytes]:

@@ -12,7 +12,7 @@ import pytest
 
 from postmortem import _native
 from postmortem.facts.signature import Signature
-from postmortem.knowledge.messages import messages
+from postmortem.knowledge.messages import TABLE, briefs, explained, messages, table
 from postmortem.readers.ranklogs.known_lines import keep_literals
 from postmortem.readers.signatures import Signatures
 
@@ -32,6 +32,8 @@ LEFT_IN_CODE = {
     "diagnose/core/nccl/gloo_abort.py",
     "diagnose/core/nccl/nccl_watchdog_abort.py",
     "diagnose/core/nccl_words.py",
+    # Words of our own that are told, not looked for.
+    "diagnose/incident/events.py",
     # Syntax: what a traceback is made of, and how lines of loggers and of the kernel begin.
     "readers/ranklogs/lines.py",
     "readers/ranklogs/native_stacks.py",
@@ -65,6 +67,12 @@ def test_lines_of_a_message_are_kept(record: Signature) -> None:
 def test_messages_that_refine_others_name_them() -> None:
     known = {item.id for item in messages()} | {"xid"}
     assert {name for item in messages() for name in item.refines} - {"*"} <= known
+
+
+def test_the_table_of_patterns_is_that_of_the_files() -> None:
+    assert TABLE.read_text(encoding="utf-8") == table()
+    assert list(briefs()) == [item.id for item in WITH_PATTERN]
+    assert all(explained(item.id) == item for item in messages())
 
 
 def test_a_wording_stands_in_one_record() -> None:

@@ -8,7 +8,7 @@ from enum import StrEnum
 from postmortem.diagnose.ranks.causes import StartupFault
 from postmortem.facts.rank_logs import LogFailure, Said
 from postmortem.facts.signature import Match
-from postmortem.knowledge.messages import by_id
+from postmortem.knowledge.messages import briefs
 
 
 class Part(StrEnum):
@@ -44,7 +44,7 @@ def part_of_words(said: Said) -> Part:
     """Return what part one exception's words give."""
     if said.exception == "Fatal Python error" or not said.matches:
         return Part.OWN
-    known = by_id()
+    known = briefs()
     parts = {known[name].part for name in (match.id for match in said.matches)}
     if Part.OWN.value in parts:  # of a server outside of the job, whatever became of the connection
         return Part.OWN
@@ -53,7 +53,7 @@ def part_of_words(said: Said) -> Part:
 
 def startup_fault(matches: Iterable[Match]) -> StartupFault | None:
     """Return which fault of the start messages tell of, the most telling one."""
-    table = by_id()
+    table = briefs()
     faults = {table[match.id].startup for match in matches}
     return next((fault for fault in _STARTUP if fault.value in faults), None)
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from postmortem.facts.rank_logs import LogFailure, LogFrame, NativeFrame, Said
-from postmortem.facts.signature import Match, Signature
-from postmortem.knowledge.messages import by_id as messages_by_id
+from postmortem.facts.signature import Brief, Match
+from postmortem.knowledge.messages import briefs
 from postmortem.patterns import Pattern
 from postmortem.readers.ranklogs.known_lines import KnownLines
 from postmortem.readers.ranklogs.mpi_errors import MPI, Rows, mpi_error, rank_of_mpi_error
@@ -77,8 +77,8 @@ def _end(rows: Rows, at: int, known: KnownLines) -> _End | None:
     if "cpp-terminate" in found:
         said, last = _terminate(rows, at, known)
         return _End("terminate", said, last)
-    by_id = messages_by_id()
-    told = [(by_id[name], match) for name, match in found.items() if by_id[name].ending]
+    known_ids = briefs()
+    told = [(known_ids[name], match) for name, match in found.items() if known_ids[name].ending]
     # Watchdogs quote each other: the message that begins first says the most.
     told.sort(key=lambda row: (row[0].ending != "watchdog", -len(row[1]["what"])))
     if told and told[0][0].ending == "watchdog":
@@ -89,7 +89,7 @@ def _end(rows: Rows, at: int, known: KnownLines) -> _End | None:
     return _told(*told[0], at) if told else None
 
 
-def _told(message: Signature, match: Match, at: int) -> _End:
+def _told(message: Brief, match: Match, at: int) -> _End:
     """Return an end that one line tells of, as the knowledge base calls it."""
     name = match["exception"] or message.exception or message.id
     return _End(message.ending or "fatal", Said(name, match["what"]), at)

@@ -7,7 +7,7 @@ from postmortem.diagnose.ranks.blame import Blame, Party
 from postmortem.diagnose.ranks.telling import cite, how_sure
 from postmortem.diagnose.ranks.ties import Tie
 from postmortem.facts.kernel_log import MOST_COUNTED, Fault, KernelKind
-from postmortem.knowledge.messages import by_id
+from postmortem.knowledge.messages import briefs, explained
 from postmortem.knowledge.xids import xid
 from postmortem.report.model import Confidence, Evidence
 
@@ -26,7 +26,7 @@ def meaning(tie: Tie) -> str:
     event = tie.event
     if event.number is not None and event.signature == "xid":
         return xid(event.number).cause
-    known = by_id().get(event.signature)
+    known = explained(event.signature) if event.signature in briefs() else None
     return known.cause if known else ""
 
 
@@ -35,7 +35,7 @@ def steps_of(tie: Tie) -> tuple[str, ...]:
     event = tie.event
     if event.number is not None and event.signature == "xid":
         return xid(event.number).next_steps
-    known = by_id().get(event.signature)
+    known = explained(event.signature) if event.signature in briefs() else None
     return known.next_steps if known else ()
 
 
