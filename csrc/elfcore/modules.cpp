@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <array>
 
+#include "base/underway.h"
+
 namespace pm::elfcore {
 namespace {
 
@@ -13,8 +15,9 @@ constexpr std::string_view kDeleted = " (deleted)";
 constexpr std::uint64_t kHeaderBytes = 4096;
 
 bool is_regular_file(const std::string& path) {
+  const underway::Opening opening(path);  // on a dead file server this waits already
   struct stat status{};
-  return stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode);
+  return !opening.refused() && stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode);
 }
 
 // Program headers of a module as they stood in memory: the first page of every ELF mapping is

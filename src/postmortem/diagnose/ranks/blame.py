@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from postmortem.diagnose.jam.jam import Jam
 from postmortem.diagnose.ranks.causes import (
     Cause,
     CouldNotStart,
@@ -51,6 +52,8 @@ class Blame:
     """All ranks of this host failed alike, and none of another host."""
     blamed: tuple[int, ...] = ()
     """Ranks that torchrun called the root cause."""
+    jam: Jam | None = None
+    """Who waits for whom by the flight recorders, where anybody does."""
     ties: tuple[Tie, ...] = ()
     """All faults in kernel logs, with the ranks that they are about."""
 

@@ -85,6 +85,8 @@ class Doubt(StrEnum):
     """All errors are about a peer."""
     CUT = "cut"
     """The log ends within a traceback."""
+    JAM = "jam"
+    """By the flight recorders several may hold up the others."""
     ENDS = "ends"
     """Launchers say that ranks ended badly, and no line says why."""
 
@@ -181,16 +183,10 @@ class NumbersWentBad:
 
 
 @record
-class RecordedOther:
-    """Flight recorders show that it called something else, or not what the others wait in."""
+class HoldsUp:
+    """Flight recorders show that it holds up the others; `Blame.jam` has how."""
 
     how = How.RECORDED
-    most: str
-    """What most called."""
-    behind: bool
-    """It never came to that call."""
-    brief: str
-    """What the first of them did, without its last call."""
 
 
 @record
@@ -320,7 +316,7 @@ Cause: TypeAlias = (
     | ThreadDied
     | CalledOther
     | NumbersWentBad
-    | RecordedOther
+    | HoldsUp
     | StandsElsewhere
     | SeenByKernel
     | HostFailed

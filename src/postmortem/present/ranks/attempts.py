@@ -73,7 +73,6 @@ def _cause_words(cause: Cause) -> str:
         case (
             causes.CalledOther(most=most)
             | causes.WaitsElsewhere(most=most)
-            | causes.RecordedOther(most=most)
             | causes.StandsElsewhere(most=most)
         ):
             return most
@@ -87,6 +86,7 @@ def _cause_words(cause: Cause) -> str:
             | causes.ThreadDied()
             | causes.NumbersWentBad()
             | causes.SilentAlone()
+            | causes.HoldsUp()
             | causes.LeftEarly()
             | causes.NothingFailed()
         ):

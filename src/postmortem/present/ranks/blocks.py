@@ -12,6 +12,7 @@ from postmortem.facts.rank_sets import rank_words
 from postmortem.patterns import Pattern
 from postmortem.present.ranks.attempts import attempt_rows
 from postmortem.present.ranks.flights import flight_blocks
+from postmortem.present.ranks.jam import jam_blocks
 from postmortem.present.ranks.network import network_rows
 from postmortem.present.ranks.stacks import stack_blocks
 from postmortem.present.ranks.view import RankLogsView, SameTraceback
@@ -27,7 +28,8 @@ _NAMES_SHOWN = 8
 
 def rank_logs_blocks(view: RankLogsView, *, verbose: bool) -> tuple[Block, ...]:
     """Return the blocks in the order in which they are read."""
-    blocks: list[Block] = [*_parties(view, verbose), *_first(view, verbose)]
+    blocks: list[Block] = [*jam_blocks(view, verbose=verbose), *_parties(view, verbose)]
+    blocks += _first(view, verbose)
     blocks += flight_blocks(view.logs, verbose=verbose)
     blocks += stack_blocks(view.logs, verbose=verbose)
     blocks += _others(view, verbose)

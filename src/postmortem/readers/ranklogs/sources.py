@@ -15,6 +15,7 @@ from postmortem.readers.formats import HEAD_BYTES, compression_of
 from postmortem.readers.log_files import STANDARD_INPUT
 from postmortem.readers.ranklogs.hung import FLIGHT, KERNEL, RECORDER, STACKS, kind_of_file
 from postmortem.readers.ranklogs.runs import in_run, older_runs
+from postmortem.readers.regular import open_regular
 from postmortem.records import record, replace
 
 if TYPE_CHECKING:
@@ -256,7 +257,7 @@ def may_be_log(path: str) -> bool:
     if name.startswith(".") or any(plain.endswith(suffix) for suffix in _NO_LOGS):
         return False
     try:
-        with open(path, "rb") as stream:  # noqa: PTH123
+        with open_regular(path) as stream:
             head = stream.read(HEAD_BYTES)
             if not head:
                 return False

@@ -73,7 +73,9 @@ def _told(doubt: Doubt, who: str, count: int) -> tuple[str, str] | None:
                 f"only victims: {who} lost a peer",
                 f"{who} only report that a peer was lost or late; no line here says why.",
             )
-        case Doubt.ERRORS | Doubt.COLLECTIVES | Doubt.SIZES | Doubt.SITES | Doubt.STACKS:
+        case (
+            Doubt.ERRORS | Doubt.COLLECTIVES | Doubt.SIZES | Doubt.SITES | Doubt.STACKS | Doubt.JAM
+        ):
             return None
         case never:
             assert_never(never)

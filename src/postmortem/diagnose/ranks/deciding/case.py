@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 
+from postmortem.diagnose.jam.jam import Jam
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.blame import Party
 from postmortem.diagnose.ranks.deciding.standing import Standing, standings
@@ -24,7 +26,19 @@ class Case:
         largest = max(self.known, default=-1) + 1
         self.world = max(logs.world_size or 0, largest)
         """Ranks that there are at least."""
+        self.hosts = {one.rank: one.host for one in logs.recorders if one.host is not None}
         self.summarised = any(e.launcher == "torchrun" and e.rank is not None for e in logs.exits)
+
+    @functools.cached_property
+    def jam(self) -> Jam | None:
+        """Who waits for whom, by the flight recorders."""
+        if not self.logs.recorders:
+            return None
+        from postmortem.diagnose.jam.decide import find_jam
+
+        waited = next((f for s in self.all for f in s.about_peers), None)
+        said = f"{waited.file}:{waited.line} tells of a time-out or a lost peer" if waited else None
+        return find_jam(self.logs.recorders, world=self.logs.world_size, timed_out=said)
 
     def about_peers(self) -> tuple[Standing, ...]:
         """Return the ranks that only report on a peer."""
