@@ -76,8 +76,7 @@ std::optional<Log> read_interruptibly(Pull& pull, const Options& options) {
 }
 
 // Rows of (text, name of its kind).
-std::vector<KeepLiteral> literals_of(
-    const std::vector<std::pair<std::string, std::string>>& rows) {
+std::vector<KeepLiteral> literals_of(const std::vector<std::pair<std::string, std::string>>& rows) {
   std::vector<KeepLiteral> literals;
   for (const auto& [text, name] : rows) {
     const std::optional<Kind> kind = kind_of(name);
@@ -139,9 +138,9 @@ py::dict read_ranklog(const py::object& source,
 
 void register_ranklogs(py::module_& module) {
   using py::literals::operator""_a;
-  module.def("read_ranklog", &read_ranklog, "source"_a, "keep"_a, py::kw_only(), "sink"_a = py::none(),
-             "block_bytes"_a = std::size_t{1} << 20, "sample_bytes"_a = std::size_t{4} << 20,
-             "kept_bytes"_a = std::size_t{256} << 20,
+  module.def("read_ranklog", &read_ranklog, "source"_a, "keep"_a, py::kw_only(),
+             "sink"_a = py::none(), "block_bytes"_a = std::size_t{1} << 20,
+             "sample_bytes"_a = std::size_t{4} << 20, "kept_bytes"_a = std::size_t{256} << 20,
              "Reads one log of many ranks: who wrote how much, and the lines worth keeping.");
 }
 

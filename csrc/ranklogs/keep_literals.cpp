@@ -7,9 +7,8 @@
 namespace pm::ranklogs {
 namespace {
 
-constexpr std::string_view kNames[] = {"traceback", "fatal", "frames", "launcher",
-                                       "comm",      "nccl",  "startup", "world",
-                                       "trail",     "link",  "error",   "mark"};
+constexpr std::string_view kNames[] = {"traceback", "fatal", "frames", "launcher", "comm",  "nccl",
+                                       "startup",   "world", "trail",  "link",     "error", "mark"};
 static_assert(std::size(kNames) == static_cast<std::size_t>(Kind::kCount));
 
 // How often a character comes in text, roughly: what stands in rare ones is looked for.
