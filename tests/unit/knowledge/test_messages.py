@@ -31,7 +31,6 @@ LEFT_IN_CODE = {
     "diagnose/core/memory/out_of_memory.py",
     "diagnose/core/nccl/gloo_abort.py",
     "diagnose/core/nccl/nccl_watchdog_abort.py",
-    "diagnose/core/nccl_words.py",
     # Words of our own that are told, not looked for.
     "diagnose/incident/events.py",
     # Syntax: what a traceback is made of, and how lines of loggers and of the kernel begin.

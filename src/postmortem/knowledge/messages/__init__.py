@@ -6,6 +6,7 @@ is in docs/writing-a-signature.md; of TOML only what `load_table` reads.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
@@ -51,6 +52,23 @@ def explained(name: str) -> Signature:
     if brief is None:  # one without a pattern
         return by_id()[name]
     return next(message for message in family(brief.family) if message.id == name)
+
+
+class Wording:
+    """The expression of a message for texts of a few lines, made when it is first needed."""
+
+    __slots__ = ("_compiled", "_name")
+
+    def __init__(self, name: str) -> None:
+        """Take the id of a message with a pattern."""
+        self._name = name
+        self._compiled: re.Pattern[str] | None = None
+
+    def search(self, text: str) -> re.Match[str] | None:
+        """Return where it first stands in a text; lines in it are no borders but for a dot."""
+        if self._compiled is None:
+            self._compiled = re.compile(briefs()[self._name].pattern)
+        return self._compiled.search(text)
 
 
 TABLE = Path(__file__).parent / "patterns.txt"

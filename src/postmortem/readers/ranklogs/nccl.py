@@ -62,7 +62,7 @@ class _Reading:
         version = remark.match("nccl-version")
         if version:
             self.any = True
-            self.versions.setdefault(version["version"])
+            self.versions.setdefault(version["version"] + version["build"])
         network = remark.match("nccl-network")
         if network and _NCCL in remark.text:
             self.any = True
