@@ -1,5 +1,5 @@
-// Descriptors that lie in a socket until somebody takes them out: whoever does not hold them does not
-// keep their pipes open.
+// Descriptors that lie in a socket until somebody takes them out: whoever does not hold them does
+// not keep their pipes open.
 #pragma once
 
 #include <vector>

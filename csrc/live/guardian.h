@@ -12,9 +12,10 @@ struct Guardian {
   int error = 0;          // errno
 };
 
-// Starts a guardian in a process group of its own. Without a `target` its duty is to kill that group,
-// itself with it: whatever is to end with us joins it. With one, it is to see that this process
-// goes on: it is sent SIGCONT where the end of its tracer leaves it stopped, and it was not before.
+// Starts a guardian in a process group of its own. Without a `target` its duty is to kill that
+// group, itself with it: whatever is to end with us joins it. With one, it is to see that this
+// process goes on: it is sent SIGCONT where the end of its tracer leaves it stopped, and it was not
+// before.
 Guardian start_guardian(std::int32_t target) noexcept;
 
 }  // namespace pm::live

@@ -662,6 +662,8 @@ class RawStrace(TypedDict):
     check: RawCheck
     forgotten: int
     """Processes that ended well and were left out, since there were too many."""
+    unlisted: int
+    """Others that were left out for the same reason; those that ended badly have come first."""
     io_uring: bool
     open_for_writing: list[str]
     libraries: set[str]
@@ -921,6 +923,8 @@ class RawRankLog(TypedDict):
     grammar: list[str]
     bytes: int
     lines: int
+    zeros: int
+    """Zero bytes, which are left out."""
     binary_lines: int
     cut_lines: int
     left_out: int

@@ -42,7 +42,12 @@ _left = _LEAVINGS
 
 
 class Refused(OSError):
-    """A file that is not opened; `strerror` says why."""
+    """A file that is not opened."""
+
+    @property
+    def why(self) -> str:
+        """Why it is not, as a predicate: ``"is a socket, no regular file"``."""
+        return str(self.strerror)
 
 
 def watch(page: mmap) -> None:

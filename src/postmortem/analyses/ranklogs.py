@@ -100,6 +100,7 @@ def report_on(read: RankFacts, options: RankLogOptions) -> Report:
         tracebacks=same_tracebacks(f for f in logs.failures if f.kind != "ignored"),
         first=blame.first[0].failure if blame.first else None,
         attempts=attempts,
+        left_out=read.left_out,
     )
     best = outcome.diagnoses[0] if outcome.diagnoses else None
     return masking.report(

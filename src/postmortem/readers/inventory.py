@@ -120,7 +120,7 @@ def _item(path: str, problems: list[Problem]) -> Item:
     try:
         stream = open_regular(path)
     except underway.Refused as refusal:
-        return Item(path, Kind.OTHER, 0, refusal.strerror)
+        return Item(path, Kind.OTHER, 0, refusal.why)
     except OSError as error:
         if len(problems) < _MOST_UNREADABLE:
             problems.append(Problem(path, f"cannot be opened: {error.strerror}"))

@@ -170,7 +170,7 @@ def _open(name: str) -> BinaryIO:
             return _open_fifo(name)
         return open_regular(name)  # the caller's stack closes it
     except underway.Refused as error:
-        raise EvidenceError(name, error.strerror or "is refused") from error
+        raise EvidenceError(name, error.why) from error
     except OSError as error:
         what = {
             errno.ENOENT: "no such file",

@@ -135,7 +135,7 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
 def _cannot_open(path: Path, error: OSError) -> EvidenceError:
     where = str(path)
     if isinstance(error, underway.Refused):
-        return EvidenceError(where, error.strerror or "is refused")
+        return EvidenceError(where, error.why)
     if error.errno == errno.ENOENT:
         if path.is_symlink():
             what = f"is a link to {path.readlink()}, which does not exist"

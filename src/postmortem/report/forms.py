@@ -82,7 +82,8 @@ def _token(of: str, begins: str, length: str, unlike: str, whose: str) -> Form:
         before = r"(?<![\w.-])" if small else "(?<![A-Za-z0-9])"
         mixed = rf"(?=[{of}]*\d)" if small else ""
         whole = rf"[{of}]{{{length[1:]}}}(?![A-Za-z0-9])"
-        pattern = rf"{before}{head}{mixed}(?:{whole}|[{of}]{{8,}}{_CUT})"
+        cut = rf"[{of}]{{8,}}{_CUT}|(?=[{of}]*\d)[{of}]{{{_SHORTEST},}}\Z"
+        pattern = rf"{before}{head}{mixed}(?:{whole}|{cut})"
         return Form(name, (begins,), pattern)
     random = length[0] == "~"
     least = min(int(length.lstrip("~")), _SHORTEST)

@@ -161,22 +161,25 @@ def test_no_child_and_no_descriptor_is_left() -> None:
 
 PARENT = """
 import os, sys, time
+from pathlib import Path
 from postmortem.readers.contained import Running
 def child():
-    print(os.getpid(), flush=True)
+    Path(sys.argv[1] + ".new").write_text(str(os.getpid()))
+    os.rename(sys.argv[1] + ".new", sys.argv[1])
     time.sleep(1000)
 Running(child, where="it").result()
 """
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
-def test_a_child_dies_with_its_parent(number: signal.Signals) -> None:
-    command = [sys.executable, "-c", PARENT]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-    ) as parent:
-        assert parent.stdout is not None
-        child = int(parent.stdout.readline())
+def test_a_child_dies_with_its_parent(number: signal.Signals, tmp_path: Path) -> None:
+    mark = tmp_path / "pid"
+    command = [sys.executable, "-c", PARENT, str(mark)]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as parent:
+        end = time.monotonic() + _SECONDS
+        while not mark.exists() and time.monotonic() < end:
+            time.sleep(0.01)
+        child = int(mark.read_text())
         parent.send_signal(number)
         parent.wait(_SECONDS)
     end = time.monotonic() + _SECONDS

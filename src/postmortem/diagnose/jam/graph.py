@@ -9,7 +9,7 @@ from postmortem.diagnose.jam.calls import Call, Group
 from postmortem.diagnose.jam.findings import Op
 from postmortem.diagnose.jam.job import Job
 
-_MOST_LOOKS = 30_000_000
+_MOST_LOOKS = 10_000_000
 """Members of operations that are looked at, all together."""
 
 

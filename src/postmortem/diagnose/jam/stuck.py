@@ -14,6 +14,8 @@ from postmortem.facts.flight_recorder import Collective
 LATE_SECONDS = 20.0
 """Clocks of hosts and steps of a program differ by less."""
 _MOST_MATES = 8
+_MOST_OPERATIONS = 64
+"""That one rank is missing in: it has fewer groups."""
 
 
 def never_came(graph: Graph, findings: Findings) -> None:
@@ -27,7 +29,7 @@ def never_came(graph: Graph, findings: Findings) -> None:
         if not graph.blocking.get(rank):
             findings.blame(rank, NeverCame(_last(graph.job, rank)), first_op(missed))
             continue
-        for op in missed:
+        for op in missed[:_MOST_OPERATIONS]:
             proof = _passed_by_mates(graph, op, rank, findings)
             if proof is not None:
                 ops[id(op)] = op
@@ -144,9 +146,9 @@ def _had_called(job: Job, mate: int, call: Call, before: Call) -> bool:
 
 def _fewer_than_mates(job: Job, op: Op, flagged: list[int]) -> bool:
     """Return whether more of their mates called the operation than are flagged."""
-    peers = 0
+    peers, those = 0, set(flagged)
     for rank, call in op.calls.items():
-        if call is not None and rank not in flagged and job.same_program(flagged[0], rank):
+        if call is not None and rank not in those and job.same_program(flagged[0], rank):
             peers += 1
             if peers > len(flagged):
                 return True

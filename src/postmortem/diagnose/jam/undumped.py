@@ -19,6 +19,8 @@ from postmortem.diagnose.jam.stuck import first_op
 
 _MATES_OF_A_GROUP = 6
 _MOST_MATES = 24
+_MOST_LOOKS = 1_000_000
+"""At pairs of ranks; beyond that nobody is blamed for want of a dump."""
 
 
 class Undumped:
@@ -27,6 +29,9 @@ class Undumped:
     def __init__(self, graph: Graph, findings: Findings) -> None:
         self.graph, self.findings = graph, findings
         self.job: Job = graph.job
+        self._looks = 0
+        self._reached: dict[tuple[int, Group], int | None] = {}
+        self._begun: dict[tuple[Group, int], int] = {}
         self.lacked: dict[int, list[Op]] = defaultdict(list)
         """Of each suspect the operations that only those without dumps are missing in."""
         alike: dict[tuple[object, ...], list[Op]] = defaultdict(list)
@@ -53,6 +58,9 @@ class Undumped:
                 continue
             known, others = leads[rank]
             back = {other for other in others if rank in leads[other][1]}
+            if self._looks > _MOST_LOOKS:
+                self.findings.suspect([rank], NoDump(), op)
+                continue
             if alone and not known and not others:
                 self.findings.blame(rank, NoDump(), op)
                 continue
@@ -121,7 +129,7 @@ class Undumped:
         known: set[int] = set()
         others: set[int] = set()
         visited, queue = {start}, [start]
-        while queue:
+        while queue and self._looks <= _MOST_LOOKS:
             rank = queue.pop()
             if rank in self.job.recorders:
                 following: set[int] = set()
@@ -144,6 +152,9 @@ class Undumped:
         found: set[int] = set()
         mates = self._mates(rank)
         for group in self.job.all_groups_of(rank):
+            self._looks += len(group.members)
+            if self._looks > _MOST_LOOKS:
+                break
             for other in group.members:
                 if other == rank:
                     continue
@@ -182,19 +193,12 @@ class Undumped:
 
     def _passed(self, group: Group, other: int, rank: int, call: Call) -> bool:
         """Return whether another rank has done what a mate needed when it made a call."""
+        self._looks += 1
         job, mate = self.job, call.rank
         twin = job.twin(mate, group, group.place[rank])
         if twin is None:
             return False
-        later = min(
-            (
-                c.number
-                for c in job.calls[mate]
-                if c.group is twin and c.at > call.at and not c.kind.p2p
-            ),
-            default=None,
-        )
-        reached = twin.enqueued.get(mate) if later is None else later - 1
+        reached = self._reached_before(call, twin)
         if reached is not None:
             # all have taken part in so many, or the other one's device has come as far
             return self._device_at(group, other) >= reached or job.ended.get(group, -1) >= reached
@@ -202,8 +206,29 @@ class Undumped:
             return True
         return self._has_sent(other, rank, self._received(call, twin.members[group.place[other]]))
 
+    def _reached_before(self, call: Call, group: Group) -> int | None:
+        """Return the last collective of a group that a rank had called before a call."""
+        key = (id(call), group)
+        if key not in self._reached:
+            later = min(
+                (
+                    c.number
+                    for c in self.job.calls[call.rank]
+                    if c.group is group and c.at > call.at and not c.kind.p2p
+                ),
+                default=None,
+            )
+            self._reached[key] = group.enqueued.get(call.rank) if later is None else later - 1
+        return self._reached[key]
+
     def _device_at(self, group: Group, rank: int) -> int:
         """Return the last call of a group that the device of a rank has come to."""
+        key = (group, rank)
+        if key not in self._begun:
+            self._begun[key] = self._last_begun(group, rank)
+        return self._begun[key]
+
+    def _last_begun(self, group: Group, rank: int) -> int:
         queued = [
             call.number
             for call in self.job.calls.get(rank, ())

@@ -14,6 +14,7 @@ from postmortem.present.ranks.stacks import stack_body
 from postmortem.present.ranks.view import RankLogsView, SameTraceback
 from postmortem.report.model import Confidence
 
+_MOST_LEFT_OUT = 100
 _MOST_TRACEBACKS = 500
 _MOST_KERNEL_EVENTS = 500
 _MOST_PIDS = 100_000
@@ -59,6 +60,10 @@ def rank_logs_body(view: RankLogsView, confidence: Confidence | None) -> dict[st
             for tie in view.blame.ties[:_MOST_KERNEL_EVENTS]
         ],
         "lines": logs.lines,
+        "left_out": [
+            {"reason": reason, "count": len(files), "files": files[:_MOST_LEFT_OUT]}
+            for reason, files in view.left_out_by_reason().items()
+        ],
         **jam_body(view),
         **stack_body(logs),
     }

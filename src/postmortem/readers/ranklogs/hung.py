@@ -12,7 +12,7 @@ from postmortem.facts.frames import Flight
 from postmortem.facts.source import Problem, Source
 from postmortem.facts.stackdumps import RankStack, StackDump
 from postmortem.patterns import Pattern
-from postmortem.readers.codecs import StreamError, decoded
+from postmortem.readers.codecs import StreamError
 from postmortem.readers.flight import is_flight, read_flight
 from postmortem.readers.flight_recorder import (
     Shared,
@@ -23,6 +23,7 @@ from postmortem.readers.flight_recorder import (
 )
 from postmortem.readers.formats import compression_of
 from postmortem.readers.kernel_log.lines import looks_like_kernel_log
+from postmortem.readers.log_heads import looks_like_binary, text_head
 from postmortem.readers.regular import open_regular, read_regular
 from postmortem.readers.stackdumps import looks_like_stacks, read_stack_dumps
 from postmortem.readers.stackdumps.frames import Interned
@@ -55,21 +56,20 @@ def kind_of_file(path: str) -> str | None:
     if is_flight(head):
         return FLIGHT
     if compression_of(head) is not None:
-        head = _unpacked(path)
+        head = _text(path)
         return KERNEL if looks_like_kernel_log(head, path) else None
     if b"\0" in head:
+        head = _text(path)
+    if looks_like_binary(head):
         return None
     if looks_like_kernel_log(head, path):
         return KERNEL
     return STACKS if looks_like_stacks(head.decode("utf-8", "replace")) else None
 
 
-def _unpacked(path: str) -> bytes:
+def _text(path: str) -> bytes:
     try:
-        with open_regular(path) as stream:
-            packed = compression_of(stream.read(64))
-            stream.seek(0)
-            return b"" if packed is None else next(decoded(stream, packed), b"")[:_HEAD]
+        return text_head(path)
     except (OSError, StreamError):
         return b""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import calendar
 from collections.abc import Iterable, Iterator
+from itertools import islice
 
 from postmortem.facts.rank_logs import LogExit
 from postmortem.facts.signature import Match
@@ -19,6 +20,8 @@ _FIELD = Pattern(r"^\s+(time|host|rank|exitcode|error_file|traceback) *: ?(.*)$"
 _EXITCODE = Pattern(r"^(-?\d+) \(pid: (\d+)\)")
 _TIME = Pattern(r"(\d{4})-(\d\d)-(\d\d)_(\d\d):(\d\d):(\d\d)$")
 _LONGEST_NOTICE = 1000
+_MOST_EXITS = 200_000
+"""One line may tell of thousands: ``tasks 0-4095``."""
 _STOPS = ("torchelastic-sigterm-send", "torchrun-forced", "launch-killing")
 """Messages that name a process which a launcher ended."""
 _OUT_OF_MEMORY = "Out Of Memory"
@@ -140,7 +143,8 @@ class Launchers:
                 )
             )
         self.stopped |= {int(found[name]["pid"]) for name in _STOPS if name in found}
-        self.exits += self._others(number, text, found)
+        if len(self.exits) < _MOST_EXITS:
+            self.exits += islice(self._others(number, text, found), _MOST_EXITS)
         kernel = found.get("kernel-killed")
         if kernel:
             self.killed_by_kernel.add(int(kernel["pid"]))
@@ -311,6 +315,8 @@ def expanded(nodes: str) -> list[str]:
                 f"{found['head']}{number:0{width}d}{found['tail']}"
                 for number in range(int(first), until + 1)
             ]
+            if len(hosts) >= _MOST_HOSTS:
+                return hosts[:_MOST_HOSTS]
     return hosts[:_MOST_HOSTS]
 
 

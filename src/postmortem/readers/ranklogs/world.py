@@ -35,9 +35,9 @@ def world_size(
                 sizes[size] += 1
                 where.setdefault(size, remark.where)
         node, per = remark.match("world-nodes"), remark.match("world-per-node")
-        nodes = int(node["count"]) if node else nodes
-        per_node = int(per["count"]) if per else per_node
-    if nodes and per_node:
+        nodes = int(node["count"][:9]) if node else nodes
+        per_node = int(per["count"][:9]) if per else per_node
+    if nodes and per_node and nodes * per_node <= _LARGEST:
         return nodes * per_node, "the launcher's configuration"
     if sizes:
         largest = max(sizes)  # communicators of fewer ranks have a size of their own

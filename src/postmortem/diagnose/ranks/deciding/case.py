@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from postmortem.diagnose.jam.jam import Jam
 from postmortem.diagnose.names import clip
@@ -12,6 +12,10 @@ from postmortem.diagnose.ranks.deciding.standing import Standing, standings
 from postmortem.diagnose.ranks.wordings import Part, part_of
 from postmortem.facts.rank_logs import LogFailure, RankLogs
 from postmortem.text import without_numbers
+
+_FEW_RANKS = 4096
+_SPARSE = 16
+"""A rank says that those below it exist, where one in so many of them is known."""
 
 
 class Case:
@@ -24,6 +28,8 @@ class Case:
         self.known = {s.rank: s for s in self.ranks if s.rank is not None}
         self.shared = tuple(s for s in self.all if s.writer.shared)
         largest = max(self.known, default=-1) + 1
+        if largest > max(_FEW_RANKS, _SPARSE * len(self.known)):
+            largest = len(self.known)  # such a number tells nothing of ranks below it
         self.world = max(logs.world_size or 0, largest)
         """Ranks that there are at least."""
         self.hosts = {one.rank: one.host for one in logs.recorders if one.host is not None}
@@ -43,6 +49,14 @@ class Case:
     def about_peers(self) -> tuple[Standing, ...]:
         """Return the ranks that only report on a peer."""
         return tuple(s for s in self.ranks if s.about_peers)
+
+    def without(self, ranks: Iterable[int]) -> tuple[int, Iterator[int]]:
+        """Return how many of all ranks are not in `ranks`, and these in order.
+
+        How many there are is what evidence claims; only those who ask for them spend time on each.
+        """
+        there = {rank for rank in ranks if 0 <= rank < self.world}
+        return self.world - len(there), (r for r in range(self.world) if r not in there)
 
     def failed(self) -> bool:
         """Return whether anything at all went wrong."""
