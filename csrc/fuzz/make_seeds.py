@@ -134,8 +134,11 @@ def rank_logs() -> dict[str, bytes]:
         "E1121 17:08:48.797 9 api.py:1002] failed (exitcode: 1) local_rank: 1 (pid: 7) of binary"
     )
     others = "\n".join([channel, trail, tags, ended, "[rank0]: again", "#0  0x1 in f ()"])
-    return {"nccl": b"\x11" + others.encode()} | {
+    kept = ["traceback Traceback (", "link NCCL INFO Channel ", "trail .cc:", "mark failed ("]
+    keep = "\n".join([*kept, "frames #0  0x", "", ""]).encode()
+    return {"nccl": b"\x11" + keep + others.encode()} | {
         f"form{index}": bytes([index * 17 % 256])
+        + keep
         + ranklogs.mixed(texts, form, per_host=2, seed=index).encode()
         for index, form in enumerate(ranklogs.FORMS)
     }

@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
-from postmortem.diagnose.ranks.blame import How, Party
+from postmortem.diagnose.ranks.blame import Party
+from postmortem.diagnose.ranks.causes import How
 from postmortem.facts.rank_logs import LogFailure
 from postmortem.facts.rank_sets import rank_words
 from postmortem.patterns import Pattern

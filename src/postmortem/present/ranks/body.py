@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from postmortem.diagnose.ranks.blame import Blame, How, Party
+from postmortem.diagnose.ranks.blame import Blame, Party
+from postmortem.diagnose.ranks.causes import How
 from postmortem.diagnose.ranks.jammed import weakest
 from postmortem.facts.kernel_log import KernelEvent
 from postmortem.facts.rank_logs import GroupPart, LogExit

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from postmortem.diagnose.ranks.blame import Blame, How
+from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.causes import NothingFailed
 from postmortem.diagnose.ranks.deciding.case import Case
 from postmortem.diagnose.ranks.deciding.crashes import crashed, exited_silently, thread_died
 from postmortem.diagnose.ranks.deciding.hung import holding_up, jam_undecided, stands_elsewhere
@@ -60,7 +61,7 @@ def decide(logs: RankLogs) -> Blame:
         blame = step(case)
         if blame is not None:
             return _finished(case, blame)
-    return Blame(How.NOTHING, jam=case.jam, ties=ties(case))
+    return Blame(NothingFailed(), jam=case.jam, ties=ties(case))
 
 
 def _finished(case: Case, blame: Blame) -> Blame:
