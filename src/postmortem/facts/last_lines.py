@@ -30,6 +30,8 @@ class LastLines:
     """Lines that read like an error and behind which nothing else stands; the telling one first."""
     plain: bool = False
     """They have the form of an error that ends something, not only a word or a level."""
+    nearest: LastLine | None = None
+    """Without such lines, one that reads like an error and that its program may have survived."""
     ended: LastLine | None = None
     """The program's own word that it came to its end, with no error behind it."""
     not_a_number: LastLine | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.causes import OtherText, SaidLast
+from postmortem.facts.last_lines import LastLines
 from postmortem.facts.rank_logs import RankLogs
 from postmortem.present.ranks.flights import unended_words
 from postmortem.present.ranks.view import RankLogsView
@@ -27,11 +28,13 @@ def how_it_ended(logs: RankLogs) -> str:
         return "no failure in these logs" + (f"; {unended}" if unended else "")
     if not logs.files and logs.stacks is not None:
         return "no log was given: these are stacks, which show where each process stands"
-    last = max(logs.last_lines, key=lambda one: one.last.line, default=None)
-    said = (
-        f"; the last line is {last.last.line}: {clip(last.last.text.strip(), 120)}" if last else ""
-    )
-    return f"no failure is told of, and nothing here says how it ended{said}"
+    said = "no failure is told of, and nothing here says how it ended"
+    near = next((one.nearest for one in logs.last_lines if one.nearest is not None), None)
+    if near is not None:
+        return f"{said}; nearest to an error is line {near.line}: {clip(near.text.strip(), 160)}"
+    last = max((one.last for one in logs.last_lines), key=lambda one: one.line, default=None)
+    words = f"; the last line is {last.line}: {clip(last.text.strip(), 120)}" if last else ""
+    return said + words
 
 
 def _ended_well(logs: RankLogs) -> bool:
@@ -40,4 +43,11 @@ def _ended_well(logs: RankLogs) -> bool:
         return not any(end.code or end.signal for end in logs.exits)
     if logs.flights and not logs.last_lines:
         return unended_words(logs) is None
-    return bool(logs.last_lines) and all(one.ended for one in logs.last_lines)
+    latest: dict[str, LastLines] = {}
+    for one in logs.last_lines:
+        if one.errors:
+            return False
+        before = latest.setdefault(one.last.file, one)
+        if one.last.line > before.last.line:
+            latest[one.last.file] = one
+    return bool(latest) and all(one.ended for one in latest.values())

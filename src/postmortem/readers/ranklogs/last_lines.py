@@ -43,6 +43,7 @@ def last_lines(rows: Rows, writer: int, file: str) -> LastLines | None:
         last=lines[-1],
         errors=errors,
         plain=plain,
+        nearest=_nearest(lines, ids) if not errors else None,
         ended=_ended(lines, ids) if not errors else None,
         not_a_number=(bad := _not_a_number(lines, found))[0],
         earlier=bad[1] and not whole,
@@ -69,7 +70,7 @@ def _errors(lines: list[LastLine], ids: list[list[str]]) -> tuple[tuple[LastLine
     order = [item.id for item in Signatures.load("last line").signatures]
     for line, names in zip(reversed(lines), reversed(ids), strict=True):
         wrong = [name for name in names if name.startswith("last-error-")]
-        if wrong and "last-more" not in names[:1]:
+        if wrong and "last-more" not in names:
             rank = min(order.index(name) for name in wrong)
             block.append((rank, line, any(name not in _WEAK for name in wrong)))
         elif not _goes_on(line.text, names):
@@ -80,6 +81,14 @@ def _errors(lines: list[LastLine], ids: list[list[str]]) -> tuple[tuple[LastLine
 
 def _goes_on(text: str, names: list[str]) -> bool:
     return text[:1].isspace() or "last-more" in names or bool(_PROMPT.search(text))
+
+
+def _nearest(lines: list[LastLine], ids: list[list[str]]) -> LastLine | None:
+    """Return the last line that reads like an error and behind which others stand."""
+    for line, names in zip(reversed(lines), reversed(ids), strict=True):
+        if any(name.startswith("last-error-") for name in names):
+            return line
+    return None
 
 
 def _ended(lines: list[LastLine], ids: list[list[str]]) -> LastLine | None:

@@ -10,8 +10,11 @@ from postmortem.diagnose.ranks.causes import NeverANumber, OtherText, ProcessEnd
 from postmortem.diagnose.ranks.deciding.case import Case
 from postmortem.facts.last_lines import LastLine, LastLines
 from postmortem.facts.rank_logs import RankLogs
+from postmortem.records import replace
 
 _MOST = 4
+_FAR = 500
+"""Lines of a file between a failure and what is no part of its end."""
 
 
 def process_ended(case: Case) -> Blame | None:
@@ -53,6 +56,23 @@ def said_last(case: Case) -> Blame | None:
         assert kind is not None
         return Blame(OtherText(kind), evidence=(_cited(other[0].last),))
     return None
+
+
+def outlived(case: Case, blame: Blame) -> Blame:
+    """Return a blame as less sure where the log ends, far behind it, with errors of its own.
+
+    That is a file which several runs were written to, or a job that went on.
+    """
+    failure = blame.first[0].failure if blame.first else None
+    if failure is None or not blame.sure:
+        return blame
+    for one in case.logs.last_lines:
+        last = one.errors[0] if one.errors else one.nearest
+        if last is not None and last.file == failure.file and last.line > failure.line + _FAR:
+            where, said = _cited(last)
+            also = (where, f"the log ends with another error: {said}")
+            return replace(blame, sure=False, evidence=(*blame.evidence, also))
+    return blame
 
 
 def _all_ended_with_0(logs: RankLogs) -> bool:
