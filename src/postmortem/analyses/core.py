@@ -199,7 +199,14 @@ class _Analysis:
         gdb = replace(options.gdb, always=options.engine == "gdb", sysroot=options.sysroot)
         program = next((m for m in facts.modules if m.path == facts.process.executable), None)
         stacks = with_gdb(
-            core, facts.threads, facts.modules, program, gdb, self._gdb.result, self._progress
+            core,
+            facts.threads,
+            facts.modules,
+            program,
+            gdb,
+            self._gdb.result,
+            self._progress,
+            code=facts.code,
         )
         try:
             return stacks, binary.result() if binary is not None else None

@@ -137,7 +137,7 @@ def classify(
     process: Process | None,
 ) -> FaultKind:
     """Return how the process ended, as far as the evidence defines it."""
-    if core is not None and core.origin == "gcore" and not _saved_by_debugger(signal):
+    if core is not None and core.origin != "kernel" and not _saved_by_debugger(signal):
         return FaultKind.SNAPSHOT
     if signal is None:
         return FaultKind.UNKNOWN
