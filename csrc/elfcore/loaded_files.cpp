@@ -96,6 +96,7 @@ class Loaded {
     if (program_.path.empty() && core_.process()) program_.path = core_.process()->command;
     if (program_.path.empty()) program_.path = "executable";
     program_.anchor = entry != 0 ? entry : headers;
+    if (program_.anchor == 0 && find_header()) return true;
     program_.rows = read_headers(core_, headers, count);
     if (!program_.rows.empty()) return find_bias(headers);
     for (const std::string& path : {given_, sysroot_ + program_.path}) {
@@ -113,6 +114,23 @@ class Loaded {
       program_.rows.clear();
     }
     return program_.anchor != 0;
+  }
+
+  // Without an auxiliary vector (valgrind): the program is the image that asks for an interpreter.
+  bool find_header() {
+    for (const Segment& segment : core_.segments()) {
+      const Bytes first = core_.dumped_at(segment.start);
+      const auto header = load<Elf64_Ehdr>(first, 0);
+      if (!header || !is_elf(first) || header->e_phentsize != sizeof(Elf64_Phdr)) continue;
+      Headers rows = read_headers(core_, segment.start + header->e_phoff, header->e_phnum);
+      const Elf64_Phdr* const load = elfcore::find(rows, PT_LOAD);
+      if (!load || (header->e_type != ET_EXEC && !elfcore::find(rows, PT_INTERP))) continue;
+      program_.bias = segment.start - down(load->p_vaddr);
+      program_.anchor = segment.start;
+      program_.rows = std::move(rows);
+      return true;
+    }
+    return false;
   }
 
   const Elf64_Phdr* find_text() const {

@@ -49,6 +49,11 @@ std::optional<std::uint64_t> find_bias(const Module& module, std::span<const Elf
   return std::nullopt;
 }
 
+bool has_interpreter(std::span<const Elf64_Phdr> rows) {
+  return std::any_of(rows.begin(), rows.end(),
+                     [](const Elf64_Phdr& row) { return row.p_type == PT_INTERP; });
+}
+
 std::optional<std::string> dumped_build_id(const Core& core, const Module& module,
                                            std::span<const Elf64_Phdr> rows) {
   for (const Elf64_Phdr& row : rows) {
@@ -215,6 +220,9 @@ void Modules::open_files(Core& core, const ModuleOptions& options) {
   const std::uint64_t entry = core.auxv(AT_ENTRY).value_or(0);
   for (std::size_t i = 0; i < modules_.size() && !executable_; ++i) {
     if (modules_[i].contains(headers) || modules_[i].contains(entry)) executable_ = i;
+  }
+  for (std::size_t i = 0; headers == 0 && i < modules_.size() && !executable_; ++i) {
+    if (has_interpreter(dumped_program_headers(core, modules_[i]))) executable_ = i;
   }
   for (std::size_t i = 0; i < modules_.size(); ++i) {
     Module& module = modules_[i];

@@ -216,8 +216,8 @@ void Core::read_signal(Bytes content) {
 // what the process had mapped behind all threads.
 void Core::find_origin() {
   if (!first_note_ || *first_note_ == NT_PRSTATUS) return;
-  const bool pid_unknown = process_ && process_->pid == 0;  // valgrind does not fill it in
-  if (*first_note_ != NT_PRPSINFO || map_before_threads_ || pid_unknown) {
+  // gdb writes the auxiliary vector, valgrind does not.
+  if (*first_note_ != NT_PRPSINFO || map_before_threads_ || auxv_.empty()) {
     origin_ = Origin::tool;
   } else {
     origin_ = Origin::gcore;

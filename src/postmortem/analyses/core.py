@@ -118,7 +118,12 @@ class _Analysis:
         self._progress = progress
         self._gdb = gdb
         self._problems = list(facts.problems)
-        self._signal, self._fault_then = failure(facts.signal, facts.fault, facts.caught)
+        self._signal, self._fault_then = failure(
+            facts.signal,
+            facts.fault,
+            facts.caught,
+            exact_registers=facts.core.origin != "tool",
+        )
 
     def report(self, core: str) -> Report:
         options, facts = self._options, self._facts
@@ -274,7 +279,8 @@ class _Analysis:
         if fault is None:
             return None
         elsewhere = _is_elsewhere(self._facts, self._options)
-        file = _file_under(fault.address, elsewhere=elsewhere)
+        is_bus = self._signal is not None and self._signal.name == "SIGBUS"
+        file = _file_under(fault.address, elsewhere=elsewhere) if is_bus else None
         if file is not None:
             fault = replace(fault, file=file)
         stood = self._facts.fault

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container, Iterable
+from collections.abc import Callable, Collection, Iterable
 from functools import partial
 from pathlib import Path
 
 from postmortem.analyses.engines import GdbOptions, MergedThreads, Progress
 from postmortem.errors import DebuggerError
-from postmortem.facts.memory import Module, Modules
+from postmortem.facts.memory import CodeRanges, Module, Modules
 from postmortem.facts.source import Problem
 from postmortem.facts.threads import Threads
 from postmortem.readers.gdb import merge, stacks
@@ -31,7 +31,7 @@ def with_gdb(
     find: Callable[[], Gdb],
     progress: Progress | None = None,
     *,
-    code: Container[int] | None = None,
+    code: CodeRanges | None = None,
 ) -> MergedThreads:
     """Return the threads with what gdb adds; `find` gives the gdb or says why there is none.
 
@@ -141,7 +141,7 @@ def _merged(
     known: Collection[str],
     *,
     tell_all: bool,
-    code: Container[int] | None,
+    code: CodeRanges | None,
 ) -> tuple[Threads, tuple[Problem, ...]]:
     """Merge stack by stack, and tell where both disagree on the caller of code that gdb knows.
 

@@ -98,7 +98,7 @@ def facts_of(answer: NativeAnswer, *, named: str | None = None) -> CoreFacts:
     path, raw = named or answer.path, answer.core
     origin = read_origin(path, raw["pid"])
     process, more = _process(raw, origin)
-    more = (*more, *_slim_remarks(raw), *_unlisted(raw))
+    more = (*more, *_slim_remarks(raw), *_unlisted(raw), *_old_python(raw))
     rows = tuple(Problem(row["where"], row["what"], row["remedy"]) for row in raw["problems"])
     abort_message = raw["abort_message"]
     python = _python_threads(raw)
@@ -157,6 +157,19 @@ def _unlisted(raw: RawCore) -> tuple[Problem, ...]:
     )
     remedy = "give the program that ran: postmortem core CORE --python EXE"
     return (Problem("modules", what, remedy),)
+
+
+def _old_python(raw: RawCore) -> tuple[Problem, ...]:
+    """That no Python line can be told of a version whose structures are not known."""
+    version = raw["python_version"]
+    parts = [int(part) for part in (version or "").split(".")[:2] if part.isdigit()]
+    if raw["python"] is not None or len(parts) < 2 or tuple(parts) >= (3, 8):
+        return ()
+    what = (
+        f"Python {version} is not supported: frames of 3.8 to 3.15 are read; only native frames are"
+    )
+    remedy = "gdb with python-gdb.py of that version, or pystack, shows its Python lines"
+    return (Problem("Python", what, remedy),)
 
 
 def _slim_remarks(raw: RawCore) -> tuple[Problem, ...]:

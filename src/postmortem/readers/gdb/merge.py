@@ -8,9 +8,10 @@ difference is told instead of hidden.
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from postmortem.facts.memory import CodeRanges
 from postmortem.facts.threads import Frame, Trust
 from postmortem.readers.gdb.answers import SourceLine
 from postmortem.records import record, replace
@@ -53,16 +54,16 @@ def merge_stack(
     gdb: tuple[Frame, ...],
     lines: Mapping[int, tuple[SourceLine, ...]],
     *,
-    code: Container[int] | None = None,
+    code: CodeRanges | None = None,
     ended: bool = False,
 ) -> MergedStack:
     """Return one thread's stack from our walk and gdb's.
 
     `code` is where code can be: where gdb's walk leaves it, words of the stack were taken for
     return addresses, and so may have been all that follow. `ended` says that our walk came to the
-    outermost frame, behind which nothing is. `lines` are source lines of program counters that gdb's walk does not have. Frames that are
-    in one of the stacks because of inlining or tail calls are no difference; gdb's are taken where
-    it knows the lines of a frame, ours elsewhere.
+    outermost frame, behind which nothing is. `lines` are source lines of program counters that
+    gdb's walk does not have. Frames that are in one of the stacks because of inlining or tail calls
+    are no difference; gdb's are taken where it knows the lines of a frame, ours elsewhere.
     """
     lines = {**_own_lines(native), **lines}
     native = tuple(frame for frame in native if not frame.inlined)
@@ -117,7 +118,7 @@ def _groups(frames: tuple[Frame, ...]) -> list[_Group]:
     return groups
 
 
-def _on_code(groups: list[_Group], code: Container[int] | None) -> list[_Group]:
+def _on_code(groups: list[_Group], code: CodeRanges | None) -> list[_Group]:
     """Return the frames up to the first that no call can have returned to.
 
     The innermost one, and one that a signal interrupted, may stand anywhere: that may be the fault.

@@ -14,7 +14,7 @@ from postmortem.rules.names import clip, short
 from postmortem.rules.owners import Owner, file_name, owner
 from postmortem.rules.python_calls import python_call, python_place
 from postmortem.rules.rule import Finding, rule
-from postmortem.rules.stacks import is_malloc, site
+from postmortem.rules.stacks import is_malloc, plain, site
 
 
 @rule(
@@ -53,7 +53,8 @@ def aborted_by_itself(
         if said is not None:
             title += f": {said}"
         elif frame.function != "??":
-            title += f": {short(frame.function, 60)} called abort"
+            how = "called abort" if _called_abort(crashed, index) else "raised SIGABRT"
+            title += f": {short(frame.function, 60)} {how}"
         elif frame.module and owner(frame) is not Owner.GLIBC:
             title += f" in {file_name(frame.module)}"
             if owner(frame) is Owner.CPYTHON:  # without names: Debian strips its interpreter
@@ -94,3 +95,16 @@ def _who(thread: Thread) -> int | None:
         if not is_malloc(frame) and not of_python:
             return index
     return start
+
+
+def _called_abort(thread: Thread, index: int) -> bool:
+    """Return whether abort() stands between the signal and a frame, as far as names tell.
+
+    raise(SIGABRT), as tests and run-times of other languages call it, is not abort(): no handler is
+    reset, and it comes back where the signal is blocked.
+    """
+    between = [plain(frame.function) for frame in thread.frames[:index]]
+    return not between or "abort" in between or "??" in between or not set(between) & _RAISES
+
+
+_RAISES = {"raise", "gsignal", "kill", "tgkill", "pthread_kill"}
