@@ -23,6 +23,7 @@ from postmortem.facts.process_role import process_role
 from postmortem.facts.source import Problem, Source
 from postmortem.facts.threads import Threads
 from postmortem.knowledge.modules import module_kind
+from postmortem.knowledge.runtimes import unread_languages
 from postmortem.readers import core as core_reader
 from postmortem.readers.files import mapped_file
 from postmortem.readers.python_frames import Placements, with_python
@@ -131,6 +132,7 @@ class _Analysis:
         stacks, binary = self._stacks_and_binary(core)
         self._problems += stacks.problems
         threads = self._with_python(stacks.threads)
+        self._problems += _unread(threads)
         role = process_role(facts.process, threads)
         if role is not None:
             facts = self._facts = replace(facts, process=replace(facts.process, role=role))
@@ -333,6 +335,21 @@ class _Analysis:
         from postmortem.readers.known_text import known_in
 
         return known_in(texts)
+
+
+def _unread(threads: Threads) -> tuple[Problem, ...]:
+    """Say of the thread that matters which language's frames in it are not read."""
+    thread = threads.crashed or threads.main
+    if thread is None:
+        return ()
+    return tuple(
+        Problem(
+            f"stack of thread {thread.tid}",
+            f"frames of {found.language} are not read: {found.seen}",
+            found.remedy,
+        )
+        for found in unread_languages(thread.frames)
+    )
 
 
 def _has_values(threads: Threads) -> bool:

@@ -20,7 +20,7 @@ from postmortem.knowledge.threads import (
 TABLES = [
     path
     for path in sorted(Path(postmortem.knowledge.__file__).parent.glob("*.toml"))
-    if path.stem != "xid"  # of numbers, not of names
+    if path.stem not in ("xid", "runtimes")  # of numbers; of whole languages
 ]
 
 
