@@ -331,7 +331,7 @@ void Core::add_files(const std::vector<LoadedFile>& rows) {
         [](const FileMapping& file, std::uint64_t start) { return file.end <= start; });
     if (at != files_.end() && at->start < row.end) continue;
     if (names_.empty() || names_.back() != row.path) names_.push_back(row.path);
-    all.push_back({row.start, row.end, row.offset, names_.back()});
+    all.push_back({row.start, row.end, row.offset, names_.back(), true});
   }
   std::stable_sort(all.begin(), all.end(),
                    [](const FileMapping& a, const FileMapping& b) { return a.start < b.start; });

@@ -45,6 +45,7 @@ struct FileMapping {
   std::uint64_t end = 0;
   std::uint64_t offset = 0;  // in the mapped file, in bytes
   std::string_view path;
+  bool inferred = false;  // by the loader's list, in no note
 };
 
 struct LoadedFile;  // loaded_files.h

@@ -58,6 +58,7 @@ class Loaded {
       add(program_);
       read_link_map();
     }
+    add_code_below_data();
     std::stable_sort(result_.begin(), result_.end(),
                      [](const LoadedFile& a, const LoadedFile& b) { return a.start < b.start; });
     // Where a crafted list overlaps, what comes first is believed.
@@ -266,6 +267,46 @@ class Loaded {
     const Segment* const data = core_.segment_above(object.anchor);
     if (!data || data->start - start > kMaxGap) return;
     result_.push_back({start, data->start, 0, object.path});
+  }
+
+  // NT_FILE of gdb 7 has rows for what it dumped alone: the data of each library. Its code lies
+  // right below: where the file says, or, without the file, up to what else is mapped.
+  void add_code_below_data() {
+    const auto& files = core_.files();
+    for (std::size_t i = 0; i < files.size(); ++i) {
+      const FileMapping& row = files[i];
+      if (row.offset == 0 || (i > 0 && files[i - 1].path == row.path)) continue;
+      const std::uint64_t before = i > 0 ? files[i - 1].end : 0;
+      const auto image = open(sysroot_ + std::string(row.path));
+      if (image) {
+        add_text(row, image->program_headers());
+        continue;
+      }
+      constexpr std::uint64_t kGap = std::uint64_t{2} << 20;
+      const std::uint64_t reach = row.offset + kGap;
+      if (row.start < reach) continue;
+      std::uint64_t start = std::max(row.start - reach, before);
+      if (const Segment* const below = core_.segment_below(row.start)) {
+        start = std::max(start, below->end());
+      }
+      if (start < row.start) result_.push_back({start, row.start, 0, std::string(row.path)});
+    }
+  }
+
+  // The code of a file of which one row is known; nothing if that is not a row of the file.
+  void add_text(const FileMapping& known, const Headers& rows) {
+    Object object;
+    object.path = known.path;
+    for (const Elf64_Phdr& row : rows) {
+      if (row.p_type != PT_LOAD || !(row.p_flags & PF_W)) continue;
+      if (down(row.p_offset) != known.offset) continue;
+      object.bias = known.start - down(row.p_vaddr);
+      for (const Elf64_Phdr& other : rows) {
+        if (other.p_type == PT_LOAD && !(other.p_flags & PF_W)) object.rows.push_back(other);
+      }
+      if (!object.rows.empty()) add(object);
+      return;
+    }
   }
 
   const Core& core_;

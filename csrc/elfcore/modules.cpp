@@ -81,7 +81,8 @@ bool has_code(const Core& core, const Module& module) {
   return std::any_of(module.mappings.begin(), module.mappings.end(),
                      [&](const FileMapping& mapping) {
                        const Segment* const segment = core.segment_at(mapping.start);
-                       return segment && (segment->flags & kExecute);
+                       if (!segment) return mapping.inferred;
+                       return (segment->flags & kExecute) != 0;
                      });
 }
 
@@ -158,7 +159,7 @@ bool lacks_code(const Core& core) {
     for (; i < files.size() && files[i].path == path; ++i) {
       const Segment* const segment = core.segment_at(files[i].start);
       code |= segment == nullptr || (segment->flags & kExecute);
-      data |= segment && (segment->flags & kWrite);
+      data |= segment != nullptr;
     }
     if (data && !code && !path.starts_with("/dev/")) return true;
   }

@@ -216,8 +216,9 @@ void Core::read_signal(Bytes content) {
 // what the process had mapped behind all threads.
 void Core::find_origin() {
   if (!first_note_ || *first_note_ == NT_PRSTATUS) return;
-  // gdb writes the auxiliary vector, valgrind does not.
-  if (*first_note_ != NT_PRPSINFO || map_before_threads_ || auxv_.empty()) {
+  // gdb writes the auxiliary vector and siginfo, valgrind neither.
+  const bool bare = auxv_.empty() && !signal_;
+  if (*first_note_ != NT_PRPSINFO || map_before_threads_ || bare) {
     origin_ = Origin::tool;
   } else {
     origin_ = Origin::gcore;

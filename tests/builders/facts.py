@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from postmortem.diagnose.core.fault_kind import FaultKind, classify
 from postmortem.facts.crash import (
     AbortMessage,
     CppException,
@@ -22,7 +23,6 @@ from postmortem.facts.crash import (
     Signal,
     earlier_exceptions,
 )
-from postmortem.facts.fault_kind import FaultKind, classify
 from postmortem.facts.known_words import KnownWords
 from postmortem.facts.memory import Address, BinaryFacts, MappedFile, MemoryTotals, Module, Modules
 from postmortem.facts.process import CoreFile, Process

@@ -17,7 +17,7 @@ torch = pytest.importorskip("torch")
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]
 
 import postmortem  # noqa: E402
-from postmortem.facts.first_bad import Origin  # noqa: E402
+from postmortem.diagnose.numerics.first_bad import Origin  # noqa: E402
 from postmortem.readers.flight import read_flight  # noqa: E402
 
 nn = torch.nn

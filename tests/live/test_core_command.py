@@ -73,7 +73,7 @@ def test_json_without_gdb_imports_no_more_than_it_needs(core: Path) -> None:
     )
     ended, *modules = done.stderr.split()
     assert ended == "1"
-    assert "postmortem.rules.rule" in modules
+    assert "postmortem.diagnose.rule" in modules
     forbidden = {
         "dataclasses",  # with inspect, ast, dis and tokenize: 12 ms
         "inspect",
@@ -90,7 +90,7 @@ def test_json_without_gdb_imports_no_more_than_it_needs(core: Path) -> None:
         "postmortem.readers.elf",
         "postmortem.facts.machine",
         "postmortem.render.terminal",
-        "postmortem.sections.core_blocks",
+        "postmortem.present.core.blocks",
     }
     assert not forbidden & set(modules)
 

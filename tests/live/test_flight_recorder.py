@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from builders.forks import run_together
+from postmortem.diagnose.ranks.deciding.recorder import Differs, compare
 from postmortem.readers.flight_recorder import looks_like_recorder, read_recorder
-from postmortem.rules.logs.deciding.recorder import Differs, compare
 
 pytest.importorskip("torch.distributed")
 

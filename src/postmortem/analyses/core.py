@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING, Literal
 from postmortem.analyses.background import Background
 from postmortem.analyses.core_reading import CoreReading, Progress, reading_core
 from postmortem.analyses.engines import GdbOptions, MergedThreads
+from postmortem.diagnose import rule
+from postmortem.diagnose.core.caught import beyond_handler, failure
+from postmortem.diagnose.core.fault_kind import FaultKind, classify
+from postmortem.diagnose.core.fault_words import explain
+from postmortem.diagnose.core.verdict import verdict
+from postmortem.diagnose.stacks.signature import Signature, crash_signature
 from postmortem.errors import EvidenceError
-from postmortem.facts.caught import beyond_handler, failure
 from postmortem.facts.crash import CppException, EarlierExceptions, Fault, earlier_exceptions
-from postmortem.facts.fault_kind import FaultKind, classify
-from postmortem.facts.fault_words import explain
 from postmortem.facts.known_words import KnownWords
 from postmortem.facts.memory import Address, BinaryFacts, MappedFile, Module
 from postmortem.facts.process import CoreFile, Process
@@ -24,17 +27,14 @@ from postmortem.facts.source import Problem, Source
 from postmortem.facts.threads import Threads
 from postmortem.knowledge.modules import module_kind
 from postmortem.knowledge.runtimes import unread_languages
+from postmortem.present.core.body import core_body
+from postmortem.present.core.view import CoreView
 from postmortem.readers import core as core_reader
 from postmortem.readers.files import mapped_file
 from postmortem.readers.python_frames import Placements, with_python
 from postmortem.records import record, replace
 from postmortem.report.model import Report, Role
 from postmortem.report.redact import Redactor
-from postmortem.rules import rule
-from postmortem.rules.verdict import verdict
-from postmortem.sections.core_body import core_body
-from postmortem.sections.core_view import CoreView
-from postmortem.sections.signature import Signature, crash_signature
 
 if TYPE_CHECKING:
     from postmortem.readers.gdb.find import Gdb
@@ -358,7 +358,7 @@ def _has_values(threads: Threads) -> bool:
 
 
 def _blocks(view: CoreView, options: CoreOptions) -> tuple[Block, ...]:
-    from postmortem.sections.core_blocks import core_blocks  # not paid for by --json
+    from postmortem.present.core.blocks import core_blocks  # not paid for by --json
 
     return core_blocks(
         view,

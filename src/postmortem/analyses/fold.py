@@ -8,17 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from postmortem.analyses.core import CoreOptions, analyse
+from postmortem.diagnose.stacks.fold import Fold, FoldedCore, folds, same_crash
 from postmortem.errors import DebuggerError, EvidenceError
 from postmortem.facts.source import Problem, Source
+from postmortem.present.core.fold_blocks import fold_blocks, fold_verdict
+from postmortem.present.core.fold_body import fold_body
 from postmortem.readers.codecs import compression_of_stream
 from postmortem.readers.corelist import find_cores
 from postmortem.readers.formats import HEAD_BYTES
 from postmortem.readers.opening import terminations_unwind
 from postmortem.records import record, replace
 from postmortem.report.model import Diagnosis, Evidence, Report, ordered
-from postmortem.sections.fold import Fold, FoldedCore, folds, same_crash
-from postmortem.sections.fold_blocks import fold_blocks, fold_verdict
-from postmortem.sections.fold_body import fold_body
 
 if TYPE_CHECKING:
     import threading

@@ -4,28 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from postmortem.diagnose import rule
+from postmortem.diagnose.core.fault_kind import FaultKind
+from postmortem.diagnose.core.signals.deadlock import deadlock
+from postmortem.diagnose.hang.live_waits import place_words, wait_words
+from postmortem.diagnose.ranks.blame import Blame, How
+from postmortem.diagnose.ranks.deciding.case import Case
+from postmortem.diagnose.ranks.deciding.hung import stands_elsewhere
+from postmortem.diagnose.stacks.classes import classes
 from postmortem.errors import EvidenceError
-from postmortem.facts.blame import Blame, How
-from postmortem.facts.fault_kind import FaultKind
 from postmortem.facts.live import LiveJob, Motion
-from postmortem.facts.live_waits import place_words, wait_words
 from postmortem.facts.rank_logs import RankLogs
 from postmortem.facts.source import Problem
 from postmortem.facts.stackdumps import Doing, StackClasses
 from postmortem.facts.threads import Threads
+from postmortem.present.hang.blocks import hang_blocks
+from postmortem.present.hang.body import hang_body
 from postmortem.readers.live.people import Members, members_of, members_of_job
 from postmortem.readers.live.snapshot import Ways, with_calls
 from postmortem.readers.live.watch import Samples, missing_local_ranks, read_workers, watch
 from postmortem.records import record, replace
-from postmortem.report.model import Confidence, Diagnosis, Evidence, Report, Role, ordered
+from postmortem.report.model import Confidence, Diagnosis, Evidence, Outcome, Report, Role, ordered
 from postmortem.report.redact import Redactor
-from postmortem.rules import rule
-from postmortem.rules.logs.deciding.case import Case
-from postmortem.rules.logs.deciding.hung import stands_elsewhere
-from postmortem.rules.signals.deadlock import deadlock
-from postmortem.sections.hang_blocks import hang_blocks
-from postmortem.sections.hang_body import hang_body
-from postmortem.sections.stack_classes import classes
 
 _WAITS = (Doing.COLLECTIVE, Doing.DEVICE)
 
@@ -127,6 +127,7 @@ def _report(read: tuple[LiveJob, Samples], options: HangOptions) -> Report:
         problems=(*samples.problems, *outcome.problems),
         skipped=outcome.skipped,
         footer=_footer(job),
+        settled=Outcome.HEALTHY if not diagnoses and _progresses(job) else None,
     )
     if not options.redact:
         return report

@@ -4,26 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from postmortem.facts.blame import Attempts, Blame, How
+from postmortem.diagnose import rule
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.ranks.blame import Attempts, Blame, How
+from postmortem.diagnose.ranks.deciding.attempts import decide_attempts
+from postmortem.diagnose.ranks.telling import at_frame, ranks_words
+from postmortem.diagnose.stacks.classes import classes
 from postmortem.facts.nccl import Nccl
 from postmortem.facts.rank_logs import RankLogs
 from postmortem.facts.source import Problem, Source
+from postmortem.present.ranks.attempts import attempts_said
+from postmortem.present.ranks.blocks import rank_logs_blocks
+from postmortem.present.ranks.body import rank_logs_body
+from postmortem.present.ranks.flights import unended_words
+from postmortem.present.ranks.view import RankLogsView, same_tracebacks
 from postmortem.readers.ranklogs.hung import read_flights, read_recorders, read_stacks
+from postmortem.readers.ranklogs.pids import rank_pids
 from postmortem.readers.ranklogs.read import RankFacts, read_rank_logs
 from postmortem.readers.ranklogs.sources import Found, find_rank_logs
 from postmortem.records import record, replace
 from postmortem.report.model import Confidence, Diagnosis, Report, Role
 from postmortem.report.redact import Redactor
-from postmortem.rules import rule
-from postmortem.rules.logs.deciding.attempts import decide_attempts
-from postmortem.rules.logs.telling import at_frame, ranks_words
-from postmortem.rules.names import clip
-from postmortem.sections.ranklogs_attempts import attempts_said
-from postmortem.sections.ranklogs_blocks import rank_logs_blocks
-from postmortem.sections.ranklogs_body import rank_logs_body
-from postmortem.sections.ranklogs_flights import unended_words
-from postmortem.sections.ranklogs_view import RankLogsView, same_tracebacks
-from postmortem.sections.stack_classes import classes
 
 
 @record
@@ -60,17 +61,16 @@ def with_kernel(
     logs: RankLogs, paths: Sequence[str], sources: list[Source], problems: list[Problem]
 ) -> RankLogs:
     """Return the facts with what kernels wrote, in files of their own or between other lines."""
+    pids = rank_pids(logs.writers, logs.exits, logs.failures, logs.remarks, logs.flights)
     quoted = [r for r in logs.remarks if "Xid (" in r.text or "Killed process" in r.text]
     if not paths and not quoted:
-        return logs
+        return replace(logs, pids=pids)
     from postmortem.readers.kernel_log.read import (
         events_of_remarks,
         host_in_name,
         read_kernel_logs,
     )
-    from postmortem.readers.ranklogs.pids import rank_pids
 
-    pids = rank_pids(logs.writers, logs.exits, logs.failures, logs.remarks, logs.flights)
     hosts = {*logs.hosts, *(one.host for one in pids if one.host)}
     kernel = read_kernel_logs(paths, sources, problems)
     events = [
@@ -89,7 +89,7 @@ def report_on(read: RankFacts, options: RankLogOptions) -> Report:
     facts: dict[type, object] = {Blame: blame, RankLogs: of_attempt, Attempts: attempts}
     if logs.nccl is not None:
         facts[Nccl] = logs.nccl
-    outcome = rule.run(rule.load("logs"), facts)
+    outcome = rule.run(rule.load("ranks"), facts)
     view = RankLogsView(
         logs=logs,
         blame=blame,

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from postmortem.diagnose import rule
 from postmortem.facts.tensors import Tensors
-from postmortem.readers.checkpoint.scanning import Progress, scan_checkpoint
-from postmortem.report.model import Diagnosis, Report
-from postmortem.rules import rule
-from postmortem.sections.quantities import counted, size
-from postmortem.sections.scan_blocks import scan_blocks
-from postmortem.sections.scan_body import scan_body
+from postmortem.present.tensors.blocks import scan_blocks
+from postmortem.present.tensors.body import scan_body
+from postmortem.readers.checkpoint.scanning import CheckpointFacts, Progress, scan_checkpoint
+from postmortem.report.model import Diagnosis, Outcome, Report
+from postmortem.text import counted, size
 
 
 def analyse(names: Sequence[str], *, verbose: bool, progress: Progress | None = None) -> Report:
     """Return the report on files or folders; raises EvidenceError if none can be read."""
     facts = scan_checkpoint(names, progress)
-    outcome = rule.run(rule.load("scan"), {Tensors: facts.tensors})
+    outcome = rule.run(rule.load("tensors"), {Tensors: facts.tensors})
     whole = sum(source.size_bytes for source in facts.sources)
     return Report(
         kind="scan",
@@ -28,8 +28,15 @@ def analyse(names: Sequence[str], *, verbose: bool, progress: Progress | None = 
         body=scan_body(facts.tensors, facts.nan_numbers),
         problems=(*facts.problems, *outcome.problems),
         skipped=outcome.skipped,
+        settled=_settled(facts),
         footer=f"{counted(len(facts.sources), 'file')}, {size(whole)}",
     )
+
+
+def _settled(facts: CheckpointFacts) -> Outcome | None:
+    """Healthy where every tensor was read and none is bad."""
+    bad = facts.tensors.bad or facts.damaged or facts.problems
+    return Outcome.HEALTHY if facts.tensors.items and not bad else None
 
 
 def _verdict(tensors: Tensors, diagnoses: Sequence[Diagnosis], *, damaged: bool) -> str:

@@ -6,10 +6,23 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from postmortem.analyses.straceask import Query, union
+from postmortem.diagnose import rule
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.strace.asked import ASKED_CALLS, ASKED_ERRORS, SHOWN_ERRORS
+from postmortem.diagnose.strace.ending.killed_by_process import was_given_up
+from postmortem.diagnose.strace.firstly import said_first
+from postmortem.diagnose.strace.hidden import RECORD, hidden, remarks
+from postmortem.diagnose.strace.lastfailures import last_failures
+from postmortem.diagnose.strace.noise import missing_libraries, real_errors
+from postmortem.diagnose.strace.saying import last_said
 from postmortem.facts.last_words import LastWords
 from postmortem.facts.source import Problem
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import FailedCalls, Failures, Match, SystemCalls, Task
+from postmortem.present.strace.blocks import strace_blocks
+from postmortem.present.strace.body import strace_body
+from postmortem.present.strace.view import Found, StraceView
+from postmortem.present.strace.waits import interruption_words, stop_words, wait_words
 from postmortem.readers.last_words import find_last_words
 from postmortem.readers.strace import (
     NOTHING,
@@ -21,22 +34,9 @@ from postmortem.readers.strace import (
 )
 from postmortem.readers.stracefind import LogGroup, find_logs
 from postmortem.records import record, replace
-from postmortem.report.model import Diagnosis, Report, Role
+from postmortem.report.model import Diagnosis, Outcome, Report, Role
 from postmortem.report.redact import Redactor
-from postmortem.rules import rule
-from postmortem.rules.names import clip
-from postmortem.rules.strace.asked import ASKED_CALLS, ASKED_ERRORS, SHOWN_ERRORS
-from postmortem.rules.strace.ending.killed_by_process import was_given_up
-from postmortem.rules.strace.firstly import said_first
-from postmortem.rules.strace.hidden import RECORD, hidden, remarks
-from postmortem.rules.strace.lastfailures import last_failures
-from postmortem.rules.strace.noise import missing_libraries, real_errors
-from postmortem.rules.strace.saying import last_said
-from postmortem.sections.quantities import counted, some
-from postmortem.sections.strace_blocks import strace_blocks
-from postmortem.sections.strace_body import strace_body
-from postmortem.sections.strace_view import Found, StraceView
-from postmortem.sections.strace_waits import interruption_words, stop_words, wait_words
+from postmortem.text import counted, some
 
 _WRITES = frozenset(
     {"write", "pwrite64", "writev", "pwritev", "sendfile", "copy_file_range", "mmap"}
@@ -97,17 +97,20 @@ def analyse(names: Sequence[str], options: StraceOptions) -> Report:
         last_failures=tuple(row for log in logs for row in last_failures(log)),
     )
     verdict = _verdict(view, outcome.diagnoses)
+    problems = (*_problems(read, options), *outcome.problems)
+    bad, whole = _failed(view, outcome.diagnoses), summary and not problems
     report = Report(
         kind="strace",
         inputs=tuple(source for facts in read for source in facts.sources),
         verdict=verdict,
-        failed=_failed(view, outcome.diagnoses),
+        failed=bad,
         diagnoses=outcome.diagnoses,
         blocks=strace_blocks(view, verbose=options.verbose),
         body=strace_body(view) if options.body else {},
-        problems=(*_problems(read, options), *outcome.problems),
+        problems=problems,
         skipped=outcome.skipped,
         footer=_footer(logs),
+        settled=Outcome.HEALTHY if whole and not bad and _all_ended_well(view) else None,
     )
     if not options.redact:
         return report
@@ -165,6 +168,12 @@ def _failed(view: StraceView, diagnoses: Sequence[Diagnosis]) -> bool:
     if any(diagnosis.role is Role.ROOT for diagnosis in diagnoses):
         return True
     return any(_ended_badly(log) is not None for log in view.logs)
+
+
+def _all_ended_well(view: StraceView) -> bool:
+    """Whether every recording holds the end of its first process, with 0."""
+    firsts = [log.tasks[0].ending if log.tasks else None for log in view.logs]
+    return bool(firsts) and all(end is not None and end.code == 0 for end in firsts)
 
 
 def _ended_badly(log: SystemCalls) -> Task | None:

@@ -205,7 +205,7 @@ def _options(args: argparse.Namespace) -> CoreOptions:
         all_threads=args.all_threads,
         redact=not args.no_redact,
         temp_dir=args.temp_dir,
-        blocks=not args.json,
+        blocks=not args.json or args.html is not None,
     )
 
 

@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--world-size",
-        type=_size,
+        type=ranks_of_job,
         metavar="N",
         help="number of ranks: tells of ranks that wrote nothing (default: what the logs say)",
     )
@@ -68,7 +68,8 @@ def run(args: argparse.Namespace) -> int:
     )
 
 
-def _size(text: str) -> int:
+def ranks_of_job(text: str) -> int:
+    """Return a number of ranks, as argparse asks for it."""
     size = int(text) if text.isdecimal() and len(text) < 9 else 0
     if size < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of ranks")

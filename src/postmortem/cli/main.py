@@ -18,7 +18,17 @@ from postmortem._version import __version__
 from postmortem.cli.output import OutputError, check_target
 from postmortem.errors import DebuggerError, EvidenceError
 
-COMMANDS: tuple[str, ...] = ("core", "strace", "logs", "scan", "hang", "demo", "doctor", "rules")
+COMMANDS: tuple[str, ...] = (
+    "triage",
+    "core",
+    "strace",
+    "logs",
+    "scan",
+    "hang",
+    "demo",
+    "doctor",
+    "rules",
+)
 """Modules of this package, in the order of the help.
 
 Each has ``SUMMARY``, ``add_arguments(parser)`` and ``run(args)``, and in ``EXAMPLES`` the epilog of
@@ -35,7 +45,8 @@ exit codes:
   0  analysed, nothing wrong was found      2  usage error
   1  analysed, a failure was found          3  the input could not be analysed
 
-example:
+examples:
+  postmortem job-4711/                      all evidence of a job: one verdict (triage)
   postmortem core core-python-3097667-6
 """
 
@@ -146,6 +157,9 @@ def _run(words: list[str]) -> int:
 
 def _dispatch(words: list[str]) -> int:
     command = next((word for word in words if not word.startswith("-")), None)
+    if command is not None and command not in COMMANDS and os.path.lexists(command):
+        words = ["triage", *words]  # a path and no command
+        command = "triage"
     alone = command in COMMANDS and words[0] == command
     parser, commands = _parser((words[0],) if alone else COMMANDS)
     if command is not None and command not in COMMANDS:
@@ -168,7 +182,7 @@ def _parser(names: Sequence[str]) -> tuple[argparse.ArgumentParser, dict[str, Mo
     """Return the parser for these commands, and their modules."""
     parser = argparse.ArgumentParser(
         prog="postmortem",
-        usage="postmortem [-h] [-V] COMMAND ...",
+        usage="postmortem [-h] [-V] COMMAND ... | PATH...",
         description=_DESCRIPTION,
         epilog=_EPILOG,
         formatter_class=_HelpFormatter,
@@ -205,8 +219,6 @@ def _unknown(command: str) -> str:
     from postmortem.render.safe import line
 
     what = f"there is no command {line(command)!r}"
-    if "core" in COMMANDS and os.path.lexists(command):
-        return f"{what}; to explain that file: postmortem core {line(command)}"
     import difflib
 
     near = difflib.get_close_matches(command, COMMANDS, n=1)

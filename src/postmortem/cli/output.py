@@ -42,6 +42,11 @@ def add_report_options(parser: argparse.ArgumentParser) -> None:
         help="write Markdown, to paste into an issue (default: text)",
     )
     group.add_argument(
+        "--html",
+        metavar="FILE",
+        help="also write one HTML file that needs no network (default: none)",
+    )
+    group.add_argument(
         "-o",
         "--output",
         metavar="FILE",
@@ -80,7 +85,12 @@ def add_report_options(parser: argparse.ArgumentParser) -> None:
 def emit(report: Report, args: argparse.Namespace) -> int:
     """Write the report as the options say and return the exit code: 0, or 1 for a failure."""
     target: str | None = args.output
+    page: str | None = args.html
     try:
+        if page is not None:
+            path = Path(page)
+            _refuse_evidence(path, report)
+            _write_file(path, _page(report))
         if target is None or target == "-":
             _write_standard(_rendered(report, args, sys.stdout), args)
         else:
@@ -108,18 +118,23 @@ def write_text(text: str) -> None:
 
 def check_target(args: argparse.Namespace) -> str | None:
     """Return why the file for the report cannot be written, before hours go into making it."""
-    target: str | None = getattr(args, "output", None)
-    if target is None or target == "-":
+    output: str | None = getattr(args, "output", None)
+    page: str | None = getattr(args, "html", None)
+    return _refusal("-o", None if output == "-" else output) or _refusal("--html", page)
+
+
+def _refusal(option: str, target: str | None) -> str | None:
+    if target is None:
         return None
     if target == "":
-        return "-o: the name of the file is empty"
+        return f"{option}: the name of the file is empty"
     path = Path(target)
     if path.is_dir():
-        return f"-o {target}: is a folder; name a file in it"
+        return f"{option} {target}: is a folder; name a file in it"
     if not path.parent.is_dir():
-        return f"-o {target}: there is no folder {path.parent}"
+        return f"{option} {target}: there is no folder {path.parent}"
     if not path.exists() and not os.access(path.parent, os.W_OK):
-        return f"-o {target}: the folder {path.parent.resolve()} is not writable"
+        return f"{option} {target}: the folder {path.parent.resolve()} is not writable"
     return None
 
 
@@ -173,6 +188,16 @@ def _rendered(report: Report, args: argparse.Namespace, stream: TextIO | None) -
             encoding=(stream.encoding or "ascii") if stream else "utf-8",
             verbose=args.verbose,
         )
+    return out.getvalue()
+
+
+def _page(report: Report) -> str:
+    import io
+
+    from postmortem.render import html
+
+    out = io.StringIO()
+    html.render(report, out)
     return out.getvalue()
 
 

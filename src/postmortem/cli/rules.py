@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from postmortem.cli.output import page_width, write_text
 
 if TYPE_CHECKING:
+    from postmortem.diagnose.rule import Rule
     from postmortem.facts.signature import Signature
-    from postmortem.rules.rule import Rule
 
 SUMMARY = "list the diagnosis rules, or explain one of them"
 
@@ -42,10 +42,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """List or explain; an ID that does not exist is a usage error."""
+    from postmortem.diagnose import rule
     from postmortem.knowledge.signatures import signatures
-    from postmortem.rules import rule
 
-    kinds = ("scan", "strace", "logs", "hang")
+    kinds = ("tensors", "strace", "ranks", "hang")
     rules: Sequence[Rule] = [*rule.load(), *(item for kind in kinds for item in rule.load(kind))]
     known: Sequence[Signature] = signatures()
     if args.id is not None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from postmortem.errors import EvidenceError
 from postmortem.render.safe import line
-from postmortem.sections.quantities import counted, size
+from postmortem.text import counted, size
 
 if TYPE_CHECKING:
     import argparse

@@ -49,6 +49,7 @@ class Frame:
     Like an inlined frame it has no stack frame of its own."""
 
 
+_LIBRARY = ("/site-packages/", "/dist-packages/", "/lib/python3", "/lib64/python3", "<frozen ")
 _SYSTEM = ("/lib/", "/lib64/", "/usr/lib/", "/usr/lib64/", "[")
 _C_LIBRARY = ("/sysdeps/", "/nptl/", "/csu/", "./signal/", "./stdlib/", "./misc/")
 
@@ -69,6 +70,15 @@ def program_frames(frames: Iterable[Frame]) -> tuple[Frame, ...]:
         and not (frame.module or "").startswith(_SYSTEM)
         and not of_c_library(frame.file)
     )
+
+
+def own_frames(thread: Thread) -> tuple[Frame, ...]:
+    """Return the Python frames outside of libraries, else all of Python, else the program's native
+    ones with a line, else all with a name."""
+    python = tuple(f for f in thread.frames if f.kind == "python")
+    own = tuple(f for f in python if not any(part in (f.file or "") for part in _LIBRARY))
+    named = tuple(f for f in thread.frames if f.function != "??")
+    return own or python or program_frames(named) or named
 
 
 @record

@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch.optim import optimizer as optimizers
 
-from postmortem.facts.first_bad import FirstBad, before_sum, first_bad, is_bad
+from postmortem.diagnose.numerics.first_bad import FirstBad, before_sum, first_bad, is_bad
 from postmortem.facts.frames import Cell, CellKind, Frame, Phase
 from postmortem.monitor.entering import Entering
 from postmortem.monitor.loss_scale import LossScale

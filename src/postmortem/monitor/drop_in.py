@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from postmortem.facts.first_bad import FirstBad
+from postmortem.diagnose.numerics.first_bad import FirstBad
 from postmortem.monitor.watch import NumericsMonitor
 
 

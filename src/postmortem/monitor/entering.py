@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from postmortem.facts.first_bad import BEFORE_SUM
+from postmortem.diagnose.numerics.first_bad import BEFORE_SUM
 from postmortem.facts.frames import Cell, CellKind
 from postmortem.monitor.scans import Scans
 from postmortem.monitor.walk import tensors_in

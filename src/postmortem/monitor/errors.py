@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from postmortem.facts.first_bad import FirstBad
+    from postmortem.diagnose.numerics.first_bad import FirstBad
 
 
 class NumericsError(ValueError):

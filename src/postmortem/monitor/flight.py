@@ -6,11 +6,11 @@ import argparse
 import sys
 from datetime import UTC, datetime
 
+from postmortem.diagnose.numerics.first_bad import FirstBad
+from postmortem.diagnose.numerics.flight_verdict import find_first_bad
+from postmortem.diagnose.numerics.near_edge import near_the_edge
 from postmortem.errors import EvidenceError
-from postmortem.facts.first_bad import FirstBad
-from postmortem.facts.flight_verdict import find_first_bad
 from postmortem.facts.frames import Flight, Frame
-from postmortem.facts.near_edge import near_the_edge
 from postmortem.facts.source import Problem, Source
 from postmortem.readers.flight import read_flight
 from postmortem.records import replace
@@ -98,8 +98,8 @@ def _last(flight: Flight, found: FirstBad | None, frames: int) -> list[Frame]:
 
 def _json(paths: list[str], frames: int) -> int:
     """Write one report on all files; what cannot be read of them stands under `problems`."""
+    from postmortem.present.numerics.body import flight_row, frame_rows
     from postmortem.render import json
-    from postmortem.sections.flight_body import flight_row, frame_rows
 
     rows: list[dict[str, object]] = []
     sources: list[Source] = []

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from postmortem.facts.first_bad import BESIDE, FirstBad, Origin
+from postmortem.diagnose.numerics.first_bad import BESIDE, FirstBad, Origin
 from postmortem.facts.frames import Cell, CellKind
 from postmortem.monitor.scans import is_mask_kept, scan_any
 from postmortem.monitor.walk import is_container, tensors_in

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import torch
 
-from postmortem.facts.first_bad import IN_PLACE, is_bad
+from postmortem.diagnose.numerics.first_bad import IN_PLACE, is_bad
 from postmortem.facts.frames import Cell, CellKind
 from postmortem.monitor.walk import Leaf
 

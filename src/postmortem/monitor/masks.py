@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import torch
 
-from postmortem.facts.first_bad import ONLY_NEGATIVE, looks_like_mask
+from postmortem.diagnose.numerics.first_bad import ONLY_NEGATIVE, looks_like_mask
 from postmortem.facts.frames import Cell, CellKind, Numbers
 from postmortem.monitor.walk import Leaf
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from postmortem.facts.first_bad import FirstBad, Origin
+from postmortem.diagnose.numerics.first_bad import FirstBad, Origin
 
 log = logging.getLogger("postmortem.monitor")
 _NOTHING = (1 << 63) - 1

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from postmortem.facts.first_bad import is_bad
+from postmortem.diagnose.numerics.first_bad import is_bad
 from postmortem.facts.frames import Cell, CellKind, Frame, Numbers, Phase
 from postmortem.monitor.calls import Call, frame_of
 from postmortem.monitor.flight_writer import FlightWriter

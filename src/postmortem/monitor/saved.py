@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import torch
 
-from postmortem.facts.first_bad import FirstBad, first_bad, is_bad
+from postmortem.diagnose.numerics.first_bad import FirstBad, first_bad, is_bad
 from postmortem.facts.frames import Cell, CellKind, Frame
 from postmortem.monitor.calls import Call, frame_of
 from postmortem.monitor.scans import Scans

@@ -12,8 +12,8 @@ from typing import Any
 
 import torch
 
+from postmortem.diagnose.numerics.first_bad import looks_like_mask
 from postmortem.facts.dtypes import RANGES
-from postmortem.facts.first_bad import looks_like_mask
 from postmortem.facts.frames import Cell, CellKind
 from postmortem.monitor.walk import Leaf
 from postmortem.scan import CallScans, ScanResult, fastscan

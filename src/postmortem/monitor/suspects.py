@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import torch
 
-from postmortem.facts.first_bad import READ_OUTSIDE, FirstBad, Origin
+from postmortem.diagnose.numerics.first_bad import READ_OUTSIDE, FirstBad, Origin
 from postmortem.facts.frames import Cell, CellKind
 from postmortem.monitor.scans import is_mask_kept, scan_any
 

@@ -9,7 +9,7 @@ from typing import Literal, TextIO
 
 import torch
 
-from postmortem.facts.first_bad import (
+from postmortem.diagnose.numerics.first_bad import (
     FirstBad,
     Origin,
     first_bad,

@@ -10,7 +10,7 @@ from typing import Any, Literal, TextIO
 
 import torch
 
-from postmortem.facts.first_bad import FirstBad
+from postmortem.diagnose.numerics.first_bad import FirstBad
 from postmortem.facts.frames import Cell, CellKind, Frame, Phase
 from postmortem.monitor.backward import Backward
 from postmortem.monitor.calls import Call

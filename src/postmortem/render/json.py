@@ -107,6 +107,7 @@ def _whole(report: Report, version: str) -> dict[str, object]:
         "verdict": report.verdict,
         "diagnoses": [_diagnosis(item) for item in report.diagnoses],
         "problems": [_problem(item) for item in report.problems],
+        "outcome": report.outcome.value,
     }
     last = {"skipped": [_skipped(item) for item in report.skipped]}
     body = {key: value for key, value in report.body.items() if key not in {*envelope, *last}}
@@ -144,6 +145,7 @@ def _diagnosis(diagnosis: Diagnosis) -> dict[str, object]:
         "next_steps": diagnosis.next_steps,
         "evidence": [{"where": item.where, "what": item.what} for item in diagnosis.evidence],
         "references": diagnosis.references,
+        "about": None if diagnosis.about is None else dict(vars(diagnosis.about)),
     }
 
 

@@ -31,12 +31,35 @@ class Confidence(StrEnum):
     POSSIBLE = "possible"
 
 
+class Outcome(StrEnum):
+    """What became of what the evidence tells of."""
+
+    FAILED = "failed"
+    HEALTHY = "healthy"
+    """The evidence itself says that it went well: it is never concluded from silence."""
+    UNKNOWN = "unknown"
+    """Nothing in the evidence settles it."""
+
+
 @record
 class Evidence:
     """One thing seen, and where: ``("thread 4711 frame 5", "c10d::…::handleNCCLGuard")``."""
 
     where: str
     what: str
+
+
+@record
+class Subject:
+    """Whom and what a conclusion is about: what joins it with other evidence of the same job."""
+
+    pid: int | None = None
+    rank: int | None = None
+    host: str | None = None
+    path: str | None = None
+    """The file, device or address."""
+    errno: str | None = None
+    signal: str | None = None
 
 
 @record
@@ -51,6 +74,7 @@ class Diagnosis:
     next_steps: tuple[str, ...]
     evidence: tuple[Evidence, ...]
     references: tuple[str, ...] = ()
+    about: Subject | None = None
 
 
 @record
@@ -78,6 +102,13 @@ class Report:
     problems: tuple[Problem, ...] = ()
     skipped: tuple[Skipped, ...] = ()
     footer: str | None = None
+    settled: Outcome | None = None
+    """Where it is not what `failed` says: healthy, or unknown beside signs of a failure."""
+
+    @property
+    def outcome(self) -> Outcome:
+        """What became of it; nothing found and nothing that says it went well is unknown."""
+        return self.settled or (Outcome.FAILED if self.failed else Outcome.UNKNOWN)
 
 
 def ordered(diagnoses: Iterable[Diagnosis]) -> tuple[Diagnosis, ...]:

@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 import postmortem
-from postmortem.cli import main
 
 TESTS = Path(__file__).parents[2]
 SAMPLE = [sys.executable, str(TESTS / "programs" / "sample_command.py")]
@@ -78,7 +77,7 @@ def test_help_imports_nothing_heavy() -> None:
         "typing_extensions",
     }
     assert "postmortem.cli.main" in loaded
-    assert not loaded & (heavy | {"postmortem._native", "postmortem.rules", "postmortem.render"})
+    assert not loaded & (heavy | {"postmortem._native", "postmortem.diagnose", "postmortem.render"})
 
 
 def test_a_command_imports_no_other_command() -> None:
@@ -138,13 +137,12 @@ def test_what_cannot_be_analysed(what: str, told: str) -> None:
     assert "Traceback" in call(SAMPLE, "sample", what, env=environment(POSTMORTEM_DEBUG="1")).stderr
 
 
-def test_a_file_without_a_command_is_understood(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    core = tmp_path / "core.4711"
-    core.touch()
-    monkeypatch.setattr(main, "COMMANDS", ("core", "rules"))
-    assert main._unknown(str(core)).endswith(f"to explain that file: postmortem core {core}")
+def test_a_path_without_a_command_is_triage(tmp_path: Path) -> None:
+    empty = tmp_path / "core.4711"
+    empty.touch()
+    done = call(POSTMORTEM, str(empty))
+    assert done.returncode == 3
+    assert done.stderr.startswith(f"postmortem: {empty}: holds no evidence")
 
 
 def test_exit_codes_of_a_failure() -> None:

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 import pytest
 
 from postmortem.cli.main import main
+from postmortem.diagnose import rule as engine
+from postmortem.diagnose.rule import Finding, Rule, rule
 from postmortem.facts.signature import Signature
 from postmortem.knowledge import signatures
 from postmortem.report.model import Role
-from postmortem.rules import rule as engine
-from postmortem.rules.rule import Finding, Rule, rule
 
 
 @rule(role=Role.ROOT, references=("https://example.org/nccl",))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from postmortem.facts.live_waits import place_words
+from postmortem.diagnose.hang.live_waits import place_words
 from postmortem.facts.threads import Frame, Thread, program_frames
 
 LIVE = (

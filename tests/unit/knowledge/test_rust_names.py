@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from postmortem.diagnose.names import short
 from postmortem.knowledge.rust_names import flattened
 from postmortem.knowledge.symbols import symbol
-from postmortem.rules.names import short
 
 
 @pytest.mark.parametrize(

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from postmortem.facts.blame import StartupFault
+from postmortem.diagnose import rule
+from postmortem.diagnose.ranks.blame import StartupFault
+from postmortem.diagnose.ranks.wordings import Part
 from postmortem.facts.kernel_log import Fault, KernelKind
 from postmortem.facts.signature import WHERE, Signature
 from postmortem.knowledge.signatures import by_id, signatures
 from postmortem.readers.signatures import Signatures
 from postmortem.report.model import Role
-from postmortem.rules import rule
-from postmortem.rules.logs.wordings import Part
 
 # What exceptions say is looked for in nothing but exceptions, where several may speak.
 ALL = Signatures(item for item in signatures() if item.where != ("error message",))
@@ -83,7 +83,7 @@ def test_its_lines(record: Signature) -> None:
 
 
 def test_ids_are_of_one_thing() -> None:
-    rules = {item.id for kind in ("core", "scan", "strace") for item in rule.load(kind)}
+    rules = {item.id for kind in ("core", "tensors", "strace") for item in rule.load(kind)}
     assert len(by_id()) == len(signatures())
     assert not rules & by_id().keys()
     assert {record.rule for record in signatures() if record.rule} <= rules

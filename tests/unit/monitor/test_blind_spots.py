@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import postmortem
-from postmortem.facts.first_bad import Origin
+from postmortem.diagnose.numerics.first_bad import Origin
 from postmortem.monitor.errors import NumericsError
 
 torch = pytest.importorskip("torch")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import postmortem
-from postmortem.facts.flight_verdict import find_first_bad, what_failed
+from postmortem.diagnose.numerics.flight_verdict import find_first_bad, what_failed
 from postmortem.readers.flight import read_flight
 
 torch = pytest.importorskip("torch")

@@ -16,10 +16,10 @@ import pytest
 
 import postmortem
 from builders.forks import run_together
+from postmortem.diagnose.numerics.first_bad import Origin
+from postmortem.diagnose.numerics.flight_verdict import find_first_bad, what_failed
 from postmortem.errors import EvidenceError
 from postmortem.facts import flight_format as layout
-from postmortem.facts.first_bad import Origin
-from postmortem.facts.flight_verdict import find_first_bad, what_failed
 from postmortem.facts.frames import CellKind, Phase
 from postmortem.monitor.flight import main
 from postmortem.readers.flight import read_flight

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import postmortem
-from postmortem.facts.first_bad import Origin
+from postmortem.diagnose.numerics.first_bad import Origin
 from postmortem.scan import ScanResult
 
 torch = pytest.importorskip("torch")

@@ -8,8 +8,8 @@ import pytest
 
 from builders.forks import run_together
 from postmortem.analyses.ranklogs import RankLogOptions, analyse
-from postmortem.facts.first_bad import FirstBad, Origin
-from postmortem.facts.flight_verdict import find_first_bad
+from postmortem.diagnose.numerics.first_bad import FirstBad, Origin
+from postmortem.diagnose.numerics.flight_verdict import find_first_bad
 from postmortem.readers.flight import read_flight
 
 torch = pytest.importorskip("torch")

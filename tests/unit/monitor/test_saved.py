@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import postmortem
-from postmortem.facts.first_bad import FirstBad
+from postmortem.diagnose.numerics.first_bad import FirstBad
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.torch

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import postmortem
-from postmortem.facts.first_bad import FirstBad, Origin
-from postmortem.facts.flight_verdict import find_first_bad
+from postmortem.diagnose.numerics.first_bad import FirstBad, Origin
+from postmortem.diagnose.numerics.flight_verdict import find_first_bad
 from postmortem.readers.flight import read_flight
 
 torch = pytest.importorskip("torch")

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from postmortem.analyses.ranklogs import RankLogOptions, analyse
+from postmortem.diagnose.rule import Rule, load
 from postmortem.report.model import Report, Role
-from postmortem.rules.rule import Rule, load
 
 CORPUS = Path(__file__).resolve().parents[3] / "corpus"
-RULES = load("logs")
+RULES = load("ranks")
 HEADINGS = ("What it means", "How to be sure", "What to do")
 
 
@@ -78,5 +78,5 @@ def test_every_rule_is_documented(rule: Rule) -> None:
 
 
 def test_ids_are_unique_over_all_evidence() -> None:
-    names = [rule.id for rule in (*load(), *load("strace"), *load("scan"), *RULES)]
+    names = [rule.id for rule in (*load(), *load("strace"), *load("tensors"), *RULES)]
     assert len(names) == len(set(names))

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from postmortem.analyses.strace import StraceOptions, analyse
+from postmortem.diagnose.strace.ending.killed_by_process import was_given_up
+from postmortem.diagnose.strace.lastfailures import is_asking
 from postmortem.errors import EvidenceError
 from postmortem.facts.syscalls import Ending, LastFailure, SystemCalls, Task
 from postmortem.readers.strace import Question, read_strace
 from postmortem.readers.stracefind import find_logs
 from postmortem.report.model import Report
-from postmortem.rules.strace.ending.killed_by_process import was_given_up
-from postmortem.rules.strace.lastfailures import is_asking
 
 EXEC = 'execve("/bin/x", ["x"], 0x7f /* 9 vars */) = 0\n'
 CLONE = "clone(child_stack=NULL, flags=SIGCHLD) = "

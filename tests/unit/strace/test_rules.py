@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from postmortem.analyses.strace import StraceOptions, analyse
+from postmortem.diagnose.rule import Rule, load
 from postmortem.report.model import Report
-from postmortem.rules.rule import Rule, load
 
 CORPUS = Path(__file__).resolve().parents[3] / "corpus"
 RULES = load("strace")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from postmortem.diagnose.strace.nameservers import answer, answer_words, asked_names
+from postmortem.diagnose.strace.saying import last_said, not_found, spoken_errors, spoken_failure
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import (
     LastFailure,
@@ -12,8 +14,6 @@ from postmortem.facts.syscalls import (
     SystemCalls,
     Task,
 )
-from postmortem.rules.strace.nameservers import answer, answer_words, asked_names
-from postmortem.rules.strace.saying import last_said, not_found, spoken_errors, spoken_failure
 
 
 def spoke(*words: str, failures: tuple[LastFailure, ...] = ()) -> Task:

@@ -10,8 +10,8 @@ from builders.recordings import unpacked
 from postmortem.analyses.strace import StraceOptions, analyse
 from postmortem.analyses.straceask import parse
 from postmortem.facts.syscalls import Task
+from postmortem.present.strace.places import prefix_of
 from postmortem.report.model import Report
-from postmortem.sections.strace_places import prefix_of
 
 START = (
     '1 execve("/bin/x", ["x"], 0x7f /* 9 vars */) = 0\n1 brk(NULL) = 0x5\n'

@@ -6,12 +6,11 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 
 from postmortem.facts.live import LiveProcess
-from postmortem.facts.live_waits import own_frames
 from postmortem.facts.process import Process
 from postmortem.facts.process_role import process_role
 from postmortem.facts.source import Problem
 from postmortem.facts.stackdumps import RankStack
-from postmortem.facts.threads import Frame, Thread
+from postmortem.facts.threads import Frame, Thread, own_frames
 from postmortem.readers.launcher import find_placement
 from postmortem.readers.live.people import Member, Members
 from postmortem.readers.live.snapshot import Ways, read_members

@@ -149,7 +149,7 @@ def _sort_in(
             attempt=int(found["attempt"]),
         )
         return
-    if not chosen and not _may_be_log(path):
+    if not chosen and not may_be_log(path):
         return
     logs[path] = _named(path, root)
 
@@ -247,7 +247,7 @@ def _rank_above(path: str, root: str) -> Match[str] | None:
     return None
 
 
-def _may_be_log(path: str) -> bool:
+def may_be_log(path: str) -> bool:
     """Return whether a file that nobody named is text, and no evidence of another kind."""
     name = Path(path).name
     plain = name

@@ -1,0 +1,109 @@
+"""Readers side by side, each in a process of its own with a limit of memory and a deadline.
+
+What a reader returns is its report as JSON: what it concluded, and nothing of what it holds in
+memory. One that dies, hangs or eats memory costs its own evidence and nothing else.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from postmortem.errors import EvidenceError
+from postmortem.readers.own_reports import LARGEST, own_report
+from postmortem.records import record
+
+MEMORY = 8 << 30
+"""Address space that a reader may have."""
+SECONDS = 300.0
+_NOT_ANALYSED = 3
+_AT_ONCE = 4
+
+
+@record
+class Reading:
+    """One run of a command on some files."""
+
+    kind: str
+    words: tuple[str, ...]
+    paths: tuple[str, ...]
+
+
+@record
+class Result:
+    """The report that came of it, or why there is none."""
+
+    reading: Reading
+    document: Mapping[str, Any] | None
+    why: str | None
+
+
+def read_side_by_side(
+    readings: Sequence[Reading], progress: Callable[[str], None] | None = None
+) -> tuple[Result, ...]:
+    """Return what came of each, in their order."""
+    results: list[Result] = []
+    workers = max(1, min(_AT_ONCE, len(os.sched_getaffinity(0)), len(readings)))
+    with ThreadPoolExecutor(workers) as pool:
+        for done, result in enumerate(pool.map(_read, readings), 1):
+            results.append(result)
+            if progress is not None:
+                progress(f"{done} of {len(readings)} kinds of evidence read")
+    return tuple(results)
+
+
+def _read(reading: Reading) -> Result:
+    # -P: nothing is imported from the current folder, which may be the evidence.
+    command = [sys.executable, "-P", "-m", "postmortem", *reading.words, "--json"]
+    environment = {**os.environ, "NO_COLOR": "1"}
+    try:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=environment,
+        )
+    except OSError as error:
+        return Result(reading, None, f"its reader could not start: {error.strerror}")
+    with process:
+        _limit(process.pid)
+        try:
+            out, said = process.communicate(timeout=SECONDS)
+        except BaseException as error:
+            process.kill()
+            if not isinstance(error, subprocess.TimeoutExpired):
+                raise
+            return Result(reading, None, f"its reader was not done after {SECONDS:g} s")
+    if process.returncode < 0:
+        return Result(reading, None, f"its reader was ended by signal {-process.returncode}")
+    if process.returncode not in (0, 1):
+        return Result(reading, None, _complaint(said))
+    if len(out) > LARGEST:
+        return Result(reading, None, "its report is too large")
+    try:
+        return Result(reading, own_report(out, reading.paths[0]), None)
+    except EvidenceError as error:
+        return Result(reading, None, error.what)
+
+
+def _limit(pid: int) -> None:
+    """Bound a reader that has just been started: it imports for longer than this takes."""
+    try:
+        hard = resource.prlimit(pid, resource.RLIMIT_AS)[1]
+        most = MEMORY if hard == resource.RLIM_INFINITY else min(MEMORY, hard)
+        resource.prlimit(pid, resource.RLIMIT_AS, (most, hard))
+        resource.prlimit(pid, resource.RLIMIT_CORE, (0, 0))
+    except (OSError, ValueError):  # it has ended, or a sandbox forbids it
+        return
+
+
+def _complaint(stderr: bytes) -> str:
+    lines = stderr.decode("utf-8", "replace").splitlines()
+    said = next((line for line in lines if line.startswith("postmortem: ")), None)
+    return said.removeprefix("postmortem: ") if said else "its reader failed"

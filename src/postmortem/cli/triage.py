@@ -1,0 +1,55 @@
+"""``postmortem triage``: all evidence of a dead job, one verdict."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+
+from postmortem.cli.logs import ranks_of_job
+from postmortem.cli.output import add_report_options, emit
+from postmortem.records import replace
+
+SUMMARY = "find all evidence under some paths and tell what happened"
+EXAMPLES = """\
+examples:
+  postmortem triage job-4711/
+  postmortem triage evidence.tar.gz --json
+  postmortem job-4711/                      the same: triage is what no command means
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this command."""
+    parser.add_argument(
+        "paths",
+        metavar="PATH",
+        nargs="+",
+        help="folders, files and archives (.tar, .tar.gz, .zip) with what a job left behind: logs, "
+        "cores, strace logs, stacks, flight recorders, kernel logs, checkpoints, our own reports",
+    )
+    parser.add_argument(
+        "--world-size",
+        type=ranks_of_job,
+        metavar="N",
+        help="number of ranks: tells of ranks that wrote nothing (default: what the logs say)",
+    )
+    add_report_options(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Explain the evidence and write the report."""
+    from postmortem.analyses.triage import TriageOptions, analyse
+
+    began = time.monotonic()
+    options = TriageOptions(
+        world_size=args.world_size, verbose=args.verbose, redact=not args.no_redact
+    )
+    try:
+        report = analyse(args.paths, options)
+    except KeyboardInterrupt:
+        print("postmortem: interrupted; no report was written", file=sys.stderr)
+        raise
+    took = time.monotonic() - began
+    footer = f"{took:.2f} s · {report.footer} · -v, --json for more"
+    return emit(replace(report, footer=footer), args)

@@ -1,0 +1,1 @@
+"""Rules over a core: how the process ended, and why."""

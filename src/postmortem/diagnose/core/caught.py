@@ -1,0 +1,82 @@
+"""Which signal was the failure, where a handler of the process caught one before the last.
+
+Crash handlers (faulthandler, DataLoader workers, glog, folly, ROOT) catch a fault, print, and raise
+the signal again or call abort: siginfo in the core is that of the second signal. The first one is
+in the frame that the kernel put on the stack for the handler.
+"""
+
+from __future__ import annotations
+
+from postmortem.diagnose.core.pointers import is_canonical
+from postmortem.facts.crash import Caught, Fault, Signal
+from postmortem.facts.threads import Threads
+from postmortem.records import replace
+
+_SYNCHRONOUS = ("SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGTRAP", "SIGSYS")
+_SIGNAL_FRAMES = ("<signal handler called>", "__restore_rt", "__kernel_rt_sigreturn")
+
+
+def failure(
+    signal: Signal | None,
+    fault: Fault | None,
+    caught: Caught | None,
+    *,
+    exact_registers: bool = True,
+) -> tuple[Signal | None, Fault | None]:
+    """Return the signal that the failure is, and where the thread stood at it.
+
+    `exact_registers` is False where registers are not those of the instruction (valgrind keeps
+    only the program counter and the stack pointer up to date).
+    A fault comes before whatever its handler did then. Of other signals only the same one counts:
+    a handler of SIGUSR1 or SIGTERM may fail for reasons of its own.
+    """
+    if signal is None:
+        return signal, fault
+    if caught is None:
+        return _with_address(signal, fault) if exact_registers else (signal, fault)
+    first = caught.signal
+    is_fault = first.name in _SYNCHRONOUS and (first.code_number or 0) > 0
+    if not is_fault and first.number != signal.number:
+        return signal, fault
+    return replace(first, then=signal), caught.fault
+
+
+def _with_address(signal: Signal, fault: Fault | None) -> tuple[Signal | None, Fault | None]:
+    """Return a SIGSEGV without siginfo with the address that the instruction at the pc touches.
+
+    Only where nothing is mapped there: then the access did fail. Kernels before 3.7, valgrind and
+    qemu leave siginfo out.
+    """
+    is_silent = signal.code_number is None and signal.address is None
+    operand = fault.operand if fault is not None else None
+    if signal.name != "SIGSEGV" or not is_silent or fault is None or operand is None:
+        return signal, fault
+    if operand.mapped or not is_canonical(operand.value):
+        return signal, fault
+    return replace(signal, address=operand.value, inferred=True), replace(fault, address=operand)
+
+
+def beyond_handler(threads: Threads) -> Threads:
+    """Return the threads, the crashed one without the frames of its signal handler."""
+    items = []
+    for thread in threads:
+        index = next(
+            (i for i, frame in enumerate(thread.frames) if frame.function in _SIGNAL_FRAMES), None
+        )
+        if thread.crashed and index is not None and index + 1 < len(thread.frames):
+            thread = replace(thread, frames=thread.frames[index + 1 :], left_out=index + 1)
+        items.append(thread)
+    return replace(threads, items=tuple(items))
+
+
+def aftermath(signal: Signal) -> str:
+    """Return how the process went on from a signal that it caught, or an empty text."""
+    last = signal.then
+    if last is None:
+        return ""
+    if (last.code_number or 0) > 0:
+        at = "" if last.address is None else f" at address {last.address:#x}"
+        return f"; a handler in the process caught it, and failed itself by {last.name}{at}"
+    if last.number == signal.number:
+        return "; a handler in the process caught it and raised it again"
+    return f"; a handler in the process caught it and ended the process with {last.name}"

@@ -1,0 +1,74 @@
+"""Evidence as a diagnosis cites it."""
+
+from __future__ import annotations
+
+from postmortem.diagnose.core.fault_kind import FaultKind
+from postmortem.diagnose.core.fault_words import explain
+from postmortem.diagnose.core.owners import file_name
+from postmortem.diagnose.core.recursion import Recursion
+from postmortem.diagnose.core.stacks import python_index
+from postmortem.diagnose.core.waiting_caller import behalf
+from postmortem.diagnose.names import bare, clip, short
+from postmortem.facts.crash import AbortMessage, CppException, Fault, Signal
+from postmortem.facts.threads import Frame, Thread, Threads
+from postmortem.report.model import Evidence
+
+TEXT_LIMIT = 600
+"""Characters of a message that evidence quotes; c10 errors carry whole backtraces."""
+
+
+def cite_signal(
+    kind: FaultKind, signal: Signal, fault: Fault | None, threads: Threads | None
+) -> Evidence:
+    """Return what siginfo says."""
+    code = f" {signal.code}" if signal.code else ""
+    return Evidence(f"signal {signal.name}{code}", explain(kind, signal, fault, threads))
+
+
+def cite_frame(thread: Thread, index: int) -> Evidence:
+    """Return a frame with its place."""
+    return Evidence(
+        f"thread {thread.tid} frame {index + thread.left_out}", frame_words(thread.frames[index])
+    )
+
+
+def frame_words(frame: Frame) -> str:
+    """Return a frame in one line: function, file and line or module."""
+    name = clip(bare(frame.function), 160)
+    if frame.file and frame.line:
+        return f"{name} ({file_name(frame.file)}:{frame.line})"
+    return f"{name} ({file_name(frame.module)})" if frame.module else name
+
+
+def cite_python(thread: Thread, threads: Threads | None = None) -> tuple[Evidence, ...]:
+    """Return the Python line of a thread, if its Python frames are known.
+
+    With `threads`, a worker of a native team is shown with the Python line that it worked for.
+    """
+    index = python_index(thread)
+    if index is not None:
+        return (cite_frame(thread, index),)
+    waiting = behalf(threads)
+    index = python_index(waiting) if waiting is not None else None
+    if waiting is None or index is None:
+        return ()
+    seen = cite_frame(waiting, index)
+    return (Evidence(seen.where, f"{seen.what}, which waits for the crashed worker"),)
+
+
+def cite_exception(exception: CppException) -> Evidence:
+    """Return a C++ exception with its message."""
+    how = "" if exception.found_by == "tls" else " (found on the stack)"
+    text = f"{exception.type}: {exception.what}" if exception.what else exception.type
+    return Evidence(f"C++ exception of thread {exception.tid}{how}", clip(text, TEXT_LIMIT))
+
+
+def cite_abort(message: AbortMessage) -> Evidence:
+    """Return what the C library printed before it aborted."""
+    return Evidence("abort message of the C library", clip(message.text, TEXT_LIMIT))
+
+
+def cite_recursion(thread: Thread, cycle: Recursion) -> Evidence:
+    """Return the functions that repeat on a stack."""
+    shown = ", ".join(short(name, 60) for name in cycle.functions[:6])
+    return Evidence(f"thread {thread.tid}", f"at least {cycle.frames} frames repeat: {shown}")

@@ -1,0 +1,80 @@
+"""An assertion in native code failed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from postmortem.diagnose.core.citing import cite_abort, cite_frame, cite_python
+from postmortem.diagnose.core.fault_kind import FaultKind
+from postmortem.diagnose.core.stacks import caller, plain
+from postmortem.diagnose.names import clip, short
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.facts.crash import AbortMessage
+from postmortem.facts.threads import Threads
+from postmortem.patterns import Pattern
+from postmortem.report.model import Confidence, Evidence, Role
+
+# assert/assert.c: "%s%s%s:%u: %s%sAssertion `%s' failed.\n" (program, file, line, function)
+_ASSERTION = Pattern(
+    r"(?:[^\n:]*: )?(?P<file>[^\n:]+):(?P<line>\d+): (?:(?P<function>[^\n]*): )?"
+    r"Assertion [`'](?P<condition>.*)' failed",
+    re.DOTALL,
+    words=(": Assertion ",),
+)
+_FRAMES = {"assert_fail", "std::__glibcxx_assert_fail", "std::__replacement_assert"}
+_OF_MALLOC = Pattern(
+    r"malloc\.c:|sysmalloc|arena\.c:", words=("malloc.c:", "sysmalloc", "arena.c:")
+)
+
+
+@rule(
+    role=Role.ROOT,
+    references=("https://man7.org/linux/man-pages/man3/assert.3.html",),
+)
+def assertion_failed(
+    kind: FaultKind, threads: Threads | None, message: AbortMessage | None
+) -> Iterator[Finding]:
+    """An assertion in native code failed.
+
+    What it means
+        The code checked something that its author took for always true, and it was not.
+
+    How to be sure
+        The C library keeps the message with file, line, function and condition; without it,
+        __assert_fail on the stack says as much and its caller is the place.
+
+    What to do
+        Read the source at that line; the condition names what was wrong.
+    """
+    if kind is not FaultKind.ABORT:
+        return
+    text = message.text if message is not None else ""
+    crashed = threads.crashed if threads is not None else None
+    names = {plain(frame.function) for frame in crashed.frames[:8]} if crashed else set()
+    found = _ASSERTION.search(text)
+    by_frames = bool(names & _FRAMES)
+    if _OF_MALLOC.search(text) or (found is None and not by_frames):
+        return
+    evidence: list[Evidence] = [cite_abort(message)] if found and message else []
+    index = caller(crashed) if crashed is not None else None
+    if crashed is not None and index is not None:
+        evidence.extend([cite_frame(crashed, index), *cite_python(crashed)])
+    if found is not None:
+        file = found["file"].rsplit("/", 1)[-1]
+        title = f"assertion failed at {file}:{found['line']}: {found['condition']}"
+        steps = (f"read {found['file']} line {found['line']}: why is the condition false?",)
+    else:
+        where = ""
+        if crashed is not None and index is not None:
+            where = f" in {short(crashed.frames[index].function)}"
+        title = f"assertion failed{where}"
+        steps = ("read the message of the assertion on standard error",)
+    yield Finding(
+        title=clip(title, 100),
+        cause="native code checked a condition that its author took for always true, and stopped "
+        "the program because it was not",
+        confidence=Confidence.CERTAIN,
+        next_steps=steps,
+        evidence=tuple(evidence),
+    )

@@ -1,0 +1,61 @@
+"""A virtual function was called on an object that is no longer, or not yet, whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.diagnose.core.citing import cite_frame, cite_python
+from postmortem.diagnose.core.fault_kind import FaultKind
+from postmortem.diagnose.core.stacks import exit_index, site
+from postmortem.diagnose.names import clip, short
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.facts.threads import Threads
+from postmortem.report.model import Confidence, Role
+
+
+@rule(
+    role=Role.ROOT,
+    references=("https://github.com/pytorch/pytorch/issues/84756",),
+)
+def pure_virtual_call(kind: FaultKind, threads: Threads | None) -> Iterator[Finding]:
+    """A virtual function was called on an object that is no longer, or not yet, whole.
+
+    What it means
+        While an object is destroyed (or built) its most derived functions are gone, and a call of
+        one that its base leaves open ends the process. Usual causes: a thread still uses an object
+        that another thread or the end of the program destroys, or two libraries disagree about the
+        layout of a class.
+
+    How to be sure
+        __cxa_pure_virtual is on the stack; its caller made the call. Frames of exit below it mean
+        that global objects were being destroyed.
+
+    What to do
+        Stop and join the threads that use an object before it goes; at exit, end them before main
+        returns.
+    """
+    crashed = threads.crashed if threads is not None else None
+    if kind is not FaultKind.ABORT or crashed is None:
+        return
+    index = crashed.index_of(r"^__cxa_(pure|deleted)_virtual\b", within=16)
+    if index is None:
+        return
+    outer = site(crashed)
+    evidence = [cite_frame(crashed, index)]
+    by = ""
+    if outer is not None:
+        evidence.extend([cite_frame(crashed, outer), *cite_python(crashed)])
+        if crashed.frames[outer].function != "??":
+            by = f" by {short(crashed.frames[outer].function)}"
+    at_exit = exit_index(crashed) is not None
+    yield Finding(
+        title=clip(f"pure virtual function called{by}{' while exiting' if at_exit else ''}", 100),
+        cause="a function was called on an object that was being destroyed (or built)"
+        + (": the program was ending and destroyed its global objects" if at_exit else ""),
+        confidence=Confidence.CERTAIN,
+        next_steps=(
+            "find the class in the caller's frame, and who destroys the object while it is used",
+            "stop and join its threads before the object goes; at exit, before main returns",
+        ),
+        evidence=tuple(evidence),
+    )

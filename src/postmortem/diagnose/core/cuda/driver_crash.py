@@ -1,0 +1,76 @@
+"""The process crashed inside the CUDA driver or a CUDA library."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.diagnose.core.citing import cite_frame, cite_python, cite_signal
+from postmortem.diagnose.core.fault_kind import FaultKind
+from postmortem.diagnose.core.owners import Owner, file_name, owner
+from postmortem.diagnose.core.stacks import exit_index, fault_start
+from postmortem.diagnose.names import clip, short
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.facts.crash import Fault, Signal
+from postmortem.facts.threads import Threads
+from postmortem.report.model import Confidence, Role
+
+_OWNERS = (Owner.CUDA_DRIVER, Owner.CUDA, Owner.NCCL)
+
+
+@rule(
+    role=Role.CONTRIBUTING,
+    references=(
+        "https://docs.nvidia.com/deploy/cuda-compatibility/",
+        "https://github.com/pytorch/pytorch/issues/24983",
+    ),
+)
+def driver_crash(
+    kind: FaultKind, signal: Signal, fault: Fault | None, threads: Threads | None
+) -> Iterator[Finding]:
+    """The process crashed inside the CUDA driver or a CUDA library.
+
+    What it means
+        The innermost frame lies in libcuda, libcudart, cuDNN, cuBLAS or NCCL. Those rarely fail by
+        themselves: a wrong or freed host pointer was passed in, the context was already gone (at
+        exit, after fork), or driver and library versions do not fit.
+
+    How to be sure
+        The stack alone cannot decide between these. The first frame of PyTorch or of your own
+        names the call; versions and other crashes on that host narrow it.
+
+    What to do
+        Check nvidia-smi's driver version against the CUDA version of the build; look for a fork
+        after CUDA was used; run on another host.
+    """
+    crashed = threads.crashed if threads is not None else None
+    sent_again = kind is FaultKind.RERAISED
+    if crashed is None or not (kind.is_memory_fault or sent_again):
+        return
+    start = fault_start(crashed, kind)
+    if start >= len(crashed.frames) or owner(crashed.frames[start]) not in _OWNERS:
+        return
+    library = file_name(crashed.frames[start].module)
+    evidence = [cite_signal(kind, signal, fault, threads), cite_frame(crashed, start)]
+    by = ""
+    for index in range(start + 1, len(crashed.frames)):
+        frame = crashed.frames[index]
+        if owner(frame) not in _OWNERS and frame.function != "??":
+            evidence.append(cite_frame(crashed, index))
+            by = f", called from {short(frame.function, 40)}"
+            break
+    evidence.extend(cite_python(crashed))
+    at_exit = exit_index(crashed) is not None
+    yield Finding(
+        title=clip(f"the crash is inside {library}{by}{' at exit' if at_exit else ''}", 100),
+        cause="the driver or CUDA library failed on what it was given: a wrong or freed pointer, a "
+        "context that was gone (at exit, after fork), or versions that do not fit. The stack does "
+        "not decide between them" + ("; here the program was already ending" if at_exit else ""),
+        confidence=Confidence.POSSIBLE,
+        next_steps=(
+            "nvidia-smi (driver) against torch.version.cuda (library); the same crash on another "
+            "host?",
+            "was CUDA used before fork()? start workers with the spawn method",
+            "dmesg -T | grep -i -e xid -e NVRM at this time",
+        ),
+        evidence=tuple(evidence),
+    )

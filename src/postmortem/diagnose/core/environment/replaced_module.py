@@ -1,0 +1,71 @@
+"""Libraries were deleted or replaced while the process ran."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.diagnose.core.owners import module_name
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.facts.memory import Module, Modules
+from postmortem.facts.threads import Threads
+from postmortem.patterns import Pattern
+from postmortem.report.model import Confidence, Evidence, Role
+
+_SHOWN = 6
+# Compilers at run time (Triton, numba, inductor) load what they then delete; that is in order.
+_PASSING = Pattern(r"^(/tmp|/var/tmp|/dev/shm|/run|/memfd:|/proc)(/|$)|/memfd:|/\.?cache/|/\.nfs")
+
+
+@rule(
+    role=Role.CONTEXT,
+    references=("https://man7.org/linux/man-pages/man5/core.5.html",),
+)
+def replaced_module(modules: Modules, threads: Threads | None) -> Iterator[Finding]:
+    """Libraries were deleted or replaced while the process ran.
+
+    What it means
+        The kernel marked files as deleted that were still mapped: a package was upgraded or
+        removed, or an environment was rebuilt, under a running job. What was loaded stayed as it
+        was; what was imported later came from the new version, and the two may not fit together.
+
+    How to be sure
+        " (deleted)" behind the name in the core's list of files. That the upgrade caused the crash
+        is not said by it.
+
+    What to do
+        Look at the package manager's log for that time; do not change an environment that jobs run
+        from. Start the job again before you look for another cause.
+    """
+    crashed = threads.crashed if threads is not None else None
+    on_stack = {frame.module for frame in crashed.frames} if crashed is not None else set()
+    gone = [m for m in modules if m.deleted_then and _matters(m, m.path in on_stack)]
+    if not gone:
+        return
+    gone.sort(key=lambda module: module.path not in on_stack)
+    names = module_name(gone[0].path) + (f" and {len(gone) - 1} more" if len(gone) > 1 else "")
+    were = "was" if len(gone) == 1 else "were"
+    evidence = [
+        Evidence(
+            f"module {module.path}",
+            "marked as deleted in the core"
+            + (", on the crashed stack" if module.path in on_stack else ""),
+        )
+        for module in gone[:_SHOWN]
+    ]
+    yield Finding(
+        title=clip(f"{names} {were} deleted or replaced while the process ran", 100),
+        cause="the environment changed under the running process: what it had loaded stayed, what "
+        "it imported later came from the new files",
+        confidence=Confidence.CERTAIN,
+        next_steps=(
+            "was a package upgraded then? pip and conda leave times: ls -ld --time-style=full-iso "
+            "site-packages/*.dist-info",
+            "run the job again in the environment as it is now, before looking further",
+        ),
+        evidence=tuple(evidence),
+    )
+
+
+def _matters(module: Module, is_on_stack: bool) -> bool:
+    return is_on_stack or _PASSING.search(module.path) is None

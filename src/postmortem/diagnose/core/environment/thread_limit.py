@@ -1,0 +1,96 @@
+"""A new thread could not be made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.diagnose.core.citing import cite_exception, cite_frame, cite_python
+from postmortem.diagnose.core.fault_kind import FaultKind
+from postmortem.diagnose.core.special_exceptions import is_thread_limit
+from postmortem.diagnose.core.stacks import caller, thrown
+from postmortem.diagnose.names import bare, clip, short
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.facts.crash import CppException
+from postmortem.facts.memory import MemoryTotals
+from postmortem.facts.threads import Thread, Threads
+from postmortem.report.model import Confidence, Evidence, Role
+
+_MANY = 500
+
+
+@rule(
+    role=Role.ROOT,
+    references=(
+        "https://man7.org/linux/man-pages/man3/pthread_create.3.html",
+        "https://man7.org/linux/man-pages/man7/cgroups.7.html",
+    ),
+)
+def thread_limit(
+    kind: FaultKind,
+    threads: Threads | None,
+    exception: CppException | None,
+    memory: MemoryTotals | None,
+) -> Iterator[Finding]:
+    """A new thread could not be made.
+
+    What it means
+        pthread_create() answered EAGAIN, std::thread made an exception of it, and nothing caught
+        that. A limit was reached: threads of the user (ulimit -u, which counts all of the user's
+        processes on the host), of the container or job (pids.max), of the system, or address space
+        for one more stack (ulimit -v).
+
+    How to be sure
+        The exception says "Resource temporarily unavailable" and std::thread threw it. How many
+        threads the process itself had is in the core; the limit is not.
+
+    What to do
+        Compare the number of threads here with the limits. Few threads here and many ranks or jobs
+        on the host: the limit is shared. Thousands here: threads are made and never ended.
+    """
+    crashed = threads.crashed if threads is not None else None
+    own = thrown(exception, threads)
+    if kind is not FaultKind.ABORT or crashed is None or threads is None:
+        return
+    if not is_thread_limit(own, crashed) or own is None:
+        return
+    count = len(threads)
+    evidence = [cite_exception(own), Evidence("threads of the process", f"{count:,}")]
+    if memory is not None:
+        mapped = f"{memory.mapped_bytes / (1 << 30):.1f} GiB mapped"
+        evidence.append(Evidence("address space of the process", mapped))
+    where = ""
+    index = _maker(crashed)
+    if index is not None:
+        evidence.append(cite_frame(crashed, index))
+        if crashed.frames[index].function != "??":
+            where = f" in {short(crashed.frames[index].function, 36)}"
+    evidence.extend(cite_python(crashed))
+    many = (
+        f"{count:,} threads are in this process itself: who makes them, and who ends them?"
+        if count >= _MANY
+        else f"this process has only {count:,} threads: count those of the others on the host "
+        "(ps -eLf | wc -l); the limit of the user is shared by all ranks and jobs"
+    )
+    yield Finding(
+        title=clip(f"no more threads could be made{where}: a limit was reached", 100),
+        cause="pthread_create() failed with EAGAIN, and the exception that std::thread made of it "
+        "was not caught: a limit of threads (ulimit -u, pids.max of the container or job) or of "
+        "address space (ulimit -v) was reached",
+        confidence=Confidence.LIKELY,
+        next_steps=(
+            "ulimit -u; ulimit -v; cat /sys/fs/cgroup/pids.max /sys/fs/cgroup/pids.current "
+            "/proc/sys/kernel/threads-max",
+            many,
+            "fewer threads for each rank: OMP_NUM_THREADS, OPENBLAS_NUM_THREADS, num_workers",
+        ),
+        evidence=tuple(evidence),
+    )
+
+
+def _maker(thread: Thread) -> int | None:
+    """Return who wanted the thread: the first frame beyond the C++ library and its headers."""
+    start = caller(thread)
+    for index in range(start or 0, len(thread.frames)):
+        if not bare(thread.frames[index].function).startswith("std::"):
+            return index
+    return start

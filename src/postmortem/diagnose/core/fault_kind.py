@@ -1,0 +1,341 @@
+"""Which kind of end the process met, by definition of the signal and of the address it names.
+
+This is classification, not diagnosis: every branch follows from siginfo (`sigaction(2)`,
+include/uapi/asm-generic/siginfo.h) and from what was mapped where. Whose fault it was is a
+question for the rules.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from postmortem.diagnose.core.pointers import (
+    is_canonical,
+    is_null_based,
+    lost_stack_pointer,
+    pointer_value,
+)
+from postmortem.diagnose.core.stack_end import is_stack_overflow
+from postmortem.facts.crash import Fault, Signal
+from postmortem.facts.memory import Address, MappedFile
+from postmortem.facts.process import CoreFile, Process
+from postmortem.facts.threads import Threads
+
+
+class FaultKind(StrEnum):
+    """How the process ended."""
+
+    NULL_DEREFERENCE = "null dereference"
+    BAD_CALL = "bad call"
+    """The program counter itself is the fault: a jump to NULL, to data or to garbage."""
+    UNMAPPED = "unmapped address"
+    NON_CANONICAL = "non-canonical address"
+    NO_PERMISSION = "no permission"
+    GENERAL_PROTECTION = "general protection fault"
+    """x86 refused the instruction and the operand does not tell why."""
+    STACK_OVERFLOW = "stack overflow"
+    FILE_TRUNCATED = "file shorter than its mapping"
+    FILE_GONE = "mapped file gone"
+    FILE_UNREADABLE = "mapped file unreadable"
+    NO_SPACE = "no space behind a mapping"
+    HARDWARE_MEMORY = "memory hardware error"
+    MISALIGNED = "misaligned access"
+    BUS_OTHER = "bus error"
+    ILLEGAL_INSTRUCTION = "illegal instruction"
+    PRIVILEGED_INSTRUCTION = "privileged instruction"
+    """Only the kernel may execute it: hlt, in, out, int n, rdmsr."""
+    COMPILER_TRAP = "compiler trap"
+    ARITHMETIC = "arithmetic fault"
+    BREAKPOINT = "breakpoint trap"
+    SECCOMP = "forbidden system call"
+    ABORT = "abort by itself"
+    RERAISED = "raised again by its own handler"
+    """A handler in the process caught the signal and sent it again: the siginfo is the copy's."""
+    SENT_BY_ITSELF = "sent by the process itself"
+    """kill(), pthread_kill() or tgkill() on itself, by the crashed thread or by another one."""
+    KILLED_BY_PROCESS = "killed by another process"
+    KILLED_BY_KERNEL = "killed by the kernel"
+    TIMER = "timer of the process"
+    """timer_create(2) with this signal: a watchdog that nobody stopped in time."""
+    TERMINAL_QUIT = "quit from the terminal"
+    RESOURCE_LIMIT = "resource limit"
+    SNAPSHOT = "snapshot"
+    UNKNOWN = "unknown"
+
+    @property
+    def is_memory_fault(self) -> bool:
+        """Whether an instruction touched memory that it may not touch."""
+        return self in _MEMORY_FAULTS
+
+    @property
+    def is_fault(self) -> bool:
+        """Whether the processor stopped the program, so that the innermost frame matters."""
+        return self in _MEMORY_FAULTS | _OTHER_FAULTS
+
+
+_MEMORY_FAULTS = frozenset(
+    {
+        FaultKind.NULL_DEREFERENCE,
+        FaultKind.BAD_CALL,
+        FaultKind.UNMAPPED,
+        FaultKind.NON_CANONICAL,
+        FaultKind.NO_PERMISSION,
+        FaultKind.GENERAL_PROTECTION,
+        FaultKind.MISALIGNED,
+    }
+)
+_OTHER_FAULTS = frozenset(
+    {
+        FaultKind.STACK_OVERFLOW,
+        FaultKind.FILE_TRUNCATED,
+        FaultKind.FILE_GONE,
+        FaultKind.FILE_UNREADABLE,
+        FaultKind.NO_SPACE,
+        FaultKind.HARDWARE_MEMORY,
+        FaultKind.BUS_OTHER,
+        FaultKind.ILLEGAL_INSTRUCTION,
+        FaultKind.PRIVILEGED_INSTRUCTION,
+        FaultKind.COMPILER_TRAP,
+        FaultKind.ARITHMETIC,
+        FaultKind.BREAKPOINT,
+    }
+)
+_RAISING = (
+    "abort",
+    "raise",
+    "gsignal",
+    "pthread_kill",
+    "tgkill",
+    "_Exit",
+    "terminate",
+    "Fatal",
+    "fatal",
+    "panic",
+)
+_SENT_CODES = ("SI_USER", "SI_TKILL", "SI_QUEUE")
+_OF_LIMITS = ("SIGXFSZ",)
+_DUMPING = (
+    "SIGQUIT",
+    "SIGILL",
+    "SIGABRT",
+    "SIGBUS",
+    "SIGFPE",
+    "SIGSEGV",
+    "SIGXCPU",
+    "SIGXFSZ",
+    "SIGSYS",
+)
+"""Signals whose default is a core (signal(7)), but for SIGTRAP, which is gdb's own."""
+_SYNCHRONOUS = ("SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGTRAP")
+
+
+def classify(
+    signal: Signal | None,
+    fault: Fault | None,
+    threads: Threads | None,
+    core: CoreFile | None,
+    process: Process | None,
+) -> FaultKind:
+    """Return how the process ended, as far as the evidence defines it."""
+    if core is not None and core.origin != "kernel" and not _saved_by_debugger(signal):
+        return FaultKind.SNAPSHOT
+    if signal is None:
+        return FaultKind.UNKNOWN
+    if signal.name in _OF_LIMITS and _is_from(signal, process) and signal.code == "SI_USER":
+        return FaultKind.RESOURCE_LIMIT  # send_sig(SIGXFSZ, current, 0) in mm/filemap.c
+    if signal.code in _SENT_CODES:
+        return _sent(signal, threads, process)
+    if signal.name == "SIGSEGV":
+        machine = process.machine if process is not None else "x86_64"
+        return _segmentation_fault(signal, fault, threads, machine)
+    if signal.name == "SIGBUS":
+        return _bus_error(signal, fault, threads)
+    if signal.code == "SI_TIMER":
+        return FaultKind.TIMER
+    simple = {
+        "SIGABRT": FaultKind.ABORT,
+        "SIGFPE": FaultKind.ARITHMETIC,
+        "SIGTRAP": FaultKind.BREAKPOINT,
+        "SIGSYS": FaultKind.SECCOMP,
+        "SIGXCPU": FaultKind.RESOURCE_LIMIT,
+        "SIGXFSZ": FaultKind.RESOURCE_LIMIT,
+    }
+    if signal.name == "SIGTRAP" and fault is not None and _jumped_to_data(fault.pc):
+        return FaultKind.BAD_CALL  # bytes of 0xcc: int3
+    if signal.name == "SIGTRAP" and process is not None and process.machine == "aarch64":
+        return _break_of_aarch64(fault)
+    if signal.name in simple:
+        return simple[signal.name]
+    if signal.name == "SIGILL":
+        return _illegal_instruction(fault)
+    if signal.code == "SI_KERNEL":
+        # Ctrl-\ reaches the foreground group from the terminal driver, which has no pid
+        # (n_tty.c: isig -> kill_pgrp); a hang-up of the same kind cannot be told apart.
+        return FaultKind.TERMINAL_QUIT if signal.name == "SIGQUIT" else FaultKind.KILLED_BY_KERNEL
+    return FaultKind.UNKNOWN
+
+
+def _saved_by_debugger(signal: Signal | None) -> bool:
+    """Return whether a core by gdb is of a process that the signal was about to end.
+
+    `generate-core-file` of a stopped process keeps the signal that it stopped for: SIGSTOP, SIGTRAP
+    or SIGINT if gdb itself stopped it, else the one that kills it, with its siginfo.
+    """
+    return signal is not None and signal.name in _DUMPING
+
+
+def _is_from(signal: Signal, process: Process | None) -> bool:
+    return process is not None and signal.sender_pid in (0, process.pid)
+
+
+def _sent(signal: Signal, threads: Threads | None, process: Process | None) -> FaultKind:
+    own = {process.pid} if process is not None else set()
+    if threads is not None:
+        own |= {thread.tid for thread in threads}
+    from_itself = signal.sender_pid is None or signal.sender_pid in own
+    if signal.code == "SI_TKILL" and signal.sender_pid == 0:
+        from_itself = True  # pid namespaces: a sender outside of ours reads as 0, tgkill is ours
+    if not from_itself:
+        return FaultKind.KILLED_BY_PROCESS
+    # abort() sends its signal with tgkill (SI_TKILL), in glibc and in musl.
+    if signal.name == "SIGABRT" and signal.code == "SI_TKILL" and not _is_elsewhere(threads):
+        return FaultKind.ABORT
+    if signal.name in _SYNCHRONOUS:
+        return FaultKind.RERAISED
+    return FaultKind.SENT_BY_ITSELF
+
+
+def _is_elsewhere(threads: Threads | None) -> bool:
+    """Whether the crashed stack shows that the thread was not raising a signal itself.
+
+    abort() ends in raise() on its own thread; a thread in the middle of something else got the
+    signal from another one. Nameless frames could be anything.
+    """
+    crashed = threads.crashed if threads is not None else None
+    if crashed is None or not crashed.frames or crashed.frames[0].function == "??":
+        return False
+    return not any(word in frame.function for frame in crashed.frames[:8] for word in _RAISING)
+
+
+def _segmentation_fault(
+    signal: Signal, fault: Fault | None, threads: Threads | None, machine: str
+) -> FaultKind:
+    if fault is not None and is_stack_overflow(signal, fault, threads):
+        return FaultKind.STACK_OVERFLOW
+    if signal.code == "SI_KERNEL":
+        return _general_protection(fault)
+    if fault is not None and _is_bad_call(signal, fault):
+        return FaultKind.BAD_CALL
+    if signal.address is None:
+        return FaultKind.UNKNOWN
+    if is_null_based(signal.address):
+        return FaultKind.NULL_DEREFERENCE if not _on_no_stack(fault) else FaultKind.UNMAPPED
+    if signal.code == "SEGV_MAPERR" and signal.address < 1 << 32 and pointer_value(fault) == 0:
+        return FaultKind.NULL_DEREFERENCE  # a member or an element far behind it
+    if signal.code in ("SEGV_ACCERR", "SEGV_PKUERR", "SEGV_MTEAERR", "SEGV_MTESERR", "SEGV_CPERR"):
+        return FaultKind.NO_PERMISSION
+    if not is_canonical(signal.address, machine):
+        return FaultKind.NON_CANONICAL
+    return FaultKind.UNMAPPED
+
+
+def _on_no_stack(fault: Fault | None) -> bool:
+    return lost_stack_pointer(fault) is not None and bool(fault and not fault.sp.mapped)
+
+
+def _general_protection(fault: Fault | None) -> FaultKind:
+    """Tell apart what x86 reports as #GP, without an address (Intel SDM 3A, 6.15)."""
+    if fault is None:
+        return FaultKind.GENERAL_PROTECTION
+    if not is_canonical(fault.pc.value):
+        return FaultKind.BAD_CALL
+    instruction = fault.instruction
+    operand = fault.operand
+    if operand is not None and not is_canonical(operand.value):
+        return FaultKind.NON_CANONICAL
+    if instruction is None:
+        return FaultKind.GENERAL_PROTECTION
+    if instruction.target is not None and not is_canonical(instruction.target):
+        return FaultKind.BAD_CALL  # refused before the jump: the pc still stands at it
+    if instruction.feature == "privileged":
+        return FaultKind.PRIVILEGED_INSTRUCTION
+    # movaps and its like demand 16, 32 or 64 bytes; a stack that a caller left misaligned, or a
+    # buffer from an allocator with 8-byte blocks, gives exactly this fault.
+    aligned = instruction.alignment or 1
+    if operand is not None and operand.mapped and operand.value % aligned:
+        return FaultKind.MISALIGNED
+    return FaultKind.GENERAL_PROTECTION
+
+
+_LONGEST_INSTRUCTION = 16
+
+
+def _is_bad_call(signal: Signal, fault: Fault) -> bool:
+    if signal.address is not None:
+        if fault.pc.value == signal.address:
+            return True
+        if not 0 <= signal.address - fault.pc.value < _LONGEST_INSTRUCTION:
+            return False  # the code was read; that nothing is mapped there is a gap in the core
+    return not fault.pc.mapped or "x" not in (fault.pc.permissions or "x")
+
+
+def _bus_error(signal: Signal, fault: Fault | None, threads: Threads | None) -> FaultKind:
+    if signal.code in ("BUS_MCEERR_AR", "BUS_MCEERR_AO"):
+        return FaultKind.HARDWARE_MEMORY
+    if signal.code == "BUS_ADRALN":
+        return FaultKind.MISALIGNED
+    if fault is None or fault.file is None:
+        if fault is not None and is_stack_overflow(signal, fault, threads):
+            return FaultKind.STACK_OVERFLOW
+        # x86 has an exception of its own (#SS) for addresses made of rsp or rbp that are not
+        # canonical, which Linux reports as SIGBUS (arch/x86/kernel/traps.c).
+        if signal.code == "SI_KERNEL" and lost_stack_pointer(fault) is not None:
+            return FaultKind.NON_CANONICAL
+        return FaultKind.BUS_OTHER
+    return _bus_error_in_file(fault.file)
+
+
+def is_memory_backed(file: MappedFile) -> bool:
+    """Return whether a file's pages are memory: tmpfs, /dev/shm, hugetlbfs."""
+    kind = file.filesystem_type or ""
+    return kind in ("tmpfs", "ramfs", "hugetlbfs", "devtmpfs") or file.path.startswith(
+        ("/dev/shm/", "/run/shm/", "/memfd:", "/anon_hugepage", "/SYSV")
+    )
+
+
+def _bus_error_in_file(file: MappedFile) -> FaultKind:
+    deleted = file.deleted_then or not file.exists
+    if not deleted and file.size is not None and file.size <= file.offset:
+        return FaultKind.FILE_TRUNCATED
+    if is_memory_backed(file):
+        # A page inside the file that could not be given: the file system, or the memory cgroup
+        # that pays for it, was full. Space is free again once the process is gone.
+        return FaultKind.NO_SPACE
+    if file.elsewhere and not file.deleted_then:
+        return FaultKind.FILE_UNREADABLE
+    if deleted:
+        return FaultKind.FILE_GONE
+    if file.filesystem_free is not None and file.filesystem_free < 64 * 1024:
+        return FaultKind.NO_SPACE
+    return FaultKind.FILE_UNREADABLE
+
+
+def _illegal_instruction(fault: Fault | None) -> FaultKind:
+    instruction = fault.instruction if fault is not None else None
+    if instruction is not None and instruction.feature == "trap":
+        return FaultKind.COMPILER_TRAP
+    if fault is not None and _jumped_to_data(fault.pc):
+        return FaultKind.BAD_CALL
+    return FaultKind.ILLEGAL_INSTRUCTION
+
+
+def _break_of_aarch64(fault: Fault | None) -> FaultKind:
+    """Tell a compiler's `brk` from a breakpoint: there is no ud2, so traps come as SIGTRAP."""
+    instruction = fault.instruction if fault is not None else None
+    is_trap = instruction is not None and instruction.feature == "trap"
+    return FaultKind.COMPILER_TRAP if is_trap else FaultKind.BREAKPOINT
+
+
+def _jumped_to_data(pc: Address) -> bool:
+    """Return whether code ran in memory that is executable but holds no module (heap, stack)."""
+    return pc.mapped and (pc.kind or "") in ("heap", "stack", "thread stack")

@@ -1,0 +1,55 @@
+"""The process said something before it ended that the knowledge base knows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.diagnose.core.special_exceptions import has_own_rule
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.facts.crash import CppException
+from postmortem.facts.known_words import KnownWords
+from postmortem.facts.threads import Threads
+from postmortem.report.model import Confidence, Evidence, Role
+
+
+@rule(
+    role=Role.CONTRIBUTING,
+    references=("https://en.cppreference.com/w/cpp/error/terminate",),
+)
+def known_error_text(
+    words: KnownWords, exception: CppException | None, threads: Threads | None
+) -> Iterator[Finding]:
+    """The process said something before it ended that the knowledge base knows.
+
+    What it means
+        The text of its exception or of the message that it aborted with has one known cause; how
+        the process ended is told by other diagnoses.
+
+    How to be sure
+        The text is in the core: of the exception in flight, or of the C library's last message.
+
+    What to do
+        What the signature says: postmortem rules ID shows it with its reference.
+    """
+    from postmortem.knowledge.signatures import by_id  # only where there is something known
+
+    known = by_id()
+    crashed = threads.crashed if threads is not None else None
+    explained = crashed is not None and has_own_rule(exception, crashed)
+    # A root before what only belongs to it; of equals the first that was said.
+    items = sorted(words.items, key=lambda item: known[item.signature].role != "root")
+    for item in items[:2]:
+        signature = known[item.signature]
+        thread = f", thread {item.tid}" if item.tid is not None else ""
+        first = signature.cause.split(". ", 1)[0].rstrip(".")
+        yield Finding(
+            title=clip(f"known error: {first}", 100),
+            cause=f"{signature.cause} Reference: {signature.reference} "
+            f"(postmortem rules {signature.id}).",
+            confidence=Confidence.LIKELY,
+            next_steps=signature.next_steps,
+            evidence=(Evidence(f"{item.where}{thread}", clip(item.text, 300)),),
+            # Another rule reads the same exception, and says more of this process.
+            role=Role.CONTEXT if explained and item.where == "C++ exception" else None,
+        )

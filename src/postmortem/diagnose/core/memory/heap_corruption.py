@@ -1,0 +1,194 @@
+"""The C heap is damaged."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from postmortem.diagnose.core.citing import cite_abort, cite_frame, cite_python, cite_signal
+from postmortem.diagnose.core.fault_kind import FaultKind
+from postmortem.diagnose.core.stacks import caller, exit_index, in_allocator, is_malloc, plain
+from postmortem.diagnose.names import clip, short
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.facts.crash import AbortMessage, Fault, Signal
+from postmortem.facts.process import Process
+from postmortem.facts.threads import Thread, Threads
+from postmortem.patterns import Pattern
+from postmortem.report.model import Confidence, Evidence, Role
+
+# The messages of glibc's malloc/malloc.c, by what they say of the cause. Before 2.26 they stood
+# inside "*** Error in `python': ... : 0x... ***".
+_NEVER_FROM_MALLOC = Pattern(
+    r"(free|realloc|munmap_chunk|mremap_chunk)\(\): invalid (pointer|size)|"
+    r"free\(\): unaligned chunk",
+    words=("(): invalid ", "free(): unaligned chunk"),
+)
+_TWICE = Pattern(r"double free", words=("double free",))
+_OVERRUN = Pattern(
+    r"corrupted (size|double-linked|unsorted)|malloc(_consolidate)?\(\): |realloc\(\): |"
+    r"free\(\): (invalid next|corrupted|too many)|invalid fastbin entry|"
+    r"(sysmalloc|malloc\.c).*Assertion|heap corruption|memory corruption|break adjusted to free",
+    words=("corrupt", "(): ", "invalid fastbin entry", "Assertion", "break adjusted to free"),
+)
+_STEPS = (
+    "run a small case under AddressSanitizer (LD_PRELOAD=libasan.so for extensions built with "
+    "-fsanitize=address) or valgrind: they stop where the damage is done",
+    "two allocators or C++ runtimes in one process? unset LD_PRELOAD (tcmalloc, jemalloc) and look "
+    "for more than one libstdc++ among the modules",
+    "MALLOC_CHECK_=3 with glibc 2.34 or later needs LD_PRELOAD=libc_malloc_debug.so.0",
+)
+
+
+@rule(
+    role=Role.ROOT,
+    references=(
+        "https://man7.org/linux/man-pages/man3/mallopt.3.html",
+        "https://github.com/pytorch/pytorch/issues/2542",
+        "https://github.com/google/sanitizers/wiki/AddressSanitizer",
+    ),
+)
+def heap_corruption(
+    kind: FaultKind,
+    signal: Signal,
+    fault: Fault | None,
+    threads: Threads | None,
+    message: AbortMessage | None,
+    process: Process | None,
+) -> Iterator[Finding]:
+    """The C heap is damaged.
+
+    What it means
+        malloc or free found its own records overwritten, or a pointer that is not its own: a
+        block freed twice, a pointer into the middle of a block or from another allocator, or a
+        buffer that something wrote past.
+
+    How to be sure
+        The C library's message says what it found. An invalid or repeated free is usually wrong
+        in the very call on the stack; overwritten records were damaged earlier, and the code that
+        is on the stack now is innocent. A crash inside malloc or free without a message is most
+        likely the same.
+
+    What to do
+        Catch the damage when it is done, not when it is found: AddressSanitizer or valgrind on a
+        small case. Suspect the native code of your own first, then mixed allocators.
+    """
+    crashed = threads.crashed if threads is not None else None
+    text = message.text if message is not None else ""
+    found = _by_message(text)
+    if found is not None and kind is FaultKind.ABORT and message is not None:
+        what, cause, is_here = found
+        evidence = [cite_abort(message), *_stack(crashed)]
+        yield Finding(
+            title=clip(f"heap corruption: {what}{_freed_by(crashed) if is_here else ''}", 100),
+            cause=cause + _at_exit(crashed),
+            confidence=Confidence.CERTAIN,
+            next_steps=_first_step(crashed, is_here) + _STEPS,
+            evidence=tuple(evidence),
+        )
+        return
+    if crashed is None or not crashed.frames or not _died_in_malloc(kind, crashed):
+        return
+    where = short(crashed.frames[_malloc_index(crashed)].function)
+    if _GIVES_BACK.match(plain(crashed.frames[0].function)) and kind.is_memory_fault:
+        yield _foreign_pointer(kind, signal, fault, threads, crashed)
+        return
+    yield Finding(
+        title=clip(f"heap corruption: the program died inside {where}", 100),
+        cause="the allocator itself failed while it followed its own records: something damaged "
+        "the heap earlier (an overrun, a use after free, a second free); the caller on the stack "
+        "may be innocent",
+        confidence=Confidence.LIKELY,
+        next_steps=_first_step(crashed, False) + _STEPS,
+        evidence=(cite_signal(kind, signal, fault, threads), *_stack(crashed)),
+    )
+
+
+_GIVES_BACK = Pattern(r"^(free|cfree|realloc)$")
+"""They look at the word before the block and nothing else, before inner functions take over."""
+
+
+def _foreign_pointer(
+    kind: FaultKind,
+    signal: Signal,
+    fault: Fault | None,
+    threads: Threads | None,
+    crashed: Thread,
+) -> Finding:
+    """Return what a fault in free() itself means: the block has no readable header."""
+    name = plain(crashed.frames[0].function)
+    by = _freed_by(crashed).replace(", freed by", ", called by")
+    return Finding(
+        title=clip(f"heap corruption: {name} was given a pointer that is no block{by}", 100),
+        cause=f"{name}() failed on the very first look at the block that it was given: nothing "
+        "readable is there. The pointer was overwritten, never set, freed long ago and unmapped, "
+        "or does not come from malloc",
+        confidence=Confidence.LIKELY,
+        next_steps=_first_step(crashed, True) + _STEPS,
+        evidence=(cite_signal(kind, signal, fault, threads), *_stack(crashed)),
+    )
+
+
+def _by_message(text: str) -> tuple[str, str, bool] | None:
+    """Return the message's words, its meaning, and whether the caller on the stack is suspect."""
+    found = re.search(r"(?:\*\*\* Error in [^:]*: )?([^\n]*)", text)
+    shown = (found.group(1) if found else text).strip(" *")
+    shown = re.sub(r": 0x[0-9a-f]+$", "", shown)
+    if _TWICE.search(text):
+        return shown, "a block of memory was freed twice, or its neighbour was written past", True
+    if _NEVER_FROM_MALLOC.search(text):
+        cause = (
+            "a pointer was freed that malloc never returned (from another allocator, into the "
+            "middle of a block, or on the stack), or the record before the block was overwritten"
+        )
+        return shown, cause, True
+    if _OVERRUN.search(text):
+        cause = (
+            "the allocator's records were overwritten some time before: a buffer overrun or a "
+            "write after free; the code on the stack only came upon it"
+        )
+        return shown, cause, False
+    return None
+
+
+def _died_in_malloc(kind: FaultKind, thread: Thread) -> bool:
+    if kind.is_memory_fault:
+        return in_allocator(thread)
+    if kind is not FaultKind.ABORT:
+        return False
+    # No message can be read (cut core, musl): malloc_printerr on the stack says as much.
+    names = [plain(frame.function) for frame in thread.frames[:8]]
+    return "malloc_printerr" in names
+
+
+def _malloc_index(thread: Thread) -> int:
+    return next((i for i, frame in enumerate(thread.frames[:12]) if is_malloc(frame)), 0)
+
+
+def _stack(thread: Thread | None) -> tuple[Evidence, ...]:
+    if thread is None or not thread.frames:
+        return ()
+    index = caller(thread)
+    return (*((cite_frame(thread, index),) if index is not None else ()), *cite_python(thread))
+
+
+def _freed_by(thread: Thread | None) -> str:
+    index = caller(thread) if thread is not None else None
+    if thread is None or index is None or thread.frames[index].function == "??":
+        return ""
+    return f", freed by {short(thread.frames[index].function, 40)}"
+
+
+def _first_step(thread: Thread | None, is_here: bool) -> tuple[str, ...]:
+    index = caller(thread) if thread is not None else None
+    if thread is None or index is None or not is_here:
+        return ()
+    name = short(thread.frames[index].function)
+    if name == "??":
+        return ("look at the code that called free (the frames just outside the C library)",)
+    return (f"look at what {name} frees: is it from malloc, and is it freed only once?",)
+
+
+def _at_exit(thread: Thread | None) -> str:
+    if thread is None or exit_index(thread) is None:
+        return ""
+    return "; it was found while the program was ending (destructors of global objects)"

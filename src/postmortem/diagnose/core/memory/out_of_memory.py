@@ -1,0 +1,96 @@
+"""An allocation failed and nothing caught it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.diagnose.core.citing import cite_exception, cite_frame, cite_python
+from postmortem.diagnose.core.fault_kind import FaultKind
+from postmortem.diagnose.core.fault_words import size_words
+from postmortem.diagnose.core.stacks import caller, thrown
+from postmortem.diagnose.names import clip, short
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.facts.crash import CppException
+from postmortem.facts.memory import MemoryTotals
+from postmortem.facts.threads import Threads
+from postmortem.patterns import Pattern
+from postmortem.report.model import Confidence, Evidence, Role
+
+_HOST = Pattern(
+    r"DefaultCPUAllocator: (can't|not enough)|[Cc]annot allocate memory|Error code 12",
+    words=("DefaultCPUAllocator: ", "annot allocate memory", "Error code 12"),
+)
+_GPU = Pattern(
+    r"(CUDA|HIP) out of memory|CUDA error: out of memory|ALLOC_FAILED",
+    words=("out of memory", "ALLOC_FAILED"),
+)
+_ASKED = Pattern(r"[Tt]ried to allocate ([\d.]+ ?(?:[KMGT]i?B|bytes))")
+
+
+@rule(
+    role=Role.ROOT,
+    references=(
+        "https://man7.org/linux/man-pages/man5/proc_sys_vm.5.html",
+        "https://pytorch.org/docs/stable/notes/cuda.html#memory-management",
+    ),
+)
+def out_of_memory(
+    kind: FaultKind,
+    threads: Threads | None,
+    exception: CppException | None,
+    memory: MemoryTotals | None,
+) -> Iterator[Finding]:
+    """An allocation failed and nothing caught it.
+
+    What it means
+        operator new threw std::bad_alloc, or PyTorch's allocator its own error, in a place where
+        no Python code could catch it (a background thread), so the process ended. Either memory
+        was short (a limit, no overcommit, address space), or the size asked for was absurd.
+
+    How to be sure
+        The exception's type and message. The kernel's OOM killer leaves no core and no exception:
+        this is a different thing, a limit such as ulimit -v or a size that was computed wrongly.
+
+    What to do
+        Look at the size that was asked for. Plausible: raise the limit or use less. Absurd: find
+        the computation (a negative or uninitialised length).
+    """
+    own = thrown(exception, threads)
+    if own is None or kind is not FaultKind.ABORT:
+        return
+    text = own.what or ""
+    is_gpu = "OutOfMemoryError" in own.type or _GPU.search(text) is not None
+    is_host = own.type.startswith(("std::bad_alloc", "std::bad_array_new_length"))
+    is_host = is_host or _HOST.search(text) is not None
+    if not (is_gpu or is_host):
+        return
+    crashed = threads.crashed if threads is not None else None
+    evidence: list[Evidence] = [cite_exception(own)]
+    where = ""
+    index = caller(crashed) if crashed is not None else None
+    if crashed is not None and index is not None:
+        evidence.extend([cite_frame(crashed, index), *cite_python(crashed)])
+        if crashed.frames[index].function != "??":
+            where = f" in {short(crashed.frames[index].function, 40)}"
+    if memory is not None:
+        evidence.append(
+            Evidence("memory of the process", f"{size_words(memory.mapped_bytes)} mapped")
+        )
+    asked = _ASKED.search(text)
+    size = f" ({asked.group(1)} asked for)" if asked else ""
+    what = "GPU memory" if is_gpu else "memory"
+    yield Finding(
+        title=clip(f"out of {what}{size}: {short(own.type)} was not caught{where}", 100),
+        cause=f"an allocation of {what} failed and its exception reached the top of the thread: "
+        "either the limit of memory was reached, or the size asked for was wrong",
+        confidence=Confidence.LIKELY,
+        next_steps=(
+            "look at which size was asked for: absurdly large means a wrong computation, not a "
+            "lack of memory",
+            "nvidia-smi while it runs; smaller batches; other processes on the same GPU?"
+            if is_gpu
+            else "ulimit -v; cat /proc/sys/vm/overcommit_memory; the container's memory.max; what "
+            "else ran on that host?",
+        ),
+        evidence=tuple(evidence),
+    )

@@ -1,0 +1,129 @@
+"""A PyTorch kernel on the CPU touched memory that its tensors do not have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.diagnose.core.citing import cite_frame, cite_python, cite_signal
+from postmortem.diagnose.core.fault_kind import FaultKind
+from postmortem.diagnose.core.owners import Owner, owner
+from postmortem.diagnose.core.waiting_caller import behalf
+from postmortem.diagnose.names import bare, clip
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.facts.crash import Fault, Signal
+from postmortem.facts.threads import Frame, Thread, Threads
+from postmortem.patterns import Pattern
+from postmortem.report.model import Confidence, Evidence, Role
+
+_KERNEL = Pattern(
+    r"\bat::(native|vec|internal|parallel_for|TensorIterator\w*)\b|\bc10::function_ref\b|"
+    r"\btorch::jit::|\bonednn\b|\bdnnl::|\bfbgemm\b",
+    words=("at::", "c10::function_ref", "torch::jit::", "onednn", "dnnl::", "fbgemm"),
+)
+_WITHIN = 6
+_FIRST_MAPPING = 1 << 32
+"""Programs that are position-independent have nothing below; an offset into a tensor fits in."""
+_OPERATOR = (
+    Pattern(r"\bTHPVariable_(\w+)"),
+    Pattern(r"\bat::_ops::(\w+)::"),
+    Pattern(r"\bat::native::(\w+)$"),
+)
+
+
+@rule(
+    role=Role.CONTRIBUTING,
+    references=(
+        "https://docs.pytorch.org/docs/stable/generated/torch.as_strided.html",
+        "https://docs.pytorch.org/docs/stable/generated/torch.frombuffer.html",
+    ),
+)
+def tensor_memory(
+    kind: FaultKind, signal: Signal, fault: Fault | None, threads: Threads | None
+) -> Iterator[Finding]:
+    """A PyTorch kernel on the CPU touched memory that its tensors do not have.
+
+    What it means
+        The code of an operator failed on the elements of a tensor. Kernels trust the tensor: its
+        pointer, sizes and strides. Either the memory behind it is gone or shorter (from_blob,
+        frombuffer, as_strided, set_, shared memory of another process), or an index tensor holds
+        what the kernel does not check, or something overwrote the tensor.
+
+    How to be sure
+        The innermost frames are a kernel's. Read each input of the operator just before, as by
+        x.clone(): a crash there names the tensor.
+
+    What to do
+        Find the operator's inputs in the Python line and where their memory came from. Check index
+        tensors with min() and max().
+    """
+    crashed = threads.crashed if threads is not None else None
+    if crashed is None or not kind.is_memory_fault or kind is FaultKind.BAD_CALL:
+        return
+    index = _kernel(crashed)
+    if index is None:
+        return
+    asked = behalf(threads)
+    operator = _operator(crashed) or (_operator(asked) if asked is not None else None)
+    named = f" of {operator}" if operator else ""
+    if owner(crashed.frames[index]) is Owner.GENERATED:
+        named = " that torch.compile made"
+    evidence: list[Evidence] = [
+        cite_signal(kind, signal, fault, threads),
+        cite_frame(crashed, index),
+        *cite_python(crashed, threads),
+    ]
+    title = f"the CPU kernel{named} touched memory that its tensors do not have"
+    cause = (
+        f"the kernel{named} computes addresses from a tensor's pointer, sizes and strides: "
+        "the memory behind it was freed or is shorter (from_blob, frombuffer, as_strided, set_, "
+        "shared memory), or an index tensor points outside. A bug of the kernel looks the same"
+    )
+    if signal.address is not None and signal.address < _FIRST_MAPPING:
+        title = f"the CPU kernel{named} used a tensor whose storage is most likely empty"
+        cause = (
+            f"the address {signal.address:#x} is an offset and no pointer: the tensor's storage "
+            "has no memory, but its sizes say that it has. Storages are emptied by "
+            "untyped_storage().resize_(0), as FSDP does with parameters that are not in use"
+        )
+    yield Finding(
+        title=clip(title, 100),
+        cause=cause,
+        confidence=Confidence.LIKELY if kind is FaultKind.UNMAPPED else Confidence.POSSIBLE,
+        next_steps=(
+            "before the operator, clone() each of its inputs: the crash moves to the tensor whose "
+            "memory is bad",
+            "which inputs come from numpy, frombuffer, from_blob, as_strided or another process? "
+            "their owner must live as long as the tensor",
+            "index tensors (embedding, gather, index_select, scatter): check min() and max()"
+            if owner(crashed.frames[index]) is not Owner.GENERATED
+            else "TORCH_COMPILE_DISABLE=1: does the same step fail without torch.compile?",
+        ),
+        evidence=tuple(evidence),
+    )
+
+
+def _kernel(thread: Thread) -> int | None:
+    """Return the innermost kernel frame, where nothing but kernels and copies stands inside it."""
+    for index, frame in enumerate(thread.frames[:_WITHIN]):
+        if frame.kind == "python":
+            return None
+        if owner(frame) is Owner.GENERATED:
+            return index
+        if owner(frame) is Owner.PYTORCH:
+            return index if _is_kernel(frame) else None
+        if owner(frame) not in (Owner.GLIBC, Owner.MATH):
+            return None
+    return None
+
+
+def _is_kernel(frame: Frame) -> bool:
+    return _KERNEL.search(frame.function) is not None
+
+
+def _operator(thread: Thread) -> str | None:
+    for pattern in _OPERATOR:
+        for frame in thread.frames[:64]:
+            found = pattern.search(bare(frame.function))
+            if found is not None:
+                return found.group(1).removesuffix("_kernel")
+    return None

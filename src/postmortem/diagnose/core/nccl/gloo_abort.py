@@ -1,0 +1,89 @@
+"""gloo threw an error on a thread of its own and ended the process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.diagnose.core.citing import cite_exception, cite_frame
+from postmortem.diagnose.core.fault_kind import FaultKind
+from postmortem.diagnose.core.special_exceptions import is_gloo, is_nccl, watchdog_frames
+from postmortem.diagnose.core.stacks import is_terminate, thrown
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.facts.crash import CppException
+from postmortem.facts.process import Process
+from postmortem.facts.threads import Threads
+from postmortem.patterns import Pattern
+from postmortem.report.model import Confidence, Evidence, Role
+
+_SIZES = Pattern(r"op\.preamble\.length <= op\.nbytes\.? *(\d+) vs (\d+)")
+_CLOSED = Pattern(r"Connection (closed|reset)|Broken pipe|[Tt]imed out|Read error|Write error")
+
+
+@rule(
+    role=Role.CASCADE,
+    references=(
+        "https://github.com/pytorch/gloo/blob/main/docs/errors.md",
+        "https://pytorch.org/docs/stable/distributed.html",
+    ),
+)
+def gloo_abort(
+    kind: FaultKind,
+    threads: Threads | None,
+    exception: CppException | None,
+    process: Process | None,
+) -> Iterator[Finding]:
+    """gloo threw an error on a thread of its own and ended the process.
+
+    What it means
+        gloo carries PyTorch's collectives on CPUs. Its loop thread met a connection that another
+        rank closed, or a message that does not fit the collective that this rank called; nobody
+        can catch an exception there, so the process ends. The cause is usually another rank, or
+        ranks that called different things.
+
+    How to be sure
+        The exception is gloo's, or gloo's loop stands under std::terminate. A size that does not
+        fit means that two ranks disagree: which of them is wrong, one core cannot tell.
+
+    What to do
+        Look for the rank that failed first. For sizes, run with TORCH_DISTRIBUTED_DEBUG=DETAIL.
+    """
+    if kind is not FaultKind.ABORT:
+        return
+    crashed = threads.crashed if threads is not None else None
+    own = thrown(exception, threads)
+    if is_nccl(own) or (crashed is not None and watchdog_frames(crashed) is not None):
+        return
+    index = crashed.index_of(r"\bgloo::") if crashed is not None else None
+    terminated = crashed is not None and any(is_terminate(f) for f in crashed.frames[:12])
+    if not is_gloo(own) and not (index is not None and terminated):
+        return
+    evidence: list[Evidence] = [cite_exception(own)] if own is not None else []
+    if crashed is not None and index is not None:
+        evidence.append(cite_frame(crashed, index))
+    text = (own.what or "") if own is not None else ""
+    sizes = _SIZES.search(text)
+    if sizes is not None:
+        what = "two ranks disagree about the size of a collective"
+        cause = (
+            f"gloo received {sizes.group(1)} bytes where this rank expected at most "
+            f"{sizes.group(2)}: two ranks called a collective with different sizes, types, or in a "
+            "different order. The rank that dies is the one that received too much; either may be "
+            "wrong"
+        )
+        step = "TORCH_DISTRIBUTED_DEBUG=DETAIL names the ranks whose call differs"
+    elif _CLOSED.search(text):
+        what = "another rank closed its connection"
+        cause = "a connection of gloo ended: the other rank died or left first"
+        step = "find the rank at the address in the message: its log has the first error"
+    else:
+        what = "an error on gloo's own thread ended the process"
+        cause = "gloo threw an error where nothing could catch it"
+        step = "read the exception's message, then the logs of the other ranks"
+    yield Finding(
+        title=clip(f"gloo: {what}; the fault may be on another rank", 100),
+        cause=cause,
+        confidence=Confidence.LIKELY if text else Confidence.POSSIBLE,
+        next_steps=(step, "read the logs of all ranks for the first error, not the last"),
+        evidence=tuple(evidence),
+    )

@@ -1,0 +1,151 @@
+"""PyTorch's NCCL watchdog ended the process because of an error elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.diagnose.core.citing import cite_exception, cite_frame
+from postmortem.diagnose.core.fault_kind import FaultKind
+from postmortem.diagnose.core.nccl_words import NcclError, parse
+from postmortem.diagnose.core.special_exceptions import (
+    is_nccl,
+    is_nccl_thread_name,
+    watchdog_frames,
+)
+from postmortem.diagnose.core.stacks import thrown
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.facts.crash import CppException
+from postmortem.facts.process import Process
+from postmortem.facts.threads import Thread, Threads
+from postmortem.report.model import Confidence, Evidence, Role
+
+_WATCHDOG = "NCCL watchdog stopped the process on purpose"
+
+
+@rule(
+    role=Role.CASCADE,
+    references=(
+        "https://pytorch.org/docs/stable/torch_nccl_environment_variables.html",
+        "https://github.com/pytorch/pytorch/issues/126544",
+        "https://github.com/pytorch/pytorch/issues/112518",
+        "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
+    ),
+)
+def nccl_watchdog_abort(
+    kind: FaultKind,
+    threads: Threads | None,
+    exception: CppException | None,
+    process: Process | None,
+) -> Iterator[Finding]:
+    """PyTorch's NCCL watchdog ended the process because of an error elsewhere.
+
+    What it means
+        A thread of PyTorch's process group watches NCCL. It saw an asynchronous error of NCCL, a
+        time-out or a CUDA error, and rethrew it so that the process dies instead of computing on
+        bad data. The thread that crashed is the messenger; the fault is in the network, in another
+        rank, or in a kernel of this rank.
+
+    How to be sure
+        The watchdog's functions stand under abort() in the crashed thread (their names changed
+        with PyTorch's versions), or the exception that ended the process is NCCL's. The exception's
+        text, when the core has it, says what NCCL reported.
+
+    What to do
+        Do not debug this thread. Find the first "NCCL WARN" line of this rank, see where the main
+        thread stood, and look at the other ranks: the one that does not report is the suspect.
+    """
+    crashed = threads.crashed if threads is not None else None
+    if kind is not FaultKind.ABORT:
+        return
+    own = thrown(exception, threads)
+    frames = watchdog_frames(crashed) if crashed is not None else None
+    named = crashed is not None and is_nccl_thread_name(crashed)
+    if frames is None and not named and not is_nccl(own):
+        return
+    error = parse(own.what or "") if own is not None else NcclError()
+    evidence = _evidence(crashed, own)
+    heartbeat = frames is not None and frames.is_heartbeat
+    heartbeat = heartbeat or (
+        named and crashed is not None and "heart" in (crashed.name or "") and frames is None
+    )
+    certain = frames is not None
+    version = f" (PyTorch {frames.version})" if frames is not None and frames.version else ""
+    if heartbeat:
+        title = "PyTorch's NCCL heartbeat monitor killed the process: its watchdog was stuck"
+        cause = (
+            "the monitor thread of PyTorch's process group ends the process when the NCCL watchdog "
+            "makes no progress: the watchdog is blocked in a CUDA or NCCL call, or waits for the "
+            "GIL. Which of them, the other threads of this core show"
+        )
+    elif certain or named:
+        title = _title(error)
+        cause = (
+            f"PyTorch's process group watchdog{version} caught {error.cause} and rethrew it on "
+            "purpose, so that the process ends instead of computing on bad data. The crashed "
+            "thread is the messenger, not the fault"
+        )
+    else:
+        title = f"an NCCL error ended the process: {error.words or 'see its text'}; the fault is "
+        title += "elsewhere"
+        cause = (
+            f"an error of the NCCL process group ({error.cause}) was thrown outside Python and "
+            "ended the process. It reports what NCCL met; the fault itself is elsewhere"
+        )
+    yield Finding(
+        title=clip(title, 100),
+        cause=cause + (f". {error.meaning}" if error.meaning else ""),
+        confidence=Confidence.CERTAIN if certain else Confidence.LIKELY,
+        next_steps=_steps(error, heartbeat, process),
+        evidence=evidence + _main_thread(threads),
+    )
+
+
+def _title(error: NcclError) -> str:
+    if error.words:
+        title = f"{_WATCHDOG}: {error.words}"
+        whole = f"{title}; the fault is elsewhere"
+        return whole if len(whole) <= 100 else title
+    return f"PyTorch's {_WATCHDOG}; the fault itself is elsewhere"
+
+
+def _evidence(thread: Thread | None, own: CppException | None) -> tuple[Evidence, ...]:
+    evidence = [cite_exception(own)] if own is not None else []
+    frames = watchdog_frames(thread) if thread is not None else None
+    if thread is not None and frames is not None:
+        evidence.append(cite_frame(thread, frames.innermost))
+        if frames.outermost != frames.innermost:
+            evidence.append(cite_frame(thread, frames.outermost))
+    if thread is not None and is_nccl_thread_name(thread):
+        evidence.append(Evidence(f"thread {thread.tid}", f'its name is "{thread.name}"'))
+    return tuple(evidence)
+
+
+def _main_thread(threads: Threads | None) -> tuple[Evidence, ...]:
+    """Return where the main thread stood: often waiting in the call that never came back."""
+    main = threads.main if threads is not None else None
+    if main is None or main.crashed or not main.frames:
+        return ()
+    python = next((i for i, frame in enumerate(main.frames) if frame.kind == "python"), 0)
+    return (cite_frame(main, python),)
+
+
+def _steps(error: NcclError, heartbeat: bool, process: Process | None) -> tuple[str, ...]:
+    rank = process.rank if process is not None else None
+    log = f"rank {rank}'s log" if rank is not None else "this rank's log"
+    steps = [] if not error.step else [error.step]
+    if heartbeat:
+        return (
+            "in this core, see what the thread with the watchdog waits for, and which thread holds "
+            "the GIL: a CUDA call under the GIL is the usual holder",
+            "all ranks at the same time? look for one stuck GPU (nvidia-smi, dmesg for Xid)",
+            "raise TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC only if the job was truly just slow",
+        )
+    steps += [
+        f'in {log}, the first "NCCL WARN" line before this moment names the call that failed',
+        "no such line? run again with NCCL_DEBUG=INFO; for NET/IB lines check that host's "
+        "InfiniBand, RoCE or OPA link (ibstat, port counters, dmesg)",
+        "compare the logs of all ranks: those that only report time-outs or closed connections "
+        "are victims, a rank that is silent or failed first is the suspect",
+    ]
+    return tuple(steps)

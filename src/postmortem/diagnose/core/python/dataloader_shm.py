@@ -1,0 +1,99 @@
+"""A DataLoader ran out of shared memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.diagnose.core.citing import cite_frame, cite_python, cite_signal
+from postmortem.diagnose.core.fault_kind import FaultKind
+from postmortem.diagnose.core.fault_words import explain, size_words
+from postmortem.diagnose.core.shared_memory import is_torch_segment
+from postmortem.diagnose.core.stacks import handler_index
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.facts.crash import Fault, Signal
+from postmortem.facts.process import Process
+from postmortem.facts.threads import Thread, Threads
+from postmortem.report.model import Confidence, Evidence, Role
+
+
+@rule(
+    role=Role.ROOT,
+    references=(
+        "https://github.com/pytorch/pytorch/issues/5040",
+        "https://pytorch.org/docs/stable/multiprocessing.html#sharing-strategies",
+        "https://docs.docker.com/reference/cli/docker/container/run/#shm-size",
+    ),
+)
+def dataloader_shm(
+    kind: FaultKind,
+    signal: Signal,
+    fault: Fault | None,
+    threads: Threads | None,
+    process: Process | None,
+) -> Iterator[Finding]:
+    """A DataLoader ran out of shared memory.
+
+    What it means
+        DataLoader workers hand batches to the main process through files in /dev/shm. The file
+        gets its length at once, but its memory only as it is written; when /dev/shm (64 MB in a
+        container by default) is full, the write is answered with SIGBUS.
+
+    How to be sure
+        The fault address lies in a segment /dev/shm/torch_…; or the worker's own SIGBUS handler is
+        on the stack. It printed "Unexpected bus error encountered in worker" then. How full
+        /dev/shm was at that moment is not in the core.
+
+    What to do
+        Give /dev/shm more (docker --shm-size, ipc=host, a Memory emptyDir in Kubernetes), or use
+        less: fewer workers, smaller prefetch_factor, smaller batches. Remove torch_* files of dead
+        processes.
+    """
+    file = fault.file if fault is not None else None
+    crashed = threads.crashed if threads is not None else None
+    in_segment = file is not None and is_torch_segment(file.path)
+    in_segment = in_segment and kind in (FaultKind.NO_SPACE, FaultKind.FILE_TRUNCATED)
+    handler = _worker_handler(signal, crashed)
+    if not in_segment and handler is None:
+        return
+    evidence: list[Evidence] = [cite_signal(kind, signal, fault, threads)]
+    if crashed is not None:
+        if handler is not None:
+            evidence.append(cite_frame(crashed, handler))
+        index = handler_index(crashed)
+        beyond = 0 if index is None else index + 1
+        if beyond < len(crashed.frames):
+            evidence.append(cite_frame(crashed, beyond))
+        evidence.extend(cite_python(crashed, threads))
+    size = ""
+    if file is not None and file.filesystem_size:
+        size = f" (its size now: {size_words(file.filesystem_size)})"
+        evidence.append(Evidence("file system of /dev/shm", size.strip(" ()")))
+    cause = (
+        explain(kind, signal, fault, threads)
+        if in_segment
+        else "the DataLoader worker's own handler caught SIGBUS and raised it again"
+    )
+    yield Finding(
+        title="a DataLoader ran out of shared memory in /dev/shm",
+        cause=f"{cause}. Tensors pass between processes through /dev/shm{size}, and it had no page "
+        "left to give",
+        confidence=Confidence.LIKELY if in_segment else Confidence.POSSIBLE,
+        next_steps=(
+            "df -h /dev/shm while the job runs; ls -l /dev/shm for torch_* files of dead processes",
+            "give it more: docker run --shm-size=16g (or --ipc=host); in Kubernetes an emptyDir "
+            "with medium Memory on /dev/shm",
+            "or need less: fewer num_workers, smaller prefetch_factor or batches",
+        ),
+        evidence=tuple(evidence),
+    )
+
+
+def _worker_handler(signal: Signal, thread: Thread | None) -> int | None:
+    """Return the index of the frame of PyTorch's SIGBUS handler for DataLoader workers.
+
+    torch/csrc/DataLoader.cpp installs `handler_SIGBUS`, which prints, restores the default action
+    and raises the signal again: siginfo then no longer has the address.
+    """
+    if signal.name != "SIGBUS" or thread is None:
+        return None
+    return thread.index_of(r"\bhandler_SIGBUS\b", within=12)

@@ -1,0 +1,54 @@
+"""The crash is in a worker of a PyTorch DataLoader."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.diagnose.core.citing import cite_python
+from postmortem.diagnose.core.fault_kind import FaultKind
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.facts.process import Process
+from postmortem.facts.threads import Threads
+from postmortem.report.model import Confidence, Evidence, Role
+
+
+@rule(
+    role=Role.CONTEXT,
+    references=(
+        "https://pytorch.org/docs/stable/data.html#multi-process-data-loading",
+        "https://github.com/pytorch/pytorch/issues/8976",
+    ),
+)
+def dataloader_worker(
+    kind: FaultKind, process: Process, threads: Threads | None
+) -> Iterator[Finding]:
+    """The crash is in a worker of a PyTorch DataLoader.
+
+    What it means
+        The dataset's own code, or a library that it calls (image and video decoders, tokenisers),
+        crashed in a process that only loads data. The trainer itself is well; it ends, or hangs,
+        because a worker is gone, and only says "DataLoader worker (pid …) is killed by signal".
+
+    How to be sure
+        torch/utils/data/_utils/worker.py stands on the main thread's stack.
+
+    What to do
+        Run once with num_workers=0: the same sample then fails in the main process, in a debugger
+        if need be. The Python line of the dataset names the sample's index.
+    """
+    if process.role != "DataLoader worker" or kind in (FaultKind.SNAPSHOT, FaultKind.UNKNOWN):
+        return
+    main = threads.main if threads is not None else None
+    evidence = [*cite_python(main, threads)] if main is not None else []
+    evidence.append(Evidence(where="process", what=f"{process.role}, pid {process.pid}"))
+    yield Finding(
+        title="this is a DataLoader worker: the trainer only says that a worker was killed",
+        cause="the process loads data for a trainer, which cannot know why its worker is gone",
+        confidence=Confidence.CERTAIN,
+        next_steps=(
+            "run once with num_workers=0: the same sample then fails in the main process",
+            'the trainer\'s log has "DataLoader worker (pid …) is killed by signal" at this '
+            "moment; what comes after it there is a consequence",
+        ),
+        evidence=tuple(evidence),
+    )

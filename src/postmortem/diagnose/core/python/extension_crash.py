@@ -1,0 +1,117 @@
+"""The crash is in an extension module or library that is not part of the platform."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.diagnose.core.citing import cite_frame, cite_python, cite_signal
+from postmortem.diagnose.core.fault_kind import FaultKind
+from postmortem.diagnose.core.owners import Owner, file_name, module_name, owner, package
+from postmortem.diagnose.core.stacks import caller, fault_start
+from postmortem.diagnose.names import clip, short
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.facts.crash import Fault, Signal
+from postmortem.facts.memory import Modules
+from postmortem.facts.process import Process
+from postmortem.facts.threads import Thread, Threads
+from postmortem.report.model import Confidence, Evidence, Role
+
+_KINDS = (FaultKind.ARITHMETIC, FaultKind.COMPILER_TRAP, FaultKind.RERAISED)
+
+_DISTRIBUTIONS = {
+    "cv2": "opencv-python",
+    "PIL": "pillow",
+    "sklearn": "scikit-learn",
+    "skimage": "scikit-image",
+    "yaml": "PyYAML",
+    "osgeo": "GDAL",
+    "grpc": "grpcio",
+    "zmq": "pyzmq",
+    "Crypto": "pycryptodome",
+    "MySQLdb": "mysqlclient",
+    "attr": "attrs",
+    "flash_attn_2_cuda": "flash-attn",
+    "transformer_engine_torch": "transformer-engine",
+}
+"""What pip calls packages that are imported by another name."""
+
+
+@rule(
+    role=Role.CONTRIBUTING,
+    references=("https://docs.python.org/3/extending/extending.html",),
+)
+def extension_crash(
+    kind: FaultKind,
+    signal: Signal,
+    fault: Fault | None,
+    threads: Threads | None,
+    modules: Modules | None,
+    process: Process | None,
+) -> Iterator[Finding]:
+    """The crash is in an extension module or library that is not part of the platform.
+
+    What it means
+        The innermost code outside the C library belongs neither to CPython, PyTorch nor CUDA: a
+        native module of yours or of a third-party package. That is where to look first.
+
+    How to be sure
+        The module of the frame tells. The module may be innocent when it was handed bad data or
+        when the memory was damaged before, so the finding is likely at best.
+
+    What to do
+        Read that module's source at the frame; build it with -g for line numbers; report it to
+        the package's developers with this stack.
+    """
+    crashed = threads.crashed if threads is not None else None
+    if crashed is None or not (kind.is_memory_fault or kind in _KINDS):
+        return
+    start = fault_start(crashed, kind)
+    if kind is FaultKind.RERAISED and start == 0:
+        return
+    index = caller(crashed, start)
+    if index is None or owner(crashed.frames[index], process) is not Owner.EXTENSION:
+        return
+    frame = crashed.frames[index]
+    if not frame.module or not _is_python(process, crashed):
+        return
+    distance = index - start
+    name = module_name(frame.module)
+    of = package(frame.module)
+    belongs = f" of the package {of}" if of and of not in name else ""
+    function = "" if frame.function == "??" else f", in {short(frame.function, 40)}"
+    evidence: list[Evidence] = [cite_signal(kind, signal, fault, threads)]
+    evidence.extend([cite_frame(crashed, index), *cite_python(crashed, threads)])
+    module = modules.at(frame.pc) if modules is not None and frame.pc is not None else None
+    unlike = module is not None and module.status == "mismatch"
+    yield Finding(
+        title=clip(f"the crash is in {name}{belongs}{function}", 100),
+        cause=f"the innermost code outside the C library is {name}{belongs}, which is neither "
+        "CPython, PyTorch nor CUDA: a bug there, or bad data that it was given"
+        + (
+            "; the file on disk is another build, so names of its functions may be wrong"
+            if unlike
+            else ""
+        ),
+        confidence=Confidence.LIKELY if distance <= 2 and not unlike else Confidence.POSSIBLE,
+        next_steps=(
+            f"look at {short(frame.function) if function else name} with the arguments that it was "
+            "given; build it with -g -O1 for line numbers"
+            if not of
+            else f"pip show {_DISTRIBUTIONS.get(of, of)} : is it the newest version, built for "
+            "this Python and PyTorch?",
+            "run that module's small test under AddressSanitizer or valgrind",
+        ),
+        evidence=tuple(evidence),
+    )
+
+
+def _is_python(process: Process | None, thread: Thread) -> bool:
+    """Return whether the process is an interpreter: elsewhere every library is the program's."""
+    if any(owner(f) is Owner.CPYTHON or package(f.module or "") for f in thread.frames):
+        return True
+    if process is None:
+        return False
+    names = (process.executable or "", process.command or "", *process.argv[:1])
+    return process.python_version is not None or any(
+        file_name(name).startswith(("python", "pypy", "pt_main")) for name in names
+    )

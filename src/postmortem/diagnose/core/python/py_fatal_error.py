@@ -1,0 +1,177 @@
+"""The interpreter stopped itself: a fatal Python error."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from postmortem.diagnose.core.citing import cite_frame, cite_python
+from postmortem.diagnose.core.fault_kind import FaultKind
+from postmortem.diagnose.core.owners import Owner, file_name, owner
+from postmortem.diagnose.names import bare, clip, short
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.facts.crash import FatalPythonError
+from postmortem.facts.threads import Frame, Thread, Threads
+from postmortem.patterns import Pattern
+from postmortem.report.model import Confidence, Role
+
+_FATAL = Pattern(
+    r"^(fatal_error(_exit)?|_?Py_FatalError\w*|_Py_FatalErrorFunc|Py_ExitStatusException)$",
+    words=("fatal_error", "Py_Fatal", "Py_ExitStatusException"),
+)
+_GIL = Pattern(
+    r"TstateNULL|PyThreadState_(Get|Swap|Delete\w*|Clear)|PyEval_(SaveThread|RestoreThread|Acquire|"
+    r"Release)\w*|PyGILState_Release|ensure_tstate_not_null|_Py_EnsureFuncTstateNotNULL|"
+    r"PyInterpreterState_Get|_PyMem_DebugCheckGIL|_PyThreadState_(Attach|Detach)"
+)
+_REFCOUNT = Pattern(r"_Py_FatalRefcountError\w*|none_dealloc|_Py_NegativeRefcount")
+_RECURSION = Pattern(r"_Py_CheckRecursiveCall|_Py_EnterRecursive")
+_MEMORY = Pattern(
+    r"_?Py(Mem|Object)_Debug|_PyMem_Debug|_PyObject_AssertFailed|bad_parent|"
+    r"gc_|_Py_NegativeRefcount"
+)
+_START = Pattern(r"Py_ExitStatusException|Py_Initialize\w*|init_|pyinit_|Py_BytesMain|pymain_")
+
+
+@rule(
+    role=Role.ROOT,
+    references=(
+        "https://docs.python.org/3/c-api/sys.html#c.Py_FatalError",
+        "https://docs.python.org/3/c-api/init.html#thread-state-and-the-global-interpreter-lock",
+        "https://github.com/bloomberg/memray/issues/227",
+    ),
+)
+def py_fatal_error(
+    kind: FaultKind, threads: Threads | None, error: FatalPythonError | None
+) -> Iterator[Finding]:
+    """The interpreter stopped itself: a fatal Python error.
+
+    What it means
+        CPython found itself in a state that must not be and called Py_FatalError. Most often
+        native code used the C API without holding the GIL, released an object too often, or wrote
+        over a Python object; also an interpreter that cannot start (wrong PYTHONHOME).
+
+    How to be sure
+        Py_FatalError (or fatal_error) is on the stack; the function that called it made the
+        check. The message stands on standard error ("Fatal Python error: …"); it is read from the
+        registers that CPython saved, or from the frame's arguments where gdb shows them.
+
+    What to do
+        Read the message. For the GIL: the first frame outside CPython is the code that called
+        without it. For damaged objects: PYTHONMALLOC=debug and a debug build of Python.
+    """
+    crashed = threads.crashed if threads is not None else None
+    if crashed is None or kind is not FaultKind.ABORT:
+        return
+    fatal = [i for i, f in enumerate(crashed.frames[:16]) if _FATAL.match(bare(f.function))]
+    # A program may have a fatal_error of its own: one of the frames must be CPython's for sure.
+    if not any(_is_cpython(crashed.frames[i]) for i in fatal):
+        return
+    check = _outside(crashed, fatal[-1] + 1)
+    names = " ".join(bare(frame.function) for frame in crashed.frames[fatal[0] : fatal[-1] + 3])
+    said = _message([crashed.frames[i] for i in fatal])
+    message = error.message if error is not None else said
+    what, cause, step = _meaning(names, message or "")
+    evidence = [cite_frame(crashed, fatal[-1])]
+    by = ""
+    user = next(
+        (
+            i
+            for i in range(fatal[-1] + 1, len(crashed.frames))
+            if owner(crashed.frames[i]) not in (Owner.CPYTHON, Owner.GLIBC, None)
+            and not (crashed.frames[i].inlined and _is_cpython(crashed.frames[i]))
+        ),
+        None,
+    )
+    if check is not None:
+        evidence.append(cite_frame(crashed, check))
+    if user is not None and user != check:
+        evidence.append(cite_frame(crashed, user))
+    if user is not None:
+        frame = crashed.frames[user]
+        name = short(frame.function, 40) if frame.function != "??" else file_name(frame.module)
+        through = owner(frame) is Owner.LIBFFI
+        by = ", called through ctypes" if through else f", called by {name}"
+    evidence.extend(cite_python(crashed))
+    # The whole of it is in the cause.
+    read = () if error is not None else ('read the line "Fatal Python error: …" on standard error',)
+    yield Finding(
+        title=clip(f"fatal Python error: {_head(message, what, 48 if by else 79)}{by}", 100),
+        cause=f"{cause}; it said: {clip(message, 300)}" if message else cause,
+        confidence=Confidence.CERTAIN if message or what != _GENERAL else Confidence.LIKELY,
+        next_steps=(*read, step),
+        evidence=tuple(evidence),
+    )
+
+
+_GENERAL = "the interpreter stopped itself"
+
+
+def _head(message: str | None, what: str, limit: int) -> str:
+    """Return the message where it fits; a meaning is better than half a sentence."""
+    is_cut = message is not None and (message.endswith("…") or len(message) > limit)
+    if message is None or (what != _GENERAL and is_cut):
+        return clip(what, limit)
+    return clip(message, limit)
+
+
+def _meaning(names: str, message: str) -> tuple[str, str, str]:
+    """Return what was found, what it means and what to do, from the functions and the message."""
+    if _GIL.search(names) or "GIL" in message or "thread state" in message:
+        return (
+            "the C API was used without the GIL",
+            "native code called the Python C API on a thread that does not hold the GIL (or with a "
+            "thread state that is not current)",
+            "in the native code named: take the GIL (PyGILState_Ensure, gil_scoped_acquire) before "
+            "it touches Python objects",
+        )
+    if _RECURSION.search(names) or "stack overflow" in message:
+        return (
+            "Python could not recover from a stack overflow",
+            "the recursion limit was passed again while RecursionError was being handled",
+            "look for an except clause that recurses itself, and for sys.setrecursionlimit",
+        )
+    if _REFCOUNT.search(names) or "deallocating" in message:
+        return (
+            "deallocating None",
+            "None (or another object that lives for ever) was released once too often: native code "
+            "gave back references that it did not own, maybe one in each call for hours",
+            "in native code: Py_RETURN_NONE or Py_INCREF(Py_None) before returning None; no "
+            "Py_DECREF of borrowed references (PyList_GetItem, PyDict_GetItem, arguments)",
+        )
+    if _MEMORY.search(names) or "refcount" in message or "object" in message:
+        return (
+            "a Python object is damaged",
+            "a check of an object or memory block failed: native code wrote past a buffer or "
+            "released a reference that was not its own",
+            "PYTHONMALLOC=debug python -X dev … ; suspect the native modules of your own first",
+        )
+    if _START.search(names):
+        return (
+            "the interpreter could not start",
+            "Python could not find or start its library",
+            "unset PYTHONHOME and PYTHONPATH; is this environment whole (moved, half installed)?",
+        )
+    return (
+        _GENERAL,
+        "CPython found itself in a state that must not be",
+        "PYTHONMALLOC=debug python -X dev … may find it earlier",
+    )
+
+
+def _is_cpython(frame: Frame) -> bool:
+    return "Py_" in frame.function or owner(frame) is Owner.CPYTHON
+
+
+def _message(frames: list[Frame]) -> str | None:
+    """Return the message from the arguments that gdb shows: ``msg=0x55… "the function …"``."""
+    for frame in frames:
+        for name, value in frame.arguments:
+            found = re.search(r'"([^"]{4,})"(\.\.\.)?', value)
+            if name in ("msg", "message") and found is not None:
+                return found.group(1) + ("…" if found.group(2) else "")  # gdb cuts long strings
+    return None
+
+
+def _outside(thread: Thread, start: int) -> int | None:
+    return start if start < len(thread.frames) else None

@@ -1,0 +1,86 @@
+"""Python code recursed until the C stack was full."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.diagnose.core.citing import cite_python, cite_recursion, cite_signal
+from postmortem.diagnose.core.fault_kind import FaultKind
+from postmortem.diagnose.core.fault_words import explain
+from postmortem.diagnose.core.owners import file_name
+from postmortem.diagnose.core.recursion import DEEP, Recursion, recursion
+from postmortem.diagnose.names import clip, short
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.facts.crash import Fault, Signal
+from postmortem.facts.process import Process
+from postmortem.facts.threads import Threads
+from postmortem.report.model import Confidence, Role
+
+
+@rule(
+    role=Role.ROOT,
+    references=(
+        "https://docs.python.org/3/library/sys.html#sys.setrecursionlimit",
+        "https://docs.python.org/3/library/threading.html#threading.stack_size",
+    ),
+)
+def python_recursion(
+    kind: FaultKind,
+    signal: Signal,
+    fault: Fault | None,
+    threads: Threads | None,
+    process: Process | None,
+) -> Iterator[Finding]:
+    """Python code recursed until the C stack was full.
+
+    What it means
+        Python code called itself through C (repr, pickle, copy, json, __getattr__, a callback)
+        until the stack of the thread was full. Normally RecursionError comes first: either
+        sys.setrecursionlimit was raised, or C code without that check recursed, or the thread's
+        stack is too small for the limit.
+
+    How to be sure
+        The fault address is just past the end of the stack and the interpreter's evaluation
+        functions repeat. Whether the limit was raised is in the program: look for
+        setrecursionlimit.
+
+    What to do
+        Leave the recursion limit alone and the RecursionError will name the line. Break cycles in
+        the data (an object that contains itself, a __getattr__ that asks for its own attribute).
+    """
+    crashed = threads.crashed if threads is not None else None
+    cycle = recursion(crashed.frames) if crashed is not None else None
+    if crashed is None or cycle is None or not cycle.is_python:
+        return
+    certain = kind is FaultKind.STACK_OVERFLOW
+    if not certain and not (kind is FaultKind.RERAISED and cycle.frames >= DEEP):
+        return
+    version = f" {process.python_version}" if process and process.python_version else ""
+    yield Finding(
+        title=clip(f"Python recursion used up the C stack{_through(cycle)}", 100),
+        cause=f"{explain(kind, signal, fault, threads)}. The interpreter's own functions repeat "
+        f"on the stack, so Python{version} code called itself through C until there was no stack "
+        "left; the recursion limit that should have raised RecursionError was raised, or does not "
+        "apply to this C code",
+        confidence=Confidence.CERTAIN if certain else Confidence.LIKELY,
+        next_steps=(
+            "remove or lower sys.setrecursionlimit(): RecursionError then names the Python line",
+            "no setrecursionlimit? look for repr, pickle, deepcopy or json of data that contains "
+            "itself, and for a __getattr__ or property that asks for itself",
+            "only if the depth is legitimate: threading.stack_size(512 << 20) before the thread "
+            "starts, or ulimit -s for the main thread",
+        ),
+        evidence=(
+            cite_signal(kind, signal, fault, threads),
+            cite_recursion(crashed, cycle),
+            *cite_python(crashed),
+        ),
+    )
+
+
+def _through(cycle: Recursion) -> str:
+    """Return the Python function that a reader can look for, where it is known."""
+    if cycle.python is None:
+        return ""
+    place = f" ({file_name(cycle.python.file)}:{cycle.python.line})" if cycle.python.file else ""
+    return f" through {short(cycle.python.function)}{place}"

@@ -1,0 +1,110 @@
+"""The process called abort() itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.diagnose.core.citing import cite_abort, cite_frame, cite_python
+from postmortem.diagnose.core.fault_kind import FaultKind
+from postmortem.diagnose.core.fault_words import explain
+from postmortem.diagnose.core.owners import Owner, file_name, owner
+from postmortem.diagnose.core.python_calls import python_call, python_place
+from postmortem.diagnose.core.stacks import is_malloc, plain, site
+from postmortem.diagnose.names import clip, short
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.facts.crash import AbortMessage, Signal
+from postmortem.facts.threads import Thread, Threads
+from postmortem.report.model import Confidence, Evidence, Role
+
+
+@rule(
+    role=Role.CONTEXT,
+    references=("https://man7.org/linux/man-pages/man3/abort.3.html",),
+    fallback=True,
+)
+def aborted_by_itself(
+    kind: FaultKind, signal: Signal, threads: Threads | None, message: AbortMessage | None
+) -> Iterator[Finding]:
+    """The process called abort() itself.
+
+    What it means
+        Nothing from outside killed the process and no instruction failed: its own code, or a
+        library, found something wrong and stopped on purpose, usually after printing why.
+
+    How to be sure
+        The signal is SIGABRT and its sender is the process. The frame below abort() is who decided.
+
+    What to do
+        Read the last lines on standard error; other diagnoses of this report say more when they
+        know the function that aborted.
+    """
+    if kind is not FaultKind.ABORT:
+        return
+    crashed = threads.crashed if threads is not None else None
+    evidence = [
+        Evidence(f"signal {signal.name} {signal.code or ''}".rstrip(), explain(kind, signal))
+    ]
+    title = "the process aborted itself"
+    index = _who(crashed) if crashed is not None else None
+    if crashed is not None and index is not None:
+        frame = crashed.frames[index]
+        evidence.extend([cite_frame(crashed, index), *cite_python(crashed)])
+        said = python_call(crashed, index)
+        if said is not None:
+            title += f": {said}"
+        elif frame.function != "??":
+            how = "called abort" if _called_abort(crashed, index) else "raised SIGABRT"
+            title += f": {short(frame.function, 60)} {how}"
+        elif frame.module and owner(frame) is not Owner.GLIBC:
+            title += f" in {file_name(frame.module)}"
+            if owner(frame) is Owner.CPYTHON:  # without names: Debian strips its interpreter
+                title += python_place(crashed)
+    words = " ".join(message.text.split()) if message is not None else ""
+    if message is not None and words:
+        # glibc's own last words (__libc_fatal) are the reason; who spoke them is in the evidence.
+        title = f"the C library stopped the process: {words.removeprefix('Fatal error: ')}"
+        evidence.insert(0, cite_abort(message))
+    yield Finding(
+        title=clip(title, 100),
+        cause=explain(kind, signal) + _meaning(words),
+        confidence=Confidence.CERTAIN,
+        next_steps=("read the last lines that the process wrote to standard error",),
+        evidence=tuple(evidence),
+    )
+
+
+_STDIO = (
+    "; a FILE that stdio was given is none: closed before (fclose twice, or use after fclose), "
+    "overwritten, or made by another C library in the same process"
+)
+
+
+def _meaning(words: str) -> str:
+    return _STDIO if "invalid stdio handle" in words else ""
+
+
+def _who(thread: Thread) -> int | None:
+    """Return the index of the frame that decided: not the allocator, not Py_FatalError's parts."""
+    start = site(thread)
+    if start is None:
+        return None
+    python = any("Py_Fatal" in frame.function for frame in thread.frames[:16])
+    for index in range(start, len(thread.frames)):
+        frame = thread.frames[index]
+        of_python = python and ("fatal_error" in frame.function or "Py_Fatal" in frame.function)
+        if not is_malloc(frame) and not of_python:
+            return index
+    return start
+
+
+def _called_abort(thread: Thread, index: int) -> bool:
+    """Return whether abort() stands between the signal and a frame, as far as names tell.
+
+    raise(SIGABRT), as tests and run-times of other languages call it, is not abort(): no handler is
+    reset, and it comes back where the signal is blocked.
+    """
+    between = [plain(frame.function) for frame in thread.frames[:index]]
+    return not between or "abort" in between or "??" in between or not set(between) & _RAISES
+
+
+_RAISES = {"raise", "gsignal", "kill", "tgkill", "pthread_kill"}

@@ -1,0 +1,109 @@
+"""The program jumped to where no code is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.diagnose.core.citing import cite_frame, cite_python, cite_signal
+from postmortem.diagnose.core.fault_kind import FaultKind
+from postmortem.diagnose.core.fault_words import bad_target, explain
+from postmortem.diagnose.core.pyobject_fault import object_fault
+from postmortem.diagnose.names import clip, short
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.facts.crash import Fault, Signal
+from postmortem.facts.memory import Modules
+from postmortem.facts.threads import Threads
+from postmortem.report.model import Confidence, Role
+
+
+@rule(
+    role=Role.ROOT,
+    references=("https://man7.org/linux/man-pages/man3/dlopen.3.html",),
+)
+def bad_call(
+    kind: FaultKind,
+    signal: Signal,
+    fault: Fault | None,
+    threads: Threads | None,
+    modules: Modules | None,
+) -> Iterator[Finding]:
+    """The program jumped to where no code is.
+
+    What it means
+        The program counter itself is the bad address: a function pointer that is NULL or garbage,
+        a virtual call on an object that was freed, a callback whose library was unloaded, or a
+        return address on the stack that was overwritten.
+
+    How to be sure
+        The fault address equals the program counter. Frame 1 made the call, if its frame is still
+        readable; a stack that makes no sense from frame 1 on points to an overwritten return
+        address.
+
+    What to do
+        Look at the call in frame 1: which pointer, and who sets it. In ctypes, keep a reference to
+        every CFUNCTYPE callback as long as native code may call it.
+    """
+    if kind is not FaultKind.BAD_CALL:
+        return
+    pc = bad_target(signal, fault)
+    refused = fault is not None and pc != fault.pc.value
+    instruction = fault.instruction if fault is not None else None
+    came_back = instruction is not None and instruction.transfer == "return"
+    is_return = refused and came_back
+    is_null = pc < 1 << 16
+    crashed = threads.crashed if threads is not None else None
+    evidence = [cite_signal(kind, signal, fault, threads)]
+    by = ""
+    frame = 0 if refused else 1  # the processor refused the jump: the caller is still innermost
+    if crashed is not None and len(crashed.frames) > frame:
+        evidence.extend([cite_frame(crashed, frame), *cite_python(crashed, threads)])
+        if crashed.frames[frame].function != "??" and (is_return or not came_back):
+            word = "at the end of" if is_return else "called from"
+            by = f", {word} {short(crashed.frames[frame].function)}"
+    gone = modules is not None and not is_null and _was_in_gap(modules, pc)
+    what = "a null function pointer" if is_null else f"an address without code ({pc:#x})"
+    steps = [
+        "build with -fsanitize=address or -fstack-protector-all: they stop at the write"
+        if is_return
+        else f"look at the call in frame {frame} of the crashed thread: which pointer, and who "
+        "sets it",
+        "a ctypes or cffi callback? keep a reference to it for as long as native code may call it",
+    ]
+    if gone:
+        steps.append("check whether a library was unloaded (dlclose) while it was still in use")
+    yield Finding(
+        title=clip(f"{'return to' if came_back else 'call of'} {what}{by}", 100),
+        cause=f"{explain(kind, signal, fault, threads)}. "
+        + (_came_back(gone=gone and not is_return) if came_back else _CALLED),
+        confidence=Confidence.CERTAIN if is_null else Confidence.LIKELY,
+        next_steps=tuple(steps),
+        evidence=tuple(evidence),
+        role=Role.CONTRIBUTING if object_fault(kind, signal, threads) is not None else None,
+    )
+
+
+def _was_in_gap(modules: Modules, address: int) -> bool:
+    """Return whether an address lies between libraries, where an unloaded one may have been."""
+    starts = [module.start for module in modules]
+    ends = [module.end for module in modules]
+    return bool(starts) and min(starts) < address < max(ends)
+
+
+_CALLED = (
+    "The call itself went wrong: a pointer that was never set, an object that was already freed, "
+    "or an overwritten return address"
+)
+
+
+def _came_back(*, gone: bool) -> str:
+    overwritten = (
+        "The return address on the stack was overwritten: an array on the stack of this function, "
+        "or of one that it called, was written past its end"
+    )
+    if not gone:
+        return overwritten
+    return (
+        "A function came back to where nothing is any more: the library there was unloaded "
+        "(dlclose) while one of its functions was still running. Or the return address on the "
+        "stack was overwritten"
+    )

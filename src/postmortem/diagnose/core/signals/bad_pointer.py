@@ -1,0 +1,195 @@
+"""A pointer that is neither null nor valid was used."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.diagnose.core.citing import cite_frame, cite_python, cite_signal
+from postmortem.diagnose.core.fault_kind import FaultKind
+from postmortem.diagnose.core.fault_words import explain
+from postmortem.diagnose.core.foreign_calls import cut_pointer, dead_callback
+from postmortem.diagnose.core.pointers import lost_stack_pointer
+from postmortem.diagnose.core.poison import pointer_hint
+from postmortem.diagnose.core.pyobject_fault import object_fault
+from postmortem.diagnose.core.stacks import caller, in_allocator, place
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.facts.crash import Fault, Signal
+from postmortem.facts.memory import Address
+from postmortem.facts.threads import Threads
+from postmortem.report.model import Confidence, Role
+
+_TITLES = {
+    FaultKind.UNMAPPED: "access to unmapped memory",
+    FaultKind.NON_CANONICAL: "access through a damaged pointer",
+    FaultKind.NO_PERMISSION: "access that the memory's permissions forbid",
+    FaultKind.MISALIGNED: "misaligned memory access",
+    FaultKind.GENERAL_PROTECTION: "invalid memory access",
+}
+_CAUSES = {
+    FaultKind.UNMAPPED: "Nothing is mapped there: memory that was freed and given back, an index "
+    "far outside its array, or a pointer that something else has overwritten",
+    FaultKind.NON_CANONICAL: "No such address can exist, so the pointer itself was overwritten or "
+    "read from memory that is not a pointer: a buffer overrun, use after free, or an uninitialised "
+    "variable",
+    FaultKind.NO_PERMISSION: "The memory exists, but not for this: a write to constant data or to "
+    "a read-only mapped file (an array over a read-only buffer), or a guard page next to a buffer",
+    FaultKind.MISALIGNED: "Vector instructions demand addresses that are multiples of 16, 32 or "
+    "64: a buffer from an allocator that aligns less, a pointer cast, or a stack that foreign code "
+    "left misaligned",
+    FaultKind.GENERAL_PROTECTION: "The pointer is damaged, or a vector access was misaligned; the "
+    "evidence does not decide between them",
+}
+
+_LOW = (
+    "The process has nothing that low: an element far behind a null pointer, a pointer of which "
+    "only 32 bits are left (a 64-bit address that went through an int), or a number that never was "
+    "a pointer"
+)
+_STRIDE = 64
+"""The most bytes that one vector instruction writes: how far behind a start an overrun is seen."""
+_RAN_INTO = (
+    "That is the very start of a mapping: a copy or a loop that ran past the end of the memory "
+    "before it comes to a stop exactly there"
+)
+
+_RAN_OUT = (
+    "Memory ends right there: a copy or a loop that ran past the end of an array, through all that "
+    "lay behind it; or memory that was given back"
+)
+
+
+@rule(
+    role=Role.ROOT,
+    references=(
+        "https://man7.org/linux/man-pages/man2/sigaction.2.html",
+        "https://github.com/google/sanitizers/wiki/AddressSanitizer",
+    ),
+)
+def bad_pointer(
+    kind: FaultKind, signal: Signal, fault: Fault | None, threads: Threads | None
+) -> Iterator[Finding]:
+    """A pointer that is neither null nor valid was used.
+
+    What it means
+        Native code touched memory that is not mapped, not a possible address, not permitted, or
+        not aligned as the instruction demands. That the access failed is certain; who damaged the
+        pointer often is not in the stack, because the damage is older than the crash.
+
+    How to be sure
+        The address against the mappings, and what its value looks like (text, a freed-memory
+        pattern, -1). The same crash at other places in other runs means damaged memory; always the
+        same place means a bug there.
+
+    What to do
+        Start at the first function of your own on the stack. If the place changes from run to run,
+        run under AddressSanitizer or valgrind; for Python objects, PYTHONMALLOC=debug.
+    """
+    if kind not in _TITLES:
+        return
+    crashed = threads.crashed if threads is not None else None
+    evidence = [cite_signal(kind, signal, fault, threads)]
+    if crashed is not None:
+        if crashed.frames:
+            evidence.append(cite_frame(crashed, 0))
+        index = caller(crashed)
+        if index:
+            evidence.append(cite_frame(crashed, index))
+        evidence.extend(cite_python(crashed, threads))
+    address = signal.address
+    if address is None and fault is not None and fault.operand is not None:
+        address = fault.operand.value
+    if kind is FaultKind.MISALIGNED and address == 0:
+        address = None  # x86 names none
+    shown = "" if address is None else f" (address {address:#x})"
+    hint = None if address is None else pointer_hint(address)
+    unsure = kind is FaultKind.GENERAL_PROTECTION
+    yield Finding(
+        title=clip(f"{_title(kind, fault)}{shown}{place(crashed)}", 100),
+        cause=f"{explain(kind, signal, fault, threads)}. {_cause(kind, signal, fault)}",
+        confidence=Confidence.POSSIBLE if unsure else Confidence.LIKELY,
+        next_steps=(
+            "look at what the first function of your own on the crashed stack passes inwards",
+            "run a small case under AddressSanitizer (-fsanitize=address) or valgrind, which stop "
+            "where the memory is damaged and not where it is used",
+            "if Python objects are involved: PYTHONMALLOC=debug python …",
+        )
+        + ((f"follow the trace in the address: {hint}",) if hint else ()),
+        evidence=tuple(evidence),
+        role=Role.CONTRIBUTING if _is_explained(kind, signal, fault, threads) else None,
+    )
+
+
+def _title(kind: FaultKind, fault: Fault | None) -> str:
+    if _has_no_stack(kind, fault):
+        return "the stack pointer is damaged"
+    if kind is FaultKind.NO_PERMISSION and fault is not None and fault.address is not None:
+        if (fault.address.permissions or "").startswith("---"):
+            return "access to a guard page or reserved memory"
+        if fault.instruction is not None and fault.instruction.access == "write":
+            return "write to read-only memory"
+    return _TITLES[kind]
+
+
+def _has_no_stack(kind: FaultKind, fault: Fault | None) -> bool:
+    if kind not in (FaultKind.UNMAPPED, FaultKind.NON_CANONICAL):
+        return False
+    return lost_stack_pointer(fault) is not None and not (fault is not None and fault.sp.mapped)
+
+
+def _cause(kind: FaultKind, signal: Signal, fault: Fault | None) -> str:
+    """Return what usually lies behind such an access, as far as the mapping narrows it down."""
+    if lost_stack_pointer(fault) is not None and kind is not FaultKind.MISALIGNED:
+        return (
+            "A stack pointer or frame pointer goes wrong by hand-written assembly, a switch of "
+            "stacks (coroutines, longjmp) that went to a dead one, or a buffer on the stack that "
+            "was written past its end"
+        )
+    if kind is FaultKind.MISALIGNED and signal.code == "BUS_ADRALN" and signal.address == 0:
+        return (
+            "Ordinary code fails then too, wherever it stands: what is wrong is that something "
+            "set the flag (popf, a debugging aid) and did not clear it"
+        )
+    place = fault.address if fault is not None else None
+    if kind is FaultKind.UNMAPPED and place is not None and _is_low(place):
+        return _LOW
+    if kind is FaultKind.UNMAPPED and place is not None and _is_at_end(place):
+        return _RAN_OUT
+    if kind is not FaultKind.NO_PERMISSION or place is None:
+        return _CAUSES[kind]
+    if place.start is not None and place.value - place.start < _STRIDE:
+        return _RAN_INTO
+    if (place.permissions or "").startswith("---"):
+        return (
+            "Nobody may touch that memory: a guard page behind a buffer or a stack, which an index "
+            "past the end runs into, or memory that an allocator has reserved or taken back"
+        )
+    if place.path and (fault and fault.instruction and fault.instruction.access == "write"):
+        return (
+            "What lies there came from a file and may not be written: a constant, a string "
+            "literal, code, or a file that was mapped for reading only (an array over a read-only "
+            "buffer)"
+        )
+    return _CAUSES[kind]
+
+
+def _is_low(place: Address) -> bool:
+    """Whether no mapping lies below an address of 32 bits (a program at 0x400000 has some)."""
+    return place.value < 1 << 32 and not place.mapped and place.below_end is None
+
+
+def _is_at_end(place: Address) -> bool:
+    end = place.below_end
+    return end is not None and not place.mapped and 0 <= place.value - end < _STRIDE
+
+
+def _is_explained(
+    kind: FaultKind, signal: Signal, fault: Fault | None, threads: Threads | None
+) -> bool:
+    """Return whether another rule says what made the pointer bad."""
+    return (
+        in_allocator(threads.crashed if threads is not None else None)
+        or object_fault(kind, signal, threads, fault) is not None
+        or cut_pointer(kind, signal, fault, threads) is not None
+        or dead_callback(kind, threads) is not None
+    )

@@ -1,0 +1,76 @@
+"""A mapped file became shorter, disappeared or could not be read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.diagnose.core.citing import cite_frame, cite_python, cite_signal
+from postmortem.diagnose.core.fault_kind import FaultKind
+from postmortem.diagnose.core.fault_words import explain
+from postmortem.diagnose.core.owners import file_name
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.facts.crash import Fault, Signal
+from postmortem.facts.threads import Threads
+from postmortem.report.model import Confidence, Evidence, Role
+
+_KINDS = {
+    FaultKind.FILE_TRUNCATED: "is shorter than the program mapped",
+    FaultKind.FILE_GONE: "was deleted or is gone",
+    FaultKind.FILE_UNREADABLE: "could not be read",
+}
+
+
+@rule(
+    role=Role.ROOT,
+    references=(
+        "https://man7.org/linux/man-pages/man2/mmap.2.html",
+        "https://github.com/NVIDIA/TensorRT-LLM/issues/17368",
+    ),
+)
+def bus_error_file_truncated(
+    kind: FaultKind, signal: Signal, fault: Fault | None, threads: Threads | None
+) -> Iterator[Finding]:
+    """A mapped file became shorter, disappeared or could not be read.
+
+    What it means
+        The program read a file through a memory mapping (weights, a shard, an index) and the page
+        could not be had: the file was truncated or rewritten while mapped, its download was never
+        complete, it was deleted on a network file system, or the storage gave an error.
+
+    How to be sure
+        The file and offset come from the core, and the length is compared with the file as it is
+        now, not as it was then. A length that is too short now settles it; a file that looks right
+        again leaves an input or output error or a rewrite as candidates.
+
+    What to do
+        Check that the file is whole (size, checksum) and that nothing rewrites it in place while
+        jobs read it: write to a new name and rename. On network file systems look at the host's
+        kernel log; reading without mmap turns the crash into an error that names the file.
+    """
+    if kind not in _KINDS or fault is None or fault.file is None:
+        return
+    file = fault.file
+    crashed = threads.crashed if threads is not None else None
+    evidence = [cite_signal(kind, signal, fault, threads)]
+    if kind is FaultKind.FILE_TRUNCATED:
+        now = f"{file.size} bytes now; the access was at offset {file.offset}"
+        evidence.append(Evidence(f"file {file.path}", now))
+    if crashed is not None and crashed.frames:
+        evidence.extend([cite_frame(crashed, 0), *cite_python(crashed, threads)])
+    steps = [
+        f"ls -l {file.path} ; compare its size and checksum with the original",
+        "make sure that nothing truncates or rewrites the file in place while it is mapped: write "
+        "to a new name, then rename",
+    ]
+    if kind is not FaultKind.FILE_TRUNCATED:
+        host = "the host that crashed" if file.elsewhere else "this host"
+        steps.append(f"dmesg -T on {host}: look for errors of the file system (nfs, lustre, I/O)")
+    certain = kind is FaultKind.FILE_TRUNCATED
+    yield Finding(
+        title=clip(f"the mapped file {file_name(file.path)} {_KINDS[kind]}", 100),
+        cause=explain(kind, signal, fault, threads),
+        confidence=Confidence.LIKELY if certain else Confidence.POSSIBLE,
+        next_steps=tuple(steps),
+        evidence=tuple(evidence),
+    )

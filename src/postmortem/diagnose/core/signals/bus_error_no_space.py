@@ -1,0 +1,72 @@
+"""A page of shared memory or of a sparse file could not be given: no space."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.diagnose.core.citing import cite_frame, cite_python, cite_signal
+from postmortem.diagnose.core.fault_kind import FaultKind, is_memory_backed
+from postmortem.diagnose.core.fault_words import explain
+from postmortem.diagnose.core.owners import file_name
+from postmortem.diagnose.core.shared_memory import is_torch_segment
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.facts.crash import Fault, Signal
+from postmortem.facts.threads import Threads
+from postmortem.report.model import Confidence, Role
+
+
+@rule(
+    role=Role.ROOT,
+    references=(
+        "https://man7.org/linux/man-pages/man5/tmpfs.5.html",
+        "https://docs.docker.com/reference/cli/docker/container/run/#shm-size",
+    ),
+)
+def bus_error_no_space(
+    kind: FaultKind, signal: Signal, fault: Fault | None, threads: Threads | None
+) -> Iterator[Finding]:
+    """A page of shared memory or of a sparse file could not be given: no space.
+
+    What it means
+        A file on /dev/shm, another tmpfs or a full disk was given its length in advance and mapped.
+        Space is taken only when a page is first touched; there was none left, and a store into
+        memory cannot return ENOSPC, so the kernel sends SIGBUS.
+
+    How to be sure
+        The fault address lies in such a file, inside its length. How full the file system was then
+        is not in the core; the figure shown is of now, after the process gave its space back.
+
+    What to do
+        df -h on the mount while the job runs; give it more (docker --shm-size, a Memory emptyDir
+        in Kubernetes, mount -o remount,size=) or use less; delete files of dead processes there.
+    """
+    if kind is not FaultKind.NO_SPACE or fault is None or fault.file is None:
+        return
+    file = fault.file
+    if is_torch_segment(file.path):
+        return  # the DataLoader's case has a rule of its own
+    crashed = threads.crashed if threads is not None else None
+    evidence = [cite_signal(kind, signal, fault, threads)]
+    if crashed is not None and crashed.frames:
+        evidence.extend([cite_frame(crashed, 0), *cite_python(crashed, threads)])
+    in_memory = is_memory_backed(file)
+    folder = file.path.rsplit("/", 1)[0] or "/"
+    full = file.filesystem_free is not None and file.filesystem_free < 64 * 1024
+    what = "shared memory" if file.path.startswith("/dev/shm") else "the file system"
+    yield Finding(
+        title=clip(f"no space left in {what} for the mapped file {file_name(file.path)}", 100),
+        cause=f"{explain(kind, signal, fault, threads)}. A mapped file takes its space only when "
+        "a page is first written, and then there was none",
+        confidence=Confidence.LIKELY if in_memory or full else Confidence.POSSIBLE,
+        next_steps=(
+            f"df -h {folder} while the job runs; ls -l {folder} for files of dead processes",
+            "give it more: docker run --shm-size=16g, in Kubernetes an emptyDir with medium "
+            "Memory, else mount -o remount,size=16G /dev/shm"
+            if in_memory
+            else "free space or a quota on that file system, then run again",
+            "in a container also compare memory.current with memory.max of its cgroup: tmpfs pages "
+            "count there",
+        ),
+        evidence=tuple(evidence),
+    )

@@ -1,0 +1,58 @@
+"""A check that was compiled into the program failed and stopped it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.diagnose.core.citing import cite_frame, cite_python, cite_signal
+from postmortem.diagnose.core.fault_kind import FaultKind
+from postmortem.diagnose.core.fault_words import explain
+from postmortem.diagnose.core.stacks import place
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.facts.crash import Fault, Signal
+from postmortem.facts.threads import Threads
+from postmortem.report.model import Confidence, Role
+
+
+@rule(
+    role=Role.ROOT,
+    references=(
+        "https://gcc.gnu.org/onlinedocs/gcc/Other-Builtins.html",
+        "https://clang.llvm.org/docs/UndefinedBehaviorSanitizer.html",
+    ),
+)
+def compiler_trap(
+    kind: FaultKind, signal: Signal, fault: Fault | None, threads: Threads | None
+) -> Iterator[Finding]:
+    """A check that was compiled into the program failed and stopped it.
+
+    What it means
+        The program executed an instruction that is there to stop it (ud2, brk, int3): a failed
+        assertion of a library, -fsanitize with traps, __builtin_unreachable reached, an abort in
+        Rust. The processor is fine.
+
+    How to be sure
+        The instruction at the program counter is a trap. The message of the check, if any, is the
+        last line on standard error.
+
+    What to do
+        Read the source at that frame: the condition just before the trap is the one that failed.
+    """
+    if kind not in (FaultKind.COMPILER_TRAP, FaultKind.BREAKPOINT):
+        return
+    crashed = threads.crashed if threads is not None else None
+    evidence = [cite_signal(kind, signal, fault, threads)]
+    if crashed is not None and crashed.frames:
+        evidence.extend([cite_frame(crashed, 0), *cite_python(crashed, threads)])
+    is_breakpoint = kind is FaultKind.BREAKPOINT
+    yield Finding(
+        title=clip(f"a check stopped the program with a trap{place(crashed)}", 100),
+        cause=explain(kind, signal, fault, threads),
+        confidence=Confidence.POSSIBLE if is_breakpoint else Confidence.LIKELY,
+        next_steps=(
+            "read the last lines that the process wrote to standard error: checks print why",
+            "read the source at the innermost frame: the condition before the trap failed",
+        ),
+        evidence=tuple(evidence),
+    )

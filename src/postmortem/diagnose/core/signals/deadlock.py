@@ -1,0 +1,194 @@
+"""Threads wait for each other, and none can go on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from postmortem.diagnose.core.citing import cite_frame, cite_python
+from postmortem.diagnose.core.fault_kind import FaultKind
+from postmortem.diagnose.core.stacks import caller
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.facts.threads import Thread, Threads, Wait
+from postmortem.report.model import Confidence, Evidence, Role
+
+_MOST_CYCLES = 4
+_MOST_EDGES = 16
+_OF_LOCKS = ("std::", "__gthread_", "pthread_", "void std::")
+
+
+@rule(
+    role=Role.ROOT,
+    references=(
+        "https://man7.org/linux/man-pages/man3/pthread_mutex_lock.3p.html",
+        "https://docs.python.org/3/library/threading.html#lock-objects",
+    ),
+)
+def deadlock(kind: FaultKind, threads: Threads) -> Iterator[Finding]:
+    """Threads wait for each other, and none can go on.
+
+    What it means
+        Each thread of a circle waits for a lock that the next one holds, or for the next one to
+        end; a thread may also wait for a lock of its own, or for one whose owner is not in this
+        process (a fork() while another thread held it). Nothing but killing the process ends it.
+
+    How to be sure
+        A pthread mutex, an RLock, the GIL and a join name the thread themselves. A Lock of Python
+        does not: its holder is the thread that stands inside a `with` block of it. Where one of the
+        waits has a time-out, the circle may end by itself, and the diagnosis is only possible.
+
+    What to do
+        Take the locks in the same order everywhere, or hold one of them at a time; in an extension,
+        release the GIL (gil_scoped_release, Py_BEGIN_ALLOW_THREADS) before taking a C++ mutex.
+    """
+    by_tid = {thread.tid: thread for thread in threads}
+    waits = {t.tid: t.waits_for for t in threads if t.waits_for is not None}
+    role = Role.CONTEXT if kind.is_fault or kind is FaultKind.ABORT else None
+    for cycle in _cycles(waits)[:_MOST_CYCLES]:
+        yield _circle(cycle, waits, by_tid, role)
+    for wait, stuck in list(_ownerless(waits).items())[:_MOST_CYCLES]:
+        yield _no_owner(wait, [by_tid[tid] for tid in stuck], role)
+
+
+def _cycles(waits: Mapping[int, Wait]) -> list[list[int]]:
+    """Return the circles of who waits for whom; a thread waits for one thread at most."""
+    found: list[list[int]] = []
+    done: set[int] = set()
+    for start in waits:
+        path: list[int] = []
+        place: dict[int, int] = {}
+        tid: int | None = start
+        while tid is not None and tid in waits and tid not in done and tid not in place:
+            place[tid] = len(path)
+            path.append(tid)
+            tid = waits[tid].holder
+        if tid is not None and tid in place:
+            found.append(path[place[tid] :])
+        done.update(path)
+    return found
+
+
+def _ownerless(waits: Mapping[int, Wait]) -> dict[Wait, list[int]]:
+    found: dict[Wait, list[int]] = {}
+    for tid, wait in waits.items():
+        if wait.missing_owner is not None:
+            found.setdefault(wait, []).append(tid)
+    return found
+
+
+def _name(thread: Thread) -> str:
+    name = thread.python_name or thread.name
+    return f'thread {thread.tid} "{name}"' if name else f"thread {thread.tid}"
+
+
+def _circle(
+    cycle: list[int], waits: Mapping[int, Wait], by_tid: Mapping[int, Thread], role: Role | None
+) -> Finding:
+    certain = all(waits[tid].certain for tid in cycle)
+    timed = [tid for tid in cycle if waits[tid].timed]
+    what = " and ".join(dict.fromkeys(waits[tid].what for tid in cycle[:3]))
+    if len(cycle) == 1:
+        title = f"deadlock: a thread waits for {what}, which it holds itself"
+    else:
+        title = f"deadlock: {len(cycle)} threads wait for each other ({what})"
+    cause = "; ".join(_edge(by_tid[tid], waits[tid], by_tid) for tid in cycle[:_MOST_EDGES])
+    if timed:
+        cause += f"; thread {timed[0]} waits with a time-out, after which it goes on"
+    evidence: list[Evidence] = []
+    for tid in cycle[:_MOST_EDGES]:
+        evidence += _cited(by_tid[tid], waits[tid])
+    return Finding(
+        title=clip(title, 100),
+        cause=cause,
+        confidence=_confidence(certain=certain, timed=bool(timed)),
+        next_steps=_steps(len(cycle), {waits[tid].kind for tid in cycle}),
+        evidence=tuple(evidence),
+        role=role,
+    )
+
+
+def _confidence(*, certain: bool, timed: bool) -> Confidence:
+    if timed:
+        return Confidence.POSSIBLE
+    return Confidence.CERTAIN if certain else Confidence.LIKELY
+
+
+def _edge(thread: Thread, wait: Wait, by_tid: Mapping[int, Thread]) -> str:
+    text = f"{_name(thread)} waits for {wait.what}"
+    if wait.kind == "join" or wait.holder is None:
+        return text
+    if wait.holder == thread.tid:
+        held = "which it holds itself"
+    elif wait.holder in by_tid:
+        held = f"which {_name(by_tid[wait.holder])} holds"
+    else:
+        held = f"which thread {wait.holder} holds"
+    return f"{text} at {wait.address:#x}, {held}" + (f" in {wait.held_at}" if wait.held_at else "")
+
+
+def _cited(thread: Thread, wait: Wait) -> Iterator[Evidence]:
+    how = f": {wait.how}" if wait.how else ""
+    yield Evidence(f"thread {thread.tid} futex {wait.address:#x}", f"waits for {wait.what}{how}")
+    python = cite_python(thread)
+    yield from python
+    own = _own_frame(thread)
+    if own is not None and not python:
+        yield own
+
+
+def _own_frame(thread: Thread) -> Evidence | None:
+    """Return where the thread's own code asks for the lock, with what is known of the place.
+
+    Neither the C library's functions nor what the C++ library puts around them, inlined or not
+    (std::mutex::lock, __gthread_mutex_lock), tell which lock is meant.
+    """
+    index = caller(thread)
+    further = index
+    while further is not None and _takes_lock(thread, further):
+        further = caller(thread, further + 1)
+    if further is not None:
+        index = further
+    elif index is None:
+        index = next((i for i, frame in enumerate(thread.frames) if frame.function != "??"), 0)
+    return cite_frame(thread, index) if thread.frames else None
+
+
+def _takes_lock(thread: Thread, index: int) -> bool:
+    function = thread.frames[index].function
+    return function == "??" or function.startswith(_OF_LOCKS)
+
+
+def _steps(threads: int, kinds: set[str]) -> tuple[str, ...]:
+    if threads == 1:
+        first = "do not take the lock again where it is held; make it recursive if that is meant"
+    elif "gil" in kinds:
+        first = (
+            "release the GIL before the native lock is taken (py::gil_scoped_release or "
+            "Py_BEGIN_ALLOW_THREADS), or never call Python while that lock is held"
+        )
+    else:
+        first = "take these locks in the same order in all threads, at the lines cited here"
+    return (
+        first,
+        "until that is fixed, acquire with a time-out and log who fails: lock.acquire(timeout=60)"
+        if "python lock" in kinds
+        else "build the native code with -fsanitize=thread: it names lock orders that can deadlock",
+    )
+
+
+def _no_owner(wait: Wait, stuck: list[Thread], role: Role | None) -> Finding:
+    evidence: list[Evidence] = []
+    for thread in stuck[:_MOST_EDGES]:
+        evidence += _cited(thread, wait)
+    return Finding(
+        title=f"{wait.what} is held by thread {wait.missing_owner}, which is not in this process",
+        cause=f"{len(stuck)} waiting here; the mutex names an owner that ended while it held it, "
+        "or that lives in the parent: fork() copies locked locks but only one thread",
+        confidence=Confidence.LIKELY,
+        next_steps=(
+            "was the process forked while threads ran? start workers with spawn or forkserver",
+            "else look for a thread that ended without unlocking: use std::lock_guard",
+        ),
+        evidence=tuple(evidence),
+        role=role,
+    )

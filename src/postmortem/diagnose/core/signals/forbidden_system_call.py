@@ -1,0 +1,61 @@
+"""A sandbox forbade a system call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.diagnose.core.citing import cite_frame
+from postmortem.diagnose.core.fault_kind import FaultKind
+from postmortem.diagnose.core.fault_words import explain
+from postmortem.diagnose.core.stacks import place
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.facts.crash import Signal
+from postmortem.facts.process import Process
+from postmortem.facts.threads import Threads
+from postmortem.report.model import Confidence, Evidence, Role
+
+
+@rule(
+    role=Role.ROOT,
+    references=("https://man7.org/linux/man-pages/man2/seccomp.2.html",),
+)
+def forbidden_system_call(
+    kind: FaultKind, signal: Signal, threads: Threads | None, process: Process | None
+) -> Iterator[Finding]:
+    """A sandbox forbade a system call.
+
+    What it means
+        The process runs under a seccomp filter (a container's profile, systemd's SystemCallFilter,
+        a sandbox) whose answer to this system call is to kill.
+
+    How to be sure
+        The signal is SIGSYS. The call's number is in the kernel's audit log (type=SECCOMP).
+
+    What to do
+        Permit the call in the profile, or try once with seccomp=unconfined to confirm.
+    """
+    if kind is not FaultKind.SECCOMP:
+        return
+    crashed = threads.crashed if threads is not None else None
+    from postmortem.knowledge.syscalls import system_call  # names that few reports need
+
+    machine = process.machine if process is not None else "x86_64"
+    called = None if signal.system_call is None else system_call(signal.system_call, machine)
+    what = "a system call" if called is None else f"the system call {called}"
+    evidence = [Evidence("signal SIGSYS", explain(kind, signal))]
+    number = crashed.register("orig_rax") if crashed is not None else None
+    if crashed is not None and crashed.frames:
+        evidence.append(cite_frame(crashed, 0))
+    if number is not None and number < 1 << 16:
+        evidence.append(Evidence("register orig_rax", f"system call number {number}"))
+    yield Finding(
+        title=clip(f"a seccomp filter forbade {what}{place(crashed)}", 100),
+        cause=explain(kind, signal),
+        confidence=Confidence.CERTAIN if signal.code == "SYS_SECCOMP" else Confidence.LIKELY,
+        next_steps=(
+            "dmesg -T | grep -i seccomp (or ausearch -m SECCOMP) names the call by its number",
+            "as a test: docker run --security-opt seccomp=unconfined …",
+        ),
+        evidence=tuple(evidence),
+    )

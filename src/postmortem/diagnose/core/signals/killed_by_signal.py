@@ -1,0 +1,90 @@
+"""Somebody else ended the process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.diagnose.core.citing import cite_frame, cite_python
+from postmortem.diagnose.core.fault_kind import FaultKind
+from postmortem.diagnose.core.fault_words import explain
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.facts.crash import Signal
+from postmortem.facts.process import Process
+from postmortem.facts.threads import Threads
+from postmortem.report.model import Confidence, Evidence, Role
+
+_KINDS = (FaultKind.KILLED_BY_PROCESS, FaultKind.KILLED_BY_KERNEL, FaultKind.TERMINAL_QUIT)
+
+
+@rule(
+    role=Role.CASCADE,
+    references=(
+        "https://man7.org/linux/man-pages/man2/kill.2.html",
+        "https://man7.org/linux/man-pages/man7/signal.7.html",
+    ),
+)
+def killed_by_signal(
+    kind: FaultKind, signal: Signal, threads: Threads | None, process: Process | None
+) -> Iterator[Finding]:
+    """Somebody else ended the process.
+
+    What it means
+        The fatal signal was sent from outside: by a launcher that clears up after another rank, a
+        watchdog or time limit of the scheduler, an operator who wanted a core, or Ctrl-\\ on the
+        terminal. Where the threads stood then is no fault, but shows what they were waiting for.
+
+    How to be sure
+        siginfo names the sender's pid and user; a pid of 0 is a process outside the container.
+        The pid may be gone by now; the scheduler's or launcher's log knows it.
+
+    What to do
+        Find out what the sender was and why. If the job hung, the stacks in this core show where.
+    """
+    if kind not in _KINDS:
+        return
+    evidence = [
+        Evidence(f"signal {signal.name} {signal.code or ''}".rstrip(), explain(kind, signal))
+    ]
+    by = {
+        FaultKind.KILLED_BY_KERNEL: "by the kernel",
+        FaultKind.TERMINAL_QUIT: "from the terminal (Ctrl-\\)",
+    }.get(kind)
+    steps: list[str] = []
+    if by is None:
+        is_parent = process is not None and process.ppid == signal.sender_pid
+        by = f"by process {signal.sender_pid}"
+        if signal.sender_pid == 0:
+            by = "by a process outside its container"
+        elif is_parent:
+            by += ", its parent"
+        steps.append(_who_sent(signal.sender_pid))
+        if process is not None and process.ppid == 1 and signal.sender_pid:
+            steps.append(
+                f"the parent of this process is gone: if that was {signal.sender_pid}, its own end "
+                "sent the signal (prctl(2), PR_SET_PDEATHSIG), and what ended it is the question"
+            )
+    main = threads.main if threads is not None else None
+    if main is not None and main.frames:
+        evidence.extend([cite_frame(main, 0), *cite_python(main)])
+        steps.append("did the job hang? the main thread's stack in this report shows where it was")
+    steps.append("for a job of several ranks look for the rank that failed or stopped first")
+    yield Finding(
+        title=clip(f"the process was killed {by}; it did not crash by itself", 100),
+        cause=f"{explain(kind, signal)}. The reason is with the sender, not in this process's code",
+        confidence=Confidence.CERTAIN,
+        next_steps=tuple(steps),
+        evidence=tuple(evidence),
+    )
+
+
+def _who_sent(pid: int | None) -> str:
+    if not pid:
+        return (
+            "ask on the host: docker events, kubectl describe pod or the scheduler's log around "
+            "that time say who stopped the container or the job"
+        )
+    return (
+        f"ps -p {pid} -o pid,user,args if it still lives; else look for that pid in the logs of "
+        "the launcher and the scheduler"
+    )

@@ -1,0 +1,84 @@
+"""A null pointer was dereferenced."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.diagnose.core.citing import cite_frame, cite_python, cite_signal
+from postmortem.diagnose.core.fault_kind import FaultKind
+from postmortem.diagnose.core.fault_words import explain
+from postmortem.diagnose.core.foreign_calls import dead_callback
+from postmortem.diagnose.core.pointers import number_as_pointer, pointer_value, small_pointer
+from postmortem.diagnose.core.pyobject_fault import object_fault
+from postmortem.diagnose.core.stacks import api_without_gil, caller, in_allocator, place
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.facts.crash import Fault, Signal
+from postmortem.facts.threads import Threads
+from postmortem.report.model import Confidence, Evidence, Role
+
+
+@rule(
+    role=Role.ROOT,
+    references=("https://man7.org/linux/man-pages/man2/sigaction.2.html",),
+)
+def null_dereference(
+    kind: FaultKind, signal: Signal, fault: Fault | None, threads: Threads | None
+) -> Iterator[Finding]:
+    """A null pointer was dereferenced.
+
+    What it means
+        The program read or wrote at an address so close to 0 (or, wrapping around, just below 0)
+        that the pointer it started from was NULL: an object that was never made, an allocation or
+        look-up that failed unnoticed, an argument that should not have been None.
+
+    How to be sure
+        The kernel gives the address. 0 is the pointer itself; a small offset is a member or an
+        element behind it. Which caller passed the null pointer is in the frames above the fault.
+
+    What to do
+        Read the stack from the fault outwards to the first function of your own, and look at what
+        it passed. From Python, the innermost Python line names the call.
+    """
+    if kind is not FaultKind.NULL_DEREFERENCE or signal.address is None:
+        return
+    crashed = threads.crashed if threads is not None else None
+    evidence: list[Evidence] = [cite_signal(kind, signal, fault, threads)]
+    steps = ["read the crashed stack outwards: the first function of your own passed the pointer"]
+    if crashed is not None:
+        if crashed.frames:
+            evidence.append(cite_frame(crashed, 0))
+        index = caller(crashed)
+        if index:
+            evidence.append(cite_frame(crashed, index))
+        evidence.extend(cite_python(crashed, threads))
+    if crashed is None or not any(frame.line for frame in crashed.frames[:8]):
+        steps.append(
+            "build the module of that function with -g and run again: then its lines are told"
+        )
+    # An offset of pages is a large array or object; it can also be a small integer that was taken
+    # for a pointer.
+    number = number_as_pointer(signal, fault)
+    small = small_pointer(signal, fault)
+    # Certain only where the pointer itself is seen to be null, or the address is 0.
+    is_null = signal.address == 0 or (signal.address < 4096 and pointer_value(fault) == 0)
+    what = "null pointer dereference"
+    if number is not None:
+        what = f"the number {number} was used as a pointer"
+    elif small is not None:
+        what = f"a null pointer's member, or the number {small} used as a pointer"
+    yield Finding(
+        title=clip(f"{what} (address {signal.address:#x}){place(crashed)}", 100),
+        cause=explain(kind, signal, fault, threads)
+        + ". The code at the fault only received the pointer; its callers decide where it came "
+        "from",
+        confidence=Confidence.CERTAIN if is_null and not signal.inferred else Confidence.LIKELY,
+        next_steps=tuple(steps),
+        evidence=tuple(evidence),
+        role=Role.CONTRIBUTING
+        if in_allocator(crashed)
+        or api_without_gil(threads) is not None
+        or dead_callback(kind, threads) is not None
+        or object_fault(kind, signal, threads, fault) is not None
+        else None,
+    )

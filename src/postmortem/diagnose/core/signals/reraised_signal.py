@@ -1,0 +1,189 @@
+"""A handler inside the process caught a fault and sent the signal again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.diagnose.core.citing import cite_frame, cite_python, cite_signal
+from postmortem.diagnose.core.fault_kind import FaultKind
+from postmortem.diagnose.core.fault_words import explain
+from postmortem.diagnose.core.owners import Owner, file_name, owner
+from postmortem.diagnose.core.pyobject_fault import object_fault
+from postmortem.diagnose.core.python_calls import python_call
+from postmortem.diagnose.core.recursion import DEEP, recursion
+from postmortem.diagnose.core.stacks import handler_index, place, site
+from postmortem.diagnose.names import bare, clip, short
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.facts.crash import Fault, Signal
+from postmortem.facts.threads import Frame, Thread, Threads
+from postmortem.patterns import Pattern
+from postmortem.report.model import Confidence, Evidence, Role
+
+_WORDS = {
+    "SIGSEGV": "invalid memory access",
+    "SIGBUS": "bus error",
+    "SIGILL": "illegal instruction",
+    "SIGFPE": "arithmetic fault",
+    "SIGTRAP": "trap",
+}
+
+
+@rule(
+    role=Role.ROOT,
+    references=("https://docs.python.org/3/library/faulthandler.html",),
+)
+def reraised_signal(
+    kind: FaultKind, signal: Signal, fault: Fault | None, threads: Threads | None
+) -> Iterator[Finding]:
+    """A handler inside the process caught a fault and sent the signal again.
+
+    What it means
+        faulthandler, PyTorch's DataLoader workers, absl or another library handles fatal signals:
+        it prints something and then raises the same signal again. The core therefore shows the
+        copy: the address of the fault is lost, but the stack still holds the place.
+
+    How to be sure
+        siginfo says that the process sent the signal to itself, and a signal frame stands on the
+        stack. Without one, the program may have raised the signal on purpose.
+
+    What to do
+        Read what the handler printed on standard error; read the frames beyond the signal frame.
+    """
+    if kind is not FaultKind.RERAISED:
+        return
+    crashed = threads.crashed if threads is not None else None
+    index = handler_index(crashed) if crashed is not None else None
+    evidence = [cite_signal(kind, signal, fault, threads)]
+    if crashed is not None and index is not None and index + 1 < len(crashed.frames):
+        evidence.extend([cite_frame(crashed, index + 1), *cite_python(crashed, threads)])
+        title = f"{_WORDS.get(signal.name, 'fault')}{place(crashed, index + 1)}"
+        cause = explain(kind, signal)
+    else:
+        title, cause, seen = _without_handler(signal, crashed)
+        evidence.extend(seen)
+        told = crashed is not None and (_is_on_purpose(crashed) or _is_hit(crashed))
+        if crashed is not None and told:
+            yield Finding(
+                title=clip(title, 100),
+                cause=cause,
+                confidence=Confidence.CERTAIN if _is_on_purpose(crashed) else Confidence.LIKELY,
+                next_steps=(
+                    f"search the program, its libraries and its tests for who sends {signal.name}",
+                    "see what the threads in this core were doing: a watchdog sends signals to "
+                    "get a core of what is stuck",
+                ),
+                evidence=tuple(evidence),
+            )
+            return
+    cycle = recursion(crashed.frames) if crashed is not None else None
+    overflow = cycle is not None and cycle.frames >= DEEP
+    yield Finding(
+        title=clip(title, 100),
+        cause=cause,
+        confidence=Confidence.LIKELY if index is not None else Confidence.POSSIBLE,
+        next_steps=_steps(crashed),
+        evidence=tuple(evidence),
+        role=_role(overflow, object_fault(kind, signal, threads) is not None),
+    )
+
+
+def _role(is_overflow: bool, is_object: bool) -> Role | None:
+    if is_overflow:
+        return Role.CONTEXT
+    return Role.CONTRIBUTING if is_object else None
+
+
+def _without_handler(signal: Signal, crashed: Thread | None) -> tuple[str, str, list[Evidence]]:
+    """Return title, cause and evidence where no signal frame shows on the stack."""
+    if crashed is not None and crashed.stopped is not None:
+        cause = (
+            f"the process sent {signal.name} to itself, as handlers do that print and raise a "
+            "fault again (faulthandler, DataLoader workers); the frames that would show the fault "
+            "are not in the core"
+        )
+        title = f"a handler in the process raised {signal.name} again; the stack below is lost"
+        return title, cause, [Evidence(f"thread {crashed.tid}", crashed.stopped)]
+    at = site(crashed) if crashed is not None else None
+    if crashed is not None and at is not None and _is_on_purpose(crashed):
+        who = python_call(crashed, at) or _raiser(crashed.frames[at])
+        cause = (
+            f"the whole stack is there, and no signal handler is on it: the code itself sent "
+            f"{signal.name} to its own process (a test, a crash on purpose, a watchdog). No "
+            "instruction failed"
+        )
+        title = f"the process sent itself {signal.name} on purpose: {who}"
+        return title, cause, [cite_frame(crashed, at), *cite_python(crashed)]
+    if crashed is not None and _is_hit(crashed):
+        cause = (
+            f"this thread was not raising anything: another thread of the same process sent it "
+            f"{signal.name} (pthread_kill, tgkill or kill). No instruction failed here, and this "
+            "stack shows only what the thread was doing at that moment"
+        )
+        seen = [cite_frame(crashed, 0), *cite_python(crashed)]
+        return f"another thread of the process sent {signal.name}", cause, seen
+    cause = (
+        f"the process sent {signal.name} to itself and no signal frame shows on the stack: it was "
+        "raised on purpose (a test, os.kill, raise()), or by a handler whose frames cannot be read"
+    )
+    title = f"the process sent itself {signal.name}"
+    if crashed is None or at is None:
+        return title, cause, []
+    name = short(crashed.frames[at].function)
+    by = f" (in {name})" if name != "??" else ""
+    return title + by, cause, [cite_frame(crashed, at)]
+
+
+_RAISING = Pattern(
+    r"^(_*(GI_+|libc_)?(raise|gsignal|kill|killpg|tgkill|sigqueue|pthread_(kill|sigqueue))|__pthread_kill_\w+)$"
+)
+_START = Pattern(r"^(_start|__libc_start_main\w*|start_thread|clone3?)$")
+
+
+def _is_raising(thread: Thread) -> bool:
+    return any(_RAISING.search(bare(frame.function)) for frame in thread.frames[:3])
+
+
+def _raiser(frame: Frame) -> str:
+    if frame.function == "??" and frame.module:
+        return f"raised in {file_name(frame.module)}"
+    return f"raised by {short(frame.function, 40)}"
+
+
+def _is_on_purpose(thread: Thread) -> bool:
+    """Whether the thread called kill() or raise() and no handler of a signal is on its stack.
+
+    Only a stack that was unwound to its beginning, without guesses, can tell that.
+    """
+    whole = bool(thread.frames) and _START.search(bare(thread.frames[-1].function)) is not None
+    guessed = any(frame.trust in ("scan", "frame_pointer") for frame in thread.frames)
+    return _is_raising(thread) and whole and not guessed and handler_index(thread) is None
+
+
+def _is_hit(thread: Thread) -> bool:
+    """Whether the thread was in some other call of the C library when the signal came."""
+    names = [bare(frame.function) for frame in thread.frames[:3]]
+    if not names or names[0] == "??" or owner(thread.frames[0]) is not Owner.GLIBC:
+        return False
+    return not any(
+        _RAISING.search(name) or "abort" in name or "signal" in name.lower() for name in names
+    )
+
+
+def _steps(thread: Thread | None) -> tuple[str, str]:
+    if (
+        thread is not None
+        and thread.index_of(r"^handler_SIG(SEGV|BUS|FPE)\b", within=12) is not None
+    ):
+        # torch/csrc/DataLoader.cpp: its workers catch these signals, print, and raise them again
+        return (
+            'read "ERROR: Unexpected … encountered in worker" on standard error; the parent only '
+            "says that the worker was killed",
+            "run once with num_workers=0: the same sample then fails in the main process, with "
+            "its address in the core",
+        )
+    return (
+        "read the last lines that the process wrote to standard error: the handler printed "
+        "there what it caught",
+        "run once without the handler (PYTHONFAULTHANDLER=0, no faulthandler.enable()) to get "
+        "a core with the address",
+    )

@@ -1,0 +1,51 @@
+"""A limit that was set for the process was reached."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.diagnose.core.citing import cite_frame
+from postmortem.diagnose.core.fault_kind import FaultKind
+from postmortem.diagnose.core.fault_words import explain
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.facts.crash import Signal
+from postmortem.facts.threads import Threads
+from postmortem.report.model import Confidence, Evidence, Role
+
+
+@rule(
+    role=Role.ROOT,
+    references=("https://man7.org/linux/man-pages/man2/setrlimit.2.html",),
+)
+def resource_limit(kind: FaultKind, signal: Signal, threads: Threads | None) -> Iterator[Finding]:
+    """A limit that was set for the process was reached.
+
+    What it means
+        The kernel ended the process because it used more processor time (SIGXCPU) or wrote a
+        larger file (SIGXFSZ) than its limits permit.
+
+    How to be sure
+        The signal is used for nothing else unless somebody sent it by hand. `ulimit -a` in the
+        job's shell, or the scheduler's settings, show the limit.
+
+    What to do
+        Raise the limit in the job's shell, systemd unit or scheduler.
+    """
+    if kind is not FaultKind.RESOURCE_LIMIT:
+        return
+    is_time = signal.name == "SIGXCPU"
+    crashed = threads.crashed if threads is not None else None
+    evidence = [Evidence(f"signal {signal.name}", explain(kind, signal))]
+    if crashed is not None and crashed.frames:
+        evidence.append(cite_frame(crashed, 0))
+    what = "processor-time limit (ulimit -t)" if is_time else "file-size limit (ulimit -f)"
+    yield Finding(
+        title=f"the {what} was reached",
+        cause=explain(kind, signal),
+        confidence=Confidence.LIKELY,
+        next_steps=(
+            f"ulimit {'-t' if is_time else '-f'} in the job's shell shows the limit; raise it "
+            "there, in the systemd unit, or in the scheduler's options",
+        ),
+        evidence=tuple(evidence),
+    )

@@ -1,0 +1,93 @@
+"""The process sent a fatal signal to itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.diagnose.core.citing import cite_frame, cite_python, cite_signal
+from postmortem.diagnose.core.fault_kind import FaultKind
+from postmortem.diagnose.core.fault_words import explain
+from postmortem.diagnose.core.python_calls import python_call
+from postmortem.diagnose.core.stacks import caller, plain
+from postmortem.diagnose.names import clip, short
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.facts.crash import Signal
+from postmortem.facts.threads import Thread, Threads
+from postmortem.report.model import Confidence, Role
+
+_SENDING = ("kill", "__kill", "pthread_kill", "tgkill", "sigqueue", "killpg", "raise", "__GI_raise")
+
+
+@rule(
+    role=Role.ROOT,
+    references=(
+        "https://man7.org/linux/man-pages/man2/kill.2.html",
+        "https://man7.org/linux/man-pages/man3/pthread_kill.3.html",
+    ),
+)
+def sent_by_itself(kind: FaultKind, signal: Signal, threads: Threads | None) -> Iterator[Finding]:
+    """The process sent a fatal signal to itself.
+
+    What it means
+        Code inside the process called kill(), pthread_kill() or tgkill() on its own process: a
+        watchdog thread that wants a core of a stuck thread, a supervisor in a library, a test.
+        The thread that the signal hit may have been doing something quite different.
+
+    How to be sure
+        siginfo names the sender: the process itself. If the stack stands in the sending call, its
+        caller decided; if not, another thread did, and this stack shows only where the target was.
+
+    What to do
+        Look for the watchdog or time-out that does this: search the code and the log for the
+        name of the signal. What the threads waited for tells why it ran out of patience.
+    """
+    if kind is not FaultKind.SENT_BY_ITSELF:
+        return
+    crashed = threads.crashed if threads is not None else None
+    evidence = [cite_signal(kind, signal, None, threads)]
+    by = ""
+    sent_here = crashed is not None and _sends(crashed)
+    if crashed is not None and crashed.frames:
+        index = caller(crashed) if sent_here else 0
+        evidence.extend([cite_frame(crashed, index or 0), *cite_python(crashed)])
+        if sent_here and index is not None:
+            by = f": {_caller(crashed, index)}"
+        elif not sent_here and not _is_nameless(crashed):
+            by = ", most likely from another thread"
+    sender = next((t for t in threads.others() if _sends(t)), None) if threads else None
+    if sender is not None and not sent_here:
+        name = sender.python_name or sender.name
+        by = f" from thread {sender.tid}" + (f' "{name}"' if name else "")
+        evidence.extend([cite_frame(sender, caller(sender) or 0), *cite_python(sender)])
+    yield Finding(
+        title=clip(f"the process sent itself {signal.name}{by}", 100),
+        cause=explain(kind, signal, None, threads)
+        + ". Somebody in this process wanted it to end: the reason is with the sender",
+        confidence=Confidence.CERTAIN if sent_here else Confidence.LIKELY,
+        next_steps=(
+            f"search the program, its libraries and its log for {signal.name}: a watchdog or a "
+            "time-out sends it",
+            "see what the threads in this core wait for: that is what it may have run out of "
+            "patience with",
+        ),
+        evidence=tuple(evidence),
+    )
+
+
+def _sends(thread: Thread) -> bool:
+    return any(frame.function.partition("(")[0] in _SENDING for frame in thread.frames[:3])
+
+
+def _is_nameless(thread: Thread) -> bool:
+    """Whether the stack cannot tell what the thread did: it may have sent the signal itself."""
+    return thread.frames[0].function == "??"
+
+
+def _caller(thread: Thread, index: int) -> str:
+    """Return who called what, in the words of the language that it was called from."""
+    said = python_call(thread, index)
+    if said is not None:
+        return said
+    names = [plain(frame.function) for frame in thread.frames[:index]]
+    called = next((name for name in reversed(names) if name in _SENDING), "kill")
+    return f"{short(thread.frames[index].function, 40)} called {called}"

@@ -1,0 +1,51 @@
+"""The core is a snapshot of a process that lived on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.diagnose.core.citing import cite_frame, cite_python
+from postmortem.diagnose.core.fault_kind import FaultKind
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.facts.process import CoreFile
+from postmortem.facts.threads import Threads
+from postmortem.report.model import Confidence, Evidence, Role
+
+
+@rule(
+    role=Role.CONTEXT,
+    references=("https://man7.org/linux/man-pages/man1/gcore.1.html",),
+)
+def snapshot(kind: FaultKind, core: CoreFile, threads: Threads | None) -> Iterator[Finding]:
+    """The core is a snapshot of a process that lived on.
+
+    What it means
+        gcore (or a debugger) wrote this core from a live process, to see where it stood. No signal
+        ended it; a "current" thread in it is merely the one that the debugger looked at.
+
+    How to be sure
+        gcore writes the notes of each thread in its own way, with SIGSTOP or SIGTRAP from the
+        debugger's attaching.
+
+    What to do
+        Read it for a hang: what does each thread wait for? Take a second one some seconds later;
+        only what is equal in both is stuck.
+    """
+    if kind is not FaultKind.SNAPSHOT:
+        return
+    by = "gcore" if core.origin == "gcore" else "a tool"
+    evidence = [Evidence(f"core {core.path}", f"written by {by} from a live process")]
+    main = threads.main if threads is not None else None
+    if main is not None and main.frames:
+        evidence.extend([cite_frame(main, 0), *cite_python(main)])
+    yield Finding(
+        title=f"a snapshot of a live process ({by}): it did not crash",
+        cause=f"{by} wrote this core while the process was running; it tells where the threads "
+        "stood at that moment",
+        confidence=Confidence.CERTAIN,
+        next_steps=(
+            "if the process seemed to hang, see which thread waits for what in the stacks here",
+            "take a second snapshot some seconds later: only equal stacks are stuck",
+        ),
+        evidence=tuple(evidence),
+    )

@@ -1,0 +1,97 @@
+"""The stack of a thread was used up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.diagnose.core.citing import cite_frame, cite_recursion, cite_signal
+from postmortem.diagnose.core.fault_kind import FaultKind
+from postmortem.diagnose.core.fault_words import explain
+from postmortem.diagnose.core.jit_frames import is_nameless
+from postmortem.diagnose.core.recursion import DEEP, MANY, Recursion, recursion
+from postmortem.diagnose.core.stacks import place
+from postmortem.diagnose.names import clip, short
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.facts.crash import Fault, Signal
+from postmortem.facts.threads import Thread, Threads
+from postmortem.report.model import Confidence, Evidence, Role
+
+
+@rule(
+    role=Role.ROOT,
+    references=(
+        "https://man7.org/linux/man-pages/man2/setrlimit.2.html",
+        "https://docs.python.org/3/library/threading.html#threading.stack_size",
+    ),
+)
+def stack_overflow(
+    kind: FaultKind, signal: Signal, fault: Fault | None, threads: Threads | None
+) -> Iterator[Finding]:
+    """The stack of a thread was used up.
+
+    What it means
+        A function called itself, directly or through others, until the stack was full; or one
+        function has a very large local array. Threads have smaller stacks than the main thread
+        (often 8 MiB, 128 KiB under musl).
+
+    How to be sure
+        The fault address lies just past the end of the stack, near the stack pointer, and the same
+        few functions repeat. Without the address (a handler sent the signal again) only the
+        repetition speaks.
+
+    What to do
+        Find what ends the recursion and why it did not. A larger stack (ulimit -s,
+        threading.stack_size) is a test, not a cure, unless the depth is legitimate.
+    """
+    crashed = threads.crashed if threads is not None else None
+    cycle = recursion(crashed.frames) if crashed is not None else None
+    if cycle is not None and cycle.is_python:
+        return
+    certain = kind is FaultKind.STACK_OVERFLOW
+    sent_again = kind is FaultKind.RERAISED and cycle is not None and cycle.frames >= DEEP
+    if not certain and not sent_again:
+        return
+    evidence: list[Evidence] = [cite_signal(kind, signal, fault, threads)]
+    title = "stack overflow"
+    if crashed is not None and cycle is not None:
+        title += f": deep recursion through {short(cycle.first.function)}"
+        evidence.append(cite_recursion(crashed, cycle))
+    elif crashed is not None and crashed.frames:
+        first = crashed.frames[0]
+        title += place(crashed) if is_nameless(first) else f" in {short(first.function)}"
+        evidence.append(cite_frame(crashed, 0))
+    yield Finding(
+        title=clip(title, 100),
+        cause=f"{explain(kind, signal, fault, threads)}. "
+        + (
+            "The functions call each other without an end, or deeper than the stack allows (a long "
+            "list, a deep tree)"
+            if cycle is not None
+            else _without_recursion(crashed)
+        ),
+        confidence=_confidence(certain, cycle),
+        next_steps=(
+            "find what should end the recursion in the functions named, and why it did not",
+            "as a test: ulimit -s unlimited (main thread) or threading.stack_size(512 << 20) "
+            "before the thread starts; if it still dies, the recursion has no end",
+        ),
+        evidence=tuple(evidence),
+    )
+
+
+def _without_recursion(crashed: Thread | None) -> str:
+    if crashed is None or (crashed.stopped is not None and len(crashed.frames) < MANY):
+        return (
+            "The stack could not be walked far enough to tell a recursion without an end from a "
+            "local array that is larger than the rest of the stack"
+        )
+    return (
+        "No recursion shows in the frames: a local array or alloca() larger than the rest of the "
+        "stack can do it"
+    )
+
+
+def _confidence(address_says_so: bool, cycle: Recursion | None) -> Confidence:
+    if not address_says_so:
+        return Confidence.LIKELY  # a fault, and hundreds of frames of one recursion
+    return Confidence.CERTAIN if cycle is not None else Confidence.LIKELY

@@ -1,0 +1,52 @@
+"""A timer of the process itself sent the fatal signal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.diagnose.core.citing import cite_frame, cite_python
+from postmortem.diagnose.core.fault_kind import FaultKind
+from postmortem.diagnose.core.fault_words import explain
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.facts.crash import Signal
+from postmortem.facts.threads import Threads
+from postmortem.report.model import Confidence, Evidence, Role
+
+
+@rule(
+    role=Role.ROOT,
+    references=("https://man7.org/linux/man-pages/man2/timer_create.2.html",),
+)
+def timer_expired(kind: FaultKind, signal: Signal, threads: Threads | None) -> Iterator[Finding]:
+    """A timer of the process itself sent the fatal signal.
+
+    What it means
+        The program, or a library in it, set a timer that sends a fatal signal when it runs out: a
+        watchdog that expects to be reset, or a time limit. No instruction failed.
+
+    How to be sure
+        siginfo says SI_TIMER, which only timer_create(2) gives. The stacks show what took so long.
+
+    What to do
+        See what the threads waited for, and which code sets the limit.
+    """
+    if kind is not FaultKind.TIMER:
+        return
+    evidence = [
+        Evidence(f"signal {signal.name} {signal.code or ''}".rstrip(), explain(kind, signal))
+    ]
+    crashed = threads.crashed if threads is not None else None
+    if crashed is not None and crashed.frames:
+        evidence.extend([cite_frame(crashed, 0), *cite_python(crashed)])
+    yield Finding(
+        title=clip(f"a timer of the process ran out and sent {signal.name}", 100),
+        cause=f"{explain(kind, signal)}. Where this thread stood is where it was when time was up",
+        confidence=Confidence.CERTAIN,
+        next_steps=(
+            "see what the threads in this core wait for: that took longer than the timer allows",
+            "search the program and its libraries for timer_create: who sets the limit, and how "
+            "long it is",
+        ),
+        evidence=tuple(evidence),
+    )

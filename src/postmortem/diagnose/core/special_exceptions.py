@@ -1,0 +1,157 @@
+"""C++ exceptions and frames that have a rule of their own, so that no two rules claim them."""
+
+from __future__ import annotations
+
+from postmortem.diagnose.names import bare, clip
+from postmortem.facts.crash import CppException
+from postmortem.facts.threads import Thread
+from postmortem.patterns import Pattern
+from postmortem.records import record
+
+CUDA_ERROR = Pattern(
+    r"(?P<api>CUDA(?: driver)?|HIP|CUBLAS|cuBLAS|cuDNN|CUDNN|cuFFT)(?: runtime)? error: "
+    r"(?P<words>[^\n]+)",
+    words=(" error: ",),
+)
+_OUT_OF_MEMORY = Pattern(
+    r"bad_alloc|bad_array_new_length|OutOfMemoryError", words=("bad_a", "OutOfMemoryError")
+)
+_OUT_OF_MEMORY_TEXT = Pattern(
+    r"DefaultCPUAllocator|out of memory|[Cc]annot allocate memory",
+    words=("DefaultCPUAllocator", "out of memory", "annot allocate memory"),
+)
+_NCCL_TEXT = Pattern(r"\bNCCL\b|ProcessGroupNCCL|ncclComm|WorkNCCL", words=("NCCL", "ncclComm"))
+_NCCL_TYPE = Pattern(
+    r"DistBackendError|NCCL\w*Error|DistNetworkError",
+    words=("DistBackendError", "NCCL", "DistNetworkError"),
+)
+_GLOO = Pattern(r"\bgloo::|\bgloo/|[Gg]loo", words=("gloo", "Gloo"))
+
+HEARTBEAT = Pattern(
+    r"::heartbeatMonitor$|::HeartbeatMonitor::(run|runLoop|start)$", words=("eartbeatMonitor",)
+)
+
+# The watchdog's functions through PyTorch's versions, newest first; each pattern is matched against
+# names without arguments. Found in the symbols of the wheels 1.13.1, 2.1.2, 2.4.1, 2.7.1, 2.9.1.
+_GENERATIONS: tuple[tuple[str, Pattern], ...] = (
+    ("2.8 or later", Pattern(r"NCCL\w*::Watchdog::(run|runLoop|\w+)$", words=("::Watchdog::",))),
+    (
+        "2.2 to 2.7",
+        Pattern(
+            r"NCCL\w*::(WorkNCCL::finishedGPUExecutionInternal|watchdogHandler)$",
+            words=("WorkNCCL::finishedGPUExecutionInternal", "::watchdogHandler"),
+        ),
+    ),
+    (
+        "2.0 to 2.1",
+        Pattern(r"NCCL\w*::WorkNCCL::handleException$", words=("::WorkNCCL::handleException",)),
+    ),
+    (
+        "1.11 to 1.13",
+        Pattern(r"NCCL\w*::WorkNCCL::handleNCCLGuard$", words=("::WorkNCCL::handleNCCLGuard",)),
+    ),
+    (
+        "",
+        Pattern(
+            r"NCCL\w*::(ncclCommWatchdog(Internal)?|workCleanupLoop|runHookLoop|terminateProcess|"
+            r"WorkNCCL::(checkTimeout|checkAndThrowException|isCompleted|synchronizeInternal))$"
+        ),
+    ),
+)
+
+
+@record
+class WatchdogFrames:
+    """PyTorch's NCCL watchdog, or the monitor that watches it, on a stack."""
+
+    innermost: int
+    outermost: int
+    version: str
+    """PyTorch versions that have such frames; empty when they do not tell."""
+    is_heartbeat: bool
+
+
+def watchdog_frames(thread: Thread) -> WatchdogFrames | None:
+    """Return the watchdog's frames on a stack, or None."""
+    found: list[int] = []
+    version, is_heartbeat = "", False
+    for index, frame in enumerate(thread.frames[:64]):
+        if "NCCL" not in frame.function and "eartbeatMonitor" not in frame.function:
+            continue
+        name = bare(frame.function)
+        if HEARTBEAT.search(name):
+            found.append(index)
+            is_heartbeat = True
+        for versions, pattern in _GENERATIONS:
+            if pattern.search(name):
+                found.append(index)
+                version = version or versions
+                break
+    if not found:
+        return None
+    return WatchdogFrames(found[0], found[-1], version, is_heartbeat)
+
+
+def is_nccl_thread_name(thread: Thread) -> bool:
+    """Return whether the kernel's name of the thread is the watchdog's (since torch 2.3)."""
+    return (thread.name or "").startswith(("pt_nccl_watchd", "pt_nccl_heart"))
+
+
+def is_nccl(exception: CppException | None) -> bool:
+    """Return whether an exception carries an error of NCCL or of its process group."""
+    if exception is None:
+        return False
+    text = exception.what or ""
+    if _NCCL_TYPE.search(exception.type) is None and "c10" not in exception.type:
+        return _NCCL_TEXT.search(text) is not None
+    return _NCCL_TEXT.search(text) is not None or "NCCL" in exception.type
+
+
+def is_gloo(exception: CppException | None) -> bool:
+    """Return whether an exception comes from gloo."""
+    if exception is None:
+        return False
+    return _GLOO.search(exception.type) is not None or bool(_GLOO.search(exception.what or ""))
+
+
+def cuda_words(exception: CppException | None) -> str | None:
+    """Return what CUDA said in an exception: ``"an illegal memory access was encountered"``."""
+    if exception is None:
+        return None
+    found = CUDA_ERROR.search(exception.what or "")
+    if found is not None:
+        return clip(found["words"], 200)
+    return "" if "AcceleratorError" in exception.type else None
+
+
+def is_out_of_memory(exception: CppException) -> bool:
+    """Return whether an exception says that memory ran out."""
+    return (
+        _OUT_OF_MEMORY.search(exception.type) is not None
+        or _OUT_OF_MEMORY_TEXT.search(exception.what or "") is not None
+    )
+
+
+def is_thread_limit(exception: CppException | None, thread: Thread) -> bool:
+    """Return whether std::thread threw because pthread_create() failed (EAGAIN)."""
+    if exception is None or exception.type != "std::system_error":
+        return False
+    if "Resource temporarily unavailable" not in (exception.what or ""):
+        return False
+    names = [bare(frame.function) for frame in thread.frames[:24]]
+    return any(name.startswith("std::thread::") for name in names)
+
+
+def has_own_rule(exception: CppException | None, thread: Thread) -> bool:
+    """Return whether another rule than `uncaught_exception` explains this end."""
+    if watchdog_frames(thread) is not None or is_nccl_thread_name(thread):
+        return True
+    if exception is None:
+        return False
+    return (
+        is_nccl(exception)
+        or is_gloo(exception)
+        or is_out_of_memory(exception)
+        or cuda_words(exception) is not None
+        or is_thread_limit(exception, thread)
+    )

@@ -1,0 +1,88 @@
+"""Whether a fault is the end of a stack: its address against the stack pointer and mappings."""
+
+from __future__ import annotations
+
+from postmortem.diagnose.core.pointers import is_null_based
+from postmortem.diagnose.core.recursion import recursion
+from postmortem.facts.crash import Fault, Signal
+from postmortem.facts.memory import Address
+from postmortem.facts.threads import Threads
+
+STACK_NEAR = 64 * 1024
+"""How far below the stack pointer, in bytes, an access can be and still belong to its frame."""
+
+STACK_REACH = 16 * 1024 * 1024
+"""How far below the end of a stack, in bytes, one large frame can put the stack pointer."""
+
+
+def is_stack_overflow(signal: Signal, fault: Fault, threads: Threads | None) -> bool:
+    """Return whether a SIGSEGV or SIGBUS came where a stack ends."""
+    sp = fault.sp
+    if signal.code == "SI_KERNEL":
+        # The kernel could not push the frame of a signal handler (arch/x86/kernel/signal.c,
+        # force_sigsegv): handlers without an alternate stack turn an overflow into this.
+        return _is_below_stack(sp) or _is_guard(sp)
+    address = fault.address
+    if address is None:
+        return False
+    if _is_frame_larger_than_stack(sp, address):
+        return True
+    if not sp.value - STACK_NEAR <= address.value <= sp.value + STACK_REACH:
+        return False
+    if is_sp_lost(fault) and address.value <= sp.value + STACK_NEAR:
+        return True
+    if _is_below_stack(address):
+        bottom = address.above_start or 0
+        return sp.value <= bottom + STACK_NEAR
+    if _is_guard(address):
+        # Other guard pages exist (malloc arenas, allocators): the stack pointer must stand in
+        # this one or in the mapping that begins where it ends.
+        return (address.start or 0) <= sp.value <= (address.end or 0) + STACK_NEAR
+    if signal.code == "SEGV_MAPERR" and "stack" in (address.kind or "") and address.mapped:
+        # glibc 2.42 makes guards with MADV_GUARD_INSTALL: no mapping of their own.
+        return address.value - (address.start or 0) <= STACK_NEAR
+    if address.mapped:
+        return False
+    return abs(address.value - sp.value) <= STACK_NEAR and _recurses(threads)
+
+
+def _is_frame_larger_than_stack(sp: Address, address: Address) -> bool:
+    """Return whether one frame holds more than the stack does, and was touched from its top down.
+
+    gcc and clang probe large arrays of variable length, and loops fill them backwards: the access
+    is then just past the end of the stack, while the stack pointer is any distance below.
+    """
+    return (
+        not sp.mapped
+        and not is_null_based(sp.value)
+        and sp.value < address.value
+        and _is_below_stack(address)
+        and sp.above_start == address.above_start
+    )
+
+
+def is_sp_lost(fault: Fault) -> bool:
+    """Return whether the stack pointer itself is where nothing is mapped.
+
+    One frame larger than the rest of the stack (a local array, alloca) jumps over any guard page.
+    """
+    sp = fault.sp
+    return not sp.mapped and sp.above_start is not None and not is_null_based(sp.value)
+
+
+def _is_below_stack(address: Address) -> bool:
+    return (
+        not address.mapped
+        and "stack" in (address.above_kind or "")
+        and address.above_start is not None
+        and address.above_start - address.value <= STACK_REACH
+    )
+
+
+def _is_guard(address: Address) -> bool:
+    return address.mapped and address.permissions is not None and address.permissions[:3] == "---"
+
+
+def _recurses(threads: Threads | None) -> bool:
+    crashed = threads.crashed if threads is not None else None
+    return crashed is not None and recursion(crashed.frames) is not None

@@ -1,0 +1,374 @@
+"""What the crashed thread's stack shows: machinery, the place that matters, and who called it.
+
+Names differ by C library and by reader: glibc 2.34 moved `raise` into
+`__pthread_kill_implementation`, Debian keeps `__GI_` aliases, musl has `__restore_sigs`. Stripped
+libraries have no names at all; then the module decides.
+"""
+
+from __future__ import annotations
+
+from postmortem.diagnose.core.fault_kind import FaultKind
+from postmortem.diagnose.core.jit_frames import compiled_by
+from postmortem.diagnose.core.owners import Owner, file_name, module_name, owner
+from postmortem.diagnose.names import bare, clip, short
+from postmortem.facts.crash import CppException
+from postmortem.facts.threads import Frame, Thread, Threads
+from postmortem.patterns import Pattern
+
+_PREFIX = Pattern(r"^(__GI_+|__libc_|___?)(?=[a-z])", words=("__",))
+_RAISE = {
+    "raise",
+    "gsignal",
+    "kill",
+    "tgkill",
+    "pthread_kill",
+    "pthread_kill_implementation",
+    "pthread_kill_internal",
+    "nptl_tgkill",
+    "restore_sigs",
+    "abort",
+}
+_LIBC_FATAL = {
+    "fortify_fail",
+    "fortify_fail_abort",
+    "stack_chk_fail",
+    "stack_chk_fail_local",
+    "chk_fail",
+    "malloc_printerr",
+    "assert_fail",
+    "assert_fail_base",
+    "assert_perror_fail",
+}
+_TERMINATE = Pattern(
+    r"^(__gnu_cxx::__verbose_terminate_handler|__cxxabiv1::__\w+|std::(__)?terminate|"
+    r"std::unexpected|std::rethrow_exception|std::__exception_ptr::|__cxa_\w+|"
+    r"__gxx_personality_v0|_Unwind_\w+|__clang_call_terminate|__verbose_terminate_handler|"
+    r"demangling_terminate_handler|std::rethrow_if_nested|std::__throw_\w+|abort_message)",
+    words=(
+        "terminate",
+        "__cxxabiv1::",
+        "std::unexpected",
+        "std::rethrow_",
+        "std::__exception_ptr",
+        "__cxa_",
+        "__gxx_personality_v0",
+        "_Unwind_",
+        "std::__throw_",
+        "abort_message",
+    ),
+)
+_GO = Pattern(
+    r"^runtime\.(raise|raiseproc|dieFromSignal|crash|sig(fwdgo|trampgo|tramp|handler|panic|return)|"
+    r"fatalpanic|fatalthrow|fatal|throw|gopanic|abort|panic\w*|goPanic\w*)(\.\w+)?$",
+    words=("runtime.",),
+)
+_SIGNAL_FRAME = {"<signal handler called>", "__restore_rt", "__kernel_rt_sigreturn", "restore_rt"}
+_MALLOC = Pattern(
+    r"^(_int_(free|malloc|realloc|memalign|calloc)\w*|malloc_consolidate|unlink_chunk|sysmalloc|"
+    r"systrim|(__GI_+|__)?(__libc_|libc_)?(malloc|free|cfree|calloc|realloc|memalign)|"
+    r"tcache_(get|put|free|thread_shutdown|key_\w+)\w*|malloc_usable_size|mremap_chunk|munmap_chunk|"
+    r"operator (new|delete)(\[\])?.*|arena_get\w*|arena_for_chunk|__malloc_\w+)$",
+    words=("alloc", "free", "_chunk", "systrim", "tcache_", "operator ", "arena_", "memalign"),
+)
+_EXIT = {
+    "exit",
+    "run_exit_handlers",
+    "cxa_finalize",
+    "_dl_fini",
+    "_dl_call_fini",
+    "Py_Exit",
+    "Py_FinalizeEx",
+    "Py_Finalize",
+    "finalize_modules",
+    "atexit_callfuncs",
+    "pymain_free",
+    "_Py_Finalize",
+    "call_tls_dtors",
+}
+
+
+def plain(function: str) -> str:
+    """Return a C function's name without the aliases' prefixes of the C library."""
+    name = bare(function)
+    previous = ""
+    while previous != name:
+        previous, name = name, _PREFIX.sub("", name)
+    return name
+
+
+def is_signal_frame(frame: Frame) -> bool:
+    """Return whether a frame is the kernel's call of a signal handler."""
+    return frame.function in _SIGNAL_FRAME or plain(frame.function) in _SIGNAL_FRAME
+
+
+def is_machinery(frame: Frame) -> bool:
+    """Return whether a frame only serves to end the process: raise, abort, terminate."""
+    name = plain(frame.function)
+    if name in _RAISE or name in _LIBC_FATAL or is_signal_frame(frame):
+        return True
+    if frame.function.startswith(("__libc_message", "__libc_fatal")):
+        return True
+    if _GO.match(frame.function) is not None:
+        return True
+    return _TERMINATE.match(bare(frame.function)) is not None
+
+
+def is_terminate(frame: Frame) -> bool:
+    """Return whether a frame is std::terminate or a function that only calls it."""
+    name = bare(frame.function)
+    return _TERMINATE.match(name) is not None and "terminate" in name
+
+
+def is_terminated(thread: Thread) -> bool:
+    """Return whether the C++ runtime called abort: std::terminate, named or in a stripped library.
+
+    Distributions strip libstdc++'s local functions, and calls of `std::terminate` are tail calls
+    in places: what is left is an unnamed frame of libstdc++ between abort and the code that threw.
+    """
+    end = site(thread)
+    for frame in thread.frames[: 16 if end is None else end]:
+        if _TERMINATE.match(bare(frame.function)) is not None:
+            return True
+        if frame.function == "??" and owner(frame) is Owner.CXX_RUNTIME:
+            return True
+    return False
+
+
+def is_malloc(frame: Frame) -> bool:
+    """Return whether a frame is the C library's allocator at work."""
+    return _MALLOC.match(bare(frame.function)) is not None
+
+
+def in_allocator(thread: Thread | None) -> bool:
+    """Return whether the innermost frame is malloc or free: then the heap is what is wrong."""
+    return thread is not None and bool(thread.frames) and is_malloc(thread.frames[0])
+
+
+def site(thread: Thread) -> int | None:
+    """Return the index of the innermost frame that is not machinery: who wanted this end."""
+    return site_after(thread, 0)
+
+
+def site_after(thread: Thread, start: int) -> int | None:
+    """Return the same from a frame on."""
+    for index in range(start, len(thread.frames)):
+        frame = thread.frames[index]
+        nameless = frame.function == "??"
+        if is_machinery(frame):
+            continue
+        if nameless and owner(frame) in (Owner.GLIBC, Owner.CXX_RUNTIME):
+            continue
+        return index
+    return None
+
+
+def caller(thread: Thread, start: int = 0) -> int | None:
+    """Return the index of the innermost frame outside the C and C++ libraries."""
+    skipped = (Owner.GLIBC, Owner.CXX_RUNTIME, Owner.KERNEL, Owner.ALLOCATOR)
+    for index in range(start, len(thread.frames)):
+        frame = thread.frames[index]
+        if is_machinery(frame) or is_malloc(frame) or owner(frame) in skipped:
+            continue
+        if not (is_of_header(frame) and index + 1 < len(thread.frames)):
+            return index
+    return None
+
+
+def is_of_header(frame: Frame) -> bool:
+    """Return whether a frame is a library's code, inlined from a header into somebody's function.
+
+    FORTIFY_SOURCE makes memcpy and printf such, the C++ library nearly everything.
+    """
+    return frame.inlined and bool(frame.file) and _HEADER.search(frame.file or "") is not None
+
+
+def handler_index(thread: Thread) -> int | None:
+    """Return the index of the signal frame: beyond it is the code that the signal hit."""
+    return next((i for i, frame in enumerate(thread.frames) if is_signal_frame(frame)), None)
+
+
+def exit_index(thread: Thread) -> int | None:
+    """Return the index of the innermost frame that ends the program in order, or None.
+
+    A main thread whose script is over waits in `Py_FinalizeEx` for the other threads, maybe for
+    hours: that is no end yet (CPython's `wait_for_thread_shutdown`, threading._shutdown).
+    """
+    for index, frame in enumerate(thread.frames):
+        waits = frame.kind == "python" and frame.function == "_shutdown"
+        if waits or plain(frame.function) == "wait_for_thread_shutdown":
+            return None
+        if plain(frame.function) not in _EXIT:
+            continue
+        if plain(frame.function) == "exit" and owner(frame) not in (Owner.GLIBC, None):
+            continue
+        return index
+    return None
+
+
+_CTYPES = Pattern(
+    r"^(ffi_call\w*|_call_function_pointer|_ctypes_callproc|PyCFuncPtr_call|string_at|wstring_at|"
+    r"cast|memmove_at)$",
+    words=(
+        "ffi_call",
+        "_call_function_pointer",
+        "_ctypes_callproc",
+        "PyCFuncPtr_call",
+        "string_at",
+        "cast",
+        "memmove_at",
+    ),
+)
+
+
+def ctypes_index(thread: Thread, within: int = 8) -> int | None:
+    """Return the index of the innermost frame that belongs to a call through ctypes or cffi."""
+    for index, frame in enumerate(thread.frames[:within]):
+        if owner(frame) is Owner.LIBFFI or _CTYPES.match(bare(frame.function)):
+            return index
+        if "_ctypes" in file_name(frame.module):
+            return index
+    return None
+
+
+def fault_start(thread: Thread, kind: FaultKind) -> int:
+    """Return the index of the frame where the fault was.
+
+    Beyond the signal frame when a handler raised the signal again; else the innermost, also when
+    that is itself inside a handler.
+    """
+    index = handler_index(thread) if kind is FaultKind.RERAISED else None
+    return 0 if index is None else index + 1
+
+
+def place(thread: Thread | None, start: int = 0) -> str:
+    """Return where a fault happened for a title: ``" in f, called from g"``, or nothing."""
+    if thread is None or not thread.frames:
+        return ""
+    if start >= len(thread.frames):
+        return ""
+    at_exit = " at exit" if exit_index(thread) is not None else ""
+    first = _own(thread, start)
+    text = f" in {_name(first)}"
+    compiled = compiled_by(thread, start)
+    if compiled is not None:
+        return f" in code that {compiled.compiler} compiled{at_exit}"
+    index = ctypes_index(thread, start + 8)
+    if index is not None and index > start:
+        name = bare(thread.frames[index].function)
+        through = f"ctypes.{name}" if name.endswith("string_at") else "ctypes"
+        return f"{text}, called through {through}{at_exit}"
+    if owner(first) in (Owner.GLIBC, Owner.CXX_RUNTIME, Owner.KERNEL):
+        index = caller(thread, start)
+        if index is not None:
+            text += f", called from {_name(thread.frames[index])}"
+    elif owner(first) is Owner.EXTENSION and first.function != "??":
+        text += f" ({clip(module_name(first.module), 30)})"
+    return text + at_exit
+
+
+def _own(thread: Thread, start: int) -> Frame:
+    """Return the frame to name: what is inlined from a library's header counts for its caller."""
+    for frame in thread.frames[start:]:
+        if not is_of_header(frame):
+            return frame
+    return thread.frames[start]
+
+
+def frame_name(frame: Frame, limit: int = 36) -> str:
+    """Return a function's name for a sentence; a lambda, which has none, is named by its line."""
+    name = short(frame.function, limit)
+    if name != "operator()":
+        return name
+    return f"a lambda at {file_name(frame.file)}:{frame.line}" if frame.line else "a lambda"
+
+
+_HEADER = Pattern(r"^/usr/(local/)?include/|/include/c\+\+/|/bits/|/lib/gcc/|/lib/clang/")
+
+
+def _name(frame: Frame) -> str:
+    if owner(frame) is Owner.GENERATED:
+        return Owner.GENERATED
+    if frame.function == "??":
+        return module_name(frame.module) if frame.module else "code that lies in no file"
+    return frame_name(frame)
+
+
+def thrown(exception: CppException | None, threads: Threads | None) -> CppException | None:
+    """Return the C++ exception if it is the crashed thread's own, else None.
+
+    Other threads may hold exceptions that they are handling in good order.
+    """
+    crashed = threads.crashed if threads is not None else None
+    if exception is None or (crashed is not None and exception.tid != crashed.tid):
+        return None
+    return exception
+
+
+_NOT_YOURS = Pattern(
+    r"/lib(64)?/python[\d.]+/|/(site|dist)-packages/|^<|/torchinductor_|"
+    r"/[a-z2-7]{2}/c[a-z2-7]{51}(\.main)?\.py$"
+)
+_UNNAMED = Pattern(r"^<(string|stdin|ipython|unknown)")
+"""Code without a file: `python -c`, exec(); yours, but dataclasses and templates have such too."""
+
+
+def python_index(thread: Thread) -> int | None:
+    """Return the index of the innermost Python frame that is the user's own code.
+
+    ctypes, threading and the packages wrap what users call; without a line of the user's own the
+    innermost Python frame is taken.
+    """
+    python = [i for i, frame in enumerate(thread.frames) if frame.kind == "python"]
+    files = [(i, thread.frames[i].file or "<frozen>") for i in python]
+    for index, file in files:
+        if not _NOT_YOURS.search(file):
+            return index
+    for index, file in files:
+        if _UNNAMED.search(file):
+            return index
+    return python[0] if python else None
+
+
+_NEEDS_NO_GIL = Pattern(
+    r"^(_?PyThread|PyMem_Raw|_PyMem_Raw|PyGILState|PyEval_(Acquire|Restore|Save|Release)|take_gil|"
+    r"drop_gil|_?Py_(Fatal|Finalize|Initialize|Exit|RunMain|BytesMain)|faulthandler|_?PyOS_|pymain)",
+    words=(
+        "PyThread",
+        "PyMem_Raw",
+        "PyGILState",
+        "PyEval_",
+        "_gil",
+        "Py_",
+        "faulthandler",
+        "PyOS_",
+        "pymain",
+    ),
+)
+
+
+def needs_no_gil(function: str) -> bool:
+    """Return whether a function of CPython may be called without the GIL."""
+    return _NEEDS_NO_GIL.search(function) is not None
+
+
+def api_without_gil(threads: Threads | None) -> int | None:
+    """Return the frame of the Python C API that the crashed thread was in without the GIL.
+
+    None where it held the GIL or there is none, where the API does not need it, or where the
+    interpreter's state could not be read, so that nobody's holding is known.
+    """
+    crashed = threads.crashed if threads is not None else None
+    if crashed is None or threads is None or crashed.holds_gil or not threads.gil:
+        return None
+    if not any(t.holds_gil or any(f.kind == "python" for f in t.frames) for t in threads):
+        return None
+    api = None
+    for index, frame in enumerate(crashed.frames[:12]):
+        if frame.kind == "python" or owner(frame) is not Owner.CPYTHON:
+            break
+        if _NEEDS_NO_GIL.search(frame.function):
+            return None
+        api = index
+    if api is None or not crashed.frames[api].function.startswith(("Py", "_Py")):
+        return None
+    return api

@@ -1,0 +1,119 @@
+"""The verdict: one sentence from the diagnoses, for a reader who reads nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from postmortem.diagnose.core.owners import file_name
+from postmortem.diagnose.core.stacks import place, python_index
+from postmortem.diagnose.core.waiting_caller import behalf
+from postmortem.diagnose.names import clip
+from postmortem.facts.crash import Signal
+from postmortem.facts.process import Process
+from postmortem.facts.threads import Thread, Threads
+from postmortem.report.model import Confidence, Diagnosis, Role, ordered
+
+# Contexts that say how far the evidence can be trusted; they are no answer to "what happened".
+_ABOUT_EVIDENCE = ("mismatched_module", "replaced_module", "truncated_core")
+# Says whose process it was, which the sentence says anyway, not what happened in it.
+_WHOSE = "dataloader_worker"
+_ORDER = (Role.ROOT, Role.CASCADE, Role.CONTRIBUTING, Role.CONTEXT)
+
+
+def verdict(
+    signal: Signal | None,
+    process: Process | None,
+    diagnoses: Sequence[Diagnosis],
+    *,
+    threads: Threads | None = None,
+) -> str:
+    """Return what happened, in one sentence: the signal, the rank, and the best diagnosis.
+
+    A cascade or a context is the verdict only while no root is known. Several roots that are all
+    merely possible give a sentence that says so and names them.
+    """
+    usable = [d for d in ordered(diagnoses) if d.id not in _ABOUT_EVIDENCE]
+    taken = next((d for d in usable if d.id == "snapshot"), None)
+    if taken is not None:
+        stuck = next((d for d in usable if d.role is Role.ROOT and d.id == "deadlock"), None)
+        if stuck is not None:
+            doubt = "possibly " if stuck.confidence is Confidence.POSSIBLE else ""
+            return f"{_who(None, process)}{doubt}{stuck.title} (a snapshot of a live process)"
+        return f"{_who(None, process)}{taken.title}"
+    usable.sort(key=lambda diagnosis: diagnosis.id == _WHOSE)
+    for role in _ORDER:
+        of_role = [d for d in usable if d.role is role]
+        if of_role:
+            return _sentence(signal, process, of_role, threads)
+    name = signal.name if signal is not None else "an unknown signal"
+    rank = _rank(process)
+    crashed = threads.crashed if threads is not None else None
+    stood = place(crashed)
+    stopped = f" (it stopped {clip(stood, 120)})" if stood else ""
+    return f"{name} ended the process{rank}{stopped}; the evidence does not say why"
+
+
+def _sentence(
+    signal: Signal | None,
+    process: Process | None,
+    diagnoses: Sequence[Diagnosis],
+    threads: Threads | None,
+) -> str:
+    best = diagnoses[0]
+    who = _who(signal, process)
+    if best.role is Role.ROOT and best.confidence is Confidence.POSSIBLE:
+        others = [d.title for d in diagnoses[1:3] if d.id != best.id]
+        if others:
+            return f"{who}undecided between {best.title}; and {'; and '.join(others)}"
+        return f"{who}possibly {best.title}{_where(threads, best.title)}"
+    # Which thread the signal happened to hit says nothing of a deadlock.
+    placed = best.role is Role.ROOT and best.id != "deadlock"
+    return f"{who}{best.title}{_where(threads, best.title) if placed else ''}"
+
+
+def _who(signal: Signal | None, process: Process | None) -> str:
+    rank = _rank(process)
+    if signal is None:
+        return f"{rank.removeprefix(' in ')}: " if rank else ""
+    then = signal.then
+    name = signal.name
+    if then is not None and then.number != signal.number:
+        name = f"{name}, then {then.name}"
+    return f"{name}{rank}: "
+
+
+def _rank(process: Process | None) -> str:
+    if process is None:
+        return ""
+    role = "" if process.role is None else f" in a {process.role}"
+    if process.rank is None:
+        return role
+    of = f" of {process.world_size}" if process.world_size is not None else ""
+    return f"{role}{' of' if role else ' in'} rank {process.rank}{of}"
+
+
+def _where(threads: Threads | None, said: str) -> str:
+    """Return the thread, if it is not the main one, and the innermost Python line."""
+    crashed = threads.crashed if threads is not None else None
+    if threads is None or crashed is None:
+        return ""
+    parts = []
+    name = crashed.python_name or crashed.name
+    if name and crashed.tid != threads.main_tid:
+        parts.append(f'thread "{name}"')
+    line = _python_line(crashed, said)
+    waiting = behalf(threads) if line is None else None
+    if waiting is not None:
+        line = _python_line(waiting, said)
+    if line:
+        parts.append(line if waiting is None else f"working for {line}")
+    return f" ({', '.join(parts)})" if parts else ""
+
+
+def _python_line(thread: Thread, said: str) -> str | None:
+    index = python_index(thread)
+    frame = None if index is None else thread.frames[index]
+    if frame is None or not frame.file:
+        return None
+    place = f"{file_name(frame.file)}:{frame.line}" if frame.line else file_name(frame.file)
+    return None if place in said else f"Python: {clip(frame.function, 60)} at {clip(place, 80)}"

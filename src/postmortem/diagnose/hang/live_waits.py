@@ -1,0 +1,95 @@
+"""What a thread of a live process waits for, in words, along the chain of who holds what."""
+
+from __future__ import annotations
+
+from postmortem.facts.live import LiveProcess, Task
+from postmortem.facts.threads import Frame, Thread, own_frames
+
+_LONGEST_CHAIN = 6
+_LOCKS = ("lock", "mutex", "python lock", "rwlock", "gil", "stdio", "heap", "join")
+_STATES = {
+    "R": "runs",
+    "T": "is stopped by a signal",
+    "t": "is stopped by a tracer",
+}
+
+
+def wait_words(process: LiveProcess, thread: Thread) -> str:
+    """Return the first step of `waits_words`: ``waits for a Python lock (held by thread 12)``."""
+    wait, task = thread.waits_for, process.task(thread.tid)
+    if wait is None or (task is not None and task.state in ("T", "t")):
+        return _own_words(process, thread)
+    held = ""
+    if wait.holder is not None and wait.kind != "join":
+        held = f" (held by {_named(process, wait.holder)})"
+    return f"waits for {wait.what}{held}"
+
+
+def waits_words(process: LiveProcess, thread: Thread) -> str:
+    """Return ``waits for a Python lock that thread 12 "saver" holds, which …``, along the chain."""
+    words = _own_words(process, thread)
+    wait, seen = thread.waits_for, {thread.tid}
+    while wait is not None and wait.holder is not None and len(seen) < _LONGEST_CHAIN:
+        holder = next((one for one in process.threads if one.tid == wait.holder), None)
+        if holder is None:
+            break
+        if holder.tid in seen:
+            return f"{words}: a circle"
+        seen.add(holder.tid)
+        words += f", which {_own_words(process, holder)}{_at(holder)}"
+        wait = holder.waits_for
+    return words
+
+
+def place_words(thread: Thread, *, most: int = 2) -> str:
+    """Return the innermost calls of the user's own code: ``step (train.py:31)``."""
+    frames = own_frames(thread)[:most]
+    return ", called by ".join(map(_place, frames))
+
+
+def _own_words(process: LiveProcess, thread: Thread) -> str:
+    task = process.task(thread.tid)
+    wait = thread.waits_for
+    if task is not None and task.state in ("T", "t"):
+        return _STATES[task.state]
+    if wait is not None:
+        holder = ""
+        if wait.holder is not None and wait.kind != "join":
+            doubt = "" if wait.certain else " (likely)"
+            holder = f" that {_named(process, wait.holder)} holds{doubt}"
+            holder += f" since {wait.held_at}" if wait.held_at else ""
+        elif wait.missing_owner is not None:
+            holder = f" whose owner, {wait.missing_owner}, is not in this process"
+        elif wait.kind in _LOCKS and wait.kind != "gil":
+            holder = ", whose holder is not known"
+        return f"waits for {wait.what}{holder}"
+    return _kernel_words(task)
+
+
+def _kernel_words(task: Task | None) -> str:
+    if task is None:
+        return "stands"
+    if task.state == "D":
+        call = task.call.words if task.call is not None else "waits"
+        channel = f", in {task.wait_channel}" if task.wait_channel else ""
+        return f"{call}, and cannot be interrupted{channel}"
+    if task.state == "R" or task.call is None:
+        return _STATES.get(task.state, "waits" if task.wait_channel else "stands")
+    return task.call.words
+
+
+def _named(process: LiveProcess, tid: int) -> str:
+    thread = next((one for one in process.threads if one.tid == tid), None)
+    name = (thread.python_name or thread.name) if thread is not None else None
+    return f'thread {tid} "{name}"' if name else f"thread {tid}"
+
+
+def _at(thread: Thread) -> str:
+    place = place_words(thread, most=1)
+    return f" at {place}" if place else ""
+
+
+def _place(frame: Frame) -> str:
+    file = (frame.file or frame.module or "").rpartition("/")[2]
+    where = f"{file}:{frame.line}" if frame.line is not None else file
+    return f"{frame.function} ({where})" if where else frame.function

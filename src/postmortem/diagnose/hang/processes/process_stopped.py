@@ -1,0 +1,48 @@
+"""A process is stopped, and waits for a signal to go on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.facts.live import LiveJob, LiveProcess
+from postmortem.report.model import Confidence, Evidence, Role
+
+
+@rule(
+    role=Role.ROOT,
+    references=("https://man7.org/linux/man-pages/man7/signal.7.html",),
+)
+def process_stopped(job: LiveJob) -> Iterator[Finding]:
+    """A process is stopped, and waits for a signal to go on.
+
+    What it means
+        The kernel shows state T: somebody sent SIGSTOP or SIGTSTP (Ctrl-Z in its terminal, a
+        scheduler that suspends the job), or it read from a terminal in the background (SIGTTIN).
+        State t is a debugger that holds it. It does nothing until it is continued.
+
+    How to be sure
+        The state is what the kernel says; postmortem was not the one who stopped it.
+
+    What to do
+        kill -CONT PID lets it go on; scontrol resume JOB where SLURM suspended the job.
+    """
+    for one in job.processes:
+        if one.state in ("T", "t"):
+            yield _finding(one)
+
+
+def _finding(one: LiveProcess) -> Finding:
+    by = f" by its tracer, pid {one.tracer}" if one.state == "t" and one.tracer else ""
+    who = one.label if one.label.startswith("pid") else f"{one.label} (pid {one.pid})"
+    way = f"end the debugger, pid {one.tracer}" if by else f"kill -CONT {one.pid}"
+    return Finding(
+        title=f"{who} is stopped{by or ' by a signal'}, and does nothing",
+        cause=f"{who} is held{by}"
+        if by
+        else f"{who} is in state {one.state}: SIGSTOP, SIGTSTP (Ctrl-Z) or SIGTTIN stopped it, and "
+        "nothing has continued it",
+        confidence=Confidence.CERTAIN,
+        next_steps=(way, "suspended by SLURM? scontrol show job, scontrol resume JOB"),
+        evidence=(Evidence(f"/proc/{one.pid}/stat", f"state {one.state}"),),
+    )

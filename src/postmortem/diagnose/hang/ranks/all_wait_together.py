@@ -1,0 +1,75 @@
+"""All ranks of this node wait in the same collective."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.diagnose.hang.live_waits import place_words
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.facts.live import LiveJob
+from postmortem.facts.stackdumps import Doing
+from postmortem.report.model import Confidence, Evidence, Role
+
+
+@rule(
+    role=Role.CONTEXT,
+    references=("https://docs.pytorch.org/docs/stable/distributed.html",),
+)
+def all_wait_together(job: LiveJob) -> Iterator[Finding]:
+    """All ranks of this node wait in the same collective.
+
+    What it means
+        Nobody of this node holds the others up. Whoever they wait for runs on another node; or,
+        where all ranks of the job are here, the collective itself does not get on: the network
+        between them, or ranks that called it with another shape, group or order.
+
+    How to be sure
+        Run the same command on the other nodes: there, one stands elsewhere. The flight recorder
+        (TORCH_NCCL_TRACE_BUFFER_SIZE) tells who called what.
+
+    What to do
+        Put the JSON of all nodes (-o NODE.json) into one folder, and give that to postmortem logs.
+    """
+    ranks = job.ranks()
+    if len(job.stacks) != 1 or job.stacks.items[0].doing is not Doing.COLLECTIVE:
+        return
+    if any(one.goes_on for one in job.motions) or not ranks or ranks[0].rank is None:
+        return
+    first = job.stacks.items[0]
+    unread = [one.label for one in ranks if one.label not in {m.label for m in first.members}]
+    if unread:
+        yield _unread(unread, len(first.members), place_words(first.thread, most=1))
+        return
+    size = ranks[0].world_size
+    elsewhere = size is not None and size > len(ranks)
+    where = place_words(first.thread, most=1)
+    title = (
+        f"all {len(ranks)} ranks here wait for a rank on another node, at {where}"
+        if elsewhere
+        else f"all ranks wait in the same collective, at {where}"
+    )
+    yield Finding(
+        title=clip(title, 100),
+        cause=f"{len(ranks)} of {size or '?'} ranks are on this node, and none stands elsewhere"
+        + ("" if elsewhere else "; the network, or calls that do not match, keep it from ending"),
+        confidence=Confidence.LIKELY if elsewhere and job.motions else Confidence.POSSIBLE,
+        next_steps=(
+            "run postmortem hang on every node with -o NODE.json, then: postmortem logs *.json"
+            if elsewhere
+            else "compare what the ranks called: TORCH_NCCL_TRACE_BUFFER_SIZE=2000, and postmortem "
+            "logs on the flight recorder's dumps",
+        ),
+        evidence=tuple(Evidence(m.where, m.label) for m in first.members[:4]),
+    )
+
+
+def _unread(labels: list[str], others: int, place: str) -> Finding:
+    who = ", ".join(labels[:4])
+    return Finding(
+        title=clip(f"{who} could not be read; the other {others} ranks wait at {place}", 100),
+        cause=f"the ranks that could be read wait in one collective; {who} may stand elsewhere",
+        confidence=Confidence.POSSIBLE,
+        next_steps=("see the problems below for what keeps its stack from being read",),
+        evidence=tuple(Evidence(label, "no stack was read") for label in labels[:4]),
+    )

@@ -1,0 +1,89 @@
+"""Whether evidence is of this job: an old core in the folder must not be blamed for today."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from postmortem.diagnose.incident.events import Event
+from postmortem.records import record, replace
+
+Document = Mapping[str, Any]
+
+
+@record
+class Job:
+    """What the logs know of the job's processes."""
+
+    own: Mapping[int, frozenset[int]]
+    """Rank to the pids that it had, over all attempts and hosts."""
+    pids: frozenset[int]
+    hosts: frozenset[str]
+    world_size: int | None
+    complete: bool
+    """Every rank that failed is known by its pid."""
+
+
+def job_of(documents: Iterable[Document]) -> Job | None:
+    """Return what reports on logs tell of the job; None without any."""
+    logs = [one for one in documents if one["kind"] == "logs"]
+    if not logs:
+        return None
+    own: dict[int, set[int]] = {}
+    pids: set[int] = set()
+    hosts: set[str] = set()
+    sizes: list[int] = []
+    for one in logs:
+        hosts |= {str(host) for host in one.get("hosts", ())}
+        sizes += [one["world_size"]] if one.get("world_size") else []
+        for row in one.get("pids", ()):
+            pids.add(row["pid"])
+            if row["own"]:
+                own.setdefault(row["rank"], set()).add(row["pid"])
+    return Job(
+        {rank: frozenset(found) for rank, found in own.items()},
+        frozenset(pids),
+        frozenset(hosts),
+        max(sizes, default=None),
+        bool(own),
+    )
+
+
+def judged(event: Event, document: Document, job: Job | None) -> tuple[Event, str | None]:
+    """Return the event with whether it belongs to the job, and the reason where it does not."""
+    if job is None or event.belongs is not None or event.source == "logs":
+        return event, None
+    process = document.get("process") or {}
+    parent = process.get("ppid")
+    if event.pid in job.pids or (parent and parent in job.pids):
+        return replace(event, belongs=True), None
+    size = process.get("world_size")
+    if size is not None and job.world_size is not None and size != job.world_size:
+        return (
+            replace(event, belongs=False),
+            f"it is of a job of {size} ranks, these logs are of {job.world_size}",
+        )
+    if event.host and job.hosts and not _is_among(event.host, job.hosts):
+        return replace(event, belongs=False), f"it is of host {event.host}, which no log names"
+    own = next((job.own[rank] for rank in event.ranks if rank in job.own), None)
+    pid, of = (event.pid, "it is of") if event.role is None else (parent, "its parent was")
+    if own and pid and pid not in own:
+        known = ", ".join(str(one) for one in sorted(own)[:4])
+        why = f"{of} pid {pid}; rank {event.ranks[0]} of this job was pid {known}"
+        return replace(event, belongs=False), why
+    return event, None
+
+
+def standing_alone(events: Sequence[Event], linked: set[int]) -> tuple[int, ...]:
+    """Return the events of processes that nothing joins with a job that other evidence tells of."""
+    told = any(event.belongs for event in events)
+    return tuple(
+        index
+        for index, event in enumerate(events)
+        if told and event.belongs is None and index not in linked
+    )
+
+
+def _is_among(host: str, hosts: frozenset[str]) -> bool:
+    short = {name.partition(".")[0] for name in hosts}
+    return host.partition(".")[0] in short

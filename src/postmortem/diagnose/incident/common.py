@@ -1,0 +1,36 @@
+"""What all reports have: their best diagnoses, with confidence and evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from postmortem.report.model import Confidence, Evidence
+
+Document = Mapping[str, Any]
+
+
+def best(document: Document) -> Mapping[str, Any] | None:
+    """Return the first diagnosis."""
+    found = document.get("diagnoses") or ()
+    return found[0] if found else None
+
+
+def roots_of(document: Document) -> list[Mapping[str, Any]]:
+    """Return the diagnoses that a report calls roots."""
+    return [row for row in document.get("diagnoses") or () if row["role"] == "root"]
+
+
+def root_of(document: Document) -> Mapping[str, Any] | None:
+    """Return the best root, if there is one."""
+    return next(iter(roots_of(document)), None)
+
+
+def confidence(diagnosis: Mapping[str, Any]) -> Confidence:
+    """Return how sure a diagnosis is."""
+    return Confidence(diagnosis["confidence"])
+
+
+def evidence(diagnosis: Mapping[str, Any], most: int = 4) -> tuple[Evidence, ...]:
+    """Return the first rows of what a diagnosis was concluded from."""
+    return tuple(Evidence(str(e["where"]), str(e["what"])) for e in diagnosis["evidence"][:most])

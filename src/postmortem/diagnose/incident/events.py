@@ -1,0 +1,87 @@
+"""What happened, and to whom: the events that all kinds of evidence tell of."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from postmortem.facts.rank_sets import rank_words
+from postmortem.records import record
+from postmortem.report.model import Confidence, Evidence
+
+
+class EventType(StrEnum):
+    """What kind of thing happened."""
+
+    RAISED = "raised"
+    CRASHED = "crashed"
+    KILLED_FOR_MEMORY = "killed for memory"
+    KILLED = "killed"
+    EXITED = "exited"
+    WATCHDOG = "aborted by a watchdog"
+    LOST_PEER = "lost a peer"
+    NOT_IN_COLLECTIVE = "not in the collective"
+    CALLED_OTHER = "called another collective"
+    STUCK = "stuck"
+    NEVER_JOINED = "never joined"
+    COULD_NOT_START = "could not start"
+    STORAGE = "storage failed"
+    REFUSED = "resource refused"
+    NETWORK = "network failed"
+    DEVICE_LOST = "device lost"
+    HOST_FAILED = "host failed"
+    NON_FINITE = "not finite"
+    STOPPED = "stopped from outside"
+    FAILED = "failed"
+    """It ended badly, and the evidence does not say of what kind."""
+
+
+EFFECTS = frozenset({EventType.LOST_PEER, EventType.WATCHDOG, EventType.STOPPED})
+"""What by its nature something else brought about: never a root."""
+
+
+@record
+class Event:
+    """One thing that happened. Ranks and processes are those that it happened to."""
+
+    type: EventType
+    what: str
+    """One clause, as the report that it comes from says it."""
+    source: str
+    """Kind of the report that it comes from: ``"core"``, ``"strace"``, ``"logs"``, …"""
+    ranks: tuple[int, ...] = ()
+    host: str | None = None
+    pid: int | None = None
+    label: str | None = None
+    """Of a writer whose rank is not known."""
+    children: tuple[int, ...] = ()
+    """Processes that it says it lost: DataLoader workers."""
+    role: str | None = None
+    """Of a child or a launcher: ``"DataLoader worker"``."""
+    signal: str | None = None
+    path: str | None = None
+    errnos: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    """Of tensors or modules."""
+    confidence: Confidence = Confidence.LIKELY
+    evidence: tuple[Evidence, ...] = ()
+    next_steps: tuple[str, ...] = ()
+    cause: str = ""
+    belongs: bool | None = None
+    """Of this job; None where nothing says so or otherwise."""
+    order: int = 0
+    """Its place among the events of its report: the strongest conclusion first."""
+
+    @property
+    def actor(self) -> str:
+        """Whom it happened to: ``rank 2 on node1``, ``DataLoader worker of rank 1 (pid 7)``."""
+        pid = f"pid {self.pid}" if self.pid is not None else ""
+        if self.ranks:
+            noun = "rank" if len(self.ranks) == 1 else "ranks"
+            host = f" on {self.host}" if self.host and len(self.ranks) == 1 else ""
+            of = f"{noun} {rank_words(self.ranks)}{host}"
+            return f"{self.role} of {of} ({pid})" if self.role and pid else of
+        if self.label:
+            return self.label
+        if pid:
+            return f"{self.role} ({pid})" if self.role else pid
+        return self.host or "the job"

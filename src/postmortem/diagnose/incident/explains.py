@@ -1,0 +1,163 @@
+"""What may explain what: rows of (cause, effect), what must join them, and how sure that makes it.
+
+The strength is *certain* where the evidence names both ends, *likely* where only one candidate is
+left, *possible* otherwise. A row without a join proves nothing: two things that happened in one job
+need not have to do with each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from postmortem.diagnose.incident.events import Event, EventType
+from postmortem.records import record
+from postmortem.report.model import Confidence
+
+Join = Callable[[Event, Event], Confidence | None]
+
+
+@record
+class Explains:
+    """One row: events of these types may explain those."""
+
+    id: str
+    causes: frozenset[EventType]
+    effects: frozenset[EventType]
+    join: Join
+
+
+def same_process(cause: Event, effect: Event) -> Confidence | None:
+    """Both name the process; or both the one rank, and neither is a child of it."""
+    if cause.pid is not None and effect.pid is not None:
+        return Confidence.CERTAIN if cause.pid == effect.pid and _one_host(cause, effect) else None
+    if cause.role or effect.role or not _one_host(cause, effect):
+        return None
+    one = len(cause.ranks) == len(effect.ranks) == 1
+    return Confidence.LIKELY if one and cause.ranks == effect.ranks else None
+
+
+def same_end(cause: Event, effect: Event) -> Confidence | None:
+    """Two reports of the end of one process, the cause from the one that looks deeper.
+
+    Where both name the signal, it is the same.
+    """
+    if _DEPTH.index(cause.source) >= _DEPTH.index(effect.source):
+        return None
+    if cause.signal and effect.signal and cause.signal != effect.signal:
+        return None
+    return same_process(cause, effect)
+
+
+def lost_child(cause: Event, effect: Event) -> Confidence | None:
+    """The effect says which child it lost; or the cause is a child of its rank."""
+    if cause.pid is not None and effect.children:
+        return Confidence.CERTAIN if cause.pid in effect.children else None
+    if cause.role and not effect.role and effect.children == () and cause.ranks == effect.ranks:
+        return Confidence.POSSIBLE if cause.ranks else None
+    return None
+
+
+def memory_kill(cause: Event, effect: Event) -> Confidence | None:
+    """The kernel or the scheduler says whom it killed for memory."""
+    if effect.signal not in (None, "SIGKILL"):
+        return None
+    return same_process(cause, effect) or lost_child(cause, effect)
+
+
+def refused_call(cause: Event, effect: Event) -> Confidence | None:
+    """A call of the process failed, and its error says so; or the error names the file."""
+    said = bool(set(cause.errnos) & set(effect.errnos))
+    named = bool(cause.path) and (cause.path or "").rpartition("/")[2] in effect.what
+    process = same_process(cause, effect)
+    if process is not None:
+        return process if said or named else Confidence.LIKELY
+    if cause.pid is not None and effect.pid is not None:
+        return None
+    if said and named:
+        return Confidence.LIKELY
+    return Confidence.POSSIBLE if said or named else None
+
+
+def same_tensor(cause: Event, effect: Event) -> Confidence | None:
+    """Both name a tensor or module; without names only that numbers went bad joins them."""
+    if cause.source == effect.source:
+        return None
+    if cause.names and effect.names:
+        if any(a == b or a.startswith(f"{b}.") for a in cause.names for b in effect.names):
+            return Confidence.LIKELY
+        return None
+    return Confidence.POSSIBLE
+
+
+def same_device(cause: Event, effect: Event) -> Confidence | None:
+    """The driver's line was joined with the rank already, by its GPU or its host."""
+    if not set(cause.ranks) & set(effect.ranks):
+        return None
+    return Confidence.LIKELY
+
+
+def same_host(cause: Event, effect: Event) -> Confidence | None:
+    """The host that failed is the one it ran on."""
+    if cause.ranks and set(effect.ranks) & set(cause.ranks):
+        return Confidence.LIKELY
+    return Confidence.LIKELY if cause.host and cause.host == effect.host else None
+
+
+def holds_up(cause: Event, effect: Event) -> Confidence | None:
+    """Who stands elsewhere is the rank that the others miss."""
+    if cause.source == effect.source:
+        return None
+    return same_process(cause, effect)
+
+
+def other_ranks(cause: Event, effect: Event) -> Confidence | None:
+    """A rank that is gone or late is missed by others; which, their own report has joined."""
+    if not effect.ranks or set(cause.ranks) & set(effect.ranks):
+        return None
+    if cause.source == effect.source:
+        return Confidence.CERTAIN if cause.order == 0 else Confidence.LIKELY
+    return Confidence.LIKELY if cause.ranks else None
+
+
+_DEPTH = ("core", "strace", "hang", "scan", "logs")
+"""Kinds of evidence, that which says most of why a process ended first."""
+
+_ENDS = frozenset(
+    {EventType.CRASHED, EventType.KILLED, EventType.EXITED, EventType.RAISED, EventType.FAILED}
+)
+_CRASHES = frozenset({EventType.CRASHED, EventType.KILLED})
+_REFUSALS = frozenset({EventType.STORAGE, EventType.REFUSED, EventType.NETWORK})
+_MISSED = frozenset({EventType.NOT_IN_COLLECTIVE, EventType.CALLED_OTHER})
+_CAUSES = frozenset(EventType) - frozenset(
+    {EventType.LOST_PEER, EventType.WATCHDOG, EventType.STOPPED}
+)
+
+TABLE: tuple[Explains, ...] = (
+    Explains("memory-kill", frozenset({EventType.KILLED_FOR_MEMORY}), _ENDS, memory_kill),
+    Explains("crash-ends-process", _CRASHES, _ENDS, same_end),
+    Explains("child-lost", _ENDS | {EventType.KILLED_FOR_MEMORY}, _ENDS, lost_child),
+    Explains("call-refused", _REFUSALS, _ENDS, refused_call),
+    Explains(
+        "numbers",
+        frozenset({EventType.NON_FINITE}),
+        frozenset({EventType.NON_FINITE, EventType.RAISED}),
+        same_tensor,
+    ),
+    Explains("gpu-lost", frozenset({EventType.DEVICE_LOST}), _ENDS | _MISSED, same_device),
+    Explains("host-failed", frozenset({EventType.HOST_FAILED}), _ENDS | _MISSED, same_host),
+    Explains("held-up", frozenset({EventType.STUCK}), _MISSED | {EventType.STUCK}, holds_up),
+    Explains("end-is-missed", _ENDS, _MISSED, same_end),
+    Explains(
+        "peer-missed",
+        _CAUSES,
+        frozenset({EventType.LOST_PEER, EventType.WATCHDOG}),
+        other_ranks,
+    ),
+)
+"""The rows in the order in which they are tried: of two that join a pair, the first counts."""
+
+
+def _one_host(cause: Event, effect: Event) -> bool:
+    if cause.host is None or effect.host is None:
+        return True
+    return cause.host.partition(".")[0] == effect.host.partition(".")[0]

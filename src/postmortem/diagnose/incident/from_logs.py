@@ -1,0 +1,157 @@
+"""Events that a report on rank logs tells of: who failed first, victims, ends, kernels' lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from postmortem.diagnose.incident.common import best, confidence, evidence, root_of
+from postmortem.diagnose.incident.events import Event, EventType
+from postmortem.diagnose.strace.saying import worded
+from postmortem.report.model import Confidence, Evidence
+
+Document = Mapping[str, Any]
+
+_MOST_KERNEL = 64
+_TYPES = {
+    "own exception": EventType.RAISED,
+    "every rank": EventType.RAISED,
+    "thread": EventType.RAISED,
+    "crash": EventType.CRASHED,
+    "silent exit": EventType.EXITED,
+    "left early": EventType.EXITED,
+    "collective": EventType.CALLED_OTHER,
+    "recorded": EventType.NOT_IN_COLLECTIVE,
+    "call site": EventType.NOT_IN_COLLECTIVE,
+    "named": EventType.NOT_IN_COLLECTIVE,
+    "silent": EventType.NOT_IN_COLLECTIVE,
+    "stack": EventType.STUCK,
+    "numbers": EventType.NON_FINITE,
+    "node": EventType.HOST_FAILED,
+    "missing": EventType.NEVER_JOINED,
+    "startup": EventType.COULD_NOT_START,
+    "stopped": EventType.STOPPED,
+}
+_KERNEL_TYPES = {
+    "oom kill": EventType.KILLED_FOR_MEMORY,
+    "crash": EventType.CRASHED,
+    "gpu": EventType.DEVICE_LOST,
+    "fabric": EventType.DEVICE_LOST,
+    "pcie": EventType.DEVICE_LOST,
+    "machine": EventType.HOST_FAILED,
+    "disk": EventType.STORAGE,
+    "network file system": EventType.STORAGE,
+    "blocked": EventType.STUCK,
+}
+
+
+def of_logs(document: Document) -> Iterator[Event]:
+    """Yield what the logs tell, the first failure first."""
+    kernel = list(_kernel(document))
+    first = _first(document, kernel)
+    if first is not None:
+        yield first
+    victims = _victims(document)
+    if victims is not None:
+        yield victims
+    yield from kernel
+
+
+def _first(document: Document, kernel: list[Event]) -> Event | None:
+    found, decided = document.get("first_failure"), document.get("decided_by")
+    top = best(document)
+    kind = _TYPES.get(str(decided))
+    if decided == "kernel log":
+        # The kernel's own line is an event of its own, and explains how the rank ended.
+        kind = EventType.KILLED if any(e.signal == "SIGKILL" for e in kernel) else EventType.FAILED
+    if found is None:
+        root = root_of(document)
+        if root is None or kind in (None, EventType.STOPPED):
+            return None
+        return Event(
+            kind or EventType.FAILED,
+            str(root["title"]),
+            "logs",
+            confidence=confidence(root),
+            evidence=evidence(root),
+            next_steps=tuple(root["next_steps"]),
+            cause=str(root["cause"]),
+            errnos=tuple(worded(str(root["title"]))),
+            belongs=True,
+        )
+    ranks = tuple(int(rank) for rank in found["ranks"])
+    rank = found["rank"]
+    end = next((e for e in document.get("exits", ()) if e["rank"] in ranks), None)
+    signal = end["signal"] if end is not None else None
+    pids = [p for p in document.get("pids", ()) if p["rank"] == rank]
+    own = next((p for p in pids if p["own"]), None)
+    if kind is EventType.CRASHED and signal == "SIGKILL":
+        kind = EventType.KILLED
+    what = str(found["what"])
+    return Event(
+        kind or EventType.FAILED,
+        what,
+        "logs",
+        ranks=ranks,
+        host=found["host"] or (own["host"] if own else None),
+        pid=own["pid"] if own and len(ranks) == 1 else None,
+        label=None if ranks else str(found["label"]),
+        children=tuple(p["pid"] for p in pids if not p["own"]),
+        signal=signal if kind is not EventType.RAISED else None,
+        errnos=tuple(worded(f"{what} {_said(document, found)}")),
+        confidence=Confidence(found["confidence"]),
+        evidence=(Evidence(f"{found['file']}:{found['line']}", what),),
+        next_steps=tuple(top["next_steps"]) if top is not None else (),
+        cause=str(top["cause"]) if top is not None else "",
+        belongs=True,
+    )
+
+
+def _said(document: Document, found: Mapping[str, Any]) -> str:
+    """Return all that the failing rank's traceback says, with what it came from."""
+    for row in document.get("tracebacks", ()):
+        if found["label"] in row["labels"]:
+            return " ".join([row["message"], *(cause["message"] for cause in row["causes"])])
+    return ""
+
+
+def _victims(document: Document) -> Event | None:
+    rows = document.get("victims", ())
+    ranks = tuple(sorted(row["rank"] for row in rows if row["rank"] is not None))
+    if not rows:
+        return None
+    whys = dict.fromkeys(str(row["why"]) for row in rows)
+    what = next(iter(whys))
+    return Event(
+        EventType.LOST_PEER,
+        what if len(whys) == 1 else f"{what}, and alike",
+        "logs",
+        ranks=ranks,
+        label=None if ranks else ", ".join(str(row["label"]) for row in rows[:4]),
+        belongs=True,
+        order=1,
+    )
+
+
+def _kernel(document: Document) -> Iterator[Event]:
+    """Yield the faults that are about the job's processes, devices or hosts."""
+    for order, row in enumerate(document.get("kernel_events", ())[:_MOST_KERNEL], 2):
+        kind = _KERNEL_TYPES.get(row["kind"])
+        if kind is None or row["fault"] in ("none", "aftermath"):
+            continue
+        joined = row["joined_by"] in ("pid", "child", "gpu")
+        child = row["joined_by"] == "child"
+        yield Event(
+            kind,
+            str(row["what"] or row["text"]),
+            "logs",
+            ranks=tuple(row["ranks"]),
+            host=row["host"],
+            pid=row["pid"],
+            role="child" if child else None,
+            signal="SIGKILL" if row["kind"] == "oom kill" else row["signal"],
+            confidence=Confidence.CERTAIN if joined else Confidence.LIKELY,
+            evidence=(Evidence(f"{row['file']}:{row['line']}", str(row["text"])),),
+            belongs=True if joined else None,
+            order=order,
+        )

@@ -1,0 +1,136 @@
+"""Events that reports on one process tell of: cores, system-call logs, live stacks, tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from postmortem.diagnose.incident.common import best, confidence, evidence, roots_of
+from postmortem.diagnose.incident.events import Event, EventType
+from postmortem.report.model import Confidence, Evidence
+
+Document = Mapping[str, Any]
+
+_MOST_TENSORS = 64
+_STORAGE = frozenset("ENOSPC EDQUOT EIO EROFS ESTALE EFBIG ENXIO ENODEV".split())
+_REFUSED = frozenset("EMFILE ENFILE ENOMEM EAGAIN EACCES EPERM ENOENT EBUSY ETXTBSY".split())
+_NETWORK = frozenset(
+    "ECONNREFUSED ECONNRESET ETIMEDOUT EHOSTUNREACH ENETUNREACH EPIPE ENOTCONN".split()
+)
+_STUCK = frozenset({"deadlock", "futex_deadlock", "pipe_deadlock", "lock_wait", "silent_peer"})
+
+
+def of_core(document: Document) -> Iterator[Event]:
+    """Yield how a core's process ended, or where the process of a snapshot is stuck."""
+    process, signal = document["process"], document["signal"]
+    top, name = best(document), signal["name"] if signal else None
+    rank = process["rank"]
+    snapshot = name is None
+    if snapshot and (top is None or top["role"] != "root"):
+        return
+    if snapshot:
+        kind = EventType.STUCK
+    elif name == "SIGKILL":
+        kind = EventType.KILLED
+    else:
+        kind = EventType.CRASHED
+    cascade = top is not None and top["role"] == "cascade"
+    where = document["inputs"][0]["path"] if document["inputs"] else ""
+    yield Event(
+        EventType.WATCHDOG if cascade else kind,
+        str(document["verdict"]),
+        "core",
+        ranks=(rank,) if rank is not None else (),
+        host=process["hostname"],
+        pid=process["pid"] or None,
+        role=process.get("role"),
+        signal=name,
+        confidence=confidence(top) if top is not None else Confidence.POSSIBLE,
+        evidence=(Evidence(where, str(document["verdict"])), *(evidence(top) if top else ())),
+        next_steps=tuple(top["next_steps"]) if top is not None else (),
+        cause=str(top["cause"]) if top is not None else "",
+    )
+
+
+def of_strace(document: Document) -> Iterator[Event]:
+    """Yield what failed for real in a system-call log."""
+    ranks = {row["pid"]: row.get("rank") for row in document.get("processes") or ()}
+    for order, row in enumerate(roots_of(document)):
+        about = row.get("about") or {}
+        pid, errno = about.get("pid"), about.get("errno")
+        rank = ranks.get(pid)
+        yield Event(
+            _strace_type(str(row["id"]), errno, about.get("signal")),
+            str(row["title"]),
+            "strace",
+            ranks=(rank,) if rank is not None else (),
+            pid=pid,
+            path=about.get("path"),
+            errnos=(errno,) if errno else (),
+            signal=about.get("signal"),
+            confidence=confidence(row),
+            evidence=evidence(row),
+            next_steps=tuple(row["next_steps"]),
+            cause=str(row["cause"]),
+            order=order,
+        )
+
+
+def _strace_type(rule: str, errno: str | None, signal: str | None) -> EventType:
+    if rule in _STUCK:
+        return EventType.STUCK
+    if errno in _STORAGE:
+        return EventType.STORAGE
+    if errno in _NETWORK:
+        return EventType.NETWORK
+    if errno == "EADDRINUSE":
+        return EventType.COULD_NOT_START
+    if errno in _REFUSED or errno is not None:
+        return EventType.REFUSED
+    if signal is not None:
+        return EventType.KILLED if signal in ("SIGKILL", "SIGTERM") else EventType.CRASHED
+    return EventType.EXITED
+
+
+def of_hang(document: Document) -> Iterator[Event]:
+    """Yield who holds up the others, as stacks of live processes showed it."""
+    top = best(document)
+    if top is None or top["role"] != "root":
+        return
+    hosts = {row["pid"]: row["hostname"] for row in document.get("processes", ())}
+    for order, row in enumerate(document.get("stuck", ())):
+        rank = row["rank"]
+        yield Event(
+            EventType.STUCK,
+            str(row["why"]),
+            "hang",
+            ranks=(rank,) if rank is not None else (),
+            host=hosts.get(row["pid"]),
+            pid=row["pid"],
+            label=str(row["label"]),
+            confidence=confidence(top),
+            evidence=evidence(top),
+            next_steps=tuple(top["next_steps"]),
+            cause=str(top["cause"]),
+            order=order,
+        )
+
+
+def of_scan(document: Document) -> Iterator[Event]:
+    """Yield which tensors of checkpoints are bad."""
+    bad = [t for t in document.get("tensors", ()) if t["nan_count"] or t["inf_count"]]
+    top = best(document)
+    if not bad or top is None:
+        return
+    names = tuple(str(t["name"]) for t in bad[:_MOST_TENSORS])
+    yield Event(
+        EventType.NON_FINITE,
+        str(top["title"]),
+        "scan",
+        path=str(bad[0]["file"]),
+        names=names,
+        confidence=confidence(top),
+        evidence=evidence(top),
+        next_steps=tuple(top["next_steps"]),
+        cause=str(top["cause"]),
+    )

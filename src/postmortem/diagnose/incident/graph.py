@@ -1,0 +1,102 @@
+"""From events to the roots of an incident: what nothing explains, and how much each explains."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from postmortem.diagnose.incident.events import EFFECTS, Event
+from postmortem.diagnose.incident.explains import TABLE, Explains
+from postmortem.records import record
+from postmortem.report.model import Confidence
+
+_DEGREES = list(Confidence)
+
+
+@record
+class Link:
+    """One event explains another."""
+
+    cause: int
+    """Index of the event."""
+    effect: int
+    row: str
+    """Id of the row of the table that joins them."""
+    confidence: Confidence
+
+
+@record
+class Incident:
+    """What became of a job, as far as its evidence goes."""
+
+    events: tuple[Event, ...]
+    links: tuple[Link, ...]
+    roots: tuple[int, ...]
+    """Indices of events that nothing explains, the one that explains most first."""
+    unexplained: tuple[int, ...]
+    """Effects whose cause is outside of the evidence."""
+
+    def causes_of(self, effect: int) -> tuple[Link, ...]:
+        """Return what explains an event, the surest first."""
+        found = [link for link in self.links if link.effect == effect]
+        return tuple(sorted(found, key=lambda link: _DEGREES.index(link.confidence)))
+
+    def explained_by(self, root: int) -> tuple[int, ...]:
+        """Return all events that would not be there without a root, in their order."""
+        seen = {root}
+        queue = [root]
+        while queue:
+            cause = queue.pop()
+            for link in self.links:
+                if link.cause == cause and link.effect not in seen:
+                    seen.add(link.effect)
+                    queue.append(link.effect)
+        return tuple(sorted(seen - {root}))
+
+
+def solve(events: Sequence[Event], table: Sequence[Explains] = TABLE) -> Incident:
+    """Return the incident; the same events in the same order give the same answer."""
+    links = _links(events, table)
+    explained = {link.effect for link in links if link.confidence is not Confidence.POSSIBLE}
+    free = [i for i in range(len(events)) if i not in explained]
+    roots = [i for i in free if events[i].type not in EFFECTS]
+    incident = Incident(
+        tuple(events), links, (), tuple(i for i in free if events[i].type in EFFECTS)
+    )
+    roots.sort(key=lambda i: (-len(incident.explained_by(i)), *_rank(events[i]), i))
+    return Incident(tuple(events), links, tuple(roots), incident.unexplained)
+
+
+def _rank(event: Event) -> tuple[int, int]:
+    return _DEGREES.index(event.confidence), event.order
+
+
+def _links(events: Sequence[Event], table: Sequence[Explains]) -> tuple[Link, ...]:
+    """Return who explains whom; of two that would explain each other the first row of the table."""
+    found: dict[tuple[int, int], Link] = {}
+    for row in table:
+        for a, cause in enumerate(events):
+            if cause.type not in row.causes:
+                continue
+            for b, effect in enumerate(events):
+                if a == b or effect.type not in row.effects:
+                    continue
+                if (a, b) in found or _leads(found, b, a):
+                    continue
+                strength = row.join(cause, effect)
+                if strength is not None:
+                    found[a, b] = Link(a, b, row.id, strength)
+    return tuple(found.values())
+
+
+def _leads(found: dict[tuple[int, int], Link], begin: int, end: int) -> bool:
+    """Return whether links lead from one event to another."""
+    seen, queue = {begin}, [begin]
+    while queue:
+        at = queue.pop()
+        if at == end:
+            return True
+        for cause, effect in found:
+            if cause == at and effect not in seen:
+                seen.add(effect)
+                queue.append(effect)
+    return False

@@ -1,0 +1,63 @@
+"""From the reports of all readers to one incident."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from postmortem.diagnose.incident.belonging import job_of, judged, standing_alone
+from postmortem.diagnose.incident.events import Event
+from postmortem.diagnose.incident.from_logs import of_logs
+from postmortem.diagnose.incident.from_processes import of_core, of_hang, of_scan, of_strace
+from postmortem.diagnose.incident.graph import Incident, solve
+from postmortem.records import record, replace
+
+Document = Mapping[str, Any]
+
+_OF_KIND = {
+    "core": of_core,
+    "hang": of_hang,
+    "logs": of_logs,
+    "scan": of_scan,
+    "strace": of_strace,
+}
+
+
+@record
+class Judged:
+    """The incident, and what of the evidence is of another job or joined with nothing."""
+
+    incident: Incident
+    document_of: tuple[int, ...]
+    """For each event the index of its report."""
+    foreign: Mapping[int, str]
+    """Index of a report to why it is of another job."""
+    apart: tuple[int, ...]
+    """Indices of reports that nothing joins with the job."""
+
+
+def judge(documents: Sequence[Document]) -> Judged:
+    """Return one incident out of reports, in their order."""
+    job = job_of(documents)
+    events: list[Event] = []
+    origin: list[int] = []
+    foreign: dict[int, str] = {}
+    for index, document in enumerate(documents):
+        for event in _OF_KIND.get(document["kind"], _nothing)(document):
+            event, why = judged(event, document, job)
+            if why is not None:
+                foreign[index] = why
+                continue
+            events.append(event)
+            origin.append(index)
+    incident = solve(events)
+    linked = {end for link in incident.links for end in (link.cause, link.effect)}
+    alone = set(standing_alone(events, linked))
+    apart = {origin[index] for index in alone}
+    apart -= {origin[index] for index in range(len(events)) if index not in alone}
+    roots = tuple(index for index in incident.roots if index not in alone)
+    return Judged(replace(incident, roots=roots), tuple(origin), foreign, tuple(sorted(apart)))
+
+
+def _nothing(document: Document) -> tuple[Event, ...]:
+    return ()

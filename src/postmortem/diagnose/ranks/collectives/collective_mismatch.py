@@ -1,0 +1,55 @@
+"""A rank called another collective than the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.ranks.blame import Blame, How
+from postmortem.diagnose.ranks.telling import (
+    at_frame,
+    cite,
+    how_sure,
+    look_at,
+    ranks_words,
+    torchrun_words,
+    victims_words,
+)
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.report.model import Role
+
+
+@rule(
+    role=Role.ROOT,
+    references=("https://pytorch.org/docs/stable/distributed.html#torch-distributed-debug",),
+)
+def collective_mismatch(blame: Blame) -> Iterator[Finding]:
+    """A rank called another collective than the others.
+
+    What it means
+        All ranks of a group must call the same collectives, in the same order, with the same
+        shapes and types. Where one differs, all hang or fail.
+    How to be sure
+        TORCH_DISTRIBUTED_DEBUG=DETAIL makes PyTorch compare the calls, and its message names
+        them.
+    What to do
+        Go to the call of the rank that differs. Mostly a condition on the rank or on its data
+        skips a call.
+    """
+    if blame.how is not How.COLLECTIVE or not blame.first:
+        return
+    party = blame.first[0]
+    who = ranks_words(blame.first)
+    yield Finding(
+        title=clip(f"{who} {party.why}; the others {blame.detail}", 100),
+        cause=f"{who} {party.why}{at_frame(party.failure)}, while most others called "
+        f"{blame.detail}."
+        f"{victims_words(blame)}{torchrun_words(blame)}",
+        confidence=how_sure(blame),
+        next_steps=(
+            look_at(blame),
+            "look for a branch on the rank or on its data before that call: one call is "
+            "skipped there",
+        ),
+        evidence=cite(blame),
+    )

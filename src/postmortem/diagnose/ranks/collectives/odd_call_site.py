@@ -1,0 +1,52 @@
+"""A rank waits in another place of the program than the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.ranks.blame import IF_ONE_GROUP, Blame, How
+from postmortem.diagnose.ranks.telling import (
+    cite,
+    look_at,
+    ranks_words,
+    torchrun_words,
+    victims_words,
+)
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.report.model import Confidence, Role
+
+
+@rule(
+    role=Role.ROOT,
+    references=("https://pytorch.org/docs/stable/distributed.html#torch-distributed-debug",),
+)
+def odd_call_site(blame: Blame) -> Iterator[Finding]:
+    """A rank waits in another place of the program than the others.
+
+    What it means
+        When all ranks wait and one waits elsewhere, the ranks have lost step: it skipped a
+        collective, or called one too many.
+    How to be sure
+        The tracebacks of more than half of the ranks end at the same line, or their watchdogs name
+        the same collective; this one's does not.
+    What to do
+        Compare the two lines, and find the branch that leads to the one but not to the other.
+    """
+    if blame.how is not How.CALL_SITE or not blame.first:
+        return
+    who = ranks_words(blame.first)
+    yield Finding(
+        title=clip(f"{who} {blame.first[0].why}; the others in {blame.detail}", 100),
+        cause=f"{who} {blame.first[0].why}, while most others wait in {blame.detail}: they "
+        f"are not in "
+        f"the same collective.{victims_words(blame)}{torchrun_words(blame)}",
+        confidence=Confidence.POSSIBLE
+        if blame.detail.endswith(IF_ONE_GROUP)
+        else Confidence.LIKELY,
+        next_steps=(
+            look_at(blame),
+            "TORCH_DISTRIBUTED_DEBUG=DETAIL compares the calls of all ranks, and names who differs",
+        ),
+        evidence=cite(blame),
+    )

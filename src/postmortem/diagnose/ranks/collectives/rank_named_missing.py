@@ -1,0 +1,57 @@
+"""Other ranks name the one that did not come."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.ranks.blame import Blame, How
+from postmortem.diagnose.ranks.telling import cite, ranks_words, torchrun_words, victims_words
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.report.model import Confidence, Role
+
+_WORDS = {
+    "enqueued": (
+        "is behind: fewer collectives than the others",
+        "are behind: fewer collectives than the others",
+    ),
+    "heartbeat": (
+        "sends no heartbeats any more: it died, or its host is gone",
+        "send no heartbeats any more: they died, or their hosts are gone",
+    ),
+}
+
+
+@rule(
+    role=Role.ROOT,
+    references=(
+        "https://pytorch.org/docs/stable/distributed.html#torch.distributed.monitored_barrier",
+    ),
+)
+def rank_named_missing(blame: Blame) -> Iterator[Finding]:
+    """Other ranks name the one that did not come.
+
+    What it means
+        A monitored barrier, or the watchdogs' comparison, knows who had not arrived when the time
+        was over; JAX's coordinator knows from whom it no longer hears.
+    How to be sure
+        The message names the rank; it has no error of its own before.
+    What to do
+        Find out what that rank did meanwhile: its last lines, its stack.
+    """
+    if blame.how is not How.NAMED or not blame.first:
+        return
+    who = ranks_words(blame.first)
+    words = _WORDS.get(blame.detail, ("did not reach the barrier",) * 2)[len(blame.first) > 1]
+    it, its = ("it", "its") if len(blame.first) == 1 else ("they", "their")
+    yield Finding(
+        title=clip(f"{who} {words}", 100),
+        cause=f"{who} {words}, say other ranks; what {it} did instead is for {its} own lines to "
+        f"tell.{victims_words(blame)}{torchrun_words(blame)}",
+        confidence=Confidence.LIKELY if len(blame.first) == 1 else Confidence.POSSIBLE,
+        next_steps=(
+            "read its last lines: postmortem logs --split DIR writes one file per rank",
+            "py-spy dump --native --pid PID  on its host while it hangs",
+        ),
+        evidence=cite(blame),
+    )

@@ -1,0 +1,39 @@
+"""Several ranks have different errors of their own, and no order can be trusted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.ranks.blame import Blame, How
+from postmortem.diagnose.ranks.telling import cite, ranks_words, victims_words
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.report.model import Confidence, Role
+
+
+@rule(role=Role.ROOT, references=("https://pytorch.org/docs/stable/elastic/errors.html",))
+def undecided_errors(blame: Blame) -> Iterator[Finding]:
+    """Several ranks have different errors of their own, and no order can be trusted.
+
+    What it means
+        Each could be the first. Clocks of hosts differ, and files have no order among each other.
+    How to be sure
+        Each error stands at the end of a rank's lines, and none is about a peer.
+    What to do
+        Read all of them; @record writes times into error.json, which order the ranks of one host.
+    """
+    if blame.how is not How.UNDECIDED or blame.detail != "errors":
+        return
+    who = ranks_words(blame.candidates)
+    said = "; ".join(f"{p.words}: {clip(p.why, 120)}" for p in blame.candidates[:4])
+    yield Finding(
+        title=clip(f"{who} failed in different ways; which came first is not known", 100),
+        cause=f"each has an error of its own: {said}.{victims_words(blame)}",
+        confidence=Confidence.POSSIBLE,
+        next_steps=(
+            "read each of these tracebacks; they may have one cause",
+            "wrap the program's main function with torch.distributed.elastic's @record: it "
+            "notes times",
+        ),
+        evidence=cite(blame),
+    )

@@ -1,0 +1,56 @@
+"""Ranks disagree on a collective, and the logs do not say who is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.ranks.blame import Blame, How
+from postmortem.diagnose.ranks.telling import cite, ranks_words, victims_words
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.report.model import Confidence, Role
+
+
+@rule(
+    role=Role.ROOT,
+    references=("https://pytorch.org/docs/stable/distributed.html#torch-distributed-debug",),
+)
+def undecided_mismatch(blame: Blame) -> Iterator[Finding]:
+    """Ranks disagree on a collective, and the logs do not say who is wrong.
+
+    What it means
+        Two ranks, or two halves, called different things; there is no majority. Or a message had
+        the wrong size, and either its sender or its receiver is wrong.
+    How to be sure
+        The messages name both sides.
+    What to do
+        Run with TORCH_DISTRIBUTED_DEBUG=DETAIL and three ranks or more, or compare flight-
+        recorder dumps.
+    """
+    if blame.how is not How.UNDECIDED or blame.detail not in (
+        "collectives",
+        "sizes",
+        "sites",
+        "stacks",
+    ):
+        return
+    who = ranks_words(blame.candidates)
+    what = " and ".join(dict.fromkeys(clip(p.why, 60) for p in blame.candidates[:2]))
+    title = {
+        "sizes": "a message has the wrong size",
+        "stacks": "they stand in different places, and neither side is the larger one",
+        "sites": "they wait elsewhere than the others",
+        "collectives": f"different collectives: {what}",
+    }[blame.detail]
+    yield Finding(
+        title=clip(f"{who} disagree: {title}", 100),
+        cause=f"{who} do not agree on a collective ({what}), and no third rank votes: which "
+        f"of them "
+        f"is wrong cannot be decided from these logs.{victims_words(blame)}",
+        confidence=Confidence.POSSIBLE,
+        next_steps=(
+            "TORCH_DISTRIBUTED_DEBUG=DETAIL names the collectives, shapes and types of all ranks",
+            "TORCH_FR_BUFFER_SIZE=2000 keeps the last collectives of each rank: compare the dumps",
+        ),
+        evidence=cite(blame),
+    )

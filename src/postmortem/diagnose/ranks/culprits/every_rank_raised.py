@@ -1,0 +1,52 @@
+"""All ranks raised the same exception."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.ranks.blame import Blame, How
+from postmortem.diagnose.ranks.telling import (
+    at_frame,
+    cite,
+    how_sure,
+    known_cause,
+    look_at,
+    ranks_words,
+)
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.report.model import Role
+
+
+@rule(role=Role.ROOT, references=("https://pytorch.org/docs/stable/elastic/errors.html",))
+def every_rank_raised(blame: Blame) -> Iterator[Finding]:
+    """All ranks raised the same exception.
+
+    What it means
+        Code, configuration or environment that all ranks share is at fault; no rank is to blame
+        more than another.
+    How to be sure
+        The same words come from every rank, and none reports a lost peer before.
+    What to do
+        Read one traceback; it is every rank's. It fails in one process just as well.
+    """
+    if blame.how is not How.EVERY_RANK or not blame.first:
+        return
+    failure = blame.first[0].failure
+    known = known_cause(failure)
+    means = f" {known.cause}" if known is not None else ""
+    steps = known.next_steps if known is not None else ()
+    said = failure.said.words if failure is not None else blame.first[0].why
+    yield Finding(
+        title=clip(f"all {len(blame.first)} ranks raised {said}", 100),
+        cause=f"{ranks_words(blame.first)} failed with the same error: {clip(said, 400)}"
+        f"{at_frame(failure)}.{means} "
+        "What they share is at fault: code, configuration or environment.",
+        confidence=how_sure(blame),
+        next_steps=(
+            look_at(blame),
+            *steps,
+            "run it with one process: it should fail there too, and faster",
+        ),
+        evidence=cite(blame),
+    )

@@ -1,0 +1,69 @@
+"""A rank called MPI_Abort, or MPI found an error in one of its calls: all ranks end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.ranks.blame import Blame, How
+from postmortem.diagnose.ranks.telling import cite, how_sure, ranks_words, victims_words
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.report.model import Role
+
+_ABORT = "MPI_Abort"
+
+
+@rule(
+    role=Role.ROOT,
+    references=("https://www.mpi-forum.org/docs/mpi-4.1/mpi41-report.pdf",),
+)
+def mpi_ended_job(blame: Blame) -> Iterator[Finding]:
+    """A rank called MPI_Abort, or MPI found an error in one of its calls: all ranks end.
+
+    What it means
+        MPI_Abort ends every process of the communicator, and so does an error in a call while the
+        error handler is the default one, MPI_ERRORS_ARE_FATAL. The launcher's signals to the other
+        ranks are the consequence.
+    How to be sure
+        The library's own notice names the rank: "invoked on rank 3", "reported by process",
+        "Abort(…) on node 3".
+    What to do
+        For MPI_Abort, read what that rank wrote before it. For an error, look at the call that it
+        names and at its counterpart on the other rank.
+    """
+    if blame.how is not How.CRASH or len(blame.first) != 1:
+        return
+    party = blame.first[0]
+    said = party.failure.said if party.failure is not None else None
+    if said is None or not said.exception.startswith("MPI"):
+        return
+    aborted = said.exception == _ABORT
+    who = ranks_words(blame.first)
+    words = f"called MPI_Abort: {said.message}" if aborted else f"had {said.words}"
+    yield Finding(
+        title=clip(f"{who} {words}", 100),
+        cause=clip(f"{who} {words}", 400) + f"; MPI ended the job.{victims_words(blame)}",
+        confidence=how_sure(blame),
+        next_steps=_steps(said.words, aborted=aborted),
+        evidence=cite(blame),
+    )
+
+
+def _steps(words: str, *, aborted: bool) -> tuple[str, ...]:
+    if aborted:
+        return (
+            "read what that rank wrote before it: the program, or mpi4py after an exception, "
+            "called MPI_Abort on purpose",
+            "standard error of all ranks is there? mpirun --output-filename DIR, srun --error=%t",
+        )
+    steps = [
+        "MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN) lets the program say where; a "
+        "core of abort() in a handler of its own shows the stack",
+    ]
+    if "TRUNCATE" in words or "truncated" in words:
+        steps.insert(
+            0,
+            "the message is longer than the buffer: compare count, datatype and tag of this "
+            "receive with the send that matches it",
+        )
+    return tuple(steps)

@@ -1,0 +1,123 @@
+"""A rank died of a signal, or said that it aborts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.ranks.blame import Blame, How, Party
+from postmortem.diagnose.ranks.telling import (
+    at_frame,
+    cite,
+    how_sure,
+    known_cause,
+    ranks_words,
+    torchrun_words,
+    victims_words,
+)
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.report.model import Role
+
+_STEPS = {
+    "SIGBUS": (
+        "df -h /dev/shm  on that host: full, it ends DataLoader workers and NCCL like this; in a "
+        "container raise --shm-size",
+    ),
+    "SIGILL": ("a library built for a newer processor? compare lscpu of the hosts",),
+}
+"""What is worth a look by the signal alone."""
+
+_LIMITS = {
+    "srun": (
+        " Slurm says Out Of Memory: the tasks of its step used up the memory that the job was "
+        "given on that host, and the kernel chose this one.",
+        (
+            "sacct -o JobID,State,MaxRSS,ReqMem -j JOB  compares what it used with what it had",
+            "a larger --mem, or less on each host: DataLoader workers and files in /dev/shm count",
+        ),
+    ),
+    "kubernetes": (
+        " Kubernetes says OOMKilled: the container used up the memory that it may have.",
+        (
+            "kubectl top pod POD --containers  while it runs; a larger resources.limits.memory",
+            "less in the container: DataLoader workers, and files in an emptyDir with medium: "
+            "Memory (/dev/shm) count",
+        ),
+    ),
+}
+"""What a limit of memory means, and what to do, by who set it."""
+
+
+@rule(role=Role.ROOT, references=("https://man7.org/linux/man-pages/man7/signal.7.html",))
+def rank_crashed(blame: Blame) -> Iterator[Finding]:
+    """A rank died of a signal, or said that it aborts.
+
+    What it means
+        It ended without Python: a bad pointer, a failed check in C++, or somebody's kill. Its
+        peers see their connections close.
+    How to be sure
+        Its launcher gives a signal that it did not send itself, or the rank wrote Fatal Python
+        error, terminate called, or a message of the C library.
+    What to do
+        Read its core. SIGKILL with no sender is mostly the kernel's OOM killer: look into dmesg
+        for the pid.
+    """
+    if blame.how is not How.CRASH or not blame.first:
+        return
+    party = blame.first[0]
+    if party.failure is not None and party.failure.said.exception.startswith("MPI"):
+        return  # mpi_ended_job
+    who = ranks_words(blame.first)
+    signal = party.exit.signal if party.exit is not None else None
+    host = f", all ranks of {blame.whole_host}" if blame.whole_host else ""
+    killed = signal == "SIGKILL" and party.failure is None
+    steps = ["postmortem core explains its core file; none? ulimit -c unlimited, and run again"]
+    if killed:
+        steps = [
+            "dmesg -T | grep -i -E 'killed process|out of memory'  on that host, for its pid",
+            "sacct -o JobID,State,MaxRSS -j JOB  tells whether Slurm's memory limit was hit",
+        ]
+    elif party.failure is None:
+        steps += _STEPS.get(signal or "", ())
+        steps.append("PYTHONFAULTHANDLER=1 makes it print its Python stack next time")
+    cause = (
+        f"{who}{host} ended without Python's help: {clip(party.why, 300)}{at_frame(party.failure)}."
+    )
+    if blame.detail == "oom":
+        cause += " The kernel's OOM killer chose that process: the host ran out of memory."
+    elif blame.detail == "oom of its limit":
+        said, limit = _LIMITS["kubernetes" if _of_pod(party) else "srun"]
+        cause += said
+        steps = list(limit)
+    elif blame.detail.startswith("oom of another pid: "):
+        said = blame.detail.partition(": ")[2]
+        cause += (
+            f" On that host {said}. That is not the pid that its launcher knows; a container "
+            "counts its own, so it may be the same process."
+        )
+    elif killed:
+        cause += " Nothing in the logs says who sent it; mostly it is the kernel's OOM killer."
+    known = known_cause(party.failure)
+    if known is not None:
+        cause += f" {known.cause}"
+        steps = [*known.next_steps, *steps]
+    why = ", out of memory" if blame.detail in ("oom", "oom of its limit") else ""
+    yield Finding(
+        title=clip(f"{who} {'was' if len(blame.first) == 1 else 'were'} {_how(party)}{why}", 100),
+        cause=cause + victims_words(blame) + torchrun_words(blame),
+        confidence=how_sure(blame),
+        next_steps=tuple(steps),
+        evidence=cite(blame),
+    )
+
+
+def _of_pod(party: Party) -> bool:
+    return party.exit is not None and party.exit.launcher == "kubernetes"
+
+
+def _how(party: Party) -> str:
+    end = party.exit
+    if end is not None and end.signal is not None:
+        said = f": {party.failure.said.words}" if party.failure is not None else ""
+        return f"killed by {end.signal}{said}"
+    return f"ended by {party.why}"

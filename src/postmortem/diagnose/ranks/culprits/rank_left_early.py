@@ -1,0 +1,40 @@
+"""A rank ended well while the others still needed it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.ranks.blame import Blame, How
+from postmortem.diagnose.ranks.telling import cite, ranks_words, torchrun_words, victims_words
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.report.model import Confidence, Role
+
+
+@rule(role=Role.ROOT, references=("https://pytorch.org/tutorials/advanced/generic_join.html",))
+def rank_left_early(blame: Blame) -> Iterator[Finding]:
+    """A rank ended well while the others still needed it.
+
+    What it means
+        It left its loop earlier, or called sys.exit(0): for its launcher all is well, and its
+        peers lose it in the middle of a collective.
+    How to be sure
+        The launcher lists the others as failed, but not this one; it has no error.
+    What to do
+        Compare how many steps each rank runs: uneven data, an early return, a condition on the
+        rank.
+    """
+    if blame.how is not How.LEFT_EARLY or not blame.first:
+        return
+    who = ranks_words(blame.first)
+    yield Finding(
+        title=clip(f"{who} ended with 0 while the others still waited for a peer", 100),
+        cause=f"no launcher lists {who} as failed, and it has no error: it had ended with 0 when "
+        f"the others lost their peer.{victims_words(blame)}{torchrun_words(blame)}",
+        confidence=Confidence.LIKELY if len(blame.first) == 1 else Confidence.POSSIBLE,
+        next_steps=(
+            "compare the number of steps of each rank: uneven shards, an early return or break",
+            "torch.distributed.algorithms.join.Join lets ranks with less data wait for the others",
+        ),
+        evidence=cite(blame),
+    )

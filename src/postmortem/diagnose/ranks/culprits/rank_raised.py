@@ -1,0 +1,59 @@
+"""One rank, or a few, raised an exception of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.ranks.blame import Blame, How
+from postmortem.diagnose.ranks.telling import (
+    at_frame,
+    cite,
+    how_sure,
+    known_cause,
+    look_at,
+    ranks_words,
+    torchrun_words,
+    victims_words,
+)
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.report.model import Role
+
+
+@rule(role=Role.ROOT, references=("https://pytorch.org/docs/stable/elastic/errors.html",))
+def rank_raised(blame: Blame) -> Iterator[Finding]:
+    """One rank, or a few, raised an exception of their own.
+
+    What it means
+        Its exception is not about a peer: it is where the failure began. When it ends, its
+        connections close, and all others report that.
+    How to be sure
+        Its traceback ends in its own code or data; the others' end in a collective.
+    What to do
+        Read its traceback and leave the others alone. Does the failing line need the group? If
+        not, the fault shows on one rank too.
+    """
+    if blame.how is not How.OWN_EXCEPTION or not blame.first:
+        return
+    party = blame.first[0]
+    failure = party.failure
+    who = ranks_words(blame.first)
+    host = f", all ranks of {blame.whole_host}" if blame.whole_host else ""
+    said = failure.said.words if failure is not None else party.why
+    known = known_cause(failure)
+    means = f" {known.cause}" if known is not None else ""
+    steps = known.next_steps if known is not None else ()
+    verb = "raised" if party.rank is not None else "has"
+    yield Finding(
+        title=clip(f"{who} {verb} {said}", 100),
+        cause=f"{who}{host} failed with an error that is not about a peer: {clip(said, 400)}"
+        f"{at_frame(failure)}.{means}{victims_words(blame)}{torchrun_words(blame)}",
+        confidence=how_sure(blame),
+        next_steps=(
+            look_at(blame),
+            *steps,
+            "try the failing line in one process with the same input: most such errors need "
+            "no group",
+        ),
+        evidence=cite(blame),
+    )

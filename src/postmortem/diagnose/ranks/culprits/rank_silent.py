@@ -1,0 +1,43 @@
+"""One rank has no error at all while all others wait for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.ranks.blame import Blame, How
+from postmortem.diagnose.ranks.telling import cite, ranks_words, torchrun_words, victims_words
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.report.model import Confidence, Role
+
+
+@rule(
+    role=Role.ROOT,
+    references=("https://pytorch.org/tutorials/prototype/flight_recorder_tutorial.html",),
+)
+def rank_silent(blame: Blame) -> Iterator[Finding]:
+    """One rank has no error at all while all others wait for it.
+
+    What it means
+        It was late, stuck or busy with something else; what it did is in no log.
+    How to be sure
+        All other ranks report a time-out or a lost connection, and this one does not.
+    What to do
+        Get its stack while it hangs: py-spy dump --pid PID on its host; or run with faulthandler
+        and a time-out.
+    """
+    if blame.how is not How.SILENT or not blame.first:
+        return
+    who = ranks_words(blame.first)
+    words = "has no error, while all others wait for a peer"
+    yield Finding(
+        title=clip(f"{who} {words}", 100),
+        cause=f"{who} is the only one that reports nothing: it was late, stuck, or ended by its "
+        f"launcher before it could say why.{victims_words(blame)}{torchrun_words(blame)}",
+        confidence=Confidence.LIKELY,
+        next_steps=(
+            "py-spy dump --native --pid PID  on its host while it hangs, twice",
+            "TORCH_FR_BUFFER_SIZE=2000 keeps the last collectives of each rank to compare",
+        ),
+        evidence=cite(blame),
+    )

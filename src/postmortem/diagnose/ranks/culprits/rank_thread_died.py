@@ -1,0 +1,52 @@
+"""A background thread of a rank died, and the rank was missed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.ranks.blame import Blame, How
+from postmortem.diagnose.ranks.telling import (
+    at_frame,
+    cite,
+    look_at,
+    ranks_words,
+    torchrun_words,
+    victims_words,
+)
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.report.model import Confidence, Role
+
+
+@rule(
+    role=Role.ROOT,
+    references=("https://docs.python.org/3/library/threading.html#threading.excepthook",),
+)
+def rank_thread_died(blame: Blame) -> Iterator[Finding]:
+    """A background thread of a rank died, and the rank was missed.
+
+    What it means
+        Python prints the exception of a thread and goes on; the main thread waits for what the
+        thread would have brought, and all other ranks wait for that rank.
+    How to be sure
+        Exception in thread stands in its log, and the others report a time-out.
+    What to do
+        Let the thread's error reach the main thread: a queue, concurrent.futures,
+        threading.excepthook.
+    """
+    if blame.how is not How.THREAD or not blame.first:
+        return
+    party = blame.first[0]
+    who = ranks_words(blame.first)
+    yield Finding(
+        title=clip(f"a thread of {who} died of {party.why}", 100),
+        cause=f"a thread of {who} raised {clip(party.why, 300)}{at_frame(party.failure)}; "
+        f"the process "
+        f"lived on without it.{victims_words(blame)}{torchrun_words(blame)}",
+        confidence=Confidence.LIKELY if len(blame.first) == 1 else Confidence.POSSIBLE,
+        next_steps=(
+            look_at(blame),
+            "let the error of a thread end its process: set threading.excepthook, or use futures",
+        ),
+        evidence=cite(blame),
+    )

@@ -1,0 +1,51 @@
+"""A launcher says that a process ended badly, and not which rank it was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.ranks.blame import Blame, How
+from postmortem.diagnose.ranks.telling import cite, ranks_words
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.report.model import Confidence, Role
+
+_MARK = "unnamed: "
+
+
+@rule(role=Role.ROOT, references=("https://man7.org/linux/man-pages/man7/signal.7.html",))
+def unnamed_process_ended(blame: Blame) -> Iterator[Finding]:
+    """A launcher says that a process ended badly, and not which rank it was.
+
+    What it means
+        MPICH's mpiexec gives the process and its host; a shell gives the process; DeepSpeed's
+        launcher the code alone, next to the command of its last rank, whoever failed. No rank
+        wrote an error.
+    How to be sure
+        The process number appears in the program's own lines, in NCCL's lines (host:pid:tid), or
+        in the name of a core file.
+    What to do
+        Print the rank with os.getpid() at the start, and look for a core of that process.
+    """
+    if blame.how is not How.UNDECIDED or not blame.detail.startswith(_MARK):
+        return
+    words = blame.detail.removeprefix(_MARK)
+    steps = [
+        "look for a core file of that process: postmortem core DIR",
+        "PYTHONFAULTHANDLER=1 makes the rank write its Python stack before it dies",
+    ]
+    if "SIGKILL" in words:  # leaves neither
+        steps = [
+            "dmesg -T | grep -i -E 'killed process|out of memory'  on each host: mostly it is the "
+            "kernel's OOM killer",
+            "of a container: grep oom_kill /sys/fs/cgroup/memory.events; of Slurm: sacct -o "
+            "JobID,State,MaxRSS -j JOB",
+        ]
+    among = f" It is one of {ranks_words(blame.candidates)}." if blame.candidates else ""
+    yield Finding(
+        title=clip(f"{words}; which rank that was is not known", 100),
+        cause=f"The launcher says that {words}, and no line of any rank tells of an error.{among}",
+        confidence=Confidence.POSSIBLE,
+        next_steps=tuple(steps),
+        evidence=cite(blame),
+    )

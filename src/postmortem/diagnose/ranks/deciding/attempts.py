@@ -1,0 +1,35 @@
+"""The decision of each attempt of a job, and which of them the report tells of."""
+
+from __future__ import annotations
+
+from postmortem.diagnose.ranks.blame import Attempts, Blame, How
+from postmortem.diagnose.ranks.deciding.case import same_words
+from postmortem.diagnose.ranks.deciding.decide import decide
+from postmortem.facts.rank_logs import RankLogs
+
+_NOT_ITS_OWN = (How.STARTUP, How.UNDECIDED, How.MISSING)
+
+
+def decide_attempts(logs: RankLogs) -> Attempts:
+    """Return what was decided of each attempt.
+
+    The last one counts: a job that came through after a restart did not fail. But one that only
+    found what an earlier one had left behind (a port, addresses in a store) is no cause: then the
+    latest that names a rank is told of.
+    """
+    blames = tuple(decide(logs.of_attempt(attempt)) for attempt in range(logs.attempts))
+    told = len(blames) - 1
+    if blames[told].how in _NOT_ITS_OWN:
+        named = [
+            i for i, blame in enumerate(blames) if blame.first and blame.how not in _NOT_ITS_OWN
+        ]
+        told = named[-1] if named else told
+    alike = sum(_key(blame) == _key(blames[told]) for blame in blames)
+    return Attempts(blames, told, alike)
+
+
+def _key(blame: Blame) -> object:
+    """Return what failures that are the same have in common."""
+    words = tuple(sorted({same_words(p.failure) if p.failure else p.why for p in blame.first}))
+    ranks = tuple(sorted((p.rank is not None, p.rank or 0, p.label) for p in blame.first))
+    return blame.how, blame.fault, ranks, words

@@ -1,0 +1,107 @@
+"""All that the steps of the decision look at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.ranks.blame import Party
+from postmortem.diagnose.ranks.deciding.standing import Standing, standings
+from postmortem.diagnose.ranks.wordings import Part, part_of
+from postmortem.facts.rank_logs import LogFailure, RankLogs
+from postmortem.patterns import Pattern
+
+_CHANGING = Pattern(r"0x[0-9a-fA-F]+|\d+")
+
+
+class Case:
+    """The standings of all processes, and what follows from them at once."""
+
+    def __init__(self, logs: RankLogs) -> None:
+        self.logs = logs
+        self.all = standings(logs)
+        self.ranks = tuple(s for s in self.all if s.rank is not None)
+        self.known = {s.rank: s for s in self.ranks if s.rank is not None}
+        self.shared = tuple(s for s in self.all if s.writer.shared)
+        largest = max(self.known, default=-1) + 1
+        self.world = max(logs.world_size or 0, largest)
+        """Ranks that there are at least."""
+        self.summarised = any(e.launcher == "torchrun" and e.rank is not None for e in logs.exits)
+
+    def about_peers(self) -> tuple[Standing, ...]:
+        """Return the ranks that only report on a peer."""
+        return tuple(s for s in self.ranks if s.about_peers)
+
+    def failed(self) -> bool:
+        """Return whether anything at all went wrong."""
+        return any(not s.silent or s.stopped or s.exit is not None for s in self.all)
+
+    def victims(self) -> list[Party]:
+        """Return all who ended because of another one, as far as can be told."""
+        found = []
+        for standing in self.ranks:
+            if standing.about_peers:
+                failure = standing.about_peers[-1]
+                found.append(standing.party(peer_words(failure), failure))
+            elif standing.startup:
+                found.append(standing.party(clip(standing.startup[-1].said.words, 120)))
+            elif standing.ended_by_launcher:
+                found.append(standing.party("the launcher ended it"))
+            elif standing.stopped:
+                found.append(standing.party(clip(standing.stopped[-1].said.words, 120)))
+        for standing in self.shared:
+            found += [
+                standing.party(peer_words(f), f) for f in standing.about_peers[:1] if not self.ranks
+            ]
+        return found
+
+
+def peer_words(failure: LogFailure) -> str:
+    """Return what a victim says, in few words."""
+    part = part_of(failure)
+    said = failure.first_said
+    message = said.message
+    address = _ADDRESS.search(message)
+    if part is Part.CLOSED and address:
+        return f"its connection to {address[1]}:{address[2]} closed"
+    waited = _WAITED.search(message)
+    if part is Part.WAITED and waited:
+        return f"it waited {int(waited[1]) / 1000:g} s for a peer"
+    return clip(said.words, 120)
+
+
+_ADDRESS = Pattern(r"(?:closed by peer|Read error|reset by peer) \[?([0-9a-fA-F.:]+?)\]?:(\d+)")
+_WAITED = Pattern(r"[Tt]imed out waiting (\d+) ?ms")
+
+
+def same_words(failure: LogFailure) -> str:
+    """Return an error without what differs from rank to rank."""
+    said = failure.said
+    return said.exception + ": " + _CHANGING.sub("#", said.message.split("\n", 1)[0])
+
+
+def cited(parties: Iterable[Party]) -> tuple[tuple[str, str], ...]:
+    """Return where the parties' own lines stand."""
+    rows = []
+    for party in parties:
+        if party.failure is not None:
+            rows.append(
+                (
+                    f"{party.failure.file}:{party.failure.line}",
+                    f"{party.words}: {clip(party.failure.said.words, 300)}",
+                )
+            )
+        if party.exit is not None:
+            rows.append((f"{party.exit.file}:{party.exit.line}", exit_words(party)))
+    return tuple(rows[:8])
+
+
+def exit_words(party: Party) -> str:
+    """Return how a launcher says that a party ended."""
+    end = party.exit
+    assert end is not None
+    pid = f" (pid {end.pid})" if end.pid else ""
+    how = f"killed by {end.signal}" if end.signal else f"exited with {end.code}"
+    if end.signal is None and end.code is None:
+        how = "died"
+    return f"{end.launcher} says: {party.words}{pid} {how}"

@@ -1,0 +1,92 @@
+"""The decision: which evidence singles out a rank, the strongest kind of it first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from postmortem.diagnose.ranks.blame import Blame, How
+from postmortem.diagnose.ranks.deciding.case import Case
+from postmortem.diagnose.ranks.deciding.crashes import crashed, exited_silently, thread_died
+from postmortem.diagnose.ranks.deciding.hung import parted, stands_elsewhere
+from postmortem.diagnose.ranks.deciding.kernel import named_by_kernel, ties
+from postmortem.diagnose.ranks.deciding.numbers import numbers_went_bad
+from postmortem.diagnose.ranks.deciding.own_errors import raised
+from postmortem.diagnose.ranks.deciding.peers import (
+    called_differently,
+    left_early,
+    named_by_others,
+    sent_too_much,
+    silent_ones,
+    undecided,
+    waits_elsewhere,
+)
+from postmortem.diagnose.ranks.deciding.startup import (
+    could_not_start,
+    node_failed,
+    stopped_from_outside,
+)
+from postmortem.facts.rank_logs import RankLogs
+from postmortem.records import replace
+
+# A signal before an exception: what dies in C++ takes its peers' connections with it. What names a
+# rank before what only leaves one over. The kernel knows whom it killed, and which GPU is gone.
+_STEPS: Sequence[Callable[[Case], Blame | None]] = (
+    named_by_kernel,
+    numbers_went_bad,
+    raised,
+    node_failed,
+    crashed,
+    parted,
+    stands_elsewhere,
+    called_differently,
+    sent_too_much,
+    named_by_others,
+    thread_died,
+    exited_silently,
+    could_not_start,
+    left_early,
+    silent_ones,
+    waits_elsewhere,
+    stopped_from_outside,
+    undecided,
+)
+
+
+def decide(logs: RankLogs) -> Blame:
+    """Return who failed first, or that it cannot be decided; deterministic."""
+    case = Case(logs)
+    for step in _STEPS:
+        blame = step(case)
+        if blame is not None:
+            return _finished(case, blame)
+    return Blame(How.NOTHING, ties=ties(case))
+
+
+def _finished(case: Case, blame: Blame) -> Blame:
+    """Add who is a victim, what torchrun said, and whether it is a whole host."""
+    guilty = {party.rank if party.rank is not None else party.label for party in blame.first}
+    guilty |= {p.rank if p.rank is not None else p.label for p in blame.candidates}
+    victims = tuple(
+        party
+        for party in case.victims()
+        if (party.rank if party.rank is not None else party.label) not in guilty
+    )
+    blamed = tuple(sorted({e.rank for e in case.logs.exits if e.blamed and e.rank is not None}))
+    return replace(
+        blame,
+        victims=victims,
+        blamed=blamed,
+        whole_host=blame.whole_host or _host(case, blame),
+        ties=ties(case),
+    )
+
+
+def _host(case: Case, blame: Blame) -> str | None:
+    hosts = {party.host for party in blame.first}
+    if len(blame.first) < 2 or len(hosts) != 1 or None in hosts:
+        return None
+    host = next(iter(hosts))
+    there = {s.rank for s in case.ranks if s.writer.host == host and s.rank is not None}
+    elsewhere = {s.writer.host for s in case.ranks} - {host, None}
+    all_there = there == {party.rank for party in blame.first}
+    return host if elsewhere and all_there else None

@@ -1,0 +1,288 @@
+"""What the kernels of the hosts say of the ranks: joined by pid, by GPU, by host."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.ranks.blame import Blame, By, How, Party, Tie
+from postmortem.diagnose.ranks.deciding.case import Case, cited
+from postmortem.diagnose.ranks.deciding.standing import Standing
+from postmortem.facts.kernel_log import Fault, KernelEvent, KernelKind
+from postmortem.facts.rank_logs import RankLogs, RankPid
+from postmortem.knowledge.xids import xid
+from postmortem.patterns import Pattern
+
+_DAY = 86_400.0
+_YEAR = 366 * _DAY
+_YEARLESS = 3 * _YEAR
+_ALIKE = 5.0
+"""Seconds within which kills of one kind are one event."""
+_GPU_WORDS = Pattern(
+    r"(?i)\bCUDA\b|cudaError|\bCUBLAS|\bCUDNN|AcceleratorError|NVML|nvidia|NCCL error|\bHIP error"
+    r"|ncclUnhandledCudaError|uncorrectable ECC|NVLink"
+)
+_OF_GPU = (KernelKind.GPU, KernelKind.FABRIC, KernelKind.PCIE)
+_OF_HOST = (KernelKind.MACHINE,)
+_NO_SUCH_LINK = ("dmesg-link-down", "dmesg-mlx5")
+PYTHONS = ("python", "pt_", "torchrun", "accelerate", "deepspeed", "ray::")
+
+
+def ties(case: Case) -> tuple[Tie, ...]:
+    """Return the events of all kernel logs with the ranks that they are about."""
+    return tuple(_tie(case, event) for event in case.logs.kernel.events)
+
+
+def named_by_kernel(case: Case) -> Blame | None:
+    """Return the ranks that a line of a kernel's log names, where their ends fit it."""
+    if not case.logs.kernel.events or not case.failed():
+        return None
+    found = ties(case)
+    return _ended(case, found) or _lost_gpu(case, found) or _lost_host(case, found)
+
+
+def _ended(case: Case, found: tuple[Tie, ...]) -> Blame | None:
+    """Processes that the kernel killed, or saw crash."""
+    named = [
+        (tie, case.known[rank])
+        for tie in found
+        for rank in tie.ranks
+        if tie.by in (By.PID, By.CHILD) and rank in case.known and _fits(tie, case.known[rank])
+    ]
+    if not named:
+        return None
+    first = _first(named)
+    tie = first[0][0]
+    parties = _parties([(s, f"{t.event.words}, pid {t.event.pid}") for t, s in first])
+    others = [s for s in case.ranks if s.own and s.rank not in {p.rank for p in parties}]
+    sure = all(t.sure for t, _ in first) and not others
+    return _blame(parties, tie, sure=sure)
+
+
+def _fits(tie: Tie, standing: Standing) -> bool:
+    event, end = tie.event, standing.exit
+    if event.kind is KernelKind.BLOCKED:
+        return tie.by is By.PID and standing.silent and (end is None or standing.ended_by_launcher)
+    if event.signal is None and event.kind is not KernelKind.OOM_KILL:
+        return False
+    if standing.ended_by_launcher and tie.by is By.PID:
+        return False
+    if tie.by is By.CHILD:
+        return True
+    if end is None:
+        return True
+    if event.kind is KernelKind.OOM_KILL:
+        return end.signal == "SIGKILL"
+    return end.signal == event.signal or end.signal in ("SIGABRT", "SIGSEGV", "SIGBUS")
+
+
+def _first(named: list[tuple[Tie, Standing]]) -> list[tuple[Tie, Standing]]:
+    """Return those that come first on each host, with what is alike and at the same time."""
+    firsts: list[tuple[Tie, Standing]] = []
+    by_host: dict[object, list[tuple[Tie, Standing]]] = {}
+    for item in named:
+        event = item[0].event
+        by_host.setdefault((event.host, event.file), []).append(item)
+    for items in by_host.values():
+        lead = items[0][0].event
+        firsts += [i for i in items if i is items[0] or _alike(lead, i[0].event)]
+    return firsts
+
+
+def _alike(first: KernelEvent, other: KernelEvent) -> bool:
+    if first.kind is not other.kind:
+        return False
+    for a, b in ((first.uptime, other.uptime), (first.time, other.time)):
+        if a is not None and b is not None:
+            return abs(b - a) <= _ALIKE
+    return False
+
+
+def _lost_gpu(case: Case, found: tuple[Tie, ...]) -> Blame | None:
+    """Ranks whose GPU, or its link, failed, and who say so."""
+    for tie in found:
+        event = tie.event
+        if event.kind not in _OF_GPU or event.fault is not Fault.HARDWARE or not tie.ranks:
+            continue
+        if event.signature in _NO_SUCH_LINK:
+            continue
+        here = [case.known[rank] for rank in tie.ranks if rank in case.known]
+        hit = [s for s in here if any(_of_gpu(f.said.words) for f in (*s.own, *s.about_peers))]
+        own = [s for s in hit if any(_of_gpu(f.said.words) for f in s.own)]
+        if tie.by is By.HOST:
+            chosen = own
+        else:
+            chosen = own or hit or [s for s in here if s.crashed or s.silent]
+        if not chosen:
+            continue
+        parties = _parties([(s, _with_error(event, s)) for s in chosen])
+        every = len(chosen) == len(here) and len(here) > 1
+        host = event.host or chosen[0].writer.host
+        return _blame(parties, tie, sure=tie.sure, whole_host=host if every else None)
+    return None
+
+
+def _of_gpu(words: str) -> bool:
+    return bool(_GPU_WORDS.search(words))
+
+
+def _with_error(event: KernelEvent, standing: Standing) -> str:
+    said = standing.own or standing.about_peers
+    return f"{event.words}; it says {clip(said[0].said.words, 160)}" if said else event.words
+
+
+def _lost_host(case: Case, found: tuple[Tie, ...]) -> Blame | None:
+    """Hosts that broke down: their ranks are silent, and the others miss them."""
+    for tie in found:
+        event = tie.event
+        fatal = event.kind in _OF_HOST or event.number == 79 or event.signature == "dmesg-lockup"
+        if not fatal or tie.by is not By.HOST or not event.host or not tie.ranks:
+            continue
+        here = [case.known[rank] for rank in tie.ranks if rank in case.known]
+        elsewhere = [s for s in case.ranks if s not in here]
+        if not here or not any(s.about_peers for s in elsewhere):
+            continue
+        if any(s.own for s in case.ranks) or not all(s.silent for s in here):
+            continue
+        parties = _parties([(s, f"its host failed: {event.words}") for s in here])
+        whole = event.host if len(here) > 1 else None
+        return _blame(parties, tie, sure=False, whole_host=whole)
+    return None
+
+
+def _parties(items: Iterable[tuple[Standing, str]]) -> tuple[Party, ...]:
+    made: dict[object, Party] = {}
+    for standing, why in items:
+        made.setdefault(standing.rank, standing.party(why, next(iter(standing.own), None)))
+    return tuple(made.values())
+
+
+def _blame(
+    parties: tuple[Party, ...], tie: Tie, *, sure: bool, whole_host: str | None = None
+) -> Blame:
+    event = tie.event
+    lines = ((event.where, clip(event.text, 300)),)
+    return Blame(
+        How.KERNEL,
+        parties,
+        sure=sure,
+        evidence=(*lines, *cited(parties))[:8],
+        detail=tie.why,
+        whole_host=whole_host,
+        cause=tie,
+    )
+
+
+def _tie(case: Case, event: KernelEvent) -> Tie:
+    logs = case.logs
+    known = [one for one in logs.pids if event.pid is not None and one.pid == event.pid]
+    # An Xid that carries a pid is about that process; all other kinds must name one to be joined.
+    for one in known:
+        same = same_host(event.host, one.host)
+        if same is False or not _same_day(logs, event, one.rank):
+            continue
+        sure = same is True or len(_hosts(logs)) <= 1
+        by = By.PID if one.own else By.CHILD
+        who = f"pid {one.pid} is that of rank {one.rank}: {one.how}"
+        if not one.own:
+            who = f"pid {one.pid} is {one.how.removesuffix(' that it lost')} of rank {one.rank}"
+        return Tie(event, by, (one.rank,), who, sure)
+    bus = _bus(event.device) if event.kind is KernelKind.GPU else None
+    for one in logs.pids:
+        if bus is not None and one.bus == bus and same_host(event.host, one.host) is not False:
+            sure = same_host(event.host, one.host) is True or len(_hosts(logs)) <= 1
+            why = f"GPU {event.device} is that of rank {one.rank}: NCCL says so"
+            return Tie(event, By.GPU, (one.rank,), why, sure)
+    return _by_host(case, event)
+
+
+def _by_host(case: Case, event: KernelEvent) -> Tie:
+    logs = case.logs
+    there: list[int] = []
+    others = _on_other_gpus(logs, event)
+    for standing in case.ranks:
+        host = standing.writer.host or (standing.exit.host if standing.exit else None)
+        same = same_host(event.host, host)
+        if same or (same is None and len(_hosts(logs)) <= 1):
+            assert standing.rank is not None
+            if standing.rank not in others and _same_day(logs, event, standing.rank):
+                there.append(standing.rank)
+    if not there:
+        return Tie(event, By.NOTHING)
+    known = event.host is not None and any(same_host(event.host, h) for h in logs.hosts)
+    why = f"the same host, {event.host}" if known else "all of them ran on one host"
+    return Tie(event, By.HOST, tuple(there), why, known)
+
+
+def _on_other_gpus(logs: RankLogs, event: KernelEvent) -> set[int]:
+    """Return the ranks that are known to use another GPU than the one that an Xid is about."""
+    bus = _bus(event.device) if event.number is not None and event.signature == "xid" else None
+    if bus is None or xid(event.number or 0).reach not in ("gpu", "process"):
+        return set()
+    return {one.rank for one in logs.pids if one.bus is not None and one.bus != bus}
+
+
+def _hosts(logs: RankLogs) -> set[str]:
+    hosts = {h.partition(".")[0] for h in logs.hosts}
+    hosts |= {one.host.partition(".")[0] for one in logs.pids if one.host}
+    return hosts
+
+
+def same_host(one: str | None, other: str | None) -> bool | None:
+    """Return whether two names are of one host; None where one is missing."""
+    if not one or not other or "localhost" in (one, other):
+        return None
+    return one.partition(".")[0].lower() == other.partition(".")[0].lower()
+
+
+def _same_day(logs: RankLogs, event: KernelEvent, rank: int) -> bool:
+    """Return False for a line of another day: pids come again, and old Xids end no new job.
+
+    Clocks may be of different zones, so only what is more than a day apart is another event.
+    """
+    ends = [e.time for e in logs.exits if e.rank == rank and e.time is not None]
+    times = ends or [e.time for e in logs.exits if e.time is not None]
+    if event.time is None or not times:
+        return True
+    return min(apart(event.time, time) for time in times) <= 1.1 * _DAY
+
+
+def apart(one: float, other: float) -> float:
+    """Return the seconds between two times, of which one may lack its year."""
+    if one < _YEARLESS or other < _YEARLESS:
+        gap = abs(_in_year(one) - _in_year(other))
+        return min(gap, 366 * _DAY - gap)
+    return abs(one - other)
+
+
+def _in_year(seconds: float) -> float:
+    import time
+
+    day = time.gmtime(seconds)
+    leap = day.tm_year % 4 == 0 and (day.tm_year % 100 != 0 or day.tm_year % 400 == 0)
+    shift = 0 if leap or day.tm_yday < 60 else 1
+    return (day.tm_yday + shift) * _DAY + seconds % _DAY
+
+
+def _bus(device: str | None) -> int | None:
+    """Return a PCI address as NCCL prints it: its hexadecimal digits, function and all."""
+    if device is None:
+        return None
+    digits = device.replace(":", "").replace(".", "")
+    if len(device.split(":")[-1]) == 2:  # NVRM leaves the function out
+        digits += "0"
+    try:
+        return int(digits[:16], 16)
+    except ValueError:
+        return None
+
+
+def another_namespace(event: KernelEvent, pids: Iterable[RankPid]) -> bool | None:
+    """Return whether a kill counts pids otherwise than the ranks do.
+
+    False where the kernel's own table of tasks has a rank's pid; None where it cannot be told.
+    """
+    known = {one.pid for one in pids}
+    if not known or not event.beside:
+        return None
+    return not known & event.beside

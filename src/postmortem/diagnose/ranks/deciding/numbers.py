@@ -1,0 +1,86 @@
+"""Whose numbers went bad first, by the files of the numerics monitor."""
+
+from __future__ import annotations
+
+from postmortem.diagnose.numerics.first_bad import FirstBad, Origin
+from postmortem.diagnose.numerics.flight_verdict import what_failed
+from postmortem.diagnose.ranks.blame import Blame, How, Party
+from postmortem.diagnose.ranks.deciding.case import Case
+from postmortem.facts.frames import Flight
+
+_MONITOR = "NumericsError"
+_Found = tuple[FirstBad, Flight]
+
+
+def numbers_went_bad(case: Case) -> Blame | None:
+    """Return the ranks whose numbers went bad first, if nobody has an error that is no monitor's.
+
+    By time where one clock wrote all files. Else by batch, and within a batch by the number of the
+    call: all ranks run the same program, but one that evaluates alone counts more batches. What
+    ranks have summed tells nothing where one of them had it before the sum.
+    """
+    found = [(bad, one) for one in case.logs.flights if (bad := what_failed(one)) is not None]
+    if not found or _others_failed(case):
+        return None
+    alone = {bad.batch for bad, _ in found if bad.origin is Origin.GRADIENT and not bad.summed}
+    found = [(bad, one) for bad, one in found if not (bad.summed and bad.batch in alone)]
+    order = _when if len({f.recorder.host for _, f in found}) == 1 else _place
+    found = _without_followers(min(found, key=order)[0], found)
+    first, _ = min(found, key=order)
+    named = [(bad, one) for bad, one in found if _is_same(first, bad)]
+    said = [(one.path, bad.sentence(one.recorder.world_size)) for bad, one in named]
+    return Blame(
+        How.NUMBERS,
+        tuple(_party(case, bad, one) for bad, one in named),
+        sure=all(bad.confidence == "certain" and not bad.summed for bad, _ in found),
+        evidence=tuple(said[:6]),
+        numbers=first,
+    )
+
+
+def _without_followers(first: FirstBad, found: list[_Found]) -> list[_Found]:
+    """Leave out who made bad numbers in the call before which another rank's weight was bad.
+
+    Where one rank's shard of a weight is bad, the ranks with the others see the output alone.
+    """
+    place = first.batch, first.frame
+    here = [bad for bad, _ in found if (bad.batch, bad.frame) == place]
+    if not any(bad.origin is Origin.WEIGHT for bad in here):
+        return found
+    return [
+        (bad, one)
+        for bad, one in found
+        if (bad.batch, bad.frame) != place or bad.origin not in (Origin.PRODUCER, Origin.BETWEEN)
+    ]
+
+
+def _is_same(first: FirstBad, other: FirstBad) -> bool:
+    """Whether another rank saw the same: sharded gradients differ in where, but hold one sum."""
+    if first.summed:
+        return other.summed and other.batch == first.batch
+    return (other.batch, other.frame) == (first.batch, first.frame)
+
+
+def _when(one: tuple[FirstBad, Flight]) -> tuple[float, int, int]:
+    bad, flight = one
+    times = (f.time for f in flight.frames if f.number == bad.frame)
+    return (next(times, 0.0), *_place(one))
+
+
+def _place(one: tuple[FirstBad, Flight]) -> tuple[int, int]:
+    return one[0].batch, one[0].frame
+
+
+def _others_failed(case: Case) -> bool:
+    own = [failure for standing in case.all for failure in standing.own]
+    return any(_MONITOR not in failure.said.exception for failure in own)
+
+
+def _party(case: Case, bad: FirstBad, flight: Flight) -> Party:
+    rank = flight.recorder.rank
+    standing = case.known.get(rank)
+    if standing is not None:
+        return standing.party(bad.sentence())
+    if flight.recorder.world_size < 2:
+        return Party("the only process", None, None, bad.sentence())
+    return Party(f"rank {rank}", rank, flight.recorder.host or None, bad.sentence())

@@ -1,0 +1,345 @@
+"""When all errors are about peers: who disagrees, who is named, who is missing from the chorus."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.ranks.blame import IF_ONE_GROUP, Blame, How, Party
+from postmortem.diagnose.ranks.deciding.case import Case, cited
+from postmortem.diagnose.ranks.deciding.standing import FAR, Standing
+from postmortem.diagnose.ranks.deciding.votes import call_site, fingerprints, minority
+from postmortem.diagnose.ranks.wordings import Part, part_of
+from postmortem.facts.rank_logs import LogFailure
+from postmortem.patterns import Pattern
+
+_BARRIER = Pattern(r"Ranks? (?P<ranks>\d+(?:, \d+)*) failed to pass monitoredBarrier")
+_DESYNC = Pattern(
+    r"\[(?P<rank>\d+)\] (?:finished collective #\d+, but didn't join|joined but didn't "
+    r"finish|never joined)"
+)
+# "[PG ID 0 PG GUID 0(default_pg) Rank 3] … last enqueued work: 79", "Last enqueued NCCL work: 77"
+_ENQUEUED = Pattern(
+    r"(?:\[PG (?:ID )?(?P<group>\d+)[^\]]*|\[)[Rr]ank (?P<rank>\d+)\]"
+    r".*[Ll]ast enqueued(?: NCCL)? work: (?P<work>-?\d+)"
+)
+_WORK = Pattern(r"WorkNCCL\(SeqNum=(?P<number>\d+), OpType=(?P<op>\w+)(?:, NumelIn=(?P<size>\d+))?")
+_GROUP = Pattern(r"\[PG (?:ID )?(?P<group>\d+)")
+_SAME_SIZES = ("ALLREDUCE", "BROADCAST", "REDUCE", "_ALLGATHER_BASE", "_REDUCE_SCATTER_BASE")
+"""Collectives for which all ranks give as many elements."""
+# xla/tsl/distributed_runtime/coordination/coordination_service.cc
+_HEARTBEAT = Pattern(r"[Tt]ask /job:\w+/replica:\d+/task:(?P<rank>\d{1,7}) heartbeat timeout")
+_MOST_CANDIDATES = 8
+
+
+def called_differently(case: Case) -> Blame | None:
+    """Return who called another collective than most, by PyTorch's own check."""
+    failures = [f for s in case.all for f in s.about_peers if part_of(f) is Part.MISMATCH]
+    calls = fingerprints(failures)
+    if len(calls) < 2:
+        return None
+    split = minority(calls)
+    if split is None:
+        parties = tuple(
+            _party(case, rank, f"called {what}", failures) for rank, what in sorted(calls.items())
+        )
+        if len(set(calls.values())) < 2:
+            return None
+        return Blame(
+            How.UNDECIDED, candidates=parties, evidence=cited(parties), detail="collectives"
+        )
+    first = tuple(_party(case, rank, f"called {what}", failures) for rank, what in split.others)
+    return Blame(How.COLLECTIVE, first, sure=True, evidence=cited(first), detail=split.majority)
+
+
+def _party(case: Case, rank: int, why: str, failures: list[LogFailure]) -> Party:
+    standing = case.known.get(rank)
+    if standing is None:
+        said = next(
+            (f for f in failures if f"Rank {rank} is running" in f.first_said.message), None
+        )
+        return Party(str(rank), rank, None, why, said)
+    return standing.party(why, next(iter(standing.about_peers), None))
+
+
+def sent_too_much(case: Case) -> Blame | None:
+    """Return the two ranks of a message with the wrong size: either may be the one that is wrong.
+
+    gloo's ring: a rank receives from the next one (gloo/allreduce.cc).
+    """
+    found = [s for s in case.ranks if any(part_of(f) is Part.SENT_TOO_MUCH for f in s.about_peers)]
+    if not found or case.world < 2:
+        return None
+    odd = _odd_site(case)
+    if odd is not None:
+        return odd
+    receiver = found[0]
+    failure = next(f for f in receiver.about_peers if part_of(f) is Part.SENT_TOO_MUCH)
+    assert receiver.rank is not None
+    parties = [receiver.party("it got more than it asked for", failure)]
+    sender = (receiver.rank + 1) % case.world
+    if case.logs.world_size or len(case.known) == case.world:
+        parties.append(_party(case, sender, "its ring neighbour, which may have sent it", []))
+    return Blame(How.UNDECIDED, candidates=tuple(parties), evidence=cited(parties), detail="sizes")
+
+
+def named_by_others(case: Case) -> Blame | None:
+    """Return the ranks that a monitored barrier or a watchdog names as missing or behind."""
+    said: list[tuple[int, str, str]] = []
+    for standing in case.all:
+        for failure in standing.about_peers:
+            where, message = f"{failure.file}:{failure.line}", failure.first_said.message
+            for found in _BARRIER.finditer(message):
+                names = found["ranks"].split(", ")
+                said += [(int(name), where, clip(message, 300)) for name in names]
+    for remark in case.logs.remarks:
+        late = _DESYNC.search(remark.text) if "[" in remark.text else None
+        if late:
+            where = f"{remark.file}:{remark.line}"
+            said.append((int(late["rank"]), where, clip(remark.text, 300)))
+    detail = "barrier"
+    if not said:
+        said = list(_without_heartbeat(case))
+        detail = "heartbeat"
+    if not said:
+        return _behind(case)
+    ranks = list(dict.fromkeys(rank for rank, _, _ in said))
+    if len(ranks) * 2 > max(case.world, max(ranks) + 1):
+        return None
+    first = tuple(_party(case, rank, "named as missing", []) for rank in ranks)
+    evidence = tuple(dict.fromkeys((where, text) for _, where, text in said))[:6]
+    return Blame(How.NAMED, first, sure=len(ranks) == 1, evidence=evidence, detail=detail)
+
+
+def _without_heartbeat(case: Case) -> Iterator[tuple[int, str, str]]:
+    """Yield the tasks that JAX's coordinator says it no longer hears of, and where it says so."""
+    for remark in case.logs.remarks:
+        found = _HEARTBEAT.search(remark.text) if "heartbeat timeout" in remark.text else None
+        if found:
+            yield int(found["rank"]), f"{remark.file}:{remark.line}", clip(remark.text, 300)
+
+
+def _behind(case: Case) -> Blame | None:
+    """Return the ranks whose watchdog says that they enqueued less than the others."""
+    groups: dict[str, dict[int, tuple[int, str, str]]] = {}
+    for remark in case.logs.remarks:
+        found = _ENQUEUED.search(remark.text) if "ast enqueued" in remark.text else None
+        if found:
+            place = f"{remark.file}:{remark.line}"
+            work = groups.setdefault(found["group"] or "", {})
+            work.setdefault(int(found["rank"]), (int(found["work"]), place, clip(remark.text, 300)))
+    for work in sorted(groups.values(), key=len, reverse=True):
+        most = Counter(value for value, _, _ in work.values()).most_common(1)[0]
+        late = [rank for rank, (value, _, _) in sorted(work.items()) if value < most[0]]
+        if late and 2 * most[1] > len(work):
+            first = tuple(
+                _party(case, rank, f"enqueued {work[rank][0]} of {most[0]}", []) for rank in late
+            )
+            evidence = tuple(work[rank][1:] for rank in late[:6])
+            return Blame(How.NAMED, first, evidence=evidence, detail="enqueued")
+    return None
+
+
+def left_early(case: Case) -> Blame | None:
+    """Return ranks that ended well while others still needed them."""
+    waiting = case.about_peers()
+    # One srun lists the tasks of all hosts; torchrun those of its own.
+    by_srun = any(e.launcher == "srun" and e.rank is not None for e in case.logs.exits)
+    if not waiting or not (case.summarised or by_srun):
+        return None
+    # torchrun writes its list when all have ended; srun says nothing of a task that still runs.
+    if by_srun and 2 * sum(map(_timed_out, waiting)) > len(waiting):
+        return None
+    ended = {e.rank for e in case.logs.exits if e.rank is not None}
+    several = len(case.logs.hosts) > 1 and not by_srun
+    agents = {e.host for e in case.logs.exits if e.host} if several else set()
+    gone = [
+        rank
+        for rank in range(case.world)
+        if rank not in ended and (rank not in case.known or case.known[rank].silent)
+    ]
+    if not gone or agents or 2 * len(gone) >= case.world:
+        return None
+    if several and not _all_summarised(case):
+        return None
+    parties = tuple(
+        _party(case, rank, "no launcher lists it as failed: it ended with 0", []) for rank in gone
+    )
+    return Blame(How.LEFT_EARLY, parties, evidence=_chorus(waiting))
+
+
+def _all_summarised(case: Case) -> bool:
+    """Whether every host's launcher wrote which of its ranks failed."""
+    told = {e.file for e in case.logs.exits if e.launcher == "torchrun"}
+    told_writers = {e.writer for e in case.logs.exits if e.launcher == "torchrun"}
+    return max(len(told), len(told_writers)) >= len(case.logs.hosts)
+
+
+def silent_ones(case: Case) -> Blame | None:
+    """Return the rank without an error, where all others complain of a peer."""
+    waiting = case.about_peers()
+    complaining = {s.rank for s in waiting}
+    silent = [rank for rank in range(case.world) if rank not in complaining]
+    silent = [r for r in silent if r not in case.known or case.known[r].silent]
+    if not waiting or not silent:
+        return None
+    parties = tuple(
+        _party(case, rank, "it has no error while others wait for a peer", []) for rank in silent
+    )
+    if len(silent) == 1 and len(waiting) >= 2 and _all_known(case, waiting):
+        return Blame(How.SILENT, parties, evidence=_chorus(waiting))
+    odd = _odd_site(case)
+    if odd is not None:
+        return odd
+    if len(silent) > 1:  # else the silent one is as likely
+        odd = _odd_work(case)
+        if odd is not None:
+            return odd
+    return Blame(
+        How.UNDECIDED,
+        candidates=parties[:_MOST_CANDIDATES],
+        evidence=_chorus(waiting),
+        detail="silent",
+    )
+
+
+def _all_known(case: Case, waiting: tuple[Standing, ...]) -> bool:
+    """Whether no rank can be missing from the count.
+
+    A rank that ended with 0 stands in no list and no log. Connections that close tell that some
+    rank ended, and it may be that one; where all wait for a time-out, the rank is alive.
+    """
+    timed_out = sum(_timed_out(standing) for standing in waiting)
+    return case.logs.world_size is not None or 2 * timed_out > len(waiting)
+
+
+def _timed_out(standing: Standing) -> bool:
+    return any(part_of(failure) is Part.WAITED for failure in standing.about_peers)
+
+
+def waits_elsewhere(case: Case) -> Blame | None:
+    """Return who waits at another place than most, where all wait."""
+    return _odd_site(case) or _odd_work(case)
+
+
+def _odd_work(case: Case) -> Blame | None:
+    """Return who waits in another collective than most of its group, as NCCL's watchdogs say."""
+    groups: dict[str, dict[int, str]] = {}
+    for standing in case.about_peers():
+        for failure in standing.about_peers:
+            work = _WORK.search(failure.said.message)
+            if work and standing.rank is not None:
+                group = _GROUP.search(failure.text)
+                calls = groups.setdefault(group["group"] if group else "", {})
+                calls.setdefault(
+                    standing.rank, _work_words(work["op"], work["number"], work["size"])
+                )
+    for name, calls in sorted(groups.items(), key=lambda item: -len(item[1])):
+        split = minority(calls) if len(calls) >= 3 else None
+        if split is None:
+            continue
+        parties = tuple(
+            _party(case, rank, f"waits in {what}, most others in {split.majority}", [])
+            for rank, what in split.others
+        )
+        if len(parties) == 1:
+            one = (_party(case, split.others[0][0], f"waits in {split.others[0][1]}", []),)
+            # Before torch 2.2 a time-out does not say of which group it is.
+            detail = split.majority + ("" if name else IF_ONE_GROUP)
+            return Blame(How.CALL_SITE, one, evidence=cited(one), detail=detail)
+        some = parties[:_MOST_CANDIDATES]
+        return Blame(How.UNDECIDED, candidates=some, evidence=cited(some), detail="sites")
+    return None
+
+
+def _work_words(operation: str, number: str, size: str | None) -> str:
+    words = f"{operation} number {number}"
+    return f"{words} of {size} elements" if size and operation in _SAME_SIZES else words
+
+
+def _odd_site(case: Case) -> Blame | None:
+    waiting = case.about_peers()
+    sites: dict[int, str] = {}
+    for standing in waiting:
+        lost = [f for f in standing.about_peers if part_of(f) in (Part.WAITED, Part.CLOSED)]
+        site = next((s for f in lost if (s := call_site(f))), None)
+        if site and standing.rank is not None:
+            sites[standing.rank] = site
+    split = minority(sites)
+    # When a peer went away, ranks are caught wherever they are; when all wait, it tells.
+    timed_out = sum(_timed_out(standing) for standing in waiting)
+    if split is None or len(sites) < 3 or 2 * timed_out <= len(waiting):
+        return None
+    parties = tuple(_party(case, rank, f"waits in {what}", []) for rank, what in split.others)
+    if len(parties) > 1:  # in a ring, the neighbours of the odd one stop with it
+        return Blame(
+            How.UNDECIDED,
+            candidates=parties[:_MOST_CANDIDATES],
+            evidence=cited(parties),
+            detail="sites",
+        )
+    return Blame(How.CALL_SITE, parties, evidence=cited(parties), detail=split.majority)
+
+
+def undecided(case: Case) -> Blame | None:
+    """Return that it cannot be decided, where something failed."""
+    waiting = case.about_peers()
+    if waiting:
+        parties = tuple(
+            s.party("it only reports a peer", s.about_peers[-1]) for s in waiting[:_MOST_CANDIDATES]
+        )
+        return Blame(How.UNDECIDED, candidates=parties, evidence=_chorus(waiting), detail="peers")
+    shared = [(s, f) for s in case.shared for f in s.about_peers]
+    if shared:
+        parties = tuple(s.party("it only reports a peer", f) for s, f in shared[:1])
+        return Blame(How.UNDECIDED, candidates=parties, evidence=cited(parties), detail="peers")
+    cut = [
+        s.party("its traceback is cut off", f)
+        for s in case.all
+        for f in case.logs.failures
+        if not f.said.exception and f.lines_after <= FAR and case.logs.who(f.writer) == s.writer
+    ]
+    if cut:
+        some = tuple(cut[:_MOST_CANDIDATES])
+        return Blame(How.UNDECIDED, candidates=some, evidence=cited(some), detail="cut")
+    unnamed = _unnamed(case)
+    if unnamed is not None:
+        return unnamed
+    ends = [s for s in case.ranks if s.exit is not None and (s.exit.code or s.exit.signal)]
+    if ends:
+        parties = tuple(s.party("it ended badly", None) for s in ends[:_MOST_CANDIDATES])
+        return Blame(How.UNDECIDED, candidates=parties, evidence=cited(parties), detail="ends")
+    return None
+
+
+def _unnamed(case: Case) -> Blame | None:
+    """Return that a process ended badly which its launcher does not name: MPICH, a shell."""
+    ends = [
+        e
+        for e in case.logs.exits
+        if e.rank is None and (e.code or e.signal) and e.pid not in case.logs.stopped_pids
+    ]
+    if not ends:
+        return None
+    end = ends[0]
+    how = f"was killed by {end.signal}" if end.signal else f"exited with {end.code}"
+    how += ", out of memory" if end.memory else ""
+    pid = f"process {end.pid}" if end.pid else "a process"
+    where = f" on {end.host}" if end.host else ""
+    words = f"{pid}{where} {how}"
+    parties = tuple(
+        s.party("it may be that process")
+        for s in case.ranks
+        if s.silent and not s.stopped and not s.ended_by_launcher and s.exit is None
+    )
+    return Blame(
+        How.UNDECIDED,
+        candidates=parties if len(parties) <= _MOST_CANDIDATES else (),
+        evidence=((f"{end.file}:{end.line}", f"{end.launcher} says: {words}"),),
+        detail=f"unnamed: {words}",
+    )
+
+
+def _chorus(waiting: tuple[Standing, ...]) -> tuple[tuple[str, str], ...]:
+    return cited(s.party("", s.about_peers[-1]) for s in waiting[:4])

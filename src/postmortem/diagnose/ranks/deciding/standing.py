@@ -1,0 +1,178 @@
+"""How each rank stands: its own errors, those about others, how it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.diagnose.ranks.blame import Party
+from postmortem.diagnose.ranks.wordings import Part, part_of
+from postmortem.facts.rank_logs import LogExit, LogFailure, RankLogs, Writer
+from postmortem.records import record, replace
+
+FAR = 10
+"""So many lines after a traceback its process was still at work: it had caught it."""
+_FAR_OF_FAILED = 200
+"""The same for a process that ended badly: it may have cleaned up."""
+_FAR_OF_SHARED = 40
+ABOUT_PEERS = (Part.CLOSED, Part.WAITED, Part.MISMATCH, Part.NAMED, Part.SENT_TOO_MUCH)
+_KILLS = ("SIGTERM", "SIGKILL")
+_STOPS = ("SIGTERM", "SIGINT", "SIGHUP")
+
+
+@record
+class Standing:
+    """One process."""
+
+    writer: Writer
+    rank: int | None
+    """Where no rank is known at all, the place in the order of the writers: enough to vote."""
+    own: tuple[LogFailure, ...] = ()
+    about_peers: tuple[LogFailure, ...] = ()
+    startup: tuple[LogFailure, ...] = ()
+    threads: tuple[LogFailure, ...] = ()
+    stopped: tuple[LogFailure, ...] = ()
+    exit: LogExit | None = None
+    ended_by_launcher: bool = False
+    survived: int = 0
+    """Errors that it printed and went on after."""
+
+    @property
+    def crashed(self) -> bool:
+        """A signal that nobody sent to stop it ended it.
+
+        Slurm tells when it begins to stop tasks: a SIGTERM before that is somebody else's.
+        """
+        end = self.exit
+        return (
+            end is not None
+            and end.signal is not None
+            and (end.signal not in _STOPS or end.launcher == "srun")
+            and not self.ended_by_launcher
+        )
+
+    @property
+    def silent(self) -> bool:
+        """It has no error of any kind."""
+        return not (self.own or self.about_peers or self.startup or self.threads)
+
+    def party(self, why: str, failure: LogFailure | None = None) -> Party:
+        """Return it as the report names it."""
+        label = self.writer.label
+        return Party(label, self.writer.rank, self.writer.host, why, failure, self.exit)
+
+
+def standings(logs: RankLogs) -> tuple[Standing, ...]:
+    """Return all processes that are known, also those that only a launcher names."""
+    exits = {e.rank: e for e in logs.exits if e.rank is not None}
+    failed = bool(exits) or any(e.code or e.signal for e in logs.exits)
+    of_hosts = _of_hosts(logs)
+    of_workers = {e.writer: e for e in logs.exits if e.launcher == "ray"}
+    found: list[Standing] = []
+    seen: set[int] = set()
+    for index, writer in enumerate(logs.writers):
+        mine = [f for f in logs.failures if f.writer == index]
+        end = of_hosts.get(writer.host or "") if writer.rank is None else exits.get(writer.rank)
+        end = end if end is not None else of_workers.get(index)
+        if writer.shared and not mine and end is None:
+            continue
+        if writer.rank is not None:
+            seen.add(writer.rank)
+        found.append(_standing(writer, mine, end, logs, failed))
+    if not seen and not exits:
+        apart = [s for s in found if not s.writer.shared]
+        if len(apart) > 1:
+            found = [s for s in found if s.writer.shared]
+            found += [replace(s, rank=place) for place, s in enumerate(apart)]
+    for rank, end in exits.items():
+        if rank not in seen:
+            host = end.host
+            label = str(rank)
+            writer = Writer(label, rank, end.local_rank, host, source=end.file)
+            found.append(_standing(writer, [], end, logs, failed))
+    return tuple(_ended_after_others(found))
+
+
+def _ended_after_others(found: list[Standing]) -> Iterator[Standing]:
+    """Yield the standings, those whose launcher ended them once another had failed marked so.
+
+    Slurm tells it by the order of its lines alone; MPI's launchers kill all when one has aborted.
+    """
+    aborted = any(f.said.exception.startswith("MPI") for s in found for f in s.own)
+    first: dict[str, int] = {}
+    for one in found:
+        end = one.exit
+        if end is not None and end.launcher == "srun" and _ended_itself(one, end):
+            first[end.file] = min(end.line, first.get(end.file, end.line))
+    for one in found:
+        end = one.exit
+        if end is None or one.own or end.memory or end.signal not in _KILLS:
+            yield one
+        elif (end.launcher == "srun" and end.line > first.get(end.file, end.line)) or (
+            aborted and end.launcher in ("srun", "mpirun", "mpiexec")
+        ):
+            yield replace(one, ended_by_launcher=True)
+        else:
+            yield one
+
+
+def _ended_itself(one: Standing, end: LogExit) -> bool:
+    """Whether a rank failed, and not because of a peer."""
+    return bool(end.code or end.signal) and end.signal not in _KILLS and not one.about_peers
+
+
+def _of_hosts(logs: RankLogs) -> dict[str, LogExit]:
+    """Return the ends of what pdsh, clush and kubernetes ran, by host, where that was one process.
+
+    Where ranks of a host are told apart, it was their launcher that ended so.
+    """
+    ranked = {w.host for w in logs.writers if w.rank is not None or w.local_rank is not None}
+    return {
+        e.host: e
+        for e in logs.exits
+        if e.launcher in ("pdsh", "clush", "kubernetes")
+        and e.host is not None
+        and e.host not in ranked
+    }
+
+
+def _standing(
+    writer: Writer, mine: list[LogFailure], end: LogExit | None, logs: RankLogs, failed: bool
+) -> Standing:
+    ended = end is not None and (end.stopped or (end.pid or -1) in logs.stopped_pids)
+    bad = end is not None and bool(end.code or end.signal)
+    counted = list(_counted(writer, mine, bad, failed))
+    parts = [(part_of(f), f) for f in counted]
+    return Standing(
+        writer,
+        writer.rank,
+        own=tuple(f for part, f in parts if part is Part.OWN and f.kind != "thread"),
+        about_peers=tuple(f for part, f in parts if part in ABOUT_PEERS),
+        startup=tuple(f for part, f in parts if part is Part.STARTUP),
+        threads=tuple(f for part, f in parts if part is Part.OWN and f.kind == "thread"),
+        stopped=tuple(f for part, f in parts if part is Part.STOPPED),
+        exit=end,
+        survived=len([f for f in mine if f.kind != "ignored"]) - len(counted),
+        ended_by_launcher=ended and end is not None and end.code is None,
+    )
+
+
+def _counted(
+    writer: Writer, mine: list[LogFailure], bad: bool, failed: bool
+) -> Iterator[LogFailure]:
+    """Yield what was not caught: after that, a process does not go on with its work."""
+    final: list[LogFailure] = []
+    for failure in mine:
+        if failure.kind == "ignored" or not failure.said.exception:
+            continue
+        if failure.kind == "thread":
+            yield failure
+        elif writer.shared:
+            if failed or (failure.lines_after <= _FAR_OF_SHARED and not failure.resumed):
+                yield failure
+        elif (failure.lines_after <= FAR and not failure.resumed) or failure.source != "log":
+            yield failure
+            final.append(failure)
+    if bad and not final and not writer.shared:
+        last = [f for f in mine if f.kind not in ("ignored", "thread") and f.said.exception]
+        if last and last[-1].lines_after <= _FAR_OF_FAILED:
+            yield last[-1]

@@ -1,0 +1,53 @@
+"""A rank stands elsewhere while the others wait for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.ranks.blame import Blame, How
+from postmortem.diagnose.ranks.telling import cite, ranks_words
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.facts.rank_logs import RankLogs
+from postmortem.report.model import Confidence, Role
+
+
+@rule(
+    role=Role.ROOT,
+    references=(
+        "https://github.com/benfred/py-spy#how-do-i-find-out-what-a-hanging-program-is-doing",
+        "https://docs.python.org/3/library/faulthandler.html",
+    ),
+)
+def rank_stuck(blame: Blame, logs: RankLogs) -> Iterator[Finding]:
+    """A rank stands elsewhere while the others wait for it.
+
+    What it means
+        Nearly all ranks stand in the same collective: that is what waiting looks like. Who stands
+        elsewhere has not come to it, and holds up all.
+    How to be sure
+        Take the stacks again some seconds later. Who stands in the same place is stuck; who has
+        moved is slow.
+    What to do
+        Read that rank's stack: a lock, a file system, a child process, an endless loop.
+    """
+    if blame.how is not How.STACK or not blame.first:
+        return
+    who = ranks_words(blame.first)
+    once = logs.stacks is not None and logs.stacks.samples < 2
+    again = (
+        "take the stacks of these ranks again: in the same place they are stuck, else only slow",
+    )
+    yield Finding(
+        title=clip(f"{who} {blame.first[0].why}", 100),
+        cause=f"{who} {blame.first[0].why}, while the others wait at {blame.detail}."
+        + (" One sample cannot tell stuck from slow." if once else ""),
+        confidence=Confidence.CERTAIN if blame.sure else Confidence.LIKELY,
+        next_steps=(
+            *(again if once else ()),
+            "py-spy dump --native --locals --pid PID  on its host: which lock, file or child?",
+            "ls -l /proc/PID/fd; cat /proc/PID/wchan; strace -f -p PID -o strace.txt  for a few "
+            "seconds: what does the kernel wait for?",
+        ),
+        evidence=cite(blame),
+    )

@@ -1,0 +1,59 @@
+"""A GPU, or a link of it, failed under a rank."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.ranks.blame import Blame, By
+from postmortem.diagnose.ranks.kernel.words import (
+    cite_all,
+    decided_by,
+    joined,
+    meaning,
+    steps_of,
+    surely,
+)
+from postmortem.diagnose.ranks.telling import ranks_words, torchrun_words, victims_words
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.facts.kernel_log import KernelKind
+from postmortem.knowledge.xids import REFERENCE
+from postmortem.report.model import Confidence, Role
+
+
+@rule(role=Role.ROOT, references=(REFERENCE,))
+def gpu_failed(blame: Blame) -> Iterator[Finding]:
+    """A GPU, or a link of it, failed under a rank.
+
+    What it means
+        NVIDIA's driver wrote an Xid that stands for the hardware, not for the program; the rank's
+        CUDA error is what the program saw of it.
+    How to be sure
+        The Xid names the rank's pid or its GPU, or stands in the log of the host on which the
+        rank failed with a CUDA error. Xid 13, 31 and 43 are mostly the program's own fault, and do
+        not count.
+    What to do
+        Take the host or the GPU out before the job is started again: it will fail there again.
+    """
+    tie = decided_by(blame, KernelKind.GPU, KernelKind.FABRIC, KernelKind.PCIE)
+    if tie is None:
+        return
+    event = tie.event
+    who = ranks_words(blame.first)
+    where = f" on {event.host}" if event.host else ""
+    gpu = f" {event.device}" if event.device else ""
+    said = blame.first[0].why.partition("; it says ")[2]
+    name = event.words.partition(":")[0]
+    host = f" All ranks of {blame.whole_host} failed alike." if blame.whole_host else ""
+    confidence = surely(blame)
+    if tie.by is By.HOST and confidence is Confidence.CERTAIN and len(blame.first) > 1:
+        confidence = Confidence.LIKELY
+    yield Finding(
+        title=clip(f"{who} failed with its GPU{gpu}{where}: {name}", 100),
+        cause=f"{meaning(tie)} The driver says: {clip(event.words, 200)}. "
+        f"Of {who}: {clip(said or 'no error of its own', 160)}."
+        f"{host}{joined(tie)}{victims_words(blame)}{torchrun_words(blame)}",
+        confidence=confidence,
+        next_steps=steps_of(tie),
+        evidence=cite_all(blame),
+    )

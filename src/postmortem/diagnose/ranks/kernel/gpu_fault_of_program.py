@@ -1,0 +1,48 @@
+"""The driver confirms that a program's own access made the GPU fail."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.ranks.blame import Blame, By
+from postmortem.diagnose.ranks.kernel.words import (
+    cite_tie,
+    joined,
+    meaning,
+    program_ties,
+    steps_of,
+)
+from postmortem.diagnose.ranks.telling import ranks_words
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.knowledge.xids import REFERENCE
+from postmortem.report.model import Confidence, Role
+
+
+@rule(role=Role.CONTRIBUTING, references=(REFERENCE,))
+def gpu_fault_of_program(blame: Blame) -> Iterator[Finding]:
+    """The driver confirms that a program's own access made the GPU fail.
+
+    What it means
+        An Xid such as 13 or 31 is the other half of the rank's CUDA error: a kernel of the program
+        used an address that it may not. The GPU itself is mostly well.
+    How to be sure
+        The Xid names the pid or the GPU of the rank that failed first, or stands in the log of its
+        host.
+    What to do
+        Run that rank's program under compute-sanitizer. The same GPU over and over, with programs
+        that run elsewhere: suspect the GPU.
+    """
+    ours = program_ties(blame)
+    if not ours:
+        return
+    tie = min(ours, key=lambda one: list(By).index(one.by))
+    named = tie.by in (By.PID, By.GPU)
+    who = ranks_words(blame.first)
+    yield Finding(
+        title=clip(f"the driver saw it too: {tie.event.words}", 100),
+        cause=f"{meaning(tie)} It goes with the error of {who}.{joined(tie)}",
+        confidence=Confidence.LIKELY if named else Confidence.POSSIBLE,
+        next_steps=steps_of(tie),
+        evidence=tuple(cite_tie(one) for one in ours[:6]),
+    )

@@ -1,0 +1,51 @@
+"""A host broke down under all of its ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.ranks.blame import Blame, By, How
+from postmortem.diagnose.ranks.kernel.words import cite_all, joined, meaning, steps_of, surely
+from postmortem.diagnose.ranks.telling import ranks_words, torchrun_words, victims_words
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.facts.kernel_log import KernelKind
+from postmortem.report.model import Role
+
+
+@rule(
+    role=Role.ROOT,
+    references=("https://docs.kernel.org/admin-guide/RAS/main.html",),
+)
+def host_failed(blame: Blame) -> Iterator[Finding]:
+    """A host broke down under all of its ranks.
+
+    What it means
+        Its kernel reports a machine check, memory that cannot be corrected, a panic or a processor
+        that stands still, or a rank of it waits in the kernel. The ranks there stop without a word.
+    How to be sure
+        The ranks of that host are the silent ones, and all others lost their connections.
+    What to do
+        Take the host out, and start again without it.
+    """
+    tie = blame.cause
+    if blame.how is not How.KERNEL or tie is None or not blame.first:
+        return
+    event = tie.event
+    broken = event.kind in (KernelKind.MACHINE, KernelKind.BLOCKED)
+    if event.signal is not None or not broken:
+        return
+    who = ranks_words(blame.first)
+    name = event.host or "its host"
+    title = f"{who}: host {name} failed: {event.words}"
+    stack = ""
+    if tie.by is By.PID:
+        title = f"{who} does not come back from the kernel of {name}"
+        stack = f" It waits in {', called by '.join(event.stack[:4])}." if event.stack else ""
+    yield Finding(
+        title=clip(title, 100),
+        cause=f"{meaning(tie)}{stack}{joined(tie)}{victims_words(blame)}{torchrun_words(blame)}",
+        confidence=surely(blame),
+        next_steps=steps_of(tie),
+        evidence=cite_all(blame),
+    )

@@ -1,0 +1,47 @@
+"""A disk or a file server failed on the host of the rank that failed first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.kernel.words import (
+    MOST_CITED,
+    cite_tie,
+    joined,
+    meaning,
+    steps_of,
+    storage_ties,
+)
+from postmortem.diagnose.ranks.telling import ranks_words
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.report.model import Confidence, Role
+
+
+@rule(role=Role.CONTRIBUTING, references=("https://man7.org/linux/man-pages/man3/errno.3.html",))
+def host_storage_failed(blame: Blame) -> Iterator[Finding]:
+    """A disk or a file server failed on the host of the rank that failed first.
+
+    What it means
+        The rank's "Input/output error", its SIGBUS or its wait while it read a file is what the
+        program saw of it.
+    How to be sure
+        The kernel's lines are of the same host and hour, and of the file system that the rank used:
+        findmnt -T PATH says which it is.
+    What to do
+        Look at the device or the server first; the program is well.
+    """
+    ours = storage_ties(blame)
+    if not ours:
+        return
+    tie = ours[0]
+    what = f"{tie.event.device}: " if tie.event.device else ""
+    host = f" on {tie.event.host}" if tie.event.host else ""
+    yield Finding(
+        title=clip(f"storage failed{host}: {what}{tie.event.words}", 100),
+        cause=f"{meaning(tie)} {ranks_words(blame.first)} failed at a file.{joined(tie)}",
+        confidence=Confidence.LIKELY if tie.sure else Confidence.POSSIBLE,
+        next_steps=steps_of(tie),
+        evidence=tuple(cite_tie(one) for one in ours[:MOST_CITED]),
+    )

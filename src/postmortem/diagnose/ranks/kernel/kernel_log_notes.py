@@ -1,0 +1,118 @@
+"""Faults in kernel logs that nothing joins with the job's failure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.ranks.blame import Blame, By, Tie
+from postmortem.diagnose.ranks.kernel.words import (
+    MOST_CITED,
+    cite_tie,
+    meaning,
+    program_ties,
+    steps_of,
+    storage_ties,
+)
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.facts.kernel_log import Fault, KernelKind
+from postmortem.facts.rank_logs import RankLogs
+from postmortem.report.model import Confidence, Role
+
+_ENDS = (KernelKind.OOM_KILL, KernelKind.CRASH, KernelKind.GPU, KernelKind.MACHINE)
+_ORDER = (
+    KernelKind.MACHINE,
+    KernelKind.GPU,
+    KernelKind.OOM_KILL,
+    KernelKind.CRASH,
+    KernelKind.PCIE,
+    KernelKind.FABRIC,
+    KernelKind.DISK,
+    KernelKind.NETWORK_FS,
+    KernelKind.BLOCKED,
+    KernelKind.NOTE,
+)
+
+
+@rule(role=Role.CONTEXT, references=("https://man7.org/linux/man-pages/man1/dmesg.1.html",))
+def kernel_log_notes(blame: Blame, logs: RankLogs) -> Iterator[Finding]:
+    """Faults in kernel logs that nothing joins with the job's failure.
+
+    What it means
+        The kernel of a host reports a fault: of another process, of another host, of another day,
+        or of a kind that explains nothing here. Without any log of ranks, it is all that there is.
+    How to be sure
+        Compare pid, host and time with those of the rank. In a container a process has other pids
+        than the host's kernel knows: no pid of the job can be found in the host's log then.
+    What to do
+        Give the logs of all ranks together with the kernel logs of all hosts.
+    """
+    used = blame.cause.event if blame.cause is not None else None
+    left = [tie for tie in blame.ties if tie.event != used and not _spoken_of(tie, blame)]
+    if not left:
+        return
+    # Of equals the last line: what ended a job stands at the end.
+    left.reverse()
+    seen = {end.pid for end in logs.exits}
+    left.sort(
+        key=lambda tie: (
+            tie.event.pid is None or tie.event.pid not in seen,
+            tie.event.fault is Fault.NONE,
+            _ORDER.index(tie.event.kind),
+        )
+    )
+    tie = left[0]
+    event = tie.event
+    alone = not logs.writers and not logs.exits and event.fault is not Fault.NONE
+    # A process that a shell or another launcher saw end, and that has no rank.
+    ended = event.pid is not None and event.pid in {e.pid for e in logs.exits if e.rank is None}
+    ends = event.kind in _ENDS and event.fault is not Fault.AFTERMATH
+    root = ends and (alone or (ended and not blame.first))
+    host = f"on {event.host}: " if event.host else ""
+    more = f" (and {len(left) - 1} more)" if len(left) > 1 else ""
+    crash = event.kind is KernelKind.CRASH
+    process = f"{event.process} " if crash and event.process else ""
+    pid = f", pid {event.pid}" if event.pid is not None else ""
+    words = clip(f"{host}{process}{event.words}", 86 - len(more) - len(pid))
+    yield Finding(
+        title=f"kernel log: {words}{pid}{more}",
+        role=Role.ROOT if root else None,
+        confidence=_how_sure(root=root, ended=ended),
+        cause=f"{meaning(tie)} {_why_not(tie, logs, alone=alone, ended=ended)}",
+        next_steps=steps_of(tie) or ("give the logs of all ranks with it",),
+        evidence=tuple(cite_tie(one) for one in left[:MOST_CITED]),
+    )
+
+
+def _spoken_of(tie: Tie, blame: Blame) -> bool:
+    """Whether another rule speaks of it."""
+    if tie in storage_ties(blame) or tie in program_ties(blame):
+        return True
+    cause = blame.cause
+    if cause is None or tie.event.host != cause.event.host:
+        return False
+    # What follows from it on the same host: more Xids of the GPU, a panic after a machine check.
+    same = tie.event.kind is cause.event.kind and tie.event.kind is not KernelKind.OOM_KILL
+    return same or tie.event.fault is Fault.AFTERMATH
+
+
+def _how_sure(*, root: bool, ended: bool) -> Confidence:
+    if root:
+        return Confidence.CERTAIN if ended else Confidence.LIKELY
+    return Confidence.POSSIBLE
+
+
+def _why_not(tie: Tie, logs: RankLogs, *, alone: bool, ended: bool) -> str:
+    if ended:
+        return f"Process {tie.event.pid} is the one that its launcher saw end."
+    if alone:
+        return "No log of a rank lies beside it, so that no rank can be named."
+    event = tie.event
+    if event.pid is not None and tie.by not in (By.PID, By.CHILD) and logs.pids:
+        return (
+            "Its pid is of no rank that the logs name: another process, or a rank in a container, "
+            "which counts its own pids."
+        )
+    if tie.by is By.NOTHING and event.host:
+        return f"No rank that failed is known to have run on {event.host} at that time."
+    return "Nothing in the logs of the ranks goes with it."

@@ -1,0 +1,60 @@
+"""The kernel noted where a rank crashed, or why it was ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.kernel.words import (
+    cite_all,
+    decided_by,
+    joined,
+    meaning,
+    steps_of,
+    surely,
+)
+from postmortem.diagnose.ranks.telling import at_frame, ranks_words, torchrun_words, victims_words
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.facts.kernel_log import KernelKind
+from postmortem.report.model import Role
+
+
+@rule(
+    role=Role.ROOT,
+    references=("https://docs.kernel.org/admin-guide/sysctl/debug.html",),
+)
+def kernel_saw_crash(blame: Blame) -> Iterator[Finding]:
+    """The kernel noted where a rank crashed, or why it was ended.
+
+    What it means
+        The process did in native code what it may not, and the kernel wrote down at which address
+        and in which library: as much as the first line of a core, where no core was kept.
+    How to be sure
+        The line names the pid of the rank, and its launcher gives the signal that goes with it.
+    What to do
+        Look the offset up in the library, and get a core for the rest.
+    """
+    tie = decided_by(blame, KernelKind.CRASH, KernelKind.MACHINE)
+    if tie is None or tie.event.signal is None:
+        return
+    event = tie.event
+    party = blame.first[0]
+    who = ranks_words(blame.first)
+    signal = (party.exit.signal if party.exit is not None else None) or event.signal
+    place = f" in {event.place}" if event.place else ""
+    short = event.words.partition(", which")[0].removesuffix(place)
+    steps = ["postmortem core explains its core file; none? ulimit -c unlimited, and run again"]
+    if event.place:
+        module, _, offset = event.place.rpartition("+")
+        steps.insert(0, f"addr2line -Cfie PATH/{module} {offset}" if module else steps[0])
+    if event.kind is KernelKind.MACHINE:
+        steps = list(steps_of(tie))
+    yield Finding(
+        title=clip(f"{who} died of {signal}{place}: {short}", 100),
+        cause=f"{who} {event.words}{at_frame(party.failure)}. {meaning(tie)}"
+        f"{joined(tie)}{victims_words(blame)}{torchrun_words(blame)}",
+        confidence=surely(blame),
+        next_steps=tuple(dict.fromkeys(steps)),
+        evidence=cite_all(blame),
+    )

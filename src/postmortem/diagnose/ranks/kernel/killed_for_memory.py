@@ -1,0 +1,61 @@
+"""The kernel killed a rank because memory was short."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.ranks.blame import Blame, By
+from postmortem.diagnose.ranks.kernel.words import cite_all, decided_by, joined, meaning, surely
+from postmortem.diagnose.ranks.telling import ranks_words, torchrun_words, victims_words
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.facts.kernel_log import KernelKind
+from postmortem.report.model import Role
+
+
+@rule(
+    role=Role.ROOT,
+    references=("https://docs.kernel.org/admin-guide/cgroup-v2.html#memory-interface-files",),
+)
+def killed_for_memory(blame: Blame) -> Iterator[Finding]:
+    """The kernel killed a rank because memory was short.
+
+    What it means
+        Main memory ran out: of the host, or of what its container or job may use. The kernel
+        kills the largest process there with SIGKILL, which leaves no core and no traceback.
+    How to be sure
+        Its log names the pid of the rank (or of a DataLoader worker of it), and the rank's
+        launcher says that SIGKILL ended it.
+    What to do
+        Find what grows: DataLoader workers copy what they touch, pinned memory and /dev/shm count
+        too. Then use less, or ask for more.
+    """
+    tie = decided_by(blame, KernelKind.OOM_KILL)
+    if tie is None:
+        return
+    event = tie.event
+    who = ranks_words(blame.first)
+    verb = "was" if len(blame.first) == 1 else "were"
+    child = tie.by is By.CHILD
+    title = f"{who} {verb} killed by the kernel for memory"
+    if child:
+        title = f"{who} lost a DataLoader worker that the kernel killed for memory"
+    cause = (
+        f"{event.words[0].upper()}{event.words[1:]}; it is pid {event.pid}. {meaning(tie)}"
+        f"{joined(tie)}{victims_words(blame)}{torchrun_words(blame)}"
+    )
+    steps = [
+        "the table of tasks above the kernel's line lists who held what (rss is in pages of 4 KiB)",
+        "fewer or smaller DataLoader workers, less pinned memory and prefetching; load with mmap",
+    ]
+    if "limit" in event.words:
+        steps.append("raise the limit: sbatch --mem, or resources.limits.memory of the pod")
+    else:
+        steps.append("add up all ranks of the host, and files in /dev/shm: df -h /dev/shm")
+    yield Finding(
+        title=clip(title, 100),
+        cause=cause,
+        confidence=surely(blame),
+        next_steps=tuple(steps),
+        evidence=cite_all(blame),
+    )

@@ -1,0 +1,97 @@
+"""What the rules over kernel logs say alike."""
+
+from __future__ import annotations
+
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.ranks.blame import Blame, How, Tie
+from postmortem.diagnose.ranks.telling import cite, how_sure
+from postmortem.facts.kernel_log import MOST_COUNTED, Fault, KernelKind
+from postmortem.knowledge.signatures import by_id
+from postmortem.knowledge.xids import xid
+from postmortem.patterns import Pattern
+from postmortem.report.model import Confidence, Evidence
+
+MOST_CITED = 6
+_OF_FILES = Pattern(
+    r"\[Errno (?:5|30|107|108|110|116|121)\]|[Ii]nput/output error|Read-only file system"
+    r"|[Ss]tale file handle|Transport endpoint is not connected|Cannot send after transport"
+    r"|SIGBUS|\b(?:open|read|load|save|torch\.save|fopen|iread)\b|checkpoint|safetensors"
+)
+_OF_CUDA = Pattern(r"\bCUDA\b|\bHIP\b|cublas|cudnn")
+
+
+def decided_by(blame: Blame, *kinds: KernelKind) -> Tie | None:
+    """Return the line that decides, if it is of one of these kinds."""
+    if blame.how is not How.KERNEL or blame.cause is None or not blame.first:
+        return None
+    return blame.cause if blame.cause.event.kind in kinds else None
+
+
+def meaning(tie: Tie) -> str:
+    """Return what the knowledge base says of the line."""
+    event = tie.event
+    if event.number is not None and event.signature == "xid":
+        return xid(event.number).cause
+    known = by_id().get(event.signature)
+    return known.cause if known else ""
+
+
+def steps_of(tie: Tie) -> tuple[str, ...]:
+    """Return what to do about the line."""
+    event = tie.event
+    if event.number is not None and event.signature == "xid":
+        return xid(event.number).next_steps
+    known = by_id().get(event.signature)
+    return known.next_steps if known else ()
+
+
+def joined(tie: Tie) -> str:
+    """Return how the line is known to be of the rank, as a sentence."""
+    if not tie.why:
+        return ""
+    doubt = "" if tie.sure else "; no line says which host that was"
+    return f" What joins the two: {tie.why}{doubt}."
+
+
+def storage_ties(blame: Blame) -> list[Tie]:
+    """Return the lines on disks and file servers of the host of a rank that failed at a file."""
+    first = {party.rank for party in blame.first}
+    if not any(_OF_FILES.search(party.why) for party in blame.first):
+        return []
+    kinds = (KernelKind.DISK, KernelKind.NETWORK_FS)
+    return [tie for tie in blame.ties if tie.event.kind in kinds and first & set(tie.ranks)]
+
+
+def program_ties(blame: Blame) -> list[Tie]:
+    """Return the errors of GPUs that go with a CUDA error of who failed first."""
+    if blame.how is How.KERNEL or not any(_OF_CUDA.search(party.why) for party in blame.first):
+        return []
+    first = {party.rank for party in blame.first}
+    return [
+        tie
+        for tie in blame.ties
+        if tie.event.kind is KernelKind.GPU
+        and tie.event.fault is Fault.PROGRAM
+        and first & set(tie.ranks)
+    ]
+
+
+def cite_tie(tie: Tie) -> Evidence:
+    """Return a line of the kernel's log as evidence."""
+    event = tie.event
+    least = "at least " if event.count >= MOST_COUNTED else ""
+    times = f" ({least}{event.count:,} times)" if event.count > 1 else ""
+    host = f"{event.host}: " if event.host else ""
+    where = f"{event.file.rpartition('/')[2]}:{event.line}"
+    return Evidence(where, clip(f"{host}{event.text}{times}", 300))
+
+
+def cite_all(blame: Blame) -> tuple[Evidence, ...]:
+    """Return the evidence of a decision by the kernel's log, its own line first."""
+    rest = cite(blame)[1:]
+    return (cite_tie(blame.cause), *rest) if blame.cause is not None else rest
+
+
+def surely(blame: Blame) -> Confidence:
+    """Return certain where the line names a process and nothing speaks against it."""
+    return how_sure(blame)

@@ -1,0 +1,73 @@
+"""NaN or Inf came up in a module of the model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.numerics.first_bad import Origin
+from postmortem.diagnose.ranks.blame import Blame, How
+from postmortem.diagnose.ranks.telling import cite, how_sure, ranks_words
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.report.model import Role
+
+_SCAN = "postmortem scan the last checkpoints: which is the last whose weights are clean?"
+_OF_A_MODULE = (
+    "look at the frames below: how did the extremes of that module's inputs grow?",
+    "run that module with autocast off, or in bfloat16 in place of float16",
+    "postmortem scan the last checkpoints: are weights bad already?",
+)
+_STEPS = {
+    Origin.WEIGHT: (
+        _SCAN,
+        "look at what wrote it: learning rate, clipping, the optimizer's state, a loaded state",
+        "train from a clean checkpoint with NumericsMonitor(optimizer_state=1): it names the state",
+    ),
+    Origin.BATCH: (
+        "look at the data of that batch: which sample holds NaN or Inf?",
+        "check where samples are read, scaled (a division by 0?) and collated",
+    ),
+    Origin.GRADIENT: (
+        "look at the loss of that batch: log of 0, 0/0, no label that counts?",
+        "look at the backward pass of that module: sqrt, norm and division at 0",
+        "clip gradients, and use a GradScaler in float16",
+    ),
+    Origin.STATE: (
+        "look at that weight's gradients before: the square of a large one is Inf",
+        _SCAN,
+    ),
+}
+
+
+@rule(
+    role=Role.ROOT,
+    references=(
+        "https://huggingface.co/docs/transformers/debugging#underflow-and-overflow-detection",
+    ),
+)
+def numbers_first_bad(blame: Blame) -> Iterator[Finding]:
+    """NaN or Inf came up in a module of the model.
+
+    What it means
+        The numerics monitor keeps the last calls of modules of each rank in a file. The first one
+        with a NaN or an Inf that no mask explains is where the numbers went bad.
+    How to be sure
+        Inputs and weights of that call are in the file too: if they were clean, that module made
+        the bad numbers.
+    What to do
+        Run that module in float32, or look at what its inputs grew to in the frames before. Where a
+        weight, a gradient or the data was bad already, look there.
+    """
+    if blame.how is not How.NUMBERS or not blame.first:
+        return
+    who = ranks_words(blame.first)
+    why = blame.first[0].why
+    origin = blame.numbers.origin if blame.numbers is not None else Origin.PRODUCER
+    since = blame.numbers.hints[-1:] if blame.numbers and origin is Origin.WEIGHT else ()
+    yield Finding(
+        title=clip(f"{who}: {why.partition(': ')[0]}", 100),
+        cause=f"{who}: {'; '.join((why, *since))}.",
+        confidence=how_sure(blame),
+        next_steps=_STEPS.get(origin, _OF_A_MODULE),
+        evidence=cite(blame),
+    )

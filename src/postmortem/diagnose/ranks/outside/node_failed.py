@@ -1,0 +1,44 @@
+"""A host of the job failed, says its scheduler."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.ranks.blame import Blame, How
+from postmortem.diagnose.ranks.telling import cite, ranks_words, victims_words
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.report.model import Confidence, Role
+
+
+@rule(role=Role.ROOT, references=("https://slurm.schedmd.com/troubleshoot.html",))
+def node_failed(blame: Blame) -> Iterator[Finding]:
+    """A host of the job failed, says its scheduler.
+
+    What it means
+        Slurm's daemon of that host did not answer any more: the host crashed, was rebooted, lost
+        its network, or its daemon did. No rank of the job is at fault.
+    How to be sure
+        srun names it: "Node failure on gpu-7"; slurmctld's log has the time at which it was set
+        down.
+    What to do
+        Leave that host out, and look into its own logs for what happened.
+    """
+    if blame.how is not How.NODE or blame.whole_host is None:
+        return
+    host = clip(blame.whole_host, 60)
+    there = f" {ranks_words(blame.first)} ran there." if blame.first else ""
+    yield Finding(
+        title=f"the host {host} failed, says Slurm",
+        cause=f"Slurm lost the host {host} and ended the job: a crash or a reboot of it, its "
+        f"network, or Slurm's daemon there.{there[:2].upper()}{there[2:]}{victims_words(blame)}",
+        confidence=Confidence.LIKELY,
+        next_steps=(
+            f"sinfo -R -n {host}; scontrol show node {host}  say since when, and what the "
+            "administrators wrote",
+            f"journalctl -k -b -1 on {host}, or its BMC's log (ipmitool sel list): give it to "
+            "postmortem logs beside these",
+            f"sbatch --exclude={host} until it is mended; --requeue starts such a job again",
+        ),
+        evidence=cite(blame),
+    )

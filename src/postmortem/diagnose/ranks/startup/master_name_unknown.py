@@ -1,0 +1,40 @@
+"""The name of the master host cannot be resolved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.ranks.blame import Blame, How, StartupFault
+from postmortem.diagnose.ranks.startup.words import host_words
+from postmortem.diagnose.ranks.telling import cite
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.report.model import Confidence, Role
+
+
+@rule(role=Role.ROOT, references=("https://pytorch.org/docs/stable/elastic/rendezvous.html",))
+def master_name_unknown(blame: Blame) -> Iterator[Finding]:
+    """The name of the master host cannot be resolved.
+
+    What it means
+        The job's store is reached by a host name, and this host does not know it. torchrun
+        publishes the name of the first host to the others, whatever address was typed.
+    How to be sure
+        The resolver says so: Name or service not known, gai error.
+    What to do
+        Use an address, or make the name known on all hosts.
+    """
+    if blame.how not in (How.STARTUP, How.MISSING) or blame.fault is not StartupFault.NAME:
+        return
+    yield Finding(
+        title=clip(f"the master's host name cannot be resolved{host_words(blame.detail)}", 100),
+        cause=f"a host name that the job needs cannot be "
+        f"resolved{host_words(blame.detail)}: {clip(blame.detail, 300)}",
+        confidence=Confidence.LIKELY,
+        next_steps=(
+            "getent hosts NAME  on each host shows who knows the name",
+            "give an address: torchrun --rdzv-endpoint 10.0.0.1:29500, and --local-addr on "
+            "the first host",
+        ),
+        evidence=cite(blame),
+    )

@@ -1,0 +1,41 @@
+"""A rank never came when the job started."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.ranks.blame import Blame, How, StartupFault
+from postmortem.diagnose.ranks.telling import cite, ranks_words
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.report.model import Confidence, Role
+
+
+@rule(
+    role=Role.ROOT, references=("https://pytorch.org/docs/stable/distributed.html#initialization",)
+)
+def rank_never_joined(blame: Blame) -> Iterator[Finding]:
+    """A rank never came when the job started.
+
+    What it means
+        The others waited in init_process_group until the time was over. The rank was never
+        started, or ended before it could say anything.
+    How to be sure
+        The store counts those that came: 3/4 clients joined.
+    What to do
+        Find out whether its process was ever started.
+    """
+    if blame.fault is not StartupFault.MISSING or blame.how not in (How.MISSING, How.STARTUP):
+        return
+    known = bool(blame.first)
+    who = ranks_words(blame.first) if known else "a rank"
+    yield Finding(
+        title=clip(f"{who} never joined the job", 100),
+        cause=f"the others waited for {who} when the job started: {clip(blame.detail, 300)}",
+        confidence=Confidence.LIKELY,
+        next_steps=(
+            "look whether its process was started at all: the scheduler, the host's launcher",
+            "check WORLD_SIZE and RANK of each process: a wrong WORLD_SIZE waits for nobody",
+        ),
+        evidence=cite(blame),
+    )

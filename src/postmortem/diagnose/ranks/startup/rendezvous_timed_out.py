@@ -1,0 +1,39 @@
+"""Not all hosts came to the rendezvous."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.ranks.blame import Blame, How, StartupFault
+from postmortem.diagnose.ranks.telling import cite
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.report.model import Confidence, Role
+
+
+@rule(role=Role.ROOT, references=("https://pytorch.org/docs/stable/elastic/rendezvous.html",))
+def rendezvous_timed_out(blame: Blame) -> Iterator[Finding]:
+    """Not all hosts came to the rendezvous.
+
+    What it means
+        Another host's torchrun never started, has another --rdzv-id or endpoint, or waits for
+        another number of nodes.
+    How to be sure
+        RendezvousTimeoutError on the hosts that waited; RendezvousClosedError on those that came
+        after.
+    What to do
+        Look at the hosts that have no log.
+    """
+    if blame.how not in (How.STARTUP, How.MISSING) or blame.fault is not StartupFault.RENDEZVOUS:
+        return
+    yield Finding(
+        title="the rendezvous timed out: not all hosts came",
+        cause=f"hosts waited for others that never came: {clip(blame.detail, 300)}",
+        confidence=Confidence.LIKELY,
+        next_steps=(
+            "see that torchrun runs on every host, with the same --nnodes, --rdzv-id and "
+            "--rdzv-endpoint",
+            "a host without any log is the one that never started: srun and the scheduler know why",
+        ),
+        evidence=cite(blame),
+    )

@@ -1,0 +1,51 @@
+"""A job that was restarted found what its first attempt had left behind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.ranks.blame import Attempts, How
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.report.model import Confidence, Evidence, Role
+
+_STALE = ("Connection refused", "connectFullMesh", "EADDRINUSE", "ddress already in use")
+
+
+@rule(
+    role=Role.CONTRIBUTING,
+    references=("https://docs.pytorch.org/docs/stable/elastic/run.html",),
+)
+def restart_met_leftovers(attempts: Attempts) -> Iterator[Finding]:
+    """A job that was restarted found what its first attempt had left behind.
+
+    What it means
+        Seen with torch 2.13: the processes of a restart share the store of torchrun's agent, read
+        the addresses that the dead ones had put there, and cannot connect. Or the old ones still
+        hold the port. So --max-restarts cannot help, whatever failed first.
+    How to be sure
+        The first attempt worked for a while; all later ones failed at start-up, at an address that
+        refuses.
+    What to do
+        Give each attempt a store of its own, then mend what failed first.
+    """
+    last = attempts.blames[-1]
+    if attempts.told >= len(attempts.blames) - 1 or last.how is not How.STARTUP:
+        return
+    words = " ".join(what for _, what in last.evidence) + last.detail
+    if not any(stale in words for stale in _STALE):
+        return
+    count = len(attempts.blames) - 1 - attempts.told
+    noun = "restart" if count == 1 else f"{count} restarts"
+    yield Finding(
+        title=f"the {noun} failed at start-up: they met what the first attempt had left",
+        cause=f"After attempt {attempts.told + 1} the job was started again, and failed before it "
+        f"could work: {clip(last.detail, 300)}.",
+        confidence=Confidence.LIKELY,
+        next_steps=(
+            "TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 gives each attempt a new store",
+            "and see to it that the first attempt's processes are gone: ss -ltnp, pgrep -af python",
+        ),
+        evidence=tuple(Evidence(where.rsplit("/", 1)[-1], what) for where, what in last.evidence)
+        or (Evidence("logs", clip(last.detail, 300)),),
+    )

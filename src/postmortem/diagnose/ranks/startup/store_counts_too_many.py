@@ -1,0 +1,42 @@
+"""More processes counted themselves in the store than the job has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.ranks.blame import Blame, How, StartupFault
+from postmortem.diagnose.ranks.telling import cite
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.report.model import Confidence, Role
+
+
+@rule(
+    role=Role.ROOT, references=("https://pytorch.org/docs/stable/distributed.html#initialization",)
+)
+def store_counts_too_many(blame: Blame) -> Iterator[Finding]:
+    """More processes counted themselves in the store than the job has.
+
+    What it means
+        The barrier of init_process_group (torch before 2.2) waits until the count is the world
+        size, and misses it when it is larger. Two jobs share MASTER_ADDR and MASTER_PORT, or a
+        start anew met the count of the one before.
+    How to be sure
+        The message has both: world_size=4, worker_count=6.
+    What to do
+        Give each job, and each start, a port of its own.
+    """
+    if blame.how is not How.STARTUP or blame.fault is not StartupFault.TOO_MANY:
+        return
+    yield Finding(
+        title="more processes came to the store than the job has",
+        cause="the ranks waited for a count that was passed already: two jobs share one store, or "
+        f"a start anew met what the one before had left: {clip(blame.detail, 300)}",
+        confidence=Confidence.LIKELY,
+        next_steps=(
+            "ss -ltnp | grep PORT and pgrep -af python on the first host: is an older job there?",
+            "another MASTER_PORT, or torchrun --rdzv-endpoint HOST:0 which takes a free one",
+            "WORLD_SIZE of each process: one that is too small gives this too",
+        ),
+        evidence=cite(blame),
+    )

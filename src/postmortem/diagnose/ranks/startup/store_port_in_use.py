@@ -1,0 +1,41 @@
+"""The port of the job's store is taken."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.ranks.blame import Blame, How, StartupFault
+from postmortem.diagnose.ranks.startup.words import port_words
+from postmortem.diagnose.ranks.telling import cite
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.report.model import Confidence, Role
+
+
+@rule(role=Role.ROOT, references=("https://pytorch.org/docs/stable/elastic/rendezvous.html",))
+def store_port_in_use(blame: Blame) -> Iterator[Finding]:
+    """The port of the job's store is taken.
+
+    What it means
+        The first rank, or torchrun's agent, must listen on the master port; another program has
+        it, often the rest of an earlier run.
+    How to be sure
+        The message says EADDRINUSE and names the port.
+    What to do
+        Find who has it, or take another port.
+    """
+    if blame.how not in (How.STARTUP, How.MISSING) or blame.fault is not StartupFault.PORT_IN_USE:
+        return
+    yield Finding(
+        title=clip(f"the job's port is in use{port_words(blame.detail)}", 100),
+        cause=f"nobody could listen on the port of the job's "
+        f"store{port_words(blame.detail)}: another process has it.",
+        confidence=Confidence.LIKELY,
+        next_steps=(
+            "ss -ltnp  on that host shows who listens there; often it is an earlier run "
+            "that still lives",
+            "take a free port: torchrun --master-port PORT, or --rdzv-endpoint HOST:0 with "
+            "--standalone",
+        ),
+        evidence=cite(blame),
+    )

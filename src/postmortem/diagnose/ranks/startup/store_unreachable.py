@@ -1,0 +1,39 @@
+"""Nobody answers at the address of the job's store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.ranks.blame import Blame, How, StartupFault
+from postmortem.diagnose.ranks.telling import cite
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.report.model import Confidence, Role
+
+
+@rule(role=Role.ROOT, references=("https://pytorch.org/docs/stable/elastic/rendezvous.html",))
+def store_unreachable(blame: Blame) -> Iterator[Finding]:
+    """Nobody answers at the address of the job's store.
+
+    What it means
+        The first rank did not start, listens on another address (its name may resolve to
+        127.0.1.1), or a firewall drops packets.
+    How to be sure
+        All that try to connect give up after the time-out; nobody says that it listens.
+    What to do
+        Try the port by hand from another host.
+    """
+    if blame.how not in (How.STARTUP, How.MISSING) or blame.fault is not StartupFault.UNREACHABLE:
+        return
+    yield Finding(
+        title="nobody answers at the address of the job's store",
+        cause=f"connections to the job's store were never answered: {clip(blame.detail, 300)}",
+        confidence=Confidence.LIKELY,
+        next_steps=(
+            "nc -zv HOST PORT  from each host: refused means nobody listens, silence means "
+            "a firewall",
+            "getent hosts $(hostname)  on the first host: 127.0.1.1 there hides its store "
+            "from the others",
+        ),
+        evidence=cite(blame),
+    )

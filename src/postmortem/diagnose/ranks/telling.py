@@ -1,0 +1,123 @@
+"""What the rules over rank logs say alike: who, where, and which words of theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.ranks.blame import Blame, Party
+from postmortem.facts.rank_logs import LogFailure, LogFrame
+from postmortem.facts.rank_sets import rank_words
+from postmortem.facts.signature import Signature
+from postmortem.facts.threads import of_c_library
+from postmortem.knowledge.signatures import by_id
+from postmortem.report.model import Confidence, Evidence
+
+LIBRARIES = ("site-packages/", "dist-packages/", "/lib/python3", "<frozen ")
+
+
+def ranks_words(parties: Sequence[Party]) -> str:
+    """Return ``rank 2 on node1``, ``ranks 0 to 3``, or labels where ranks are not known."""
+    if len(parties) == 1:
+        return parties[0].words
+    ranks = sorted(p.rank for p in parties if p.rank is not None)
+    if len(ranks) != len(parties):
+        return ", ".join(p.label for p in parties[:4]) + (" …" if len(parties) > 4 else "")
+    return f"ranks {rank_words(ranks)}"
+
+
+def cite(blame: Blame) -> tuple[Evidence, ...]:
+    """Return the evidence of the decision; there is always some."""
+    rows = tuple(Evidence(_short(where), what) for where, what in blame.evidence)
+    return rows or (Evidence("logs", "all lines together"),)
+
+
+def _short(where: str) -> str:
+    """Return a place with the last folders of its path: the whole paths are under inputs."""
+    parts = where.rsplit("/", 4)
+    if len(parts) > 3 and parts[-3].startswith("attempt_"):
+        return "/".join(parts[-3:])
+    if len(parts) > 1 and parts[-1].startswith(("stderr", "stdout")):  # the folder has the rank
+        return "/".join(parts[-2:])
+    return parts[-1]
+
+
+def how_sure(blame: Blame) -> Confidence:
+    """Return certain where nothing speaks against it."""
+    return Confidence.CERTAIN if blame.sure else Confidence.LIKELY
+
+
+def own_frame(failure: LogFailure | None) -> LogFrame | None:
+    """Return the innermost frame of the user's own code, else the innermost of all."""
+    if failure is None or not failure.frames:
+        return None
+    own = [f for f in failure.frames if not any(part in f.file for part in LIBRARIES)]
+    return own[-1] if own else failure.frames[-1]
+
+
+def known_cause(failure: LogFailure | None) -> Signature | None:
+    """Return what the knowledge base says of a failure of a rank's own, if it knows its words."""
+    if failure is None:
+        return None
+    table = by_id()
+    for said in (failure.said, *failure.causes):
+        for name in said.known:
+            signature = table[name]
+            if signature.role in ("root", "contributing") and "log" in signature.where:
+                return signature
+    return None
+
+
+def at_frame(failure: LogFailure | None) -> str:
+    """Return `` (train.py:31 in step)`` or nothing."""
+    frame = own_frame(failure) or _native_frame(failure)
+    if frame is None:
+        return ""
+    name = frame.file.rsplit("/", 1)[-1]
+    function = clip(frame.function, 40) if frame.function else ""
+    within = f" in {function}" if function not in ("", "<module>") else ""
+    return f" ({clip(name, 40)}:{frame.line}{within})"
+
+
+def _native_frame(failure: LogFailure | None) -> LogFrame | None:
+    """Return the innermost native frame with a line of source that is not the C library's."""
+    for frame in failure.native if failure is not None else ():
+        if frame.file and frame.line and not of_c_library(frame.file):
+            return LogFrame(frame.file, frame.line, frame.function)
+    return None
+
+
+def victims_words(blame: Blame) -> str:
+    """Return a sentence on the others."""
+    if not blame.victims:
+        return ""
+    count = len(blame.victims)
+    who = ranks_words(blame.victims) if count <= 64 else f"{count} other ranks"
+    verb = "is a victim" if count == 1 else "are victims"
+    why = f": {clip(blame.victims[0].why, 120)}" if count == 1 else ""
+    if who.startswith("rank"):  # a label stays as it is
+        who = f"R{who[1:]}"
+    return f" {who} {verb}{why}."
+
+
+def torchrun_words(blame: Blame) -> str:
+    """Return a sentence where torchrun named another rank as the root cause."""
+    guilty = {p.rank for p in blame.first}
+    wrong = [rank for rank in blame.blamed if rank not in guilty]
+    if not wrong or not guilty - {None}:
+        return ""
+    said = "rank" if len(wrong) == 1 else "ranks"
+    return (
+        f" torchrun calls {said} {rank_words(wrong)} the root cause; it names the failure that its "
+        "agent on each host saw first."
+    )
+
+
+def look_at(blame: Blame) -> str:
+    """Return the next step that shows the culprit's own lines."""
+    failure = blame.first[0].failure if blame.first else None
+    if failure is None:
+        return "read the culprit's last lines: postmortem logs --split DIR writes one file per rank"
+    return (
+        f"read its traceback: {clip(failure.file, 160)} line {failure.begin_line or failure.line}"
+    )

@@ -1,0 +1,67 @@
+"""What part an error's wording gives the rank that printed it; the knowledge base has the words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+
+from postmortem.diagnose.ranks.blame import StartupFault
+from postmortem.facts.rank_logs import LogFailure, Said
+from postmortem.knowledge.signatures import by_id
+
+
+class Part(StrEnum):
+    """What an error says of the rank that has it; of several, the one that stands here first."""
+
+    MISMATCH = "mismatch"
+    """Ranks disagree; the message says on what."""
+    SENT_TOO_MUCH = "sent too much"
+    """A peer sent more than was asked for: one of the two is wrong."""
+    NAMED = "named"
+    """It names other ranks."""
+    AFTERMATH = "aftermath"
+    """A consequence of an earlier error of the same process."""
+    STOPPED = "stopped"
+    """Somebody ended it."""
+    STARTUP = "startup"
+    CLOSED = "closed"
+    """A peer went away: its connection closed."""
+    WAITED = "waited"
+    """A peer did not come: a time-out."""
+    OWN = "own"
+
+
+def part_of(failure: LogFailure) -> Part:
+    """Return what part a failure gives its rank; what began a chain decides."""
+    if failure.parts:  # of a group, each sub-exception
+        parts = [part_of_words(said) for said in failure.parts]
+        return next((part for part in parts if part is Part.OWN), parts[0])
+    return part_of_words(failure.first_said)
+
+
+def part_of_words(said: Said) -> Part:
+    """Return what part one exception's words give."""
+    if said.exception == "Fatal Python error" or not said.known:
+        return Part.OWN
+    known = by_id()
+    parts = {known[name].part for name in said.known}
+    if Part.OWN.value in parts:  # of a server outside of the job, whatever became of the connection
+        return Part.OWN
+    return next((part for part in Part if part.value in parts), Part.OWN)
+
+
+def startup_fault(known: Iterable[str]) -> StartupFault | None:
+    """Return which fault of the start signatures tell of, the most telling one."""
+    table = by_id()
+    faults = {table[name].startup for name in known}
+    return next((fault for fault in _STARTUP if fault.value in faults), None)
+
+
+_STARTUP = (
+    StartupFault.PORT_IN_USE,
+    StartupFault.INTERFACE,
+    StartupFault.NAME,
+    StartupFault.MISSING,
+    StartupFault.UNREACHABLE,
+    StartupFault.RENDEZVOUS,
+)

@@ -1,0 +1,197 @@
+"""What a rule is, how rules are found, and how they are run.
+
+A rule is a function from facts to findings. Its parameters name the facts that it needs by type:
+a required one (``threads: Threads``) makes the rule skip when the evidence does not have it, an
+optional one (``exception: CppException | None``) is None then. Rules know nothing of each other
+and may run in any order; one that raises becomes a problem of the report, and the others go on.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import os
+import types
+import typing
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from postmortem.facts.source import Problem
+from postmortem.records import record
+from postmortem.report.model import Confidence, Diagnosis, Evidence, Role, Skipped, Subject, ordered
+
+
+@record
+class Finding:
+    """What a rule concludes; the engine adds the rule's id, role and references."""
+
+    title: str
+    cause: str
+    confidence: Confidence
+    next_steps: tuple[str, ...]
+    evidence: tuple[Evidence, ...]
+    role: Role | None = None
+    """Overrides the rule's own role where this case has another."""
+    elsewhere: bool = False
+    """It tells of a consequence and points at another process, whose end a fallback may tell."""
+    about: Subject | None = None
+    """Whom and what it is about, where the evidence names them."""
+
+
+RuleFunction = Callable[..., Iterable[Finding]]
+
+
+@record
+class Rule:
+    """A registered rule."""
+
+    id: str
+    family: str
+    role: Role
+    references: tuple[str, ...]
+    function: RuleFunction
+    fallback: bool = False
+    """It only says how the process ended; it is dropped where another rule says why."""
+
+    @property
+    def documentation(self) -> str:
+        """The docstring: what it means, how to be sure, what to do."""
+        import inspect
+
+        return inspect.cleandoc(self.function.__doc__ or "")
+
+    def needs(self) -> dict[str, tuple[type, bool]]:
+        """Return the facts that it takes: parameter name to (type, required)."""
+        known, needs = self.function.__globals__, {}
+        for name, hint in self.function.__annotations__.items():
+            plain = str(hint).removesuffix(" | None")
+            fact_type = known.get(plain)
+            if name == "return":
+                continue
+            if isinstance(fact_type, type):  # typing's own way costs 0.3 ms for each rule
+                needs[name] = fact_type, plain == hint
+            else:
+                needs[name] = _unwrap_optional(typing.get_type_hints(self.function)[name])
+        return needs
+
+
+def rule(
+    *, role: Role, references: tuple[str, ...] = (), fallback: bool = False
+) -> Callable[[RuleFunction], Rule]:
+    """Make a rule of a function; its name is the rule's id, its package the rule's family."""
+
+    def register(function: RuleFunction) -> Rule:
+        family = function.__module__.rsplit(".", 2)[-2]
+        return Rule(function.__name__, family, role, references, function, fallback)
+
+    return register
+
+
+@functools.cache
+def load(evidence: str = "core") -> tuple[Rule, ...]:
+    """Import the rules over one kind of evidence and return them, in order of their ids.
+
+    Each kind (core, hang, ranks, strace, tensors) has a folder here, so that none pays for the
+    others.
+    """
+    name = f"postmortem.diagnose.{evidence}"
+    package = importlib.import_module(name)
+    found: dict[str, Rule] = {}
+    for module_name in _modules_below(package.__path__[0], name):
+        module = importlib.import_module(module_name)
+        for value in vars(module).values():
+            if isinstance(value, Rule) and value.function.__module__ == module_name:
+                if value.id in found:
+                    raise RuntimeError(f"two rules have the id {value.id!r}")
+                found[value.id] = value
+    return tuple(found[name] for name in sorted(found))
+
+
+def _modules_below(folder: str, package: str) -> Iterator[str]:
+    """Yield the names of all modules, as pkgutil.walk_packages does, which imports inspect."""
+    with os.scandir(folder) as found:  # pathlib takes as long as importing ten rules
+        entries = sorted(found, key=lambda entry: entry.name)
+    for entry in entries:
+        stem, dot, suffix = entry.name.rpartition(".")
+        if dot and suffix == "py" and stem != "__init__":
+            yield f"{package}.{stem}"
+        elif not dot and _is_package(entry):
+            yield from _modules_below(entry.path, f"{package}.{entry.name}")
+
+
+def _is_package(entry: os.DirEntry[str]) -> bool:
+    return entry.is_dir() and "__init__.py" in os.listdir(entry.path)  # noqa: PTH208
+
+
+@record
+class Outcome:
+    """What running the rules gave."""
+
+    diagnoses: tuple[Diagnosis, ...]
+    skipped: tuple[Skipped, ...]
+    problems: tuple[Problem, ...]
+
+
+def run(
+    rules: Iterable[Rule],
+    facts: Mapping[type, object],
+    *,
+    remedies: Mapping[type, str] | None = None,
+) -> Outcome:
+    """Run rules over facts; `remedies` says per fact type what would supply it."""
+    diagnoses: list[Diagnosis] = []
+    fallbacks: list[Diagnosis] = []
+    skipped: list[Skipped] = []
+    problems: list[Problem] = []
+    answered = False
+    for item in rules:
+        arguments: dict[str, object] = {}
+        missing: type | None = None
+        for name, (fact_type, required) in item.needs().items():
+            value = facts.get(fact_type)
+            if value is None and required:
+                missing = fact_type
+                break
+            arguments[name] = value
+        if missing is not None:
+            remedy = (remedies or {}).get(missing)
+            skipped.append(Skipped(item.id, missing.__name__, remedy))
+            continue
+        try:
+            for diagnosis, answers in _diagnoses(item, arguments):
+                (fallbacks if item.fallback else diagnoses).append(diagnosis)
+                answered |= answers and not item.fallback
+        except Exception as error:  # a broken rule must not take the report with it
+            what = f"the rule failed: {type(error).__name__}: {error}"
+            problems.append(Problem(f"rule {item.id}", what, "please report this with --json"))
+    if not answered:
+        diagnoses += fallbacks
+    return Outcome(ordered(diagnoses), tuple(skipped), tuple(problems))
+
+
+def _diagnoses(item: Rule, arguments: dict[str, object]) -> Iterator[tuple[Diagnosis, bool]]:
+    """Yield what a rule found, and whether that says why something failed."""
+    for finding in item.function(**arguments):
+        role = finding.role or item.role
+        diagnosis = Diagnosis(
+            id=item.id,
+            title=finding.title,
+            role=role,
+            confidence=finding.confidence,
+            cause=finding.cause,
+            next_steps=finding.next_steps,
+            evidence=finding.evidence,
+            references=item.references,
+            about=finding.about,
+        )
+        yield diagnosis, role in (Role.ROOT, Role.CASCADE) and not finding.elsewhere
+
+
+def _unwrap_optional(hint: object) -> tuple[type, bool]:
+    if isinstance(hint, types.UnionType):
+        kinds = [arg for arg in typing.get_args(hint) if arg is not types.NoneType]
+        if len(kinds) == 1:
+            return typing.cast(type, kinds[0]), False
+    return typing.cast(type, hint), True
+
+
+__all__ = ["Confidence", "Evidence", "Finding", "Outcome", "Role", "Rule", "load", "rule", "run"]

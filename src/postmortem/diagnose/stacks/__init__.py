@@ -1,0 +1,1 @@
+"""What stacks have in common: identity of frames, activity, groups, classes, signature."""

@@ -1,0 +1,59 @@
+"""A shared library was nowhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.strace.calls import place_of
+from postmortem.diagnose.strace.noise import first_lookup, missing_libraries
+from postmortem.diagnose.strace.weighing import weigh_fate
+from postmortem.diagnose.strace.who import who
+from postmortem.facts.syscall_logs import Logs
+from postmortem.report.model import Confidence, Evidence, Role
+
+
+@rule(
+    role=Role.ROOT,
+    references=("https://man7.org/linux/man-pages/man8/ld.so.8.html",),
+)
+def library_not_found(logs: Logs) -> Iterator[Finding]:
+    """A shared library was nowhere.
+
+    What it means
+        The dynamic loader looked for a library in every folder that it knows (RPATH,
+        LD_LIBRARY_PATH, the cache, the defaults) and found it in none. Programs also look for
+        libraries that they can do without (plugins, back-ends): then they go on.
+
+    How to be sure
+        ldd PROGRAM | grep 'not found' ; LD_DEBUG=libs PROGRAM.
+
+    What to do
+        Install it, or name its folder in LD_LIBRARY_PATH or with rpath. If the log's folders are
+        those of another environment, activate the right one.
+    """
+    for log in logs.logs:
+        for name, folders in missing_libraries(log)[:3]:
+            row = first_lookup(log, name)
+            if row is None:
+                continue
+            weight = weigh_fate(logs.fate_of(row.pid, row.line), Confidence.LIKELY)
+            count = "1 folder" if len(folders) == 1 else f"{len(folders)} folders"
+            yield Finding(
+                title=f"the library {clip(name, 60)} was never found, in {count}",
+                cause=(
+                    f"{who(row.pid)} looked for {name} in {count} ({', '.join(folders[:3])}"
+                    f"{' …' if folders[3:] else ''}) and found it in none{weight.words}"
+                ),
+                confidence=weight.confidence,
+                next_steps=(
+                    f"find / -name '{name}*' -not -path '/proc/*' 2>/dev/null",
+                    "name its folder in LD_LIBRARY_PATH, or install the package that has it",
+                    "echo $LD_LIBRARY_PATH in the job: did a module or an environment get lost?",
+                ),
+                evidence=(
+                    Evidence(place_of(row), clip(f"{who(row.pid)} {row.syscall} {row.path}", 200)),
+                ),
+                role=weight.role,
+            )

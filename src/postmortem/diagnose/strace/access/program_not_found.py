@@ -1,0 +1,125 @@
+"""A program was in no folder of PATH."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.strace.calls import place_of, quoted_path
+from postmortem.diagnose.strace.saying import not_found
+from postmortem.diagnose.strace.weighing import weigh_fate
+from postmortem.diagnose.strace.who import who
+from postmortem.facts.syscall_logs import Logs
+from postmortem.facts.syscalls import ErrorCount
+from postmortem.report.model import Confidence, Evidence, Role
+
+_LOOKS = (
+    "stat", "newfstatat", "fstatat64", "stat64", "statx", "access", "faccessat", "faccessat2",
+)  # fmt: skip
+_BAD = ("cannot", "/")
+"""How bash goes on after the name of a file whose interpreter is missing: that it cannot execute
+it, or (before 5.2) with the interpreter."""
+
+
+@rule(
+    role=Role.ROOT,
+    references=("https://man7.org/linux/man-pages/man2/execve.2.html",),
+)
+def program_not_found(logs: Logs) -> Iterator[Finding]:
+    """A program was in no folder of PATH.
+
+    What it means
+        execve gave ENOENT for a program in every folder of PATH, and no process ran it later; or a
+        shell looked for it there and said that it found none. A
+        script whose first line (#!) names an interpreter that is not there gives the same error for
+        a file that exists, and so does a binary whose loader (ld-linux) is missing: another C
+        library, another architecture's container.
+
+    How to be sure
+        type NAME in the job's shell; head -1 FILE; file FILE.
+
+    What to do
+        Install it, or put its folder into PATH: builds of PyTorch extensions need ninja, g++ and
+        nvcc.
+    """
+    ran = {
+        (match.target.path or "").rpartition("/")[2]
+        for match in logs.asked("execve", "execveat")
+        if match.errno is None
+    }
+    missing: dict[str, list[ErrorCount]] = {}
+    for row in logs.errors("ENOENT", "execve", "execveat"):
+        if row.path:
+            missing.setdefault(row.path.rpartition("/")[2], []).append(row)
+    for name, rows in [item for item in missing.items() if item[0] not in ran][:2]:
+        row = rows[0]
+        parent = next((task.ppid for task in logs.tasks() if task.pid == row.pid), None)
+        yield _finding(logs, name, rows, parent or row.pid)
+    yield from _said(logs, ran | set(missing))
+
+
+def _said(logs: Logs, known: set[str]) -> Iterator[Finding]:
+    """Yield programs for which shells only looked: they run what they found."""
+    looked = [row for row in logs.errors("ENOENT", *_LOOKS) if "/" in (row.path or "")]
+    for task in logs.tasks():
+        name = not_found(task)
+        if name is None or name in known:
+            continue
+        rows = [row for row in looked if (row.path or "").endswith("/" + name)]
+        if rows and task.ending is not None:
+            yield _finding(logs, name, rows, task.ppid or task.pid)
+            return
+
+
+def _finding(logs: Logs, name: str, rows: list[ErrorCount], pid: int) -> Finding:
+    row = rows[0]
+    weight = weigh_fate(logs.fate_of(pid, row.line), Confidence.LIKELY)
+    places = list(dict.fromkeys(one.path or "" for one in rows))
+    count = "1 place" if len(places) == 1 else f"{len(places)} places"
+    there = _there(logs, places)
+    title = f"the program {clip(name, 50)} was not found, in {count}"
+    cause = (
+        f"{who(row.pid)} {'looked for' if row.syscall in _LOOKS else 'tried to run'} {name} in "
+        f"{count} ({', '.join(places[:3])}{' …' if places[3:] else ''}) and it was in none"
+        f"{'' if row.syscall in _LOOKS else ', or its interpreter is missing'}"
+    )
+    if there is not None:
+        title = f"{clip(name, 40)} is there, but the interpreter that it names is not"
+        cause = (
+            f"execve of {there} by {who(row.pid)} gave ENOENT, and yet that file is there: "
+            "what runs it is missing, the interpreter of its first line (#!) or its loader"
+        )
+    elif len(places) == 1:
+        title = f"the program {clip(name, 40)} was not found, or the interpreter that it names"
+    return Finding(
+        title=title,
+        cause=f"{cause}{weight.words}",
+        confidence=weight.confidence,
+        next_steps=(
+            f"head -c 80 {quoted_path(there or places[0])} : if it is a script, is its interpreter "
+            "there? Windows line ends (CR) spoil its name too",
+            f"type {clip(name, 50)} ; echo $PATH : in the job, not on the login node",
+        )[:: 1 if len(places) == 1 or there else -1],
+        evidence=tuple(
+            Evidence(place_of(r), clip(f"{who(r.pid)} {r.syscall} {r.path}: ENOENT", 200))
+            for r in rows[:3]
+        ),
+        role=weight.role,
+    )
+
+
+def _there(logs: Logs, places: list[str]) -> str | None:
+    """Return the one of some places at which a file is in spite of the ENOENT.
+
+    Somebody opened it, or bash said that it cannot execute it: where there is none it says that.
+    """
+    said = [words for task in logs.tasks() for words in task.last_words]
+    opened = {file.path for log in logs.logs for file in log.files if file.opens}
+    for path in places:
+        if path in opened or any(f"{path}: {bad}" in words for words in said for bad in _BAD):
+            return path
+        tail = path.removeprefix(".")
+        if path.startswith("./") and any(one.endswith(tail) for one in opened):
+            return path
+    return None

@@ -1,0 +1,162 @@
+"""Failed calls as a diagnosis cites them."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable
+
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.strace.who import who
+from postmortem.facts.syscall_logs import Logs
+from postmortem.facts.syscalls import ErrorCount, FailedCalls, Match, Target
+from postmortem.report.model import Evidence, Subject
+
+TEXT_LIMIT = 200
+_SHOWN = 3
+
+
+def where(match: Match) -> str:
+    """Return the name of the log and the line of a call."""
+    return _line(match.file, match.line)
+
+
+def _line(file: str, line: int) -> str:
+    return f"{file.rpartition('/')[2]}:{line}"
+
+
+def subject(group: FailedCalls) -> Subject:
+    """Return whom and what failed calls are about."""
+    last = group.matches[-1]
+    return Subject(pid=last.pid or None, path=group.target.path, errno=last.errno)
+
+
+def cite_calls(group: FailedCalls) -> tuple[Evidence, ...]:
+    """Return the first failures of a group, and how its file came to be open."""
+    rows = [
+        Evidence(where(match), clip(f"{who(match.pid)} {match.text}", TEXT_LIMIT))
+        for match in group.matches[:_SHOWN]
+    ]
+    if len(group.matches) > _SHOWN:
+        rows.append(
+            Evidence(where(group.matches[-1]), f"the last of {len(group.matches):,} such failures")
+        )
+    opened = group.target.opened
+    if opened is not None:
+        flags = f" {group.target.flags}" if group.target.flags else ""
+        rows.append(
+            Evidence(
+                _line(opened.file, opened.line),
+                f"opened by {who(opened.pid)} with {opened.syscall}{flags}",
+            )
+        )
+    return tuple(rows)
+
+
+def named(target: Target, most: int = 60) -> str:
+    """Return what to call a target in a title: the end of a long path says more than its start."""
+    words = target.words
+    return words if len(words) <= most else "…" + words[-(most - 1) :]
+
+
+def folder_of(target: Target) -> str:
+    """Return the folder of a file, quoted for a shell; for a nameless file the path is it."""
+    path = target.path or "."
+    folder = path if target.nameless else path.rpartition("/")[0] or "/"
+    return shlex.quote(folder)
+
+
+def many(groups: Iterable[FailedCalls]) -> str:
+    """Return how many other files failed in the same way, in words."""
+    others = sum(1 for _ in groups)
+    if others == 0:
+        return ""
+    return " and 1 other file" if others == 1 else f" and {others} other files"
+
+
+def in_shared_memory(target: Target) -> bool:
+    """Return whether a file lies in /dev/shm."""
+    return (target.path or "").startswith("/dev/shm/")
+
+
+def times(logs: Logs, group: FailedCalls) -> str:
+    """Return how many calls failed so, in words: ``2 write calls``."""
+    path = group.target.path
+    counted = sum(
+        row.count - row.injected
+        for syscall in group.syscalls
+        for row in logs.errors(group.errno, syscall)
+        if row.path == path
+    )
+    count = max(len(group.matches), counted)
+    return f"{count:,} {'/'.join(group.syscalls[:3])} {'call' if count == 1 else 'calls'}"
+
+
+def place_of(row: ErrorCount) -> str:
+    """Return the name of the log and the line of the first of counted failures."""
+    return _line(row.file, row.line)
+
+
+def shortened(words: str, most: int) -> str:
+    """Return the end of long words: of a path it says more than the start."""
+    return words if len(words) <= most else "…" + words[-(most - 1) :]
+
+
+def quoted(target: Target) -> str:
+    """Return a target's path as a shell takes it."""
+    return quoted_path(target.path or "FILE")
+
+
+def quoted_path(path: str) -> str:
+    """Return a path as a shell takes it."""
+    return shlex.quote(path)
+
+
+_TABLES = {
+    ("inotify_add_watch", "ENOSPC"): (
+        "the limit of inotify watches of the user is reached",
+        "fs.inotify.max_user_watches",
+    ),
+    ("inotify_init", "EMFILE"): (
+        "the limit of inotify instances of the user is reached",
+        "fs.inotify.max_user_instances",
+    ),
+    ("inotify_init1", "EMFILE"): (
+        "the limit of inotify instances of the user is reached",
+        "fs.inotify.max_user_instances",
+    ),
+    ("epoll_ctl", "ENOSPC"): (
+        "the limit of epoll watches of the user is reached",
+        "fs.epoll.max_user_watches",
+    ),
+    ("fanotify_init", "EMFILE"): (
+        "the limit of fanotify groups of the user is reached",
+        "fs.fanotify.max_user_groups",
+    ),
+    ("semget", "ENOSPC"): ("the limit of semaphores is reached", "kernel.sem"),
+    ("shmget", "ENOSPC"): (
+        "the limit of shared memory segments is reached",
+        "kernel.shmmni kernel.shmall",
+    ),
+    ("msgget", "ENOSPC"): ("the limit of message queues is reached", "kernel.msgmni"),
+    ("mq_open", "ENOSPC"): ("the limit of message queues is reached", "fs.mqueue.queues_max"),
+    ("mq_open", "EMFILE"): (
+        "the limit of message queues or of their bytes (ulimit -q) is reached",
+        "fs.mqueue.queues_max",
+    ),
+    ("bpf", "ENOSPC"): ("a BPF map is full", "kernel.bpf_stats_enabled"),
+    ("perf_event_open", "ENOSPC"): (
+        "no hardware counter is free",
+        "kernel.perf_event_paranoid",
+    ),
+    ("perf_event_open", "EMFILE"): (
+        "no hardware counter is free",
+        "kernel.perf_event_paranoid",
+    ),
+    ("keyctl", "EDQUOT"): ("the user's key quota is used up", "kernel.keys.maxkeys"),
+    ("add_key", "EDQUOT"): ("the user's key quota is used up", "kernel.keys.maxkeys"),
+}
+
+
+def kernel_table(group: FailedCalls) -> tuple[str, str] | None:
+    """Return which table of the kernel is full and its setting, where an errno means that."""
+    return _TABLES.get((group.syscalls[0], group.errno))

@@ -1,0 +1,77 @@
+"""A child failed, and the process that started it exited with 0."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.strace.saying import last_said
+from postmortem.diagnose.strace.who import ANSWERING, who
+from postmortem.facts.syscall_logs import Logs
+from postmortem.facts.syscalls import Task
+from postmortem.report.model import Confidence, Evidence, Role, Subject
+
+
+@rule(
+    role=Role.CONTRIBUTING,
+    fallback=True,
+    references=("https://man7.org/linux/man-pages/man2/wait.2.html",),
+)
+def child_failed(logs: Logs) -> Iterator[Finding]:
+    """A child failed, and the process that started it exited with 0.
+
+    What it means
+        A process wrote to its standard error and ended badly, but whoever started it (a shell
+        without set -e, a launcher) went on and exited with 0, so the job as a whole looks fine. It
+        may be a step that may fail, or the step that mattered.
+
+    How to be sure
+        Read what it wrote; look whether what it was to make is there.
+
+    What to do
+        In shell scripts: set -e -o pipefail, or test the status of the step.
+    """
+    failed = [task for task in logs.tasks() if _hidden(logs, task)]
+    if not failed:
+        return
+    task = failed[-1]
+    parent = logs.task(task.ppid or 0)
+    assert parent is not None
+    assert task.ending is not None
+    end = task.ending
+    how = f"exited with {end.code}" if end.signal is None else f"was killed by {end.signal}"
+    said = last_said(task)
+    program = (task.argv or ("a child",))[0].rpartition("/")[2]
+    named = f" ({clip(program, 30)})" if program.strip("…") else ""
+    more = "" if len(failed) == 1 else f"; {len(failed) - 1} more children failed so"
+    yield Finding(
+        title=f"{who(task.pid)}{named} {how}, and its parent went on",
+        cause=f"{clip(task.program or program, 80)} {how}"
+        f"{f' and said: {clip(said, 80)}' if said else ''}; "
+        f"{who(parent.pid)}, which started it, exited with 0{more}",
+        confidence=Confidence.POSSIBLE,
+        next_steps=(
+            f"what it said: --find 'syscall=write fd=2 pid={task.pid}'",
+            "was it a step that may fail? in shell scripts set -e -o pipefail makes it count",
+        ),
+        evidence=tuple(
+            Evidence(f"{t.ending.file.rpartition('/')[2]}:{t.ending.line}", f"{who(t.pid)} {h}")
+            for t, h in ((task, how), (parent, "exited with 0"))
+            if t.ending is not None
+        ),
+        about=Subject(pid=task.pid or None),
+    )
+
+
+def _hidden(logs: Logs, task: Task) -> bool:
+    end = task.ending
+    if task.thread_of is not None or end is None or end.code == 0 or not task.ppid:
+        return False
+    parent = logs.task(task.ppid)
+    if parent is None or parent.ending is None or parent.ending.code != 0:
+        return False
+    name = (task.argv or ("",))[0].rpartition("/")[2]
+    if end.signal is not None:
+        return end.signal not in ("SIGPIPE", "SIGTERM") and end.sender != parent.pid
+    return bool(task.last_words) and name not in ANSWERING

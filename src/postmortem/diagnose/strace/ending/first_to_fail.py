@@ -1,0 +1,102 @@
+"""One process ended badly before the others did."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.strace.saying import last_said
+from postmortem.diagnose.strace.signals import CRASHES
+from postmortem.diagnose.strace.who import ANSWERING, who
+from postmortem.facts.syscall_logs import Logs
+from postmortem.facts.syscalls import Ending, Task
+from postmortem.report.model import Confidence, Evidence, Role, Subject
+
+_SOON = 300
+"""Lines within which a process ends because a child of it failed."""
+
+
+@rule(
+    role=Role.ROOT,
+    references=("https://pytorch.org/docs/stable/elastic/errors.html",),
+)
+def first_to_fail(logs: Logs) -> Iterator[Finding]:
+    """One process ended badly before the others did.
+
+    What it means
+        Several processes of the log ended badly. One of them was the first; those that started it,
+        and those that worked with it, mostly end because it did: a launcher passes its status on
+        and ends the others.
+
+    How to be sure
+        The log's lines are in the order of time (of several logs: by their stamps). Look at what
+        the first one did last: --find pid=PID with the errors that it got.
+
+    What to do
+        Look at the first one; the others only follow.
+    """
+    bad = [
+        (task, task.ending)
+        for task in logs.tasks()
+        if task.thread_of is None and task.ending is not None and _badly(task.ending)
+        if not _forgiven(logs, task)
+    ]
+    in_files = len({ending.file for _, ending in bad}) > 1  # of -ff: only stamps order them
+    if len(bad) < 2 or (in_files and any(ending.time is None for _, ending in bad)):
+        return
+    bad.sort(key=lambda row: (row[1].time or 0.0, 0) if in_files else (0.0, row[1].line))
+    task, ending = bad[0]
+    if ending.code is None:
+        return  # a signal: other rules tell what it means
+    others = len(bad) - 1
+    said = last_said(task)
+    yield Finding(
+        title=clip(
+            f"{who(task.pid)} failed first, of {len(bad)} processes: exit code {ending.code}"
+            f"{f' ({said})' if said else ''}",
+            100,
+        ),
+        cause=(
+            f"{clip(task.program or f'{who(task.pid)}', 80)} exited with {ending.code} at line "
+            f"{ending.line:,}; {'the other one' if others == 1 else f'the {others} others'} ended "
+            f"badly after it{f'; it said: {clip(said, 80)}' if said else ''}"
+        ),
+        confidence=Confidence.POSSIBLE,
+        next_steps=(
+            (
+                f"what did it do last? --find 'syscall=write fd=2 pid={task.pid}' shows its "
+                "error output"
+            ),
+            f"grep -n '^{task.pid} ' {ending.file.rpartition('/')[2]} | tail -50",
+        ),
+        evidence=tuple(
+            Evidence(
+                f"{e.file.rpartition('/')[2]}:{e.line}",
+                (
+                    f"{who(t.pid)} "
+                    f"{f'exited with {e.code}' if e.signal is None else f'killed by {e.signal}'}"
+                ),
+            )
+            for t, e in bad[:4]
+        ),
+        about=Subject(pid=task.pid or None, signal=ending.signal),
+    )
+
+
+def _forgiven(logs: Logs, task: Task) -> bool:
+    """Return whether its parent exited with 0 after it, or had only asked it something."""
+    parent = logs.task(task.ppid) if task.ppid else None
+    if parent is None or parent.ending is None or task.ending is None:
+        return False
+    if parent.ending.code == 0:
+        return True
+    went_on = parent.ending.line - task.ending.line > _SOON  # set -e ends a shell at once
+    name = (task.argv or ("",))[0].rpartition("/")[2]
+    return went_on and name in ANSWERING and not task.last_words
+
+
+def _badly(ending: Ending) -> bool:
+    if ending.signal is not None:
+        return ending.signal in CRASHES or ending.sender is not None
+    return ending.code != 0

@@ -1,0 +1,145 @@
+"""A process of the log killed another one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.strace.calls import where
+from postmortem.diagnose.strace.saying import last_said
+from postmortem.diagnose.strace.signals import process_of, sender_words, signal_calls
+from postmortem.diagnose.strace.who import who
+from postmortem.facts.syscall_logs import Fate, Logs
+from postmortem.facts.syscalls import Ending, Task
+from postmortem.report.model import Confidence, Evidence, Role, Subject
+
+
+@rule(
+    role=Role.ROOT,
+    references=("https://man7.org/linux/man-pages/man2/kill.2.html",),
+)
+def killed_by_process(logs: Logs) -> Iterator[Finding]:
+    """A process of the log killed another one.
+
+    What it means
+        The log shows who sent the signal that ended a process: another process of the log called
+        kill, or siginfo names the sender. Launchers (torchrun, mpirun, a pool of workers) end the
+        other processes after the first one failed: then the signal is a consequence, and the
+        process that failed first is the one to look at.
+
+    How to be sure
+        Look at what the sender did before it called kill: which wait4 returned, and with what.
+
+    What to do
+        Look at the process that ended badly first, or at why the sender gave up on this one (a time
+        limit of its own?).
+    """
+    victims = [
+        (task, task.ending)
+        for task in logs.tasks()
+        if task.thread_of is None
+        and task.ending
+        and task.ending.signal
+        and task.ending.sender not in (None, 0, task.pid)
+    ]
+    for task, ending in victims[:1]:
+        sender = process_of(logs, ending.sender or 0)
+        if sender is None:
+            continue
+        earlier = _failed_before(logs, task, ending)
+        role, why = Role.ROOT, ""
+        if earlier is not None:
+            role, why = (
+                Role.CASCADE,
+                f"; {who(earlier.pid)} had ended badly before: look at that one",
+            )
+        elif logs.fate_of(sender.pid, ending.line) is Fate.SURVIVED:
+            role, why = (
+                Role.CONTEXT,
+                "; the sender exited with 0: it may be how it ends its workers",
+            )
+        elif was_given_up(tuple(logs.tasks()), task):
+            role, why = (
+                Role.CASCADE,
+                (
+                    f"; {who(sender.pid)} then failed itself: it may have ended what it had "
+                    "started because of that. Look at what it said"
+                ),
+            )
+        more = "" if len(victims) == 1 else f" (and {len(victims) - 1} more)"
+        by = sender_words(sender)
+        calls = signal_calls(logs, task.pid, ending.signal or "", sender.pid)
+        yield Finding(
+            title=f"{who(task.pid)} was killed by {ending.signal} from {by}{more}",
+            cause=(
+                f"{who(sender.pid)} ({clip(sender.program or 'program not recorded', 60)}) sent "
+                f"{ending.signal} to {who(task.pid)} "
+                f"({clip(task.program or 'program not recorded', 60)}){why}"
+            ),
+            confidence=Confidence.CERTAIN if calls else Confidence.LIKELY,
+            next_steps=(
+                (
+                    f"look at what {who(sender.pid)} did before: --find 'syscall=wait4,kill "
+                    f"pid={sender.pid}'"
+                ),
+                "is there a time limit in the program, its launcher or a watchdog?",
+            ),
+            evidence=(
+                *(
+                    Evidence(where(call), clip(f"{who(call.pid)} {call.text}", 200))
+                    for call in calls[:2]
+                ),
+                Evidence(
+                    f"{ending.file.rpartition('/')[2]}:{ending.line}",
+                    f"{who(task.pid)} killed by {ending.signal}",
+                ),
+            ),
+            about=Subject(pid=task.pid or None, signal=ending.signal),
+            role=role,
+            elsewhere=role is Role.CASCADE,
+        )
+
+
+def was_given_up(tasks: Sequence[Task], victim: Task) -> bool:
+    """Return whether who started a process asked it to end, said something, and failed too."""
+    end = victim.ending
+    if end is None or end.signal != "SIGTERM" or end.sender not in _forebears(tasks, victim):
+        return False
+    return any(
+        task.pid == end.sender
+        and task.ending is not None
+        and bool(task.ending.code)
+        and last_said(task) is not None
+        for task in tasks
+    )
+
+
+def _forebears(tasks: Sequence[Task], task: Task) -> set[int]:
+    parents = {one.pid: one.ppid for one in tasks if one.ppid}
+    found: set[int] = set()
+    pid = task.ppid
+    while pid and pid not in found:
+        found.add(pid)
+        pid = parents.get(pid)
+    return found
+
+
+def _is_before(one: Ending, other: Ending) -> bool:
+    """Return whether the log tells that a process ended before another; files of -ff by stamps."""
+    if one.file == other.file:
+        return one.line < other.line
+    return one.time is not None and other.time is not None and one.time < other.time
+
+
+def _failed_before(logs: Logs, victim: Task, ending: Ending) -> Task | None:
+    """Return a process that ended badly before, by itself."""
+    for task in logs.tasks():
+        end = task.ending
+        if end is None or task.thread_of is not None or task.pid == victim.pid:
+            continue
+        if task.pid == ending.sender or not _is_before(end, ending):
+            continue
+        if end.code not in (0, None) or (end.signal and end.sender in (None, task.pid)):
+            return task
+    return None

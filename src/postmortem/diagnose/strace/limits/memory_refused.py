@@ -1,0 +1,112 @@
+"""The kernel refused memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.strace.calls import cite_calls, subject, times
+from postmortem.diagnose.strace.resource_limits import limit
+from postmortem.diagnose.strace.units import size
+from postmortem.diagnose.strace.weighing import weigh, worst
+from postmortem.diagnose.strace.who import who
+from postmortem.facts.syscall_logs import Logs
+from postmortem.facts.syscalls import FailedCalls, Failures, Match
+from postmortem.patterns import Pattern
+from postmortem.report.model import Confidence, Role
+
+_CALLS = (
+    "mmap",
+    "mmap2",
+    "mremap",
+    "brk",
+    "mprotect",
+    "clone",
+    "clone3",
+    "fork",
+    "vfork",
+    "execve",
+    "shmat",
+    "shmget",
+    "pkey_mprotect",
+    "memfd_create",
+)
+_LIMITS = ("RLIMIT_AS", "RLIMIT_DATA")
+_LENGTH = Pattern(r"^(?:mmap2?|mprotect)\([^,]*, (?P<length>\d+)|^mremap\([^,]*, \d+, (?P<to>\d+)")
+
+
+@rule(
+    role=Role.ROOT,
+    references=(
+        "https://man7.org/linux/man-pages/man2/mmap.2.html",
+        "https://man7.org/linux/man-pages/man2/getrlimit.2.html",
+        "https://docs.kernel.org/mm/overcommit-accounting.html",
+    ),
+)
+def memory_refused(failures: Failures, logs: Logs) -> Iterator[Finding]:
+    """The kernel refused memory.
+
+    What it means
+        mmap, mremap, mprotect, brk or a fork gave ENOMEM: the process's address space (RLIMIT_AS,
+        RLIMIT_DATA), the number of its mappings (vm.max_map_count) or, with vm.overcommit_memory=2,
+        the system's commit limit is used up. Memory that is really used up shows otherwise: the OOM
+        killer's SIGKILL. Programs try sizes and live with a refusal; the last one before the end
+        counts.
+
+    How to be sure
+        ulimit -v -d ; wc -l /proc/PID/maps against sysctl vm.max_map_count ; grep Commit
+        /proc/meminfo.
+
+    What to do
+        Raise the limit that is reached, or ask for less: smaller batches, fewer workers, fewer
+        pinned buffers.
+    """
+    groups = worst(logs, tuple(_refusals(failures)))
+    if not groups:
+        return
+    group = groups[0]
+    match = max(group.matches, key=lambda one: _asked(one) or 0)
+    weight = weigh(logs, group.matches[-1], Confidence.LIKELY)
+    asked = _asked(match)
+    how_much = f" of {size(asked)}" if asked else ""
+    known = [found for name in _LIMITS if (found := limit(logs, name, match)) and found.value]
+    why = (
+        f"its limit is {size(known[0].value or 0)}"
+        if known
+        else "a limit of its address space, of the number of mappings, or the system's commit limit"
+    )
+    yield Finding(
+        title=f"the kernel refused memory: {match.syscall}{how_much} by {who(match.pid)}",
+        cause=f"{times(logs, group)} gave ENOMEM: {why}{weight.words}",
+        confidence=weight.confidence,
+        next_steps=(
+            "ulimit -v ; ulimit -d ; in a job: the memory that it asked for (--mem)",
+            (
+                f"sysctl vm.max_map_count vm.overcommit_memory ; wc -l /proc/{match.pid}/maps "
+                "while it runs"
+            ),
+            "ask for less: smaller batches, fewer DataLoader workers",
+        ),
+        evidence=(*cite_calls(group), *(found.evidence for found in known)),
+        role=weight.role,
+        about=subject(group),
+    )
+
+
+def _refusals(failures: Failures) -> Iterator[FailedCalls]:
+    """Yield what was refused, but for huge pages.
+
+    There are none unless somebody reserved them (vm.nr_hugepages): programs that ask for them
+    (PostgreSQL, JVMs, allocators) go on with pages of the usual size.
+    """
+    for group in failures.of("ENOMEM"):
+        if group.first.syscall in _CALLS:
+            left = tuple(match for match in group.matches if "MAP_HUGETLB" not in match.text)
+            if left:
+                yield FailedCalls(group.errno, group.target, left)
+
+
+def _asked(match: Match) -> int | None:
+    """Return the bytes that a call asked for."""
+    found = _LENGTH.search(match.text)
+    return None if found is None else int(found["length"] or found["to"])

@@ -1,0 +1,80 @@
+"""The limit of open files was reached."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.strace.calls import cite_calls, kernel_table, named, shortened, subject
+from postmortem.diagnose.strace.resource_limits import limit
+from postmortem.diagnose.strace.weighing import weigh, worst
+from postmortem.diagnose.strace.who import who
+from postmortem.facts.syscall_logs import Logs
+from postmortem.facts.syscalls import Failures
+from postmortem.report.model import Confidence, Role
+
+
+@rule(
+    role=Role.ROOT,
+    references=(
+        "https://man7.org/linux/man-pages/man2/getrlimit.2.html",
+        "https://github.com/pytorch/pytorch/issues/973",
+    ),
+)
+def too_many_open_files(failures: Failures, logs: Logs) -> Iterator[Finding]:
+    """The limit of open files was reached.
+
+    What it means
+        A call that makes a descriptor gave EMFILE (the process has as many as its RLIMIT_NOFILE
+        allows) or ENFILE (the whole system has). The path of the failed call is not to blame: it
+        is only the one that came too late.
+
+    How to be sure
+        Look at what the process held open: ls -l /proc/PID/fd, or the log's opens without a close.
+
+    What to do
+        Raise the limit (ulimit -n) or close what is leaked. PyTorch's default of sharing tensors
+        by descriptors holds one for each tensor: use the sharing strategy file_system.
+    """
+    groups = worst(
+        logs, tuple(g for g in failures.of("EMFILE", "ENFILE") if kernel_table(g) is None)
+    )
+    if not groups:
+        return
+    group = groups[0]
+    whole = group.errno == "ENFILE"
+    count = sum(len(one.matches) for one in groups)
+    whose = "the system" if whole else who(group.first.pid)
+    of_what = f" of {named(group.target, 40)}" if group.target.path else ""
+    weight = weigh(logs, group.matches[-1], Confidence.CERTAIN, lasting=True)
+    known = None if whole else limit(logs, "RLIMIT_NOFILE", group.first)
+    of = f" (the limit is {known.value:,})" if known is not None and known.value else ""
+    held = next((m.holders for one in groups for m in one.matches if m.holders), ())
+    most = f"; open most often: {_words(held)}" if held else ""
+    tensors = any("/torch_" in path for path, _ in held)
+    yield Finding(
+        title=f"{whose} has too many open files: {group.first.syscall}{of_what} failed",
+        cause=(
+            f"{group.errno} came {'once' if count == 1 else f'{count:,} times'}{of}{most}; the "
+            f"paths of the calls that failed are not at fault{weight.words}"
+        ),
+        confidence=weight.confidence,
+        next_steps=(
+            "cat /proc/sys/fs/file-nr ; sysctl fs.file-max"
+            if whole
+            else "ulimit -n ; ulimit -n 65536",
+            "in PyTorch: torch.multiprocessing.set_sharing_strategy('file_system')"
+            if tensors or not held
+            else f"close what is open so often: {shortened(held[0][0], 60)}",
+        ),
+        evidence=(
+            *cite_calls(group),
+            *((known.evidence,) if known is not None and known.value else ()),
+        ),
+        role=weight.role,
+        about=subject(group),
+    )
+
+
+def _words(held: Sequence[tuple[str, int]]) -> str:
+    return ", ".join(f"{shortened(path, 60)} {count:,} times" for path, count in held[:4])

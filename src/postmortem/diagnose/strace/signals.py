@@ -1,0 +1,39 @@
+"""Signals that end processes, and who sent them."""
+
+from __future__ import annotations
+
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.strace.who import who
+from postmortem.facts.syscall_logs import Logs
+from postmortem.facts.syscalls import Match, Task
+
+CRASHES = {
+    "SIGSEGV": "a bad address",
+    "SIGBUS": "memory that could not be had",
+    "SIGABRT": "it, or the C library, called abort",
+    "SIGFPE": "a division or overflow",
+    "SIGILL": "an instruction that the processor does not have",
+    "SIGTRAP": "a trap of the compiler or a debugger",
+    "SIGSYS": "a call that a seccomp filter forbids",
+    "SIGSTKFLT": "a fault of the stack",
+}
+"""Signals by which a program's own fault ends it, in words."""
+
+
+def process_of(logs: Logs, pid: int) -> Task | None:
+    """Return the process with a pid, if the log has it."""
+    return next((task for task in logs.tasks() if task.pid == pid and pid), None)
+
+
+def sender_words(task: Task) -> str:
+    """Return who a sender is, short enough for a title."""
+    program = (task.argv or ("",))[0].rpartition("/")[2]
+    return f"{who(task.pid)}" + (f" ({clip(program, 30)})" if program else "")
+
+
+def signal_calls(logs: Logs, victim: int, signal: str, sender: int) -> list[Match]:
+    """Return the calls by which a process sent a signal to another one or to its group."""
+    calls = logs.asked("kill", "tkill", "tgkill", "pidfd_send_signal", "rt_sigqueueinfo")
+    mine = [c for c in calls if (c.task.thread_of or c.pid) == sender and signal in c.text]
+    to_it = [c for c in mine if f"({victim}," in c.text or f"(-{victim}," in c.text]
+    return to_it or [c for c in mine if "(-" in c.text or "(0," in c.text]

@@ -1,0 +1,70 @@
+"""A file or device is in use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.strace.calls import cite_calls, folder_of, named, quoted, subject, times
+from postmortem.diagnose.strace.weighing import weigh, worst
+from postmortem.facts.syscall_logs import Logs
+from postmortem.facts.syscalls import Failures
+from postmortem.report.model import Confidence, Role
+
+_MEANING = {
+    "ETXTBSY": "a running program is written to, or a file that is open for writing is run",
+    "EBUSY": "somebody uses it",
+}
+
+
+@rule(
+    role=Role.ROOT,
+    references=(
+        "https://man7.org/linux/man-pages/man2/execve.2.html",
+        "https://man7.org/linux/man-pages/man2/rmdir.2.html",
+    ),
+)
+def file_busy(failures: Failures, logs: Logs) -> Iterator[Finding]:
+    """A file or device is in use.
+
+    What it means
+        ETXTBSY: a program that runs cannot be written to, and a file that is open for writing
+        cannot be run. EBUSY: a device has its one user, a folder is a mount point or somebody's
+        working directory, or (files named .nfs…) a removed file is still open on NFS.
+
+    How to be sure
+        fuser -v and lsof name the processes.
+
+    What to do
+        End the other user, or wait for it. Replace programs by rename and not by writing into them.
+        After fork and exec of a file just written: another thread's fork may have inherited the
+        writing descriptor; open files with O_CLOEXEC and run again.
+    """
+    groups = worst(logs, failures.of("ETXTBSY", "EBUSY"))
+    groups = tuple(g for g in groups if g.target.path is not None and g.first.syscall != "futex")
+    if not groups:
+        return
+    group = groups[0]
+    folder = folder_of(group.target)
+    weight = weigh(logs, group.matches[-1], Confidence.LIKELY, lasting=False)
+    yield Finding(
+        title=f"in use: {named(group.target, 45)} ({group.first.syscall} gave {group.errno})",
+        cause=(
+            f"{times(logs, group)} on {group.target.words} gave {group.errno}: "
+            f"{_MEANING[group.errno]}"
+            f"{weight.words}"
+        ),
+        confidence=weight.confidence,
+        next_steps=(
+            f"fuser -v {quoted(group.target)} : who has it open?",
+            "write a new file beside it and rename it over the old one: what runs keeps the old one"
+            if group.errno == "ETXTBSY"
+            else (
+                f"lsof +D {folder} ; findmnt {quoted(group.target)} : mounts and working "
+                "directories count too"
+            ),
+        ),
+        evidence=tuple(row for one in groups[:3] for row in cite_calls(one)),
+        role=weight.role,
+        about=subject(group),
+    )

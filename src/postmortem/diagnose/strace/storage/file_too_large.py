@@ -1,0 +1,64 @@
+"""A file may not grow further."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.strace.calls import cite_calls, folder_of, named, subject, times
+from postmortem.diagnose.strace.resource_limits import limit
+from postmortem.diagnose.strace.weighing import weigh, worst
+from postmortem.facts.syscall_logs import Logs
+from postmortem.facts.syscalls import Failures
+from postmortem.report.model import Confidence, Role
+
+
+@rule(
+    role=Role.ROOT,
+    references=(
+        "https://man7.org/linux/man-pages/man2/getrlimit.2.html",
+        "https://man7.org/linux/man-pages/man2/write.2.html",
+    ),
+)
+def file_too_large(failures: Failures, logs: Logs) -> Iterator[Finding]:
+    """A file may not grow further.
+
+    What it means
+        EFBIG, or the signal SIGXFSZ: the file would pass the process's limit RLIMIT_FSIZE (ulimit
+        -f), or the largest file that its file system can hold (4 GiB on FAT, 2 GiB for 32-bit
+        programs without large files). The disk is not full.
+
+    How to be sure
+        ulimit -f in the job's shell; a size near a power of two speaks for the file system.
+
+    What to do
+        Raise the limit (ulimit -f unlimited, LimitFSIZE= of systemd), write to another file system,
+        or split the file.
+    """
+    groups = worst(logs, failures.of("EFBIG"))
+    if not groups:
+        return
+    group = groups[0]
+    weight = weigh(logs, group.matches[-1], Confidence.CERTAIN, lasting=True)
+    known = limit(logs, "RLIMIT_FSIZE", group.first)
+    reached = known is not None and known.value is not None
+    why = (
+        f"RLIMIT_FSIZE is {known.value:,} bytes"
+        if known is not None and known.value is not None
+        else "RLIMIT_FSIZE (ulimit -f) or the file system's largest file is reached"
+    )
+    yield Finding(
+        title=f"the largest size that a file may have is reached: {named(group.target, 45)}",
+        cause=f"{times(logs, group)} on {group.target.words} gave EFBIG: {why}{weight.words}",
+        confidence=weight.confidence,
+        next_steps=(
+            "ulimit -f ; ulimit -f unlimited",
+            f"stat -f {folder_of(group.target)} : which type of file system is it?",
+        ),
+        evidence=(
+            *cite_calls(group),
+            *((known.evidence,) if reached and known is not None else ()),
+        ),
+        role=weight.role,
+        about=subject(group),
+    )

@@ -1,0 +1,61 @@
+"""A device or file server could not read or write."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.strace.calls import cite_calls, folder_of, many, named, subject, times
+from postmortem.diagnose.strace.weighing import weigh, worst
+from postmortem.facts.syscall_logs import Logs
+from postmortem.facts.syscalls import Failures
+from postmortem.report.model import Confidence, Role
+
+# A terminal that is gone gives EIO to whoever still writes to it.
+_TERMINALS = ("/dev/tty", "/dev/pts/0", "/dev/pts/1", "/dev/console")
+
+
+@rule(
+    role=Role.ROOT,
+    references=("https://man7.org/linux/man-pages/man2/read.2.html",),
+)
+def input_output_error(failures: Failures, logs: Logs) -> Iterator[Finding]:
+    """A device or file server could not read or write.
+
+    What it means
+        EIO: below the file system something failed: a disk, its link, a RAID, the daemon of a FUSE
+        file system or a file server. Data may be lost. On a terminal it only means that the
+        terminal is gone.
+
+    How to be sure
+        The kernel's log (dmesg) names the device. A FUSE mount whose daemon died gives ENOTCONN or
+        EIO for everything.
+
+    What to do
+        Save what is there, then let the disk, mount or server be looked at; the program is not at
+        fault.
+    """
+    groups = worst(logs, failures.of("EIO", "EREMOTEIO"))
+    groups = tuple(
+        g
+        for g in groups
+        if g.first.syscall not in ("ioctl", "madvise") and g.target.path not in _TERMINALS
+    )
+    if not groups:
+        return
+    group = groups[0]
+    folder = folder_of(group.target)
+    weight = weigh(logs, group.matches[-1], Confidence.CERTAIN, lasting=True)
+    yield Finding(
+        title=f"input/output error on {named(group.target, 50)}{many(groups[1:])}",
+        cause=(f"{times(logs, group)} on {group.target.words} gave {group.errno}{weight.words}"),
+        confidence=weight.confidence,
+        next_steps=(
+            "dmesg -T | tail -50 : which device, and what did it say?",
+            f"findmnt -T {folder} : local disk, FUSE or network?",
+            "copy what can still be read to another place before anything else",
+        ),
+        evidence=tuple(row for one in groups[:3] for row in cite_calls(one)),
+        role=weight.role,
+        about=subject(group),
+    )

@@ -1,0 +1,67 @@
+"""A lock file is there already."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.strace.calls import place_of, quoted_path, shortened
+from postmortem.diagnose.strace.weighing import weigh_fate
+from postmortem.diagnose.strace.who import who
+from postmortem.facts.syscall_logs import Fate, Logs
+from postmortem.facts.syscalls import ErrorCount
+from postmortem.report.model import Confidence, Evidence, Role
+
+
+@rule(
+    role=Role.ROOT,
+    references=(
+        "https://man7.org/linux/man-pages/man2/open.2.html",
+        "https://github.com/pytorch/pytorch/blob/main/torch/utils/file_baton.py",
+    ),
+)
+def lock_file_exists(logs: Logs) -> Iterator[Finding]:
+    """A lock file is there already.
+
+    What it means
+        A program made a lock by creating a file that must not exist (O_CREAT|O_EXCL) and got
+        EEXIST: another process holds the lock, or one that was killed has left it behind. Nobody
+        removes such a file for the dead; who waits for it waits for ever. PyTorch's builds of
+        extensions (…/torch_extensions/…/lock) and many caches lock so.
+
+    How to be sure
+        Look at the file's age, and whether its owner lives: ls -l, fuser -v.
+
+    What to do
+        If no process that made it lives, remove the file and start again.
+    """
+    rows = [row for row in logs.errors("EEXIST", "open", "openat", "link") if _is_lock(row)]
+    for row in sorted(rows, key=lambda row: -row.count)[:1]:
+        fate = logs.fate_of(row.pid, row.line)
+        if fate is Fate.SURVIVED:
+            continue
+        weight = weigh_fate(fate, Confidence.LIKELY)
+        path = row.path or ""
+        yield Finding(
+            title=f"waits for a lock file that is there already: {shortened(path, 50)}",
+            cause=(
+                f"{who(row.pid)} could not make {path} (EEXIST, {row.count:,} times): another "
+                "process "
+                f"holds this lock, or one that died has left it behind{weight.words}"
+            ),
+            confidence=weight.confidence,
+            next_steps=(
+                f"ls -l --time-style=full-iso {quoted_path(path)} ; fuser -v {quoted_path(path)}",
+                f"if nobody holds it: rm {quoted_path(path)}, and start again",
+            ),
+            evidence=(
+                Evidence(place_of(row), clip(f"{who(row.pid)} {row.syscall} {path}: EEXIST", 200)),
+            ),
+            role=weight.role,
+        )
+
+
+def _is_lock(row: ErrorCount) -> bool:
+    name = (row.path or "").rpartition("/")[2].lower()
+    return "lock" in name or name.endswith((".lck", ".pid"))

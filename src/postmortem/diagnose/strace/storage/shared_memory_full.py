@@ -1,0 +1,74 @@
+"""/dev/shm was full."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.strace.calls import (
+    cite_calls,
+    in_shared_memory,
+    many,
+    named,
+    subject,
+    times,
+)
+from postmortem.diagnose.strace.weighing import weigh, worst
+from postmortem.facts.syscall_logs import Logs
+from postmortem.facts.syscalls import FailedCalls, Failures
+from postmortem.report.model import Confidence, Role
+
+
+@rule(
+    role=Role.ROOT,
+    references=(
+        "https://docs.docker.com/engine/containers/run/",
+        "https://github.com/pytorch/pytorch/issues/1355",
+    ),
+)
+def shared_memory_full(failures: Failures, logs: Logs) -> Iterator[Finding]:
+    """/dev/shm was full.
+
+    What it means
+        A file in /dev/shm could not grow. PyTorch hands batches from DataLoader workers to the
+        trainer in such files (torch_…), Python's locks are there too (sem.…), and containers get
+        64 MiB unless told otherwise. Older PyTorch dies by SIGBUS instead of an error.
+
+    How to be sure
+        df -h /dev/shm while the job runs.
+
+    What to do
+        Give the container more (docker run --shm-size, a Memory-backed emptyDir in Kubernetes), use
+        fewer workers or smaller batches, or set torch.multiprocessing's sharing strategy to
+        file_system.
+    """
+    full = tuple(g for g in failures.of("ENOSPC") if in_shared_memory(g.target))
+    groups = tuple(sorted(worst(logs, full), key=lambda g: not _known(g)))
+    if not groups:
+        return
+    group = groups[0]
+    semaphore = any("/sem." in (g.target.path or "") for g in groups)
+    loader = any("/torch_" in (g.target.path or "") for g in groups)
+    whose = "; PyTorch's DataLoader workers hand over batches there" if loader else ""
+    if semaphore and not whose:
+        whose = "; locks of processes (sem_open, multiprocessing.Lock and Queue) lie there"
+    weight = weigh(logs, group.matches[-1], Confidence.CERTAIN, lasting=True)
+    yield Finding(
+        title=f"/dev/shm is too small: no space for {named(group.target, 40)}{many(groups[1:])}",
+        cause=(
+            f"{times(logs, group)} on {group.target.words} failed with ENOSPC{whose}{weight.words}"
+        ),
+        confidence=weight.confidence,
+        next_steps=(
+            "df -h /dev/shm",
+            "give it more: docker run --shm-size=8g, or --ipc=host",
+            "or fewer workers: DataLoader(num_workers=…), smaller batches",
+        ),
+        evidence=tuple(row for one in groups[:2] for row in cite_calls(one)),
+        about=subject(group),
+    )
+
+
+def _known(group: FailedCalls) -> bool:
+    """Return whether a file is one that PyTorch or the C library makes there."""
+    return "/torch_" in (group.target.path or "") or "/sem." in (group.target.path or "")

@@ -1,0 +1,105 @@
+"""All threads of a process wait for each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.strace.waits import cite_waits, is_private_futex, waits_for_ever
+from postmortem.diagnose.strace.who import who
+from postmortem.facts.syscall_logs import Logs
+from postmortem.facts.syscalls import Task
+from postmortem.report.model import Confidence, Role
+
+
+@rule(
+    role=Role.ROOT,
+    references=(
+        "https://man7.org/linux/man-pages/man2/futex.2.html",
+        "https://pytorch.org/docs/stable/notes/multiprocessing.html",
+    ),
+)
+def futex_deadlock(logs: Logs) -> Iterator[Finding]:
+    """All threads of a process wait for each other.
+
+    What it means
+        Every thread of a process was in futex, without a time limit, when the log ended or somebody
+        killed it. A futex of a process (…_PRIVATE) can only be woken by a thread of it, and none
+        runs: locks taken in different orders, a lock held by a thread that ended, or a fork that
+        copied a lock while another thread held it (the child then waits for a thread that it does
+        not have).
+
+    How to be sure
+        postmortem core of a core (gcore PID) names who holds which lock; py-spy dump PID shows the
+        Python lines.
+
+    What to do
+        Take locks in one order. Do not fork a process that has threads: use spawn or forkserver.
+    """
+    for leader, tasks in _groups(logs):
+        if not tasks or not all(is_private_futex(task) and waits_for_ever(task) for task in tasks):
+            continue
+        count = "its only thread waits" if len(tasks) == 1 else f"all {len(tasks)} threads wait"
+        attached = _was_attached(tasks)
+        if attached:
+            count = (
+                "all tasks in the log wait" if len(tasks) > 1 else "the only task in the log waits"
+            )
+        forked = len(tasks) == 1 and logs.was_forked(leader)
+        fork_words = (
+            "; it is a fork that called no exec: the lock may be one that a thread of its "
+            "parent held"
+            if forked
+            else ""
+        )
+        yield Finding(
+            title=f"a deadlock in {who(leader)}: {count} in futex, and nobody is left to wake one",
+            cause=(
+                f"{count} in futex without a time limit, for {_addresses(tasks)}; only a thread "
+                "of the "
+                f"same process could wake them{fork_words}{_UNSEEN if attached else ''}"
+            ),
+            confidence=Confidence.POSSIBLE if attached else Confidence.LIKELY,
+            next_steps=(
+                f"while it hangs: postmortem hang {leader}, or gcore {leader} and postmortem core",
+                "fork with threads? multiprocessing.set_start_method('spawn')"
+                if forked
+                else "look for two locks that are taken in different orders",
+            ),
+            evidence=cite_waits(tasks),
+        )
+
+
+_UNSEEN = "; strace was attached: a thread that only computes would not be in the log"
+
+
+def _was_attached(tasks: Iterable[Task]) -> bool:
+    return all(task.ppid is None and task.argv is None for task in tasks)
+
+
+def _groups(logs: Logs) -> list[tuple[int, tuple[Task, ...]]]:
+    """Return the processes alive; tasks that strace -p found alive are taken for one of them.
+
+    Such a log has neither their forks nor their programs. The first of a process has the lowest
+    number, and a task that waits is no sign of a deadlock while another one of them runs.
+    """
+    known: list[tuple[int, tuple[Task, ...]]] = []
+    found: list[Task] = []
+    for leader, tasks in logs.processes_alive():
+        if _was_attached(tasks):
+            found += tasks
+        else:
+            known.append((leader, tasks))
+    if found:
+        known.append((min(task.process for task in found), tuple(found)))
+    return known
+
+
+def _addresses(tasks: tuple[Task, ...]) -> str:
+    words = [
+        task.blocked.text.partition("(")[2].partition(",")[0] for task in tasks if task.blocked
+    ]
+    different = list(dict.fromkeys(words))
+    if len(different) == 1:
+        return f"one futex, {different[0]}"
+    return f"{len(different)} futexes, " + ", ".join(different[:4])

@@ -1,0 +1,90 @@
+"""Calls that tasks were in at the end, and whether anything but another task could end them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.strace.who import who
+from postmortem.facts.syscalls import Awaited, Task
+from postmortem.patterns import Pattern
+from postmortem.report.model import Evidence
+
+_SOCKET_CALLS = frozenset({
+    "recvfrom", "recvmsg", "recvmmsg", "recv", "read", "readv", "accept", "accept4", "connect",
+    "sendto", "sendmsg", "write", "writev", "poll", "ppoll", "select", "pselect6",
+})  # fmt: skip
+_PIPE_CALLS = frozenset({"read", "readv", "write", "writev", "splice", "poll", "ppoll"})
+_TIMED_POLL = Pattern(r"\], \d+, (?:\d+|\{tv_sec)")
+_FUTEX_WAIT = Pattern(r"^futex\((?:uaddr=)?0x[0-9a-f]+, (?:op=)?FUTEX_(?:WAIT|LOCK_PI)")
+_UNTIMED = Pattern(r"^[^,]*, [^,]*, [^,]*, (?:timeout=)?NULL")
+
+
+def is_private_futex(task: Task) -> bool:
+    """Return whether a task waits in a futex that only its own process can wake."""
+    blocked = task.blocked
+    if blocked is None or _FUTEX_WAIT.search(blocked.text) is None:
+        return False
+    return "_PRIVATE" in blocked.text or "FUTEX_PRIVATE_FLAG" in blocked.text
+
+
+def waits_for_ever(task: Task) -> bool:
+    """Return whether the call that a task was in has no time limit."""
+    blocked = task.blocked
+    if blocked is None:
+        return False
+    if blocked.syscall == "futex":
+        return _UNTIMED.search(blocked.text) is not None
+    if blocked.syscall in ("poll", "ppoll"):
+        return _TIMED_POLL.search(blocked.text) is None
+    if blocked.syscall in ("select", "pselect6"):
+        return "tv_sec" not in blocked.text
+    return True
+
+
+def blocked_on_socket(task: Task) -> bool:
+    """Return whether a task was in a call on a socket."""
+    return awaited_socket(task) is not None
+
+
+def awaited_socket(task: Task) -> Awaited | None:
+    """Return the socket that a task waited for, and who has its other end."""
+    blocked = task.blocked
+    if blocked is None or blocked.syscall not in _SOCKET_CALLS:
+        return None
+    for one in blocked.awaited:
+        if one.target.kind == "socket" and len(blocked.awaited) == 1:
+            return one
+    if blocked.target is not None and blocked.target.kind == "socket":
+        return Awaited(-1, blocked.target)
+    return None
+
+
+def on_pipe(task: Task) -> bool:
+    """Return whether a task was in a call on a pipe."""
+    blocked = task.blocked
+    if blocked is None or blocked.target is None or blocked.syscall not in _PIPE_CALLS:
+        return False
+    return blocked.target.kind == "pipe"
+
+
+def waits_for_child(task: Task) -> bool:
+    """Return whether a task waited for a child to end."""
+    return task.blocked is not None and task.blocked.syscall in ("wait4", "waitid", "waitpid")
+
+
+def said_to_wait(task: Task) -> str:
+    """Return who waited in which call."""
+    assert task.blocked is not None
+    return f"{who(task.pid)} was in {task.blocked.syscall}"
+
+
+def cite_waits(tasks: Sequence[Task], most: int = 4) -> tuple[Evidence, ...]:
+    """Return the lines on which calls began that never ended."""
+    rows = []
+    for task in [task for task in tasks if task.blocked is not None][:most]:
+        blocked = task.blocked
+        assert blocked is not None
+        where = f"{blocked.file.rpartition('/')[2]}:{blocked.line}"
+        rows.append(Evidence(where, clip(f"{who(task.pid)} {blocked.text}", 200)))
+    return tuple(rows)

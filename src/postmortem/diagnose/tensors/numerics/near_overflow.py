@@ -1,0 +1,63 @@
+"""Values are close to the end of their data type's range."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.facts.tensors import Tensors
+from postmortem.report.model import Confidence, Evidence, Role
+
+_LARGEST = {
+    "float16": 65504.0,
+    "float8_e5m2": 57344.0,
+    "float8_e5m2fnuz": 57344.0,
+    "bfloat16": 3.3895313892515355e38,
+    "float32": 3.4028234663852886e38,
+}
+"""The largest finite value; e4m3 is left out: its scaled tensors are meant to reach it."""
+_SHARE = 0.25
+
+
+@rule(
+    role=Role.CONTEXT,
+    references=("https://docs.pytorch.org/docs/stable/type_info.html",),
+)
+def near_overflow(tensors: Tensors) -> Iterator[Finding]:
+    """Values are close to the end of their data type's range.
+
+    What it means
+        A value above a quarter of the largest that the data type has: two of them added or squared
+        overflow to Inf. In float16 (65504) that happens to activations and loss scales long before
+        anything else looks wrong.
+
+    How to be sure
+        Compare with an older checkpoint: values that grow from one to the next will get there.
+
+    What to do
+        Keep these tensors in bfloat16 or float32, clip gradients, or lower the learning rate.
+    """
+    close = [
+        tensor
+        for tensor in tensors
+        if tensor.abs_max_finite > _SHARE * _LARGEST.get(tensor.dtype, float("inf"))
+    ]
+    if not close:
+        return
+    worst = max(close, key=lambda t: t.abs_max_finite / _LARGEST[t.dtype])
+    share = worst.abs_max_finite / _LARGEST[worst.dtype]
+    rest = f" and {len(close) - 1:,} more" if len(close) > 1 else ""
+    yield Finding(
+        title=clip(
+            f"{clip(worst.name, 50)}{rest} at {share:.0%} of the range of {worst.dtype}", 100
+        ),
+        cause=f"its largest finite value is {worst.abs_max_finite:.6g}; {worst.dtype} ends at "
+        f"{_LARGEST[worst.dtype]:.6g}",
+        confidence=Confidence.POSSIBLE,
+        next_steps=("scan an older checkpoint: do these values grow?",),
+        evidence=tuple(
+            Evidence(f"{t.file}: {t.name}", f"{t.dtype}, largest |x| {t.abs_max_finite:.6g}")
+            for t in close[:6]
+        ),
+    )

@@ -1,0 +1,1 @@
+"""Facts and conclusions to blocks of text and to the fields of the JSON report."""

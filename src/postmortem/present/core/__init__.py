@@ -1,0 +1,1 @@
+"""A core's report: facts and conclusions to blocks and JSON."""

@@ -1,0 +1,92 @@
+"""The report on many cores: one row for each crash, then how each is told from the others."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from postmortem.diagnose.stacks.fold import Fold, FoldedCore, first_of, rest_of
+from postmortem.report.blocks import Block, KeyValues, Note, Table, Tone
+from postmortem.text import counted, some
+
+_MOST_FOLDS = 12
+_MOST_NAMED = 6
+_NO_HASH = "no signature"
+
+
+def fold_verdict(found: Sequence[Fold]) -> str:
+    """Return in one sentence how many crashes the cores are, and which comes first."""
+    total = counted(sum(len(fold.cores) for fold in found), "core")
+    lead = found[0]
+    if len(found) == 1:
+        same = "of one crash" if len(lead.cores) > 1 else "read"
+        return f"{total} {same}: {lead.example.verdict}"
+    parts = [f"{len(fold.cores)} x {fold.summary}" for fold in found[:3]]
+    if len(found) > 3:
+        parts.append(f"{len(found) - 3} more")
+    return f"{total}, {len(found)} different crashes: {'; '.join(parts)}"
+
+
+def fold_blocks(found: Sequence[Fold], *, verbose: bool) -> tuple[Block, ...]:
+    """Return the blocks in the order in which they are read."""
+    shown = found if verbose else found[:_MOST_FOLDS]
+    rows = tuple(
+        (str(len(f.cores)), numbers(f.ranks) or "-", str(len(f.hosts) or "-"), f.summary)
+        for f in shown
+    )
+    title = counted(len(found), "crash", "crashes")
+    columns = ("cores", "ranks", "hosts", "crash")
+    blocks: list[Block] = [Table(columns, rows, title, right_aligned=(0, 2))]
+    if len(found) > 1:
+        first = first_of(found)
+        which = next(fold for fold in found if first in fold.cores)
+        blocks.append(Note(f"first in time: {_who(first)}: {which.summary}"))
+    blocks += [_details(fold, rest_of(fold, found), verbose) for fold in shown]
+    if len(shown) < len(found):
+        rest = sum(len(fold.cores) for fold in found[len(shown) :])
+        words = counted(len(found) - len(shown), "more crash", "more crashes")
+        text = f"{words} of {counted(rest, 'core')}: -v or --json shows them"
+        blocks.append(Note(text, Tone.QUIET))
+    return tuple(blocks)
+
+
+def _details(fold: Fold, same_as: Fold | None, verbose: bool) -> KeyValues:
+    example, most = fold.example, 1000 if verbose else _MOST_NAMED
+    rows = [("verdict", example.verdict)]
+    if same_as is not None:
+        whole = f"what is left of these fits {same_as.hash or _NO_HASH}, and no other"
+        rows.append(("cut cores", f"{whole}: likely the same crash"))
+    if fold.ranks:
+        sizes = {core.world_size for core in fold.cores} - {None}
+        of = f" of {sizes.pop()}" if len(sizes) == 1 else ""
+        rows.append(("ranks", numbers(fold.ranks) + of))
+    if fold.hosts:
+        rows.append(("hosts", some(fold.hosts, most)))
+    if fold.pids:
+        rows.append(("pids", some(fold.pids, most)))
+    if len(fold.cores) > 1:
+        rows.append(("first", _who(fold.first)))
+    rows.append(("newest" if len(fold.cores) > 1 else "core", _who(fold.newest)))
+    if example is not fold.newest:
+        rows.append(("verdict of", f"{example.path}: the newest one is cut"))
+    return KeyValues(tuple(rows), title=f"{fold.hash or _NO_HASH} · {fold.summary}")
+
+
+def _who(core: FoldedCore) -> str:
+    when = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(core.time))
+    parts = [f"{core.path} ({when}"]
+    if core.rank is not None:
+        parts.append(f"rank {core.rank}")
+    return ", ".join(parts) + (", cut)" if core.truncated else ")")
+
+
+def numbers(values: Sequence[int]) -> str:
+    """Return sorted numbers with runs as ranges: ``0-7, 12``."""
+    runs: list[list[int]] = []
+    for value in values:
+        if runs and value == runs[-1][1] + 1:
+            runs[-1][1] = value
+        else:
+            runs.append([value, value])
+    words = [str(low) if low == high else f"{low}-{high}" for low, high in runs]
+    return some(words, 12)

@@ -1,0 +1,62 @@
+"""All facts about one core, as the sections take them."""
+
+from __future__ import annotations
+
+from postmortem.diagnose.stacks.signature import Signature
+from postmortem.facts.crash import AbortMessage, CppException, FatalPythonError, Fault, Signal
+from postmortem.facts.memory import BinaryFacts, MemoryTotals, Modules
+from postmortem.facts.process import CoreFile, Process
+from postmortem.facts.threads import RaisedException, Thread, Threads
+from postmortem.records import record
+from postmortem.report.model import Diagnosis
+
+
+@record
+class CoreView:
+    """What is known about one dead process, and what was concluded from it."""
+
+    core: CoreFile
+    process: Process
+    threads: Threads
+    modules: Modules
+    memory: MemoryTotals
+    signal: Signal | None
+    explanation: str
+    """What the signal means here, in words."""
+    fault: Fault | None = None
+    abort_message: AbortMessage | None = None
+    fatal_python_error: FatalPythonError | None = None
+    cpp_exceptions: tuple[CppException, ...] = ()
+    binary: BinaryFacts | None = None
+    diagnoses: tuple[Diagnosis, ...] = ()
+    asked_tid: int | None = None
+    """The thread whose stack the user wants to see first."""
+    signature: Signature | None = None
+    """What cores of the same incident share; None where no frame could be read."""
+
+    @property
+    def python_exception(self) -> RaisedException | None:
+        """The Python exception of the crashed thread."""
+        crashed = self.threads.crashed
+        return None if crashed is None else crashed.python_exception
+
+    @property
+    def cpp_exception(self) -> CppException | None:
+        """The C++ exception in flight: that of the crashed thread before any other.
+
+        One that was being handled is not in flight.
+        """
+        crashed = self.threads.crashed
+        states = ("uncaught", "unwinding")  # the one that ended the process first
+        flying = [e for state in states for e in self.cpp_exceptions if e.state == state]
+        own = [e for e in flying if crashed is not None and e.tid == crashed.tid]
+        return next(iter((*own, *flying)), None)
+
+    @property
+    def shown_thread(self) -> Thread | None:
+        """The thread that the report opens with: the one asked for, else the crashed one.
+
+        In a snapshot of a live process it is the main one.
+        """
+        asked = next((t for t in self.threads if t.tid == self.asked_tid), None)
+        return asked or self.threads.crashed or self.threads.main or next(iter(self.threads), None)

@@ -1,0 +1,192 @@
+"""Which frames of a long stack are shown, and what stands for the others."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Hashable, Iterator, Sequence
+
+from postmortem.records import record
+from postmortem.text import counted
+
+ENOUGH = 20
+"""Lines up to which a stack is shown with all its boilerplate."""
+MOST = 44
+"""Lines of the default view; what is still longer loses its middle."""
+_HEAD, _TAIL = 28, 12
+UNNAMED = "frames without a name"
+"""Boilerplate only when it stands between frames of start-up."""
+_LONGEST_PERIOD = 32
+_FEWEST_REPEATS = 4
+_FEWEST_HIDDEN = 6
+_ALWAYS = frozenset({"CPython's evaluator", "Python's import"})
+"""Boilerplate of short stacks too: five frames for each call say nothing that its line does not."""
+_NEVER_BOILERPLATE = 3
+"""Innermost frames that are always shown: the report is about them."""
+
+
+@record
+class Fold:
+    """A line that stands for several frames."""
+
+    first: int
+    count: int
+    text: str
+
+
+@record
+class Repeat:
+    """Recursion: `count` times the `period` frames from `start` on."""
+
+    start: int
+    period: int
+    count: int
+
+
+def folded(
+    keys: Sequence[Hashable],
+    names: Sequence[str],
+    boilerplate: Sequence[str | None],
+    *,
+    keep: Collection[int] = (),
+) -> tuple[int | Fold, ...]:
+    """Return what to show of a stack: indices of frames, and folds.
+
+    `keys` say which frames are equal, `boilerplate` what they are part of. Start-up and recursion
+    are always folded, and CPython's way from one call to the next; other boilerplate when the
+    stack is long, then the middle; never a frame in `keep`.
+    """
+    labels: list[str | None] = [None] * len(keys)
+    for repeat in repeats(keys):
+        end = repeat.start + repeat.period * repeat.count
+        cycle = " -> ".join(reversed(names[repeat.start : repeat.start + min(repeat.period, 4)]))
+        more = " -> …" if repeat.period > 4 else ""
+        text = (
+            f"{counted(repeat.count - 1, 'more repeat')} of "
+            f"{counted(repeat.period, 'frame')}: {cycle}{more}"
+        )
+        for index in range(repeat.start + repeat.period, end):
+            labels[index] = text
+    _label_start_up(labels, boilerplate)
+    for index in keep:
+        labels[index] = None
+    short = _lines(labels) <= ENOUGH
+    _label_boilerplate(labels, boilerplate, keep, _ALWAYS if short else None)
+    shown = tuple(_entries(labels))
+    return shown if len(shown) <= MOST else _without_middle(shown, keep)
+
+
+def repeats(keys: Sequence[Hashable]) -> tuple[Repeat, ...]:
+    """Return where a stack repeats itself at least four times, the shortest period first."""
+    count = len(keys)
+    if count < _FEWEST_REPEATS + _FEWEST_HIDDEN:
+        return ()
+    # how many frames from i on equal the frame one period further out; frames of a stack that
+    # does not recurse have few equals, so most periods end here
+    longest = _LONGEST_PERIOD if count < 20_000 else 8
+    runs: list[list[int]] = []
+    for period in range(1, min(longest, count // _FEWEST_REPEATS) + 1):
+        run = [0] * (count + 1)
+        for index in range(count - period - 1, -1, -1):
+            if keys[index] == keys[index + period]:
+                run[index] = run[index + 1] + 1
+        runs.append(run)
+    found: list[Repeat] = []
+    index = 0
+    while index < count:
+        repeat = _repeat_at(runs, index)
+        if repeat is None:
+            index += 1
+        else:
+            found.append(repeat)
+            index += repeat.period * repeat.count
+    return tuple(found)
+
+
+def _repeat_at(runs: list[list[int]], index: int) -> Repeat | None:
+    for period, run in enumerate(runs, 1):
+        count = run[index] // period + 1
+        if count >= _FEWEST_REPEATS and (count - 1) * period >= _FEWEST_HIDDEN:
+            return Repeat(index, period, count)
+    return None
+
+
+def _label_start_up(labels: list[str | None], boilerplate: Sequence[str | None]) -> None:
+    kinds: Counter[str] = Counter()
+    first = scan = len(labels)
+    while scan > 0 and (name := boilerplate[scan - 1]) is not None:
+        scan -= 1
+        if name.endswith("start-up"):
+            first = scan
+            kinds[name] += 1
+        elif name != UNNAMED:
+            break
+    if first == 0 or len(labels) - first < 2 or any(labels[first:]):
+        return
+    text = f"frames of {kinds.most_common(1)[0][0]}"
+    labels[first:] = [text] * (len(labels) - first)
+
+
+def _label_boilerplate(
+    labels: list[str | None],
+    boilerplate: Sequence[str | None],
+    keep: Collection[int],
+    only: Collection[str] | None,
+) -> None:
+    start = _NEVER_BOILERPLATE
+    while start < len(labels):
+        end = start
+        name = boilerplate[start]
+        while (
+            end < len(labels)
+            and name not in (None, UNNAMED)
+            and (only is None or name in only)
+            and boilerplate[end] == name
+            and labels[end] is None
+            and end not in keep
+        ):
+            end += 1
+        if end - start >= 2:
+            labels[start:end] = [f"frames of {name}"] * (end - start)
+        start = max(end, start + 1)
+
+
+def _lines(labels: Sequence[str | None]) -> int:
+    return sum(1 for _ in _entries(labels))
+
+
+def _entries(labels: Sequence[str | None]) -> Iterator[int | Fold]:
+    index = 0
+    while index < len(labels):
+        text = labels[index]
+        if text is None:
+            yield index
+            index += 1
+            continue
+        end = index
+        while end < len(labels) and labels[end] == text:
+            end += 1
+        shown = f"{end - index:,} {text}" if text.startswith("frames of") else text
+        yield Fold(index, end - index, shown)
+        index = end
+
+
+def _without_middle(shown: tuple[int | Fold, ...], keep: Collection[int]) -> tuple[int | Fold, ...]:
+    head, middle, tail = shown[:_HEAD], shown[_HEAD:-_TAIL], shown[-_TAIL:]
+    kept: list[int | Fold] = []
+    for entry in middle:
+        if isinstance(entry, int) and entry in keep:
+            kept.append(entry)
+            continue
+        first, count = (entry, 1) if isinstance(entry, int) else (entry.first, entry.count)
+        last = kept[-1] if kept else None
+        if isinstance(last, Fold):
+            kept[-1] = Fold(last.first, last.count + count, "")
+        else:
+            kept.append(Fold(first, count, ""))
+    named = (
+        Fold(e.first, e.count, f"{counted(e.count, 'more frame')} (-v shows all)")
+        if isinstance(e, Fold)
+        else e
+        for e in kept
+    )
+    return (*head, *named, *tail)

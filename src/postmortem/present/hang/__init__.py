@@ -1,0 +1,1 @@
+"""The report on live processes: facts and conclusions to blocks and JSON."""

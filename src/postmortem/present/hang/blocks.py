@@ -1,0 +1,197 @@
+"""The report on live processes, block by block: who is stuck, in what, and where all stand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.diagnose.hang.live_waits import place_words, wait_words, waits_words
+from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.stacks.activity import kind_of, role
+from postmortem.diagnose.stacks.groups import groups
+from postmortem.diagnose.stacks.names import location, shorten
+from postmortem.facts.live import LiveJob, LiveProcess
+from postmortem.facts.threads import Frame, Thread
+from postmortem.present.ranks.stacks import tree_block
+from postmortem.report.blocks import Backtrace, BacktraceLine, Block, KeyValues, Note, Table, Tone
+from postmortem.text import counted
+
+_FRAMES = 16
+_ROWS = 16
+_STACKS = 2
+_GROUPS = 6
+_DESCRIPTORS = 24
+
+
+def hang_blocks(job: LiveJob, blame: Blame, *, verbose: bool) -> tuple[Block, ...]:
+    """Return the blocks in the order in which they are read."""
+    suspects = _suspects(job, blame)
+    blocks: list[Block] = []
+    for one in suspects if verbose else suspects[:_STACKS]:
+        blocks += _suspect(one, job, verbose=verbose)
+    if len(job.ranks()) > 1 and len(job.stacks):
+        blocks.append(tree_block(job.stacks, verbose=verbose))
+    blocks.append(_processes(job, verbose=verbose))
+    if verbose:
+        blocks += [block for one in job.processes for block in _everything(one)]
+    return tuple(blocks)
+
+
+def _suspects(job: LiveJob, blame: Blame) -> list[LiveProcess]:
+    named = [job.process(party.label) for party in (*blame.first, *blame.candidates)]
+    found = [one for one in named if one is not None]
+    ranks = job.ranks()
+    return found or list(ranks[:1] if len(ranks) == 1 else [])
+
+
+def _suspect(one: LiveProcess, job: LiveJob, *, verbose: bool) -> Iterator[Block]:
+    thread = one.main_thread
+    if thread is None:
+        return
+    yield KeyValues(tuple(_about(one, thread, job)))
+    yield _stack(one, thread, f"main thread of {_who(one)}", verbose=verbose)
+    for tid in _holders(one, thread):
+        holder = next((other for other in one.threads if other.tid == tid), None)
+        if holder is not None:
+            yield _stack(one, holder, f"{_name(holder)}, who holds it", verbose=verbose)
+    for worker in job.workers(one.pid)[: None if verbose else 1]:
+        main = worker.main_thread
+        if main is not None and main.frames:
+            title = f"main thread of {worker.label}, which works for {one.label}"
+            yield _stack(worker, main, title, verbose=verbose)
+
+
+def _about(one: LiveProcess, thread: Thread, job: LiveJob) -> Iterator[tuple[str, str]]:
+    name = thread.python_name or thread.name
+    yield "stuck" if len(job.ranks()) > 1 else "process", f"{_who(one)}, {_argv(one)}"
+    yield "thread", f'{thread.tid} "{name}" (main)' if name else f"{thread.tid} (main)"
+    place = place_words(thread)
+    if place:
+        yield "at", place
+    yield "does", waits_words(one, thread)
+    task = one.task(thread.tid)
+    if task is not None and task.call is not None and thread.waits_for is not None:
+        yield "system call", task.call.words
+    if task is not None and task.wait_channel:
+        yield "kernel", f"state {task.state}, in {task.wait_channel}"
+    motion = job.motion(one.label)
+    if motion is not None:
+        yield "watched", _motion(job, one.label)
+    for worker in job.workers(one.pid)[:4]:
+        main = worker.main_thread
+        if main is not None:
+            at = place_words(main, most=1)
+            yield (
+                "its child",
+                f"{worker.label} {waits_words(worker, main)}" + (f" at {at}" if at else ""),
+            )
+
+
+def _motion(job: LiveJob, label: str) -> str:
+    motion = job.motion(label)
+    assert motion is not None
+    seconds = f"{job.watched_seconds:g} s"
+    if motion.is_still:
+        return f"did not run for {seconds}"
+    place = "in another place" if motion.moved else "in the same place"
+    return (
+        f"{place} after {seconds}, {motion.cpu_share:.0%} of it on a processor, "
+        f"woke {motion.switches} times"
+    )
+
+
+def _holders(one: LiveProcess, thread: Thread) -> list[int]:
+    found: list[int] = []
+    wait = thread.waits_for
+    while wait is not None and wait.holder is not None and wait.holder not in found:
+        if wait.holder == thread.tid or len(found) >= 3:
+            break
+        found.append(wait.holder)
+        holder = next((other for other in one.threads if other.tid == wait.holder), None)
+        wait = holder.waits_for if holder is not None else None
+    return found
+
+
+def _processes(job: LiveJob, *, verbose: bool) -> Table:
+    rows = []
+    shown = job.processes if verbose else job.processes[:_ROWS]
+    for one in shown:
+        thread = one.main_thread
+        does = wait_words(one, thread) if thread is not None else ""
+        place = place_words(thread, most=1) if thread is not None else ""
+        motion = _moved(job, one)
+        rows.append((one.label, str(one.pid), one.state, motion, place or "?", does))
+    left = len(job.processes) - len(shown)
+    title = "processes" + (f", {left} more with -v" if left else "")
+    return Table(("who", "pid", "state", "moves", "at", "does"), tuple(rows), title)
+
+
+def _moved(job: LiveJob, one: LiveProcess) -> str:
+    motion = job.motion(one.label) if one.of_pid is None else None
+    if motion is None:
+        return "?"
+    if motion.is_still:
+        return "no"
+    if motion.is_busy:
+        return "busy"
+    return "yes"
+
+
+def _everything(one: LiveProcess) -> Iterator[Block]:
+    main = one.main_thread
+    yield Note(f"{_who(one)}: {one.reading.words}", Tone.QUIET)
+    for group in groups(one.threads, one.executable)[:_GROUPS]:
+        first = group.threads[0]
+        if main is not None and first.tid == main.tid and len(group.threads) == 1:
+            title = f"main thread of {_who(one)}"
+        else:
+            title = f"{counted(len(group.threads), 'thread')} of {_who(one)}: {_name(first)}"
+        yield _stack(one, first, title, verbose=True)
+    rows = tuple((str(d.number), d.words.partition(" (")[2][:-1]) for d in one.descriptors)
+    if rows:
+        left = len(rows) - _DESCRIPTORS
+        more = f", {left} more in the JSON" if left > 0 else ""
+        yield Table(("fd", "what"), rows[:_DESCRIPTORS], f"open files of {_who(one)}{more}")
+
+
+def _stack(one: LiveProcess, thread: Thread, title: str, *, verbose: bool) -> Backtrace:
+    frames = thread.frames
+    shown = list(enumerate(frames))
+    if not verbose:
+        shown = [(i, f) for i, f in shown if not kind_of(f, one.executable).noise or i == 0]
+        shown = shown[:_FRAMES]
+    lines = [_line(i, frame, one.executable) for i, frame in shown]
+    if len(shown) < len(frames):
+        left = f"… {counted(len(frames) - len(shown), 'more frame')} (-v shows them)"
+        lines.append(BacktraceLine(function=left, tone=Tone.QUIET))
+    if not frames:
+        why = f"no frames: {thread.stopped or 'its stack was not read'}"
+        lines = [BacktraceLine(function=why, tone=Tone.WARNING)]
+    remarks = (role(thread, one.pid, one.executable), wait_words(one, thread))
+    return Backtrace(title, tuple(lines), " · ".join(r for r in remarks if r and r != "main"))
+
+
+def _line(index: int, frame: Frame, executable: str | None) -> BacktraceLine:
+    python = frame.kind == "python"
+    module = (frame.module or "").rpartition("/")[2] or None
+    return BacktraceLine(
+        function=frame.function if python else shorten(frame.function),
+        index=index,
+        module="Python" if python else module,
+        location=location(frame.file, frame.line),
+        note=kind_of(frame, executable).note,
+        tone=Tone.STRONG if python else Tone.PLAIN,
+    )
+
+
+def _who(one: LiveProcess) -> str:
+    return one.label if str(one.pid) in one.label else f"{one.label} (pid {one.pid})"
+
+
+def _name(thread: Thread) -> str:
+    name = thread.python_name or thread.name
+    return f'thread {thread.tid} "{name}"' if name else f"thread {thread.tid}"
+
+
+def _argv(one: LiveProcess) -> str:
+    text = " ".join(one.argv)
+    return text if len(text) <= 120 else f"{text[:118]} …"

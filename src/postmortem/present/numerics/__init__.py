@@ -1,0 +1,1 @@
+"""Flight files of the monitor: facts and conclusions to JSON."""

@@ -1,0 +1,1 @@
+"""The report on rank logs: facts and conclusions to blocks and JSON."""

@@ -1,0 +1,48 @@
+"""The logs of a job as their report shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from postmortem.diagnose.ranks.blame import Attempts, Blame
+from postmortem.facts.rank_logs import LogFailure, RankLogs
+from postmortem.patterns import Pattern
+from postmortem.records import record
+
+
+@record
+class SameTraceback:
+    """A traceback that several ranks have, once."""
+
+    failure: LogFailure
+    writers: tuple[int, ...]
+    count: int
+
+
+@record
+class RankLogsView:
+    """All that the sections need."""
+
+    logs: RankLogs
+    blame: Blame
+    tracebacks: tuple[SameTraceback, ...]
+    first: LogFailure | None
+    """The failure of who failed first, if it wrote one."""
+    attempts: Attempts
+
+
+_NUMBER = Pattern(r"\d+")
+
+
+def same_tracebacks(failures: Iterable[LogFailure]) -> tuple[SameTraceback, ...]:
+    """Return tracebacks that end alike as one, those of the most ranks first."""
+    groups: dict[object, list[LogFailure]] = {}
+    for failure in failures:
+        places = tuple((frame.file, frame.line) for frame in failure.frames)
+        words = _NUMBER.sub("#", failure.said.message)
+        groups.setdefault((failure.said.exception, words, places), []).append(failure)
+    made = [
+        SameTraceback(items[0], tuple(dict.fromkeys(f.writer for f in items)), len(items))
+        for items in groups.values()
+    ]
+    return tuple(sorted(made, key=lambda same: (-same.count, same.failure.line)))

@@ -1,0 +1,1 @@
+"""The report on tensors: facts to blocks and JSON."""

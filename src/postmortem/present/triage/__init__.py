@@ -1,0 +1,1 @@
+"""One verdict over all evidence: the incident to words, blocks and JSON."""

@@ -1,0 +1,171 @@
+"""What an incident is called: the verdict, the chain from cause to end, what to do next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from postmortem.diagnose.incident.events import Event, EventType
+from postmortem.diagnose.incident.graph import Incident
+from postmortem.diagnose.names import clip
+from postmortem.report.model import Confidence
+
+Document = Mapping[str, Any]
+
+_LONGEST = 160
+_STEPS_IN_VERDICT = 3
+_VERBS = {
+    EventType.RAISED: "raised",
+    EventType.CRASHED: "crashed:",
+    EventType.KILLED_FOR_MEMORY: "was killed for memory:",
+    EventType.KILLED: "was killed:",
+    EventType.EXITED: "ended:",
+    EventType.WATCHDOG: "was ended by a watchdog:",
+    EventType.LOST_PEER: "lost a peer:",
+    EventType.NOT_IN_COLLECTIVE: "did not come to the collective:",
+    EventType.CALLED_OTHER: "called another collective:",
+    EventType.STUCK: "is stuck:",
+    EventType.NEVER_JOINED: "never joined:",
+    EventType.COULD_NOT_START: "could not start:",
+    EventType.STORAGE: "could not use storage:",
+    EventType.REFUSED: "was refused a call:",
+    EventType.NETWORK: "lost the network:",
+    EventType.DEVICE_LOST: "lost its GPU:",
+    EventType.HOST_FAILED: "failed:",
+    EventType.NON_FINITE: "has bad numbers:",
+    EventType.STOPPED: "was stopped:",
+    EventType.FAILED: "failed:",
+}
+_WHOLE = frozenset({"core", "strace", "scan"})
+"""Reports whose clause is a sentence of its own: it names whom it is about where it can."""
+
+
+def step_words(event: Event) -> str:
+    """Return one step of the chain: ``rank 2 on node1 raised RuntimeError: …``."""
+    what = clip(event.what, _LONGEST)
+    if event.source in _WHOLE:
+        known = not event.ranks or f"rank {event.ranks[0]}" in what
+        return what if known else f"{event.actor}: {what}"
+    return f"{event.actor} {_VERBS[event.type]} {what}"
+
+
+def short_step(event: Event) -> str:
+    """Return a later step in few words, for the verdict."""
+    if event.type is EventType.LOST_PEER:
+        return f"{event.actor} lost it"
+    return f"{event.actor} {_VERBS[event.type].removesuffix(':')}" + (
+        f" {clip(event.what, 60)}" if event.type is EventType.RAISED else ""
+    )
+
+
+def chain(incident: Incident, root: int) -> tuple[int, ...]:
+    """Return the events from a root to the end, causes before what they brought about."""
+    inside = {root, *incident.explained_by(root)}
+    found: list[int] = []
+    waiting = [root]
+    while waiting:
+        at = waiting.pop(0)
+        if at in found:
+            continue
+        found.append(at)
+        waiting += [
+            link.effect
+            for link in incident.links
+            if link.cause == at
+            and link.effect in inside
+            and link.confidence is not Confidence.POSSIBLE
+        ]
+    return tuple(found)
+
+
+def verdict(incident: Incident, documents: Sequence[Document]) -> str:
+    """Return one sentence: the roots, and in few words what they brought about."""
+    if len(documents) == 1:
+        return str(documents[0]["verdict"])
+    if not incident.roots:
+        return _undecided(documents)
+    said = []
+    for root in incident.roots[:2]:
+        steps = chain(incident, root)
+        event = incident.events[root]
+        doubt = "possibly " if event.confidence is Confidence.POSSIBLE else ""
+        first = f"{doubt}{step_words(event)}"
+        later = [short_step(incident.events[i]) for i in steps[1 : 1 + _STEPS_IN_VERDICT]]
+        said.append(" → ".join([first, *later]))
+    more = len(incident.roots) - len(said)
+    also = f"; and {more} more" if more > 0 else ""
+    return "; and apart from it: ".join(said) + also
+
+
+def _undecided(documents: Sequence[Document]) -> str:
+    failed = [one for one in documents if one.get("outcome") == "failed"]
+    if failed:
+        return next(
+            (str(one["verdict"]) for one in failed if one["kind"] == "logs"),
+            str(failed[0]["verdict"]),
+        )
+    if all(one.get("outcome") == "healthy" for one in documents):
+        return "no failure: every kind of evidence says that it went well"
+    return "nothing here says that anything failed, and nothing that it went well"
+
+
+_AGAIN = frozenset(
+    {
+        EventType.RAISED,
+        EventType.CRASHED,
+        EventType.CALLED_OTHER,
+        EventType.NOT_IN_COLLECTIVE,
+        EventType.COULD_NOT_START,
+        EventType.STORAGE,
+        EventType.REFUSED,
+        EventType.NON_FINITE,
+        EventType.KILLED_FOR_MEMORY,
+        EventType.STUCK,
+    }
+)
+
+
+def restart(incident: Incident, documents: Sequence[Document]) -> tuple[str, str] | None:
+    """Return whether to start the job again, and why; None where nothing failed."""
+    if not incident.roots:
+        return None
+    root = incident.events[incident.roots[0]]
+    alike = max(
+        (a.get("alike", 1) for d in documents for a in [d.get("attempts") or {}] if _is_map(a)),
+        default=1,
+    )
+    if isinstance(alike, int) and alike > 1:
+        return "stop", f"{alike} attempts ended the same way: another one will too"
+    if root.type in (EventType.DEVICE_LOST, EventType.HOST_FAILED):
+        return "stop", f"{root.host or 'the host'} has to be looked at first, or left out"
+    if root.type in _AGAIN:
+        return "stop", "the cause is still there: the same will happen again"
+    return "restart", "the cause came from outside and may be gone"
+
+
+def _is_map(value: object) -> bool:
+    return isinstance(value, Mapping)
+
+
+def next_steps(incident: Incident) -> Iterator[str]:
+    """Yield what to do, the root's own steps first, nothing twice."""
+    seen: set[str] = set()
+    for root in incident.roots:
+        for step in incident.events[root].next_steps:
+            if step not in seen:
+                seen.add(step)
+                yield step
+
+
+def would_decide(documents: Sequence[Document]) -> tuple[str, ...]:
+    """Return what would settle what the evidence leaves open."""
+    kinds = {one["kind"] for one in documents}
+    found = []
+    if "logs" not in kinds:
+        found.append("the logs of all ranks (torchrun --log-dir, srun -o %t.log)")
+    if "core" not in kinds:
+        found.append("a core of the process that died (ulimit -c unlimited; postmortem doctor)")
+    if "hang" not in kinds:
+        found.append("stacks of the ranks while it hangs (postmortem hang PID --json)")
+    found.append("flight-recorder dumps of all ranks (TORCH_FR_BUFFER_SIZE=2000)")
+    return tuple(found)

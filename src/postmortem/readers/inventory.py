@@ -1,0 +1,169 @@
+"""What lies under some paths, by content: which file is evidence of which kind, and what is none.
+
+Only heads of regular files are read. Links are not followed into folders, and the walk ends at a
+number of files: what it did not look at is said.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Iterator, Sequence
+from enum import StrEnum
+from pathlib import Path
+
+from postmortem.errors import EvidenceError
+from postmortem.facts.source import Problem
+from postmortem.readers.apport import is_report
+from postmortem.readers.codecs import StreamError, decoded
+from postmortem.readers.formats import HEAD_BYTES, compression_of, elf_head
+from postmortem.readers.ranklogs.hung import kind_of_file
+from postmortem.readers.ranklogs.sources import may_be_log
+from postmortem.readers.stracefind import looks_like_log
+from postmortem.records import record
+
+MOST_FILES = 200_000
+_MOST_UNREADABLE = 50
+_CHECKPOINTS = (".safetensors", ".pt", ".pth", ".npy", ".npz", ".gguf", ".distcp", ".ckpt", ".pt2")
+_OWN = b'"schema": "postmortem/1"'
+
+
+class Kind(StrEnum):
+    """What a file is evidence of."""
+
+    CORE = "core"
+    STRACE = "strace"
+    LOG = "log"
+    ERROR_FILE = "error file"
+    """torchelastic's error.json."""
+    STACKS = "stacks"
+    RECORDER = "flight recorder"
+    FLIGHT = "monitor"
+    KERNEL = "kernel log"
+    CHECKPOINT = "checkpoint"
+    DOCUMENT = "report"
+    """A report of ours, as JSON."""
+    ARCHIVE = "archive"
+    OTHER = "other"
+
+
+OF_RANKS = frozenset(
+    {Kind.LOG, Kind.ERROR_FILE, Kind.STACKS, Kind.RECORDER, Kind.FLIGHT, Kind.KERNEL}
+)
+"""What is read together, as the logs of the ranks of one job."""
+
+_HUNG = {
+    "stacks": Kind.STACKS,
+    "recorder": Kind.RECORDER,
+    "flight": Kind.FLIGHT,
+    "kernel": Kind.KERNEL,
+}
+
+
+@record
+class Item:
+    """One file and what it is."""
+
+    path: str
+    kind: Kind
+    size_bytes: int
+    why: str | None = None
+    """Why it is no evidence, or is not read."""
+
+
+@record
+class Inventory:
+    """All that was found, in the order of the paths and of the names."""
+
+    items: tuple[Item, ...]
+    problems: tuple[Problem, ...] = ()
+
+    def of(self, *kinds: Kind) -> tuple[Item, ...]:
+        """Return the files of some kinds."""
+        return tuple(item for item in self.items if item.kind in kinds)
+
+
+def take_inventory(names: Sequence[str]) -> Inventory:
+    """Return what lies under the paths; raises EvidenceError where one of them is not there."""
+    items: dict[str, Item] = {}
+    problems: list[Problem] = []
+    for name in names:
+        if not os.path.lexists(name):
+            raise EvidenceError(name, "no such file or folder")
+        if Path(name).is_dir():
+            paths: Iterable[str] = _files_below(name, problems)
+        else:
+            paths = (name,)
+        for path in paths:
+            if len(items) >= MOST_FILES:
+                what = f"holds more than {MOST_FILES:,} files; the rest was not looked at"
+                problems.append(Problem(name, what, "name the folders with the evidence"))
+                break
+            items.setdefault(path, _item(path, problems))
+    return Inventory(tuple(items.values()), tuple(problems))
+
+
+def _files_below(folder: str, problems: list[Problem]) -> Iterator[str]:
+    def unreadable(error: OSError) -> None:
+        if len(problems) < _MOST_UNREADABLE:
+            what = f"cannot be listed: {error.strerror}"
+            problems.append(Problem(str(error.filename), what))
+
+    for base, folders, files in os.walk(folder, onerror=unreadable):
+        folders.sort()
+        for file in sorted(files):
+            yield os.path.join(base, file)  # noqa: PTH118  a million Paths take seconds
+
+
+def _item(path: str, problems: list[Problem]) -> Item:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+    except OSError as error:
+        if len(problems) < _MOST_UNREADABLE:
+            problems.append(Problem(path, f"cannot be opened: {error.strerror}"))
+        return Item(path, Kind.OTHER, 0, f"cannot be opened: {error.strerror}")
+    with os.fdopen(descriptor, "rb") as stream:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            return Item(path, Kind.OTHER, 0, "is no regular file")
+        try:
+            head = stream.read(HEAD_BYTES)
+        except OSError as error:
+            return Item(path, Kind.OTHER, status.st_size, f"cannot be read: {error.strerror}")
+        packed = compression_of(head)
+        if packed is not None:
+            stream.seek(0)
+            try:
+                head = next(decoded(stream, packed), b"")[:HEAD_BYTES]
+            except (OSError, StreamError):
+                return Item(path, Kind.OTHER, status.st_size, "is packed, and cannot be unpacked")
+    kind = _kind(path, head, packed)
+    why = "is of no kind that is known" if kind is Kind.OTHER else None
+    return Item(path, kind, status.st_size, why)
+
+
+def _kind(path: str, head: bytes, packed: str | None) -> Kind:
+    elf = elf_head(head)
+    name = Path(path).name
+    if elf is not None:
+        return Kind.CORE if elf.is_core else Kind.OTHER
+    if is_report(head):
+        return Kind.CORE
+    if head[257:262] == b"ustar":
+        return Kind.ARCHIVE
+    if name.endswith(_CHECKPOINTS) or name == ".metadata":
+        return Kind.CHECKPOINT
+    if head.startswith(b"PK\x03\x04"):
+        return Kind.ARCHIVE
+    if _OWN in head[:400]:
+        return Kind.DOCUMENT
+    # One line that looks like a call may stand in any log; a recording has nothing else.
+    first = head.lstrip().split(b"\n", 1)[0]
+    if looks_like_log(first) or (looks_like_log(head) and not may_be_log(path)):
+        return Kind.STRACE
+    hung = kind_of_file(path)
+    if hung is not None:
+        return _HUNG[hung]
+    if name == "error.json":
+        return Kind.ERROR_FILE
+    return Kind.LOG if may_be_log(path) else Kind.OTHER

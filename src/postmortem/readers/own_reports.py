@@ -1,0 +1,40 @@
+"""Reports that this program wrote as JSON: evidence like any other."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from postmortem.errors import EvidenceError
+
+LARGEST = 256 << 20
+_SCHEMA = "postmortem/1"
+_NEEDED = ("kind", "verdict", "diagnoses", "inputs")
+
+
+def own_report(text: str | bytes, where: str) -> Mapping[str, Any]:
+    """Return a report; raises EvidenceError for what is none, or is not whole."""
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise EvidenceError(where, f"is no JSON document that is whole: {error}") from error
+    if not isinstance(document, dict) or document.get("schema") != _SCHEMA:
+        raise EvidenceError(where, f"is no report of the schema {_SCHEMA}")
+    missing = [name for name in _NEEDED if name not in document]
+    if missing:
+        raise EvidenceError(where, f"is a report without {', '.join(missing)}")
+    return document
+
+
+def read_own_report(path: str) -> Mapping[str, Any] | EvidenceError:
+    """Return the report in a file, or why it cannot be used."""
+    try:
+        if Path(path).stat().st_size > LARGEST:
+            return EvidenceError(path, "is too large for a report")
+        return own_report(Path(path).read_bytes(), path)
+    except OSError as error:
+        return EvidenceError(path, f"cannot be read: {error.strerror}")
+    except EvidenceError as error:
+        return error

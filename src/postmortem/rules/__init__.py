@@ -1,1 +1,0 @@
-"""Diagnosis rules: one file each, found by walking this package."""

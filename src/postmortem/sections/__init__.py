@@ -1,1 +1,0 @@
-"""Facts to blocks, and facts to the fields of the JSON report."""

@@ -1,0 +1,174 @@
+"""The rules over live processes: what each must say, and what it must not."""
+
+from __future__ import annotations
+
+import pytest
+
+from postmortem.diagnose.hang.live_waits import wait_words, waits_words
+from postmortem.diagnose.ranks.blame import Blame, How, Party
+from postmortem.diagnose.rule import Rule, load, run
+from postmortem.diagnose.stacks.classes import classes
+from postmortem.facts.live import (
+    Descriptor,
+    LiveJob,
+    LiveProcess,
+    Motion,
+    Reading,
+    SystemCall,
+    Task,
+)
+from postmortem.facts.stackdumps import RankStack
+from postmortem.facts.threads import Frame, Thread, Threads, Wait
+from postmortem.records import replace
+from postmortem.report.model import Diagnosis
+
+RULES = load("hang")
+HEADINGS = ("What it means", "How to be sure", "What to do")
+COLLECTIVE = (
+    Frame("all_reduce", "python", file="/x/torch/distributed/distributed_c10d.py", line=9),
+    Frame("train", "python", file="/job/train.py", line=31),
+)
+ELSEWHERE = (
+    Frame("save", "python", file="/job/train.py", line=52),
+    Frame("train", "python", file="/job/train.py", line=30),
+)
+
+
+def process(
+    rank: int, frames: tuple[Frame, ...], *, state: str = "S", wait: Wait | None = None
+) -> LiveProcess:
+    pid = 100 + rank
+    return LiveProcess(
+        pid=pid,
+        ppid=1,
+        state=state,
+        user="u",
+        argv=("python", "train.py"),
+        label=f"rank {rank}",
+        reading=Reading("native", "own reader"),
+        threads=Threads((Thread(tid=pid, frames=frames, waits_for=wait),), pid),
+        tasks=(Task(pid, "python", state, "futex_do_wait"),),
+        rank=rank,
+        world_size=4,
+    )
+
+
+def job(*rows: LiveProcess, motions: tuple[Motion, ...] = (), **more: object) -> LiveJob:
+    stacks = classes(
+        RankStack(one.label, one.rank, None, f"pid {one.pid}", one.threads.items[0])
+        for one in rows
+        if one.threads.items[0].frames
+    )
+    made = LiveJob(rows, stacks, samples=2 if motions else 1, gap_seconds=1.0, motions=motions)
+    return replace(made, **more)  # type: ignore[arg-type]
+
+
+def diagnosed(found: LiveJob, blame: Blame | None = None) -> dict[str, Diagnosis]:
+    outcome = run(RULES, {LiveJob: found, Blame: blame or Blame(How.NOTHING)})
+    assert outcome.problems == ()
+    for one in outcome.diagnoses:
+        assert 0 < len(one.title) <= 100
+        assert one.evidence
+        assert one.next_steps
+    return {one.id: one for one in outcome.diagnoses}
+
+
+def blamed(rank: int) -> Blame:
+    return Blame(How.STACK, (Party(f"rank {rank}", rank, None, "stands"),), detail="train.py:31")
+
+
+WAITING = [process(rank, COLLECTIVE) for rank in (0, 1, 3)]
+STILL = Motion("rank 2", 0.0, 0, moved=False)
+
+
+@pytest.mark.parametrize(
+    ("motion", "gap", "confidence", "words"),
+    [
+        (None, 1.0, "possible", "One sample cannot tell"),
+        (STILL, 1.0, "likely", "did not run at all"),
+        (STILL, 60.0, "certain", "did not run at all"),
+        (Motion("rank 2", 0.95, 3, moved=False), 60.0, "possible", "endless loop"),
+        (Motion("rank 2", 0.1, 30, moved=True), 60.0, "possible", "slow rather than stuck"),
+    ],
+)
+def test_rank_holds_up(motion: Motion | None, gap: float, confidence: str, words: str) -> None:
+    rows = [*WAITING, process(2, ELSEWHERE)]
+    found = job(*rows, motions=(motion,) if motion else (), gap_seconds=gap)
+    one = diagnosed(found, blamed(2))["rank_holds_up"]
+    assert one.confidence == confidence
+    assert words in one.cause
+    assert "rank 2 holds up the others" in one.title
+    assert "save (train.py:52)" in one.cause
+
+
+def test_nobody_holds_up_where_nobody_is_blamed() -> None:
+    found = diagnosed(job(*WAITING, process(2, ELSEWHERE), motions=(STILL,)))
+    assert "rank_holds_up" not in found
+
+
+def test_all_wait_together() -> None:
+    here = diagnosed(job(*WAITING, motions=(replace(STILL, label="rank 0"),)))
+    assert "on another node" in here["all_wait_together"].title
+    all_here = diagnosed(job(*WAITING, process(2, COLLECTIVE)))
+    assert "same collective" in all_here["all_wait_together"].title
+    unread = diagnosed(job(*WAITING, process(2, ())))
+    assert "rank 2 could not be read" in unread["all_wait_together"].title
+
+
+def test_a_collective_that_goes_on_is_no_wait() -> None:
+    motions = (Motion("rank 0", 0.1, 90, moved=True),)
+    assert "all_wait_together" not in diagnosed(job(*WAITING, motions=motions))
+
+
+def test_process_stopped() -> None:
+    assert "process_stopped" in diagnosed(job(process(0, COLLECTIVE, state="T")))
+    assert "process_stopped" not in diagnosed(job(process(0, COLLECTIVE)))
+
+
+def test_uninterruptible_wait() -> None:
+    stuck = process(0, ELSEWHERE, state="D")
+    still = replace(STILL, label="rank 0")
+    assert diagnosed(job(stuck, motions=(still,)))["uninterruptible_wait"].confidence == "likely"
+    assert diagnosed(job(stuck))["uninterruptible_wait"].confidence == "possible"
+    goes_on = Motion("rank 0", 0.2, 400, moved=False)
+    assert "uninterruptible_wait" not in diagnosed(job(stuck, motions=(goes_on,)))
+
+
+def test_rank_missing() -> None:
+    assert "rank_missing" in diagnosed(job(*WAITING, missing_local_ranks=(2,)))
+    assert "rank_missing" not in diagnosed(job(*WAITING))
+
+
+def test_process_waits() -> None:
+    alone, still = process(0, ELSEWHERE), replace(STILL, label="rank 0")
+    assert "process_waits" in diagnosed(job(alone, motions=(still,)))
+    moving = Motion("rank 0", 0.3, 20, moved=True)
+    assert "process_waits" not in diagnosed(job(alone, motions=(moving,)))
+    assert "process_waits" not in diagnosed(job(*WAITING, motions=(still,)))
+
+
+def test_a_chain_of_locks_is_followed_and_a_circle_ends() -> None:
+    first = Thread(1, frames=ELSEWHERE, waits_for=Wait("a mutex", 8, holder=2))
+    second = Thread(2, frames=ELSEWHERE, name="b", waits_for=Wait("the GIL", 9, 1, kind="gil"))
+    one = replace(process(0, ELSEWHERE), threads=Threads((first, second), 1))
+    assert wait_words(one, first) == 'waits for a mutex (held by thread 2 "b")'
+    assert waits_words(one, first).endswith(": a circle")
+
+
+def test_words_of_calls_and_descriptors() -> None:
+    call = SystemCall("read", (7,), "waits to read from fd 7 (fifo /gate)", (7,))
+    task = Task(100, "python", "D", "pipe_read", call)
+    one = replace(process(0, ELSEWHERE), tasks=(task,))
+    words = waits_words(one, one.threads.items[0])
+    assert words == f"{call.words}, and cannot be interrupted, in pipe_read"
+    row = Descriptor(7, "/gate", "fifo", None, "nobody has it open for writing")
+    assert row.words == "fd 7 (fifo /gate, nobody has it open for writing)"
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
+def test_every_rule_is_documented(rule: Rule) -> None:
+    lines = rule.documentation.splitlines()
+    positions = [lines.index(heading) for heading in HEADINGS]
+    assert positions == sorted(positions)
+    assert all(link.startswith("https://") for link in rule.references)
+    assert rule.function.__module__.endswith(f".{rule.family}.{rule.id}")

@@ -1,0 +1,179 @@
+"""Every row of what explains what: a pair that it joins, and a look-alike that it leaves alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from postmortem.diagnose.incident.events import EFFECTS, Event, EventType
+from postmortem.diagnose.incident.explains import TABLE
+from postmortem.diagnose.incident.graph import solve
+from postmortem.report.model import Confidence
+
+T = EventType
+
+
+def event(kind: EventType, source: str = "logs", **fields: Any) -> Event:
+    return Event(kind, fields.pop("what", str(kind)), source, **fields)
+
+
+JOINED: list[tuple[str, Event, Event, Confidence]] = [
+    (
+        "memory-kill",
+        event(T.KILLED_FOR_MEMORY, pid=7, signal="SIGKILL"),
+        event(T.KILLED, pid=7, ranks=(3,), signal="SIGKILL"),
+        Confidence.CERTAIN,
+    ),
+    (
+        "crash-ends-process",
+        event(T.CRASHED, "core", pid=7, ranks=(2,), signal="SIGSEGV"),
+        event(T.CRASHED, pid=7, ranks=(2,), signal="SIGSEGV"),
+        Confidence.CERTAIN,
+    ),
+    (
+        "child-lost",
+        event(T.CRASHED, "core", pid=71, role="DataLoader worker", ranks=(2,)),
+        event(T.RAISED, pid=7, ranks=(2,), children=(70, 71)),
+        Confidence.CERTAIN,
+    ),
+    (
+        "call-refused",
+        event(T.STORAGE, "strace", pid=7, errnos=("ENOSPC",), path="/s/ckpt.pt"),
+        event(T.RAISED, pid=7, ranks=(1,), errnos=("ENOSPC",)),
+        Confidence.CERTAIN,
+    ),
+    (
+        "numbers",
+        event(T.NON_FINITE, "scan", names=("layer.2.weight",)),
+        event(T.NON_FINITE, ranks=(0,), names=("layer.2",)),
+        Confidence.LIKELY,
+    ),
+    (
+        "gpu-lost",
+        event(T.DEVICE_LOST, ranks=(5,), host="node3"),
+        event(T.RAISED, ranks=(5,)),
+        Confidence.LIKELY,
+    ),
+    (
+        "host-failed",
+        event(T.HOST_FAILED, host="node3", ranks=(4, 5)),
+        event(T.NOT_IN_COLLECTIVE, ranks=(5,), host="node3"),
+        Confidence.LIKELY,
+    ),
+    (
+        "held-up",
+        event(T.STUCK, "hang", pid=7, ranks=(1,)),
+        event(T.NOT_IN_COLLECTIVE, ranks=(1,)),
+        Confidence.LIKELY,
+    ),
+    (
+        "end-is-missed",
+        event(T.CRASHED, "core", pid=7, ranks=(1,), signal="SIGSEGV"),
+        event(T.NOT_IN_COLLECTIVE, ranks=(1,), pid=7),
+        Confidence.CERTAIN,
+    ),
+    (
+        "peer-missed",
+        event(T.RAISED, ranks=(1,)),
+        event(T.LOST_PEER, ranks=(0, 2), order=1),
+        Confidence.CERTAIN,
+    ),
+]
+
+APART: list[tuple[str, Event, Event]] = [
+    # another process was killed for memory
+    (
+        "memory-kill",
+        event(T.KILLED_FOR_MEMORY, pid=8, signal="SIGKILL"),
+        event(T.KILLED, pid=7, ranks=(3,), signal="SIGKILL"),
+    ),
+    # the same rank, another signal: an old core
+    (
+        "crash-ends-process",
+        event(T.CRASHED, "core", ranks=(2,), signal="SIGSEGV"),
+        event(T.CRASHED, ranks=(2,), signal="SIGABRT"),
+    ),
+    # a worker of the rank, and not the one that it lost
+    (
+        "child-lost",
+        event(T.CRASHED, "core", pid=99, role="DataLoader worker", ranks=(2,)),
+        event(T.RAISED, pid=7, ranks=(2,), children=(70, 71)),
+    ),
+    # a full disk of another process
+    (
+        "call-refused",
+        event(T.STORAGE, "strace", pid=8, errnos=("ENOSPC",), path="/s/ckpt.pt"),
+        event(T.RAISED, pid=7, ranks=(1,), errnos=("ENOSPC",)),
+    ),
+    # bad tensors that no bad module made
+    (
+        "numbers",
+        event(T.NON_FINITE, "scan", names=("head.weight",)),
+        event(T.NON_FINITE, ranks=(0,), names=("layer.2",)),
+    ),
+    # a GPU of another rank
+    (
+        "gpu-lost",
+        event(T.DEVICE_LOST, ranks=(4,), host="node3"),
+        event(T.RAISED, ranks=(5,)),
+    ),
+    # another host
+    (
+        "host-failed",
+        event(T.HOST_FAILED, host="node4"),
+        event(T.NOT_IN_COLLECTIVE, ranks=(5,), host="node3"),
+    ),
+    # the rank that hangs is not the one that is missed
+    (
+        "held-up",
+        event(T.STUCK, "hang", pid=7, ranks=(1,)),
+        event(T.NOT_IN_COLLECTIVE, ranks=(2,)),
+    ),
+    # another process of the same host
+    (
+        "end-is-missed",
+        event(T.CRASHED, "core", pid=8, signal="SIGSEGV"),
+        event(T.NOT_IN_COLLECTIVE, ranks=(1,), pid=7),
+    ),
+    # a rank does not lose itself
+    (
+        "peer-missed",
+        event(T.RAISED, ranks=(1,)),
+        event(T.LOST_PEER, ranks=(1,), order=1),
+    ),
+]
+
+
+@pytest.mark.parametrize(("row", "cause", "effect", "sure"), JOINED, ids=[r[0] for r in JOINED])
+def test_a_row_joins_its_pair(row: str, cause: Event, effect: Event, sure: Confidence) -> None:
+    incident = solve([effect, cause])
+    assert [(one.row, one.cause, one.effect, one.confidence) for one in incident.links] == [
+        (row, 1, 0, sure)
+    ]
+    assert incident.roots == (1,)
+
+
+@pytest.mark.parametrize(("row", "cause", "effect"), APART, ids=[r[0] for r in APART])
+def test_a_row_leaves_its_look_alike_alone(row: str, cause: Event, effect: Event) -> None:
+    assert solve([cause, effect]).links == ()
+
+
+def test_every_row_has_a_pair_and_a_look_alike() -> None:
+    names = [row.id for row in TABLE]
+    assert len(set(names)) == len(names)
+    assert {row[0] for row in JOINED} == {row[0] for row in APART} == set(names)
+
+
+def test_pairs_are_of_the_types_of_their_row() -> None:
+    table = {row.id: row for row in TABLE}
+    for name, cause, effect, *_ in (*JOINED, *APART):
+        assert cause.type in table[name].causes
+        assert effect.type in table[name].effects
+
+
+def test_effects_are_never_roots() -> None:
+    lonely = [event(kind, ranks=(0,)) for kind in sorted(EFFECTS)]
+    incident = solve(lonely)
+    assert incident.roots == ()
+    assert len(incident.unexplained) == len(lonely)

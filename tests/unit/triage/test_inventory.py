@@ -1,0 +1,112 @@
+"""What lies under a path is told by its content, and nothing there can hold us up."""
+
+from __future__ import annotations
+
+import io
+import os
+import socket
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from postmortem.errors import EvidenceError
+from postmortem.readers.archives import unpack
+from postmortem.readers.inventory import Kind, take_inventory
+
+TRACE = 'Traceback (most recent call last):\n  File "t.py", line 3, in f\nValueError: x\n'
+STRACE = '7 openat(AT_FDCWD, "/a", O_RDONLY) = -1 ENOENT (No such file)\n' * 4
+
+
+def kinds(folder: Path) -> dict[str, Kind]:
+    return {Path(item.path).name: item.kind for item in take_inventory([str(folder)]).items}
+
+
+def test_kinds_are_told_by_content(tmp_path: Path) -> None:
+    (tmp_path / "job.log").write_text(TRACE)
+    (tmp_path / "trace.txt").write_text(STRACE)
+    (tmp_path / "report.json").write_text('{\n  "schema": "postmortem/1",\n  "kind": "core"}')
+    (tmp_path / "w.npy").write_bytes(b"\x93NUMPY")
+    (tmp_path / "train.py").write_text("print(1)\n")
+    (tmp_path / "error.json").write_text('{"message": {}}')
+    with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+        archive.writestr("job.log", TRACE)
+    assert kinds(tmp_path) == {
+        "job.log": Kind.LOG,
+        "trace.txt": Kind.STRACE,
+        "report.json": Kind.DOCUMENT,
+        "w.npy": Kind.CHECKPOINT,
+        "train.py": Kind.OTHER,
+        "error.json": Kind.ERROR_FILE,
+        "a.zip": Kind.ARCHIVE,
+    }
+
+
+def test_what_is_no_file_is_not_opened_and_links_lead_nowhere(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "rank0.log")
+    (tmp_path / "loop").symlink_to(tmp_path)
+    (tmp_path / "zero").symlink_to("/dev/zero")
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(tmp_path / "s"))
+        found = take_inventory([str(tmp_path)])
+    assert {Path(i.path).name: i.why for i in found.items if i.why} == {
+        "rank0.log": "is no regular file",
+        "zero": "is no regular file",
+        "s": "cannot be opened: No such device or address",
+    }
+
+
+def test_a_path_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(EvidenceError, match="no such file or folder"):
+        take_inventory([str(tmp_path / "gone")])
+
+
+def _tar(path: Path, *members: tuple[tarfile.TarInfo, bytes]) -> None:
+    with tarfile.open(path, "w:gz") as tar:
+        for info, data in members:
+            info.size = len(data)
+            tar.addfile(info, io.BytesIO(data))
+
+
+def test_names_in_an_archive_cannot_leave_the_folder(tmp_path: Path) -> None:
+    target = tmp_path / "in" / "out"
+    target.mkdir(parents=True)
+    link = tarfile.TarInfo("link")
+    link.type, link.linkname = tarfile.SYMTYPE, "/etc"
+    _tar(
+        tmp_path / "a.tar.gz",
+        (tarfile.TarInfo("../../evil.log"), b"x"),
+        (tarfile.TarInfo("/abs.log"), b"y"),
+        (link, b""),
+        (tarfile.TarInfo("link/passwd"), b"z"),
+    )
+    assert unpack(str(tmp_path / "a.tar.gz"), target) == []
+    found = sorted(str(p.relative_to(target)) for p in target.rglob("*") if p.is_file())
+    assert found == ["abs.log", "evil.log", "link/passwd"]
+    assert not (target / "link").is_symlink()
+    assert not (tmp_path / "evil.log").exists()
+
+
+def test_a_cut_archive_gives_what_came_before_and_says_so(tmp_path: Path) -> None:
+    whole = tmp_path / "whole.tar.gz"
+    _tar(whole, (tarfile.TarInfo("a.log"), b"a" * 100), (tarfile.TarInfo("b"), os.urandom(99999)))
+    cut = tmp_path / "cut.tar.gz"
+    cut.write_bytes(whole.read_bytes()[:-20000])
+    (tmp_path / "out").mkdir()
+    problems = unpack(str(cut), tmp_path / "out")
+    assert (tmp_path / "out" / "a.log").read_bytes() == b"a" * 100
+    assert [p.what.split(":")[0] for p in problems] == ["cannot be unpacked whole"]
+
+
+def test_a_bomb_stops_at_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("postmortem.readers.archives.MOST_BYTES", 1 << 20)
+    with zipfile.ZipFile(tmp_path / "bomb.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in "abc":
+            archive.writestr(name, bytes(1 << 20))
+    (tmp_path / "out").mkdir()
+    problems = unpack(str(tmp_path / "bomb.zip"), tmp_path / "out")
+    assert [p.what for p in problems] == [
+        "is larger than what may be unpacked here; what came first is used"
+    ]
+    assert sum(p.stat().st_size for p in (tmp_path / "out").iterdir()) <= 1 << 20
