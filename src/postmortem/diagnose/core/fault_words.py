@@ -153,8 +153,8 @@ def _segmentation_fault(
         small = small_pointer(signal, fault)
         if small is not None:
             return (
-                f"{verb} address {address:#x} through a register that held {small:#x}: a member of "
-                "a null object whose address was worked out before, or a number that is no pointer"
+                f"{verb} address {address:#x} through a pointer of {small:#x}: a member of a null "
+                "object whose address was worked out before, or a number that is no pointer"
             )
         return _null_dereference(address, verb) + _by_registers(signal)
     if lost_stack_pointer(fault) is not None and fault is not None and not fault.sp.mapped:

@@ -59,7 +59,8 @@ _TERMINATE = Pattern(
 )
 _GO = Pattern(
     r"^runtime\.(raise|raiseproc|dieFromSignal|crash|sig(fwdgo|trampgo|tramp|handler|panic|return)|"
-    r"fatalpanic|fatalthrow|fatal|throw|gopanic|abort|panic\w*|goPanic\w*)(\.\w+)?$",
+    r"fatalpanic|fatalthrow|fatal|throw|gopanic|abort|panic\w*|goPanic\w*|dopanic\w*|systemstack|"
+    r"mstart\w*)(\.\w+)?$",
     words=("runtime.",),
 )
 _SIGNAL_FRAME = {"<signal handler called>", "__restore_rt", "__kernel_rt_sigreturn", "restore_rt"}

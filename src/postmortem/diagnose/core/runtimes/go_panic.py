@@ -13,7 +13,7 @@ from postmortem.report.model import Confidence, Role
 
 _INNERMOST = 40
 _PANIC = Pattern(
-    r"^runtime\.(gopanic|fatalpanic|fatalthrow|throw|fatal|sigpanic)(\.abi\w+)?$",
+    r"^runtime\.(gopanic|fatalpanic|fatalthrow|throw|fatal|sigpanic|dopanic\w*)(\.abi\w+)?$",
     words=("runtime.",),
 )
 _RUN_TIME = Pattern(r"^runtime\.|^<signal handler called>$")
@@ -72,7 +72,7 @@ def go_panic(threads: Threads | None) -> Iterator[Finding]:
         where = f" in {short(crashed.frames[outer].function)}"
     yield Finding(
         title=clip(f"Go panicked{': ' + what if what else ''}{where}", 100),
-        cause=(f"{what}: " if what else "the program called panic(): ")
+        cause=(f"{what}: " if what else "")
         + "no deferred function recovered, so Go's run-time printed the reason to standard error "
         "and ended the process",
         confidence=Confidence.LIKELY,

@@ -67,7 +67,8 @@ def aborted_by_itself(
     yield Finding(
         title=clip(title, 100),
         cause=explain(kind, signal) + _meaning(words),
-        confidence=Confidence.CERTAIN,
+        # Without siginfo nobody says who sent the signal, unless abort() stands there.
+        confidence=Confidence.CERTAIN if signal.code or _has_abort(crashed) else Confidence.LIKELY,
         next_steps=("read the last lines that the process wrote to standard error",),
         evidence=tuple(evidence),
     )
@@ -108,3 +109,7 @@ def _called_abort(thread: Thread, index: int) -> bool:
 
 
 _RAISES = {"raise", "gsignal", "kill", "tgkill", "pthread_kill"}
+
+
+def _has_abort(thread: Thread | None) -> bool:
+    return thread is not None and any(plain(f.function) == "abort" for f in thread.frames[:16])
