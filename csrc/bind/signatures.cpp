@@ -115,6 +115,12 @@ py::list signature_literals(const py::capsule& compiled) {
   return rows;
 }
 
+std::vector<std::uint32_t> texts_in(const std::vector<std::string>& texts, const py::buffer& data) {
+  const Held held(data);
+  const py::gil_scoped_release release;
+  return signatures::texts_in(texts, held.text());
+}
+
 }  // namespace
 
 void register_signatures(py::module_& module) {
@@ -126,6 +132,7 @@ void register_signatures(py::module_& module) {
   module.def("signature_groups", &signature_groups, py::arg("compiled"), py::arg("signature"),
              py::arg("line"));
   module.def("signature_literals", &signature_literals, py::arg("compiled"));
+  module.def("texts_in", &texts_in, py::arg("texts"), py::arg("data"));
 }
 
 }  // namespace pm::bind

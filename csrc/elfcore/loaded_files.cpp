@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <unordered_map>
 
 #include "elfcore/image.h"
 
@@ -80,11 +81,15 @@ class Loaded {
     return std::string(c_string(clip(core_.dumped_at(address), 0, kMaxPath), 0));
   }
 
-  std::shared_ptr<const Image> open(const std::string& path) const {
+  // A crafted list may name one file thousands of times.
+  std::shared_ptr<const Image> open(const std::string& path) {
+    const auto [found, is_new] = opened_.try_emplace(path);
+    if (!is_new) return found->second;
     std::string error;
     auto image = path.starts_with('/') || path == given_ ? Image::open(path, error) : nullptr;
     const bool fits = image && image->machine() == static_cast<std::uint16_t>(core_.machine());
-    return fits ? image : nullptr;
+    if (fits) found->second = std::move(image);
+    return found->second;
   }
 
   // The kernel tells the program where its headers and its entry are (getauxval(3)).
@@ -188,7 +193,7 @@ class Loaded {
   }
 
   // Program headers of a library: in memory where its first page was dumped, else of the file.
-  void read_rows(Object& object) const {
+  void read_rows(Object& object) {
     const Segment* segment = core_.segment_at(object.anchor);
     for (unsigned i = 0; segment && i < kMaxSegments; ++i) {
       const Bytes first = core_.dumped_at(segment->start);
@@ -313,6 +318,7 @@ class Loaded {
   std::string given_, sysroot_;
   std::uint64_t page_ = 4096;
   Object program_;
+  std::unordered_map<std::string, std::shared_ptr<const Image>> opened_;
   std::vector<LoadedFile> result_;
 };
 

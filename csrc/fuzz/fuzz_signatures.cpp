@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <string>
+#include <vector>
 
 #include "signatures/scanner.h"
 
@@ -40,6 +41,19 @@ void check(const pm::signatures::Scanner& scanner, std::string_view text) {
   if (alone != hits || found.line_ends + 1 < lines) std::abort();
 }
 
+// Texts of any length in any bytes: those that the pass finds are those that are there.
+void check_texts(std::string_view input) {
+  std::vector<std::string> texts = {"ghp_", "sk-", "@", "AKIA", "Bearer", "-us", "hooks.slack."};
+  for (std::size_t i = 1; i < 12 && i < input.size(); ++i) texts.emplace_back(input.substr(i, i));
+  std::erase(texts, std::string());
+  const std::string_view data = input.substr(input.size() / 2);
+  const auto found = pm::signatures::texts_in(texts, data);
+  for (std::uint32_t i = 0; i < texts.size(); ++i) {
+    const bool stands = data.find(texts[i]) != std::string_view::npos;
+    if (std::binary_search(found.begin(), found.end(), i) != stands) std::abort();
+  }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -47,6 +61,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::size_t end = std::min(input.find('\n'), input.size());
   const std::string_view text = input.substr(std::min(end + 1, input.size()));
   check(shipped(), text);
+  check_texts(input);
   try {
     const pm::signatures::Syntax syntax = pm::signatures::parse(input.substr(0, end));
     const pm::signatures::Program program(syntax);

@@ -67,4 +67,28 @@ Filter::Filter(std::vector<std::string> texts) : texts_(std::move(texts)) {
   for (std::size_t i = 1; i < begins_.size(); ++i) begins_[i] += begins_[i - 1];
 }
 
+std::vector<std::uint32_t> texts_in(const std::vector<std::string>& texts, std::string_view data) {
+  std::vector<bool> stands(texts.size(), false);
+  std::vector<std::string> longer;
+  std::vector<std::size_t> numbers;
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    if (texts[i].size() < Filter::kWindow) {
+      stands[i] = !texts[i].empty() && data.find(texts[i]) != std::string_view::npos;
+    } else {
+      longer.push_back(texts[i]);
+      numbers.push_back(i);
+    }
+  }
+  if (!longer.empty()) {
+    Filter(std::move(longer)).scan(data, [&](std::size_t text, std::size_t) {
+      stands[numbers[text]] = true;
+    });
+  }
+  std::vector<std::uint32_t> found;
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    if (stands[i]) found.push_back(static_cast<std::uint32_t>(i));
+  }
+  return found;
+}
+
 }  // namespace pm::signatures

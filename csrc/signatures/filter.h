@@ -56,6 +56,9 @@ class Filter {
   std::vector<std::uint32_t> begins_;  // of each slot's entries; one more at the end
 };
 
+// Which of some texts, by their numbers, stand in the data. They may be of any length above 0.
+std::vector<std::uint32_t> texts_in(const std::vector<std::string>& texts, std::string_view data);
+
 template <class Found>
 void Filter::confirm(std::string_view data, std::size_t at, Found& found) const {
   const std::uint32_t window = load(data.data() + at);

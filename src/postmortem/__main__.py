@@ -1,5 +1,5 @@
 """``python -m postmortem``: the same as the command ``postmortem``."""
 
-from postmortem.cli.main import run_as_program
+from postmortem.entry import run
 
-run_as_program()
+run()

@@ -24,6 +24,24 @@ def counted(count: int, noun: str, plural: str | None = None) -> str:
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
 
 
+def shell_word(text: str) -> str:
+    """Return a path or name as a word of a shell command: what evidence names is never run.
+
+    A name that begins like an option gets ``./`` before it.
+    """
+    if text.startswith("-"):
+        text = f"./{text}"
+    # As shlex.quote, which would cost its import; what is plain is most of what comes.
+    if text and text.isascii() and text.translate(_PLAIN) == "":
+        return text
+    return "'" + text.replace("'", "'\"'\"'") + "'"
+
+
+_PLAIN = dict.fromkeys(
+    map(ord, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@%_-+=:,./")
+)
+
+
 def address(value: int) -> str:
     """Return an address in the 16 digits that the JSON schema promises."""
     return f"0x{value:016x}"

@@ -7,6 +7,7 @@ from typing import Literal
 
 from postmortem.facts.machine import DebugSymbols, Machine, Space, Tool
 from postmortem.records import record
+from postmortem.text import shell_word
 
 State = Literal["ok", "warning", "missing"]
 
@@ -182,7 +183,9 @@ def _core_space(space: Space) -> Check:
     found = f"{size(space.free)} of {size(space.size)} free at {space.path}"
     if space.free >= _SMALL_SPACE:
         return Check("room for cores", "ok", found, why)
-    fix = f"df -h {space.path}; point core_pattern at a larger disk: {FILE_PATTERN}"
+    fix = (
+        f"df -h {shell_word(str(space.path))}; point core_pattern at a larger disk: {FILE_PATTERN}"
+    )
     return Check("room for cores", "warning", found, why, fix)
 
 

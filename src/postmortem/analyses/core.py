@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from postmortem.analyses.background import Background
 from postmortem.analyses.core_reading import CoreReading, Progress, reading_core
 from postmortem.analyses.engines import GdbOptions, MergedThreads
+from postmortem.analyses.masking import Masking
 from postmortem.diagnose import rule
 from postmortem.diagnose.core.caught import beyond_handler, failure
 from postmortem.diagnose.core.fault_kind import FaultKind, classify
@@ -21,7 +22,7 @@ from postmortem.errors import EvidenceError
 from postmortem.facts.crash import CppException, EarlierExceptions, Fault, earlier_exceptions
 from postmortem.facts.known_words import KnownWords
 from postmortem.facts.memory import Address, BinaryFacts, MappedFile, Module
-from postmortem.facts.process import CoreFile, Process
+from postmortem.facts.process import CoreFile
 from postmortem.facts.process_role import process_role
 from postmortem.facts.source import Problem, Source
 from postmortem.facts.threads import Threads
@@ -34,7 +35,6 @@ from postmortem.readers.files import mapped_file
 from postmortem.readers.python_frames import Placements, with_python
 from postmortem.records import record, replace
 from postmortem.report.model import Report, Role
-from postmortem.report.redact import Redactor
 
 if TYPE_CHECKING:
     from postmortem.readers.gdb.find import Gdb
@@ -139,14 +139,18 @@ class _Analysis:
         fault = self._fault(stacks.instruction_text)
         at_failure = self._at_failure(threads)
         kind = classify(self._signal, fault, at_failure, facts.core, facts.process)
+        masking = Masking(
+            redact=options.redact,
+            env=(*facts.process.env, *facts.process.initial_env),
+            argv=(facts.process.argv,),
+        )
+        facts = self._facts = _masked(facts, masking)
+        threads, at_failure, fault = masking.facts((threads, at_failure, fault), commands=False)
         outcome = self._outcome(kind, at_failure, fault, binary)
         self._problems += outcome.problems
-        redactor = Redactor.from_process(
-            facts.process.env, facts.process.initial_env, facts.process.argv
-        )
         view = CoreView(
             core=facts.core,
-            process=_masked(facts.process, redactor) if options.redact else facts.process,
+            process=facts.process,
             threads=threads,
             modules=facts.modules,
             memory=facts.memory,
@@ -176,9 +180,9 @@ class _Analysis:
         )
         footer = stacks.engine
         if options.redact:
-            report = redactor.report(report)
-            if redactor.count:
-                footer += f" · secrets masked ({redactor.count})"
+            report = masking.report(report)
+            if masking.count:
+                footer += f" · secrets masked ({masking.count})"
         return replace(report, footer=footer)
 
     def _check_thread(self) -> None:
@@ -397,13 +401,27 @@ def _file_under(address: Address | None, *, elsewhere: bool) -> MappedFile | Non
     return mapped_file(path, address.file_offset, deleted=path != address.path)
 
 
-def _masked(process: Process, redactor: Redactor) -> Process:
-    """Mask by name what is shown beside its name: a short secret has no other mark."""
+def _masked(facts: core_reader.CoreFacts, masking: Masking) -> core_reader.CoreFacts:
+    """Mask what words of the process the facts have, before a rule makes a title of them.
+
+    What is shown beside its name is masked by that: a short secret has no other mark.
+    """
+    if masking.redactor is None:
+        return facts
+    process = replace(
+        facts.process,
+        env=masking.redactor.env(facts.process.env),
+        initial_env=masking.redactor.env(facts.process.initial_env),
+    )
+    process, abort, fatal, flying = masking.facts(
+        (process, facts.abort_message, facts.fatal_python_error, facts.cpp_exceptions)
+    )
     return replace(
-        process,
-        env=redactor.env(process.env),
-        initial_env=redactor.env(process.initial_env),
-        argv=redactor.argv(process.argv),
+        facts,
+        process=process,
+        abort_message=abort,
+        fatal_python_error=fatal,
+        cpp_exceptions=flying,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from postmortem.analyses.masking import Masking
 from postmortem.diagnose import rule
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.signals.deadlock import deadlock
@@ -25,7 +26,6 @@ from postmortem.readers.live.snapshot import Ways, with_calls
 from postmortem.readers.live.watch import Samples, missing_local_ranks, read_workers, watch
 from postmortem.records import record, replace
 from postmortem.report.model import Confidence, Diagnosis, Evidence, Outcome, Report, Role, ordered
-from postmortem.report.redact import Redactor
 
 _WAITS = (Doing.COLLECTIVE, Doing.DEVICE)
 
@@ -36,6 +36,8 @@ class HangOptions:
 
     pids: tuple[int, ...] = ()
     job: str | None = None
+    without: tuple[int, ...] = ()
+    """Processes that are left out, whoever else belongs to the job."""
     ways: Ways = Ways()
     samples: int = 2
     gap_seconds: float = 1.0
@@ -45,7 +47,16 @@ class HangOptions:
 
 def analyse(options: HangOptions, progress: Callable[[str], None] | None = None) -> Report:
     """Return the report on live processes; raises EvidenceError when none can be read."""
+    return report_on(read_job(options, progress), options)
+
+
+def read_job(
+    options: HangOptions, progress: Callable[[str], None] | None = None
+) -> tuple[LiveJob, Samples]:
+    """Return what live processes do; after it they are no longer needed. Raises EvidenceError."""
     members = members_of(options.pids) if options.job is None else members_of_job(options.job)
+    if options.without:
+        members = _without(members, options.without)
     if not members.leaders:
         raise _none_left(members)
     samples = watch(
@@ -58,10 +69,17 @@ def analyse(options: HangOptions, progress: Callable[[str], None] | None = None)
     if not samples.ranks:
         first = samples.problems[0] if samples.problems else Problem("hang", "nothing was read")
         raise EvidenceError(first.where, first.what, hint=first.remedy)
-    return _report(_job(members, samples, options), options)
+    return _job(members, samples, options)
+
+
+def _without(members: Members, pids: Sequence[int]) -> Members:
+    left = tuple(one for one in members.leaders if one.status.pid not in pids)
+    return replace(members, leaders=left)
 
 
 def _none_left(members: Members) -> EvidenceError:
+    if not members.zombies:
+        return EvidenceError("hang", "no other process is left to read")
     dead = members.zombies[0]
     what = (
         f"is a zombie: it has ended, and its parent, pid {dead.ppid}, has not asked how; nothing "
@@ -108,8 +126,11 @@ def _motions(samples: Samples) -> tuple[Motion, ...]:
     return tuple(rows)
 
 
-def _report(read: tuple[LiveJob, Samples], options: HangOptions) -> Report:
+def report_on(read: tuple[LiveJob, Samples], options: HangOptions) -> Report:
+    """Return the report on what was read."""
     job, samples = read
+    masking = Masking(redact=options.redact, argv=[one.argv for one in job.processes])
+    job = masking.facts(job)
     blame = _blame(job)
     outcome = rule.run(rule.load("hang"), {Blame: blame, LiveJob: job})
     diagnoses = ordered((*_deadlocks(job, blame), *outcome.diagnoses))
@@ -129,12 +150,7 @@ def _report(read: tuple[LiveJob, Samples], options: HangOptions) -> Report:
         footer=_footer(job),
         settled=Outcome.HEALTHY if not diagnoses and _progresses(job) else None,
     )
-    if not options.redact:
-        return report
-    redactor = Redactor.from_process((), (), ())
-    for process in job.processes:
-        redactor.learn_argv(process.argv)
-    return redactor.report(report)
+    return masking.report(report)
 
 
 def _is_anything_known(job: LiveJob) -> bool:

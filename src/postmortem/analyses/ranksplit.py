@@ -12,9 +12,11 @@ from postmortem.analyses.ranklogs import RankLogOptions, report_on
 from postmortem.errors import EvidenceError
 from postmortem.patterns import Pattern
 from postmortem.readers.log_files import STANDARD_INPUT
+from postmortem.readers.present import words_in
 from postmortem.readers.ranklogs.read import RankFacts, read_rank_logs, split_rank_log
 from postmortem.readers.ranklogs.sources import Found, LogFile, find_rank_logs
 from postmortem.records import replace
+from postmortem.report.log_text import LogMasker
 from postmortem.report.model import Report
 
 MARK = ".postmortem-split"
@@ -34,7 +36,7 @@ def analyse_and_split(
     folder = _folder(Path(target))
     with _seekable(find_rank_logs(names)) as found:
         read = read_rank_logs(found, world=options.world_size)
-        count = _split(read, found, folder)
+        count = _split(read, found, folder, redact=options.redact)
     report = report_on(read, options)
     return report, f"{count} {'file' if count == 1 else 'files'} in {folder}"
 
@@ -48,9 +50,10 @@ def _folder(folder: Path) -> Path:
         raise EvidenceError(str(folder), what, hint="name a new or an empty folder after --split")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / MARK).touch()
+        flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        os.close(os.open(folder / MARK, flags, 0o600))
         for old in folder.glob("*.log"):
-            if old.is_file() and not old.is_symlink():
+            if old.is_symlink() or not old.is_dir():  # a link goes, what it leads to stays
                 old.unlink()
     except OSError as error:
         raise EvidenceError(str(folder), f"cannot be written: {error.strerror}") from error
@@ -78,22 +81,32 @@ def _seekable(found: Found) -> Iterator[Found]:
         )
 
 
-def _split(read: RankFacts, found: Found, folder: Path) -> int:
+def _split(read: RankFacts, found: Found, folder: Path, *, redact: bool) -> int:
     names = _names(read)
     written: set[str] = set()
     for file in found.logs:
         if file.path in read.labels:
-            _one(file, [names[index] for index in read.labels[file.path]], folder, written)
+            labels = [names[index] for index in read.labels[file.path]]
+            _one(file, labels, folder, written, redact=redact)
     return len(written)
 
 
-def _one(file: LogFile, names: list[str], folder: Path, written: set[str]) -> None:
+def _one(file: LogFile, names: list[str], folder: Path, written: set[str], *, redact: bool) -> None:
+    maskers: dict[int, LogMasker] = {}
+
     def sink(label: int, text: bytes) -> None:
         # A label that the first reading did not have: the file has grown meanwhile.
         name = names[label] if label < len(names) else names[0]
-        written.add(name)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
-        descriptor = os.open(folder / name, flags, 0o644)
+        if redact:
+            masker = maskers.setdefault(label, LogMasker(words_in))
+            text = masker.mask(text.decode("utf-8", "surrogateescape")).encode(
+                "utf-8", "surrogateescape"
+            )
+        flags = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        if name not in written:  # what somebody has put there meanwhile is not written to
+            flags |= os.O_CREAT | os.O_EXCL
+            written.add(name)
+        descriptor = os.open(folder / name, flags, 0o600)
         try:
             view = memoryview(text)
             while view:

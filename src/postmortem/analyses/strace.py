@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from postmortem.analyses.masking import Masking
 from postmortem.analyses.straceask import Query, union
 from postmortem.diagnose import rule
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.strace.asked import ASKED_CALLS, ASKED_ERRORS, SHOWN_ERRORS
-from postmortem.diagnose.strace.ending.killed_by_process import was_given_up
+from postmortem.diagnose.strace.ending.killed_by_process import GivenUp
 from postmortem.diagnose.strace.firstly import said_first
 from postmortem.diagnose.strace.hidden import RECORD, hidden, remarks
 from postmortem.diagnose.strace.lastfailures import last_failures
@@ -35,7 +36,6 @@ from postmortem.readers.strace import (
 from postmortem.readers.stracefind import LogGroup, find_logs
 from postmortem.records import record, replace
 from postmortem.report.model import Diagnosis, Outcome, Report, Role
-from postmortem.report.redact import Redactor
 from postmortem.text import counted, some
 
 _WRITES = frozenset(
@@ -77,6 +77,10 @@ def analyse(names: Sequence[str], options: StraceOptions) -> Report:
     logs = tuple(_only(facts.calls, options.process) for facts in read)
     matches = [match for log in logs for match in log.matches]
     finds = tuple(_found(query, matches) for query in options.queries)
+    words = [word for log in logs for task in log.tasks[:1000] for word in task.argv or ()]
+    masking = Masking(redact=options.redact, argv=(list(dict.fromkeys(words)),))
+    logs, finds = masking.facts((logs, finds))
+    matches = [match for log in logs for match in log.matches]
     failed = _grouped(match for match in matches if _is_failure(match))
     if not summary:
         asked = {id(match) for found in finds for match in found.matches}
@@ -112,11 +116,7 @@ def analyse(names: Sequence[str], options: StraceOptions) -> Report:
         footer=_footer(logs),
         settled=Outcome.HEALTHY if whole and not bad and _all_ended_well(view) else None,
     )
-    if not options.redact:
-        return report
-    words = [word for log in logs for task in log.tasks[:1000] for word in task.argv or ()]
-    redactor = Redactor.from_process((), (), list(dict.fromkeys(words)))
-    return redactor.report(report)
+    return masking.report(report)
 
 
 def _hits_only(options: StraceOptions) -> bool:
@@ -178,11 +178,12 @@ def _all_ended_well(view: StraceView) -> bool:
 
 def _ended_badly(log: SystemCalls) -> Task | None:
     """The task whose end tells most: the first killed by a signal, else the first if it failed."""
+    was_given_up = GivenUp(log.tasks)
     killed = [
         (task, task.ending)
         for task in log.tasks
         if task.thread_of is None and task.ending is not None and task.ending.signal is not None
-        if not was_given_up(log.tasks, task)
+        if not was_given_up(task)
     ]
     if killed:
         in_order = len({end.file for _, end in killed}) == 1  # lines of -ff have no common order

@@ -4,26 +4,15 @@ from __future__ import annotations
 
 from pathlib import PurePosixPath
 
+from postmortem.analyses import masking
 from postmortem.patterns import Pattern
-from postmortem.report.redact import Redactor
 
 _INTERPRETER = Pattern(r"(?:python|pypy)[0-9.]*|bash|sh|dash|zsh|perl|ruby|node")
 _LONGEST_NAME = 80
 
 
-class Masking:
+class Masking(masking.Masking):
     """Masks what looks secret; it learns from the command lines that a log shows."""
-
-    def __init__(self, *, redact: bool) -> None:
-        self._redactor = Redactor() if redact else None
-
-    def text(self, text: str) -> str:
-        """Return a path or call as it may be shown."""
-        return text if self._redactor is None else self._redactor.text(text)
-
-    def words(self, argv: list[str]) -> list[str]:
-        """Return a command line as it may be shown."""
-        return argv if self._redactor is None else [*self._redactor.argv(argv)]
 
     def name(self, argv: list[str]) -> str:
         """Return a short name of a command line: the program, and the script that it runs."""
@@ -31,8 +20,8 @@ class Masking:
 
     def learn(self, argv: list[str]) -> None:
         """Take note of the secrets in a command line."""
-        if self._redactor is not None:
-            self._redactor.learn_argv(argv)
+        if self.redactor is not None:
+            self.redactor.learn_argv(argv)
 
 
 def program_name(argv: list[str]) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from postmortem.errors import EvidenceError
+from postmortem.partial import create_beside
 
 _REASONS = {
     errno.ENOSPC: "no space left there",
@@ -26,14 +27,8 @@ def partial_file(final: Path, kind: str = "partial") -> Iterator[tuple[BinaryIO,
     Only its owner may read it, as is usual for cores. Raises EvidenceError when it cannot be made,
     or when something in the context fails for want of space.
     """
-    name = f".{final.name[:200]}.{os.getpid()}.{kind}"
-    path = final.with_name(name)
-    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     try:
-        descriptor = os.open(path, flags, 0o600)
-    except FileExistsError:  # left by a process that was killed; its pid is ours now
-        path.unlink()
-        descriptor = os.open(path, flags, 0o600)
+        descriptor, path = create_beside(final, kind, 0o600)
     except OSError as error:
         raise cannot_write(final, error) from error
     try:

@@ -7,9 +7,12 @@ import errno
 import os
 import stat
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
+
+from postmortem import underway
+from postmortem.partial import create_beside
 
 if TYPE_CHECKING:
     from postmortem.report.model import Report
@@ -17,6 +20,7 @@ if TYPE_CHECKING:
 DEFAULT_WIDTH = 100
 """Width of a report that does not go to a terminal."""
 
+_MOST_REFUSALS = 100
 WIDEST = 160
 """A wider terminal is not filled: rows get too long to follow."""
 
@@ -86,20 +90,42 @@ def emit(report: Report, args: argparse.Namespace) -> int:
     """Write the report as the options say and return the exit code: 0, or 1 for a failure."""
     target: str | None = args.output
     page: str | None = args.html
+    report = _with_refusals(report)
+    if not report.masked and not args.no_redact:  # the last place that no output can pass by
+        from postmortem.report.redact import Redactor
+
+        report = Redactor().report(report)
+    underway.writing()
     try:
         if page is not None:
             path = Path(page)
-            _refuse_evidence(path, report)
+            _refuse_evidence(path, [source.path for source in report.inputs] + _named(args))
             _write_file(path, _page(report))
         if target is None or target == "-":
             _write_standard(_rendered(report, args, sys.stdout), args)
         else:
             path = Path(target)
-            _refuse_evidence(path, report)
+            _refuse_evidence(path, [source.path for source in report.inputs] + _named(args))
             _write_file(path, _rendered(report, args, None))
     except BrokenPipeError:  # the reader (head, less) has seen enough; the finding stands
         pass
     return 1 if report.failed and not args.exit_zero else 0
+
+
+def _with_refusals(report: Report) -> Report:
+    """Return the report with all files that were not opened among its problems."""
+    told = {problem.where for problem in report.problems}
+    refused = {**dict(underway.refusals), **underway.refused}
+    left = [(path, why) for path, why in refused.items() if path not in told]
+    if not left:
+        return report
+    from postmortem.facts.source import Problem
+    from postmortem.records import replace
+
+    rows = [Problem(path, f"was left out: it {why}") for path, why in left[:_MOST_REFUSALS]]
+    if len(left) > len(rows):
+        rows.append(Problem("files", f"{len(left) - len(rows):,} more were left out like these"))
+    return replace(report, problems=(*report.problems, *rows))
 
 
 def write_text(text: str) -> None:
@@ -223,11 +249,12 @@ def _write_file(path: Path, text: str) -> None:
         if final.exists() and not stat.S_ISREG(final.stat().st_mode):
             final.write_text(text, encoding="utf-8")  # a pipe, /dev/null, /dev/stderr
             return
-        partial = final.with_name(f".{final.name[:200]}.{os.getpid()}.partial")
+        descriptor, partial = create_beside(final)
         try:
-            partial.write_text(text, encoding="utf-8")
-            if final.exists():
-                partial.chmod(stat.S_IMODE(final.stat().st_mode))
+            with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+                stream.write(text)
+                if final.exists():
+                    os.fchmod(descriptor, stat.S_IMODE(final.stat().st_mode))
             partial.replace(final)
         finally:
             partial.unlink(missing_ok=True)
@@ -237,10 +264,16 @@ def _write_file(path: Path, text: str) -> None:
         raise OutputError(str(path), _reason(error)) from error
 
 
-def _refuse_evidence(path: Path, report: Report) -> None:
-    for source in report.inputs:
+def _named(args: argparse.Namespace) -> list[str]:
+    """Return the evidence as the user named it: in the report a name may be masked."""
+    named = (getattr(args, name, None) or () for name in ("cores", "logs", "files", "paths"))
+    return [str(path) for paths in named for path in paths]
+
+
+def _refuse_evidence(path: Path, evidence: Iterable[str]) -> None:
+    for source in evidence:
         try:
-            same = path.samefile(source.path)
+            same = path.samefile(source)
         except OSError:
             continue
         if same:

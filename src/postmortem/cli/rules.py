@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
     from postmortem.diagnose import rule
     from postmortem.knowledge.signatures import signatures
 
-    kinds = ("tensors", "strace", "ranks", "hang")
+    kinds = ("tensors", "strace", "ranks", "hang", "watch")
     rules: Sequence[Rule] = [*rule.load(), *(item for kind in kinds for item in rule.load(kind))]
     known: Sequence[Signature] = signatures()
     if args.id is not None:

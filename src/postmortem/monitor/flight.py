@@ -1,4 +1,4 @@
-"""``python -m postmortem.monitor.flight FILE...``: the last frames of a process that is gone."""
+"""``postmortem flight FILE...``: the last frames of a process that is gone."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from postmortem.records import replace
 from postmortem.render import safe
 from postmortem.report.frame_text import HEADER, dump, frame_text
 from postmortem.report.model import Report
+from postmortem.report.redact import Redactor
 
 _MOST_LINES = 100_000
 _ENDED = {
@@ -28,7 +29,7 @@ _ENDED = {
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Print the reports of flight files; return 1 if numbers are bad in any, 3 if one is none."""
+    """Print the reports of flight files, as ``postmortem flight`` does."""
     parser = argparse.ArgumentParser(
         prog="python -m postmortem.monitor.flight", description=__doc__
     )
@@ -36,18 +37,26 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--frames", type=int, default=21, help="how many frames (default: 21)")
     parser.add_argument("--json", action="store_true", help="write JSON (default: text)")
     options = parser.parse_args(arguments)
-    if options.json:
-        return _json(options.files, max(1, options.frames))
+    return show(options.files, frames=options.frames, json=options.json)
+
+
+def show(files: list[str], *, frames: int, json: bool = False, redact: bool = True) -> int:
+    """Print the reports of flight files; return 1 if numbers are bad in any, 3 if one is none."""
+    redactor = Redactor() if redact else None
+    if json:
+        return _json(files, max(1, frames), redactor)
     status = 0
-    for path in options.files:
+    for path in files:
         try:
             flight, problems = read_flight(path)
         except EvidenceError as error:
-            _refuse(error)
+            _refuse(error, redactor)
             status = 3
             continue
         found = find_first_bad(flight)
-        text = report(flight, found, problems, max(1, options.frames))
+        text = report(flight, found, problems, max(1, frames))
+        if redactor is not None:
+            text = redactor.text(text)
         sys.stdout.write(safe.block(text, lines=_MOST_LINES) + "\n")
         status = max(status, 1 if found is not None else 0)
     return status
@@ -96,7 +105,7 @@ def _last(flight: Flight, found: FirstBad | None, frames: int) -> list[Frame]:
     return until[-frames:]
 
 
-def _json(paths: list[str], frames: int) -> int:
+def _json(paths: list[str], frames: int, redactor: Redactor | None) -> int:
     """Write one report on all files; what cannot be read of them stands under `problems`."""
     from postmortem.present.numerics.body import flight_row, frame_rows
     from postmortem.render import json
@@ -122,18 +131,20 @@ def _json(paths: list[str], frames: int) -> int:
         ranks = max(ranks, flight.recorder.world_size)
     if not rows:
         for one in refused:
-            _refuse(one)
+            _refuse(one, redactor)
         return 3
     problems += [Problem(one.where, one.what, one.hint) for one in refused]
     first = min(bad, key=lambda found: (found.batch, found.frame), default=None)
     verdict = first.sentence(ranks) if first else "no NaN or Inf among the frames that are left"
     report = Report("flight", tuple(sources), verdict, bool(bad), (), (), {"flights": rows})
-    json.render(replace(report, problems=tuple(problems)), sys.stdout)
+    report = replace(report, problems=tuple(problems))
+    json.render(report if redactor is None else redactor.report(report), sys.stdout)
     return 1 if bad else 0
 
 
-def _refuse(error: EvidenceError) -> None:
-    sys.stderr.write(f"{safe.line(str(error))}\n")
+def _refuse(error: EvidenceError, redactor: Redactor | None) -> None:
+    words = str(error) if redactor is None else redactor.text(str(error))
+    sys.stderr.write(f"{safe.line(words)}\n")
     if error.hint:
         sys.stderr.write(f"hint: {error.hint}\n")
 

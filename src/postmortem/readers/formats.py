@@ -6,6 +6,7 @@ import struct
 
 from postmortem.errors import EvidenceError
 from postmortem.records import record
+from postmortem.text import shell_word
 
 HEAD_BYTES = 64 << 10
 """How much of a file is looked at."""
@@ -136,7 +137,7 @@ def _require_elf_core(head: bytes, where: str, inside: str) -> None:
         what, hint = _not_core_elf(elf)
         raise EvidenceError(where, f"not a core file: {inside}{what}", hint=hint)
     if elf.machine == 190:
-        hint = f"open it with: cuda-gdb -ex 'target cudacore {where}'"
+        hint = f"open it with: cuda-gdb -ex {shell_word(f'target cudacore {where}')}"
         raise EvidenceError(where, f"{inside}a core of a CUDA GPU, not of a process", hint=hint)
     if elf.bits != 64 or not elf.little_endian or elf.machine not in _MACHINES_READ:
         kind = f"{elf.bits}-bit {'little' if elf.little_endian else 'big'}-endian"

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import FrameType
 from typing import BinaryIO
 
+from postmortem import underway
 from postmortem.errors import EvidenceError
 from postmortem.facts.source import Problem, Source
 from postmortem.readers.apport import CoreOfReport, is_report
@@ -27,7 +28,9 @@ from postmortem.readers.codecs import (
     decoded,
 )
 from postmortem.readers.formats import HEAD_BYTES, require_core
+from postmortem.readers.regular import open_regular
 from postmortem.records import record
+from postmortem.text import shell_word
 
 Progress = Callable[[str], None]
 
@@ -109,13 +112,14 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
     try:
         kind = stat.S_IFMT(path.stat().st_mode)
         if kind == stat.S_IFDIR:
-            hint = f"postmortem core {where} (with nothing else) takes the newest core in it"
+            named = shell_word(where)
+            hint = f"postmortem core {named} (with nothing else) takes the newest core in it"
             raise EvidenceError(where, "is a directory", hint=hint)
         if kind != stat.S_IFREG:
             what = f"is {_NOT_REGULAR.get(kind, 'not a regular file')}, not a core file"
             hint = "write it to a file first; gdb and postmortem need to seek in it"
             raise EvidenceError(where, what, hint=hint)
-        stream = path.open("rb")
+        stream = open_regular(path)
     except OSError as error:
         raise _cannot_open(path, error) from error
     with stream:
@@ -130,13 +134,16 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
 
 def _cannot_open(path: Path, error: OSError) -> EvidenceError:
     where = str(path)
+    if isinstance(error, underway.Refused):
+        return EvidenceError(where, error.why)
     if error.errno == errno.ENOENT:
         if path.is_symlink():
             what = f"is a link to {path.readlink()}, which does not exist"
             return EvidenceError(where, what)
         return EvidenceError(where, "no such file", hint=_near_names(path))
     if error.errno in (errno.EACCES, errno.EPERM):
-        hint = f"it belongs to another user: sudo cat {where} > mycore; postmortem core mycore"
+        named = shell_word(where)
+        hint = f"it belongs to another user: sudo cat {named} > mycore; postmortem core mycore"
         return EvidenceError(where, "no permission to read it", hint=hint)
     return EvidenceError(where, f"cannot be opened: {error.strerror}")
 
@@ -145,7 +152,8 @@ def _near_names(path: Path) -> str:
     parent = path.parent
     if not parent.is_dir():
         return f"the folder {parent} does not exist either"
-    return f"postmortem core {parent} takes the newest core in that folder, if there is one"
+    named = shell_word(str(parent))
+    return f"postmortem core {named} takes the newest core in that folder, if there is one"
 
 
 @contextlib.contextmanager
@@ -188,7 +196,9 @@ def _private_folder(path: Path, temp_dir: Path | None, packed_size: int) -> Path
             if usage.total and usage.free < packed_size:
                 failures.append(f"{candidate}: {usage.free >> 20:,} MiB free")
                 continue
-            return Path(tempfile.mkdtemp(prefix="postmortem-", dir=candidate))
+            folder = tempfile.mkdtemp(prefix="postmortem-", dir=candidate)
+            underway.leave(folder)
+            return Path(folder)
         except OSError as error:
             failures.append(f"{candidate}: {error.strerror}")
     what = "no place to unpack the core: " + "; ".join(failures)

@@ -9,7 +9,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Protocol, cast
 
-from postmortem import _native
+from postmortem import _native, underway
+from postmortem.partial import create_beside
 from postmortem.records import record
 
 if TYPE_CHECKING:
@@ -80,6 +81,8 @@ class Target:
         self._partial: Path | None = None
         self._final: Path | None = None
         if name == STANDARD_OUTPUT:
+            underway.consuming()
+            underway.claim_output()
             self.descriptor = os.dup(1)
             return
         final = Path(os.path.realpath(name))  # a link stays a link
@@ -87,18 +90,17 @@ class Target:
             if final.exists() and not stat.S_ISREG(final.stat().st_mode):
                 self.descriptor = os.open(final, os.O_WRONLY)
                 return
-            partial = final.with_name(f".{final.name[:200]}.{os.getpid()}.partial")
-            self.descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
+            self.descriptor, partial = create_beside(final)
         except OSError as error:
             raise OSError(error.errno, f"cannot be written: {error.strerror}", name) from error
         self._partial, self._final = partial, final
 
     def keep(self) -> None:
         """Give the file its name."""
+        if self._partial is not None and self._final is not None and self._final.exists():
+            os.fchmod(self.descriptor, stat.S_IMODE(self._final.stat().st_mode))
         self._close()
         if self._partial is not None and self._final is not None:
-            if self._final.exists():
-                self._partial.chmod(stat.S_IMODE(self._final.stat().st_mode))
             self._partial.replace(self._final)
             self._partial = None
 

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import PurePosixPath
 
 from postmortem.patterns import Pattern
 from postmortem.records import record
+from postmortem.report.escapes import unescaped, without_quotes
+from postmortem.report.forms import Form, forms_in
 from postmortem.report.secrets import (
     ASSIGNMENT,
+    BARE,
     KEY_BEGINS,
+    NEXT_NAME,
     PRIVATE_KEY,
-    VALUE,
+    QUOTED,
     Suspicion,
     is_secret,
     looks_random,
-    may_hold_value,
     may_tell,
     suspicion,
 )
@@ -44,6 +47,10 @@ _PASSWORD_OPTIONS = {
 }
 
 
+_ENOUGH = 512
+"""Characters of a value that tell whether it is a secret."""
+
+
 @record
 class Find:
     """A secret inside a text."""
@@ -57,33 +64,98 @@ class Find:
     """The whole secret, if the text shows a part of it."""
 
 
-def find_values(text: str) -> Iterator[Find]:
-    """Find values that are secret by their form."""
-    if not may_hold_value(text):
-        return
-    keys = PRIVATE_KEY.finditer(text) if KEY_BEGINS in text else ()
-    for match in (*keys, *VALUE.finditer(text)):
-        name = match.lastgroup
-        start, end = match.span(name) if name else match.span()
-        if text[start:end].startswith("[masked"):
-            continue
-        yield Find(start, end, None)
+def find_values(text: str, among: tuple[Form, ...] | None = None) -> Iterator[Find]:
+    """Find values that are secret by their form, as they are written or behind escapes.
+
+    Only forms `among` those given can match, if any are.
+    """
+    for start, end in _spans(text, among):
+        if end > start:
+            yield Find(start, end, None)
+    for plain in unescaped(text):
+        for start, end in _spans(plain.text, among):
+            start, end = plain.span(start, end)
+            if end > start:
+                yield Find(start, end, None)
+
+
+def plain_forms(texts: Iterable[str]) -> Iterator[str]:
+    """Yield texts, and what they mean where something escaped them."""
+    for text in texts:
+        yield text
+        for plain in unescaped(text):
+            yield plain.text
+
+
+def _spans(text: str, among: tuple[Form, ...] | None) -> Iterator[tuple[int, int]]:
+    if KEY_BEGINS in text:
+        yield from (match.span() for match in PRIVATE_KEY.finditer(text))
+    if among is None:
+        found = forms_in(text)
+    else:
+        found = tuple(form for form in among if form.may_match(text))
+    yield from _of_forms(found, text)
+    if found and "," in text and ('"' in text or "'" in text):
+        words = without_quotes(text)
+        if words != text:
+            yield from _of_forms(found, words)
+
+
+def _of_forms(found: tuple[Form, ...], text: str) -> Iterator[tuple[int, int]]:
+    for form in found:
+        for start, end in form.find(text):
+            if not text.startswith("[masked", start):
+                yield start, end
 
 
 def find_assignments(text: str) -> Iterator[Find]:
     """Find secrets by name in code, JSON and shell text."""
     if not _may_assign(text) or not may_tell(text):
         return
-    for match in ASSIGNMENT.finditer(text):
-        group = next(g for g in ("escaped", "double", "single", "bare") if match[g])
-        value = match[group]
-        if not is_secret(match["name"], value) or value.startswith("[masked"):
+    position = run_end = 0
+    while (head := ASSIGNMENT.search(text, position)) is not None:
+        # What is no secret's name may have one behind it: "RuntimeError: AWS_SECRET_ACCESS_KEY: …".
+        position = head.end()
+        name = head["name"]
+        if suspicion(name) is Suspicion.NONE:
             continue
-        if group == "bare" and match["sign"] != "=" and not _is_key_like(match["name"], value):
-            continue  # an expression (token = read_token), or prose (token: invalid)
+        quoted = QUOTED.match(text, position)
+        if quoted is not None and quoted.lastgroup is not None:
+            start, end = quoted.span(quoted.lastgroup)
+        else:
+            if run_end <= position:  # of "token:token:token:" all values end in one place
+                run = BARE.match(text, position)
+                run_end = position if run is None else run.end()
+            start, end = position, run_end
+        value = text[start : min(end, start + _ENOUGH)]
+        if not is_secret(name, value) or value.startswith("[masked"):
+            continue
+        if quoted is None and not _is_bare_secret(head, value, text[end : end + 1]):
+            continue
         # login(token=my_token): a variable, not its value, though one cannot be sure
-        learn = group != "bare" or not value.isidentifier() or any(map(str.isdigit, value))
-        yield Find(*match.span(group), match["name"], learn)
+        learn = quoted is not None or not value.isidentifier() or any(map(str.isdigit, value))
+        yield Find(start, end, name, learn)
+        position = end if quoted is None else quoted.end()
+
+
+def _is_bare_secret(head: re.Match[str], value: str, following: str) -> bool:
+    """Whether a value without quotes is meant as one, and is no code or prose."""
+    if len(value) < 4 or (following in ("(", "[", "{") and following):
+        return False
+    if NEXT_NAME.match(value) or _is_reference(head["name"], value):
+        return False
+    # An expression (token = read_token), or prose (token: invalid).
+    return head["sign"] == "=" or _is_key_like(head["name"], value)
+
+
+def _is_reference(name: str, value: str) -> bool:
+    """Whether a value is a variable of the same name: ``api_key=self._api_key``."""
+    return value.replace(".", "_").isidentifier() and name.casefold() in value.casefold()
+
+
+def is_telling(text: str) -> bool:
+    """Return False if no name in a text can tell of a secret, written plainly or escaped."""
+    return may_tell(text) or "\\x" in text or "\\u" in text or "%" in text
 
 
 def _may_assign(text: str) -> bool:
@@ -105,17 +177,33 @@ def _is_key_like(name: str, value: str) -> bool:
 
 
 def find_told(text: str) -> Iterator[Find]:
-    """Find what an arbitrary text, such as a message, tells by itself.
+    """Find what an arbitrary text, such as a message, tells by its names."""
+    yield from _told(text)
+    if "\\" in text or "%" in text or "&" in text:
+        for plain in unescaped(text):
+            for find in _told(plain.text):
+                start, end = plain.span(find.start, find.end)
+                yield Find(start, end, find.name, find.learn)
 
-    Parsers complain of an "unexpected token: …", so that word needs a value that looks random.
-    """
+
+def _told(text: str) -> Iterator[Find]:
     for find in find_assignments(text):
-        name = find.name or ""
-        told = suspicion(name) is Suspicion.STRONG and "TOKEN" not in name.upper()
-        if told or looks_random(text[find.start : find.end]):
+        if _is_told(find.name or "", text[find.start : find.end]):
             yield find
     if "-" in text and may_tell(text):
         yield from _find_options(text)
+
+
+def _is_told(name: str, value: str) -> bool:
+    """Whether a value beside a name in prose is a secret.
+
+    Parsers complain of an "unexpected token: …", so that word alone needs a random value.
+    """
+    if suspicion(name) is not Suspicion.STRONG:
+        return looks_random(value)
+    if "TOKEN" not in name.upper() or looks_random(value):
+        return True
+    return name.upper() not in ("TOKEN", "TOKENS") and _is_key_like(name, value)
 
 
 def find_in_argv(args: Sequence[str]) -> Iterator[tuple[int, Find]]:

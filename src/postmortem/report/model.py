@@ -102,6 +102,8 @@ class Report:
     problems: tuple[Problem, ...] = ()
     skipped: tuple[Skipped, ...] = ()
     footer: str | None = None
+    masked: bool = False
+    """Whether secrets were masked; nothing is written of one that was not, unless asked to."""
     settled: Outcome | None = None
     """Where it is not what `failed` says: healthy, or unknown beside signs of a failure."""
 

@@ -3,6 +3,10 @@
 A secret is learnt where its name gives it away (environment, command line, a local variable) and
 masked in every text afterwards: a token from the environment comes back in an exception message,
 an URL, a string on the stack. Values of well-known form are masked wherever they stand.
+
+Facts are masked before any rule sees them (`facts`): what a rule cuts to make a title has no secret
+left to be cut in two. A report is masked once more as a whole (`report`), and whatever writes one
+does so itself if nobody has (`Report.masked`).
 """
 
 from __future__ import annotations
@@ -11,20 +15,26 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
-from typing import Self, cast
+from typing import Self, TypeVar, cast
 
 from postmortem.patterns import Pattern
 from postmortem.records import is_record, replace
 from postmortem.report.blocks import BacktraceLine, KeyValues
+from postmortem.report.forms import Form, Present, forms_in, words_in
 from postmortem.report.leaks import (
     Find,
     find_assignments,
     find_in_argv,
     find_told,
     find_values,
+    plain_forms,
 )
 from postmortem.report.model import Report
+from postmortem.report.private_keys import key_parts
 from postmortem.report.secrets import Suspicion, is_secret, looks_random, suspicion
+from postmortem.report.strings import replaced, strings
+
+T = TypeVar("T")
 
 SHORTEST = 6
 """Characters that a secret needs to be masked wherever it occurs. A shorter one would make holes
@@ -41,13 +51,18 @@ _MOST_TEXTS = 50_000
 _CUT = Pattern(r" ?…|\"?\.\.\.", words=("…", "..."))
 _SHORTEST_CUT = 8
 
+# What is learnt from a text that nobody named: shorter, it could be an ordinary word.
+_SHORTEST_LEARNT = 12
+
 _QUOTED = Pattern(r"\"((?:[^\"\\]|\\.)*)\"|'((?:[^'\\]|\\.)*)'")
 
 
 class Redactor:
     """Knows the secrets of one process and masks them."""
 
-    def __init__(self) -> None:
+    def __init__(self, present: Present = words_in) -> None:
+        """Take what tells which words stand in a text: the native one is faster on a long text."""
+        self._present = present
         self._roots: dict[str, str] = {}  # a form of a secret → the secret that it is a form of
         self._names: dict[str, str | None] = {}  # secret → name
         self._pattern: re.Pattern[str] | None = None
@@ -63,9 +78,10 @@ class Redactor:
         env: Iterable[tuple[str, str]],
         initial_env: Iterable[tuple[str, str]],
         argv: Sequence[str],
+        present: Present = words_in,
     ) -> Self:
         """Return a redactor that knows the secrets in both environments and the command line."""
-        redactor = cls()
+        redactor = cls(present)
         for name, value in [*env, *initial_env]:
             redactor._learn_variable(name, value)
         redactor.learn_argv(argv)
@@ -118,6 +134,19 @@ class Redactor:
             known = self._texts[text] = self._mask_text(text)
         return known
 
+    def facts(self, facts: T, *, commands: bool = True) -> T:
+        """Return facts with every string masked; what is secret in them is known from now on.
+
+        Records that hold no secret stay the same objects. `commands`: whether there are command
+        lines (`argv`) among them.
+        """
+        texts = [*strings(facts)]
+        self._learn_texts(texts)
+        self._prepare(texts)
+        if not commands and all(self.text(text) == text for text in texts):
+            return facts
+        return replaced(facts, self.text, self.argv)
+
     def report(self, report: Report) -> Report:
         """Return the report with every string masked: blocks, diagnoses, body, problems, the rest.
 
@@ -128,9 +157,20 @@ class Redactor:
             for line in getattr(block, "lines", ()):
                 if isinstance(line, BacktraceLine):
                     self._learn_details(line)
+        texts = [*strings(report)]
+        self._learn_keys(texts)
+        self._prepare(texts)
         body = {key: self._body(value, key) for key, value in report.body.items()}
         masked = cast(Report, self._walk(replace(report, body={})))
-        return replace(masked, body=body)
+        return replace(masked, body=body, masked=True)
+
+    def know(self, secret: str) -> None:
+        """Mask this wherever it stands."""
+        self._learn(None, secret)
+
+    def line(self, text: str, among: tuple[Form, ...]) -> str:
+        """Return text masked, as `text` does; only forms `among` those given can match."""
+        return self._mask_text(text, among) if len(text) >= SHORTEST else text
 
     # --- learning
 
@@ -146,6 +186,23 @@ class Redactor:
         for find in find_assignments(text):
             if find.learn:
                 self._learn(find.name, text[find.start : find.end])
+
+    def _learn_texts(self, texts: Iterable[str]) -> None:
+        """Learn from whole texts what may stand in others cut short, or without its name."""
+        distinct = [text for text in dict.fromkeys(texts) if len(text) >= _SHORTEST_LEARNT]
+        self._learn_keys(distinct)
+        active = self._active(distinct)
+        for text in distinct:
+            finds = [*find_values(text, active)] if active else []
+            for find in (*finds, *find_told(text)):
+                value = text[find.start : find.end]
+                sure = find.name is None or looks_random(value)
+                if find.learn and sure and len(value) >= _SHORTEST_LEARNT:
+                    self._learn(find.name, value)
+
+    def _learn_keys(self, texts: Sequence[str]) -> None:
+        for part in key_parts(texts):
+            self._learn(None, part)
 
     def _learn(self, name: str | None, value: str) -> None:
         value = value.strip()
@@ -183,7 +240,7 @@ class Redactor:
         return "[masked]" if any(form in name for form in self._roots) else f"[masked: {name}]"
 
     def _cut_out(self, text: str, finds: Iterable[Find]) -> str:
-        """Replace parts of a text by masks; where finds overlap, the first one counts."""
+        """Replace parts of a text by masks; where finds overlap, by one mask."""
         ordered = [*finds]
         if not ordered:
             return text
@@ -195,9 +252,28 @@ class Redactor:
                 mask = self._mask(find.root or text[find.start : find.end], find.name)
                 parts += [text[position : find.start], mask]
                 position = find.end
+            elif find.end > position:  # two that overlap: the mask of the first stands for both
+                position = find.end
         return "".join([*parts, text[position:]])
 
-    def _mask_text(self, text: str) -> str:
+    def _active(self, texts: Sequence[str]) -> tuple[Form, ...]:
+        """Return the forms that may match in any of some texts: one look at all of them."""
+        return forms_in("\n".join(plain_forms(texts)), self._present)
+
+    def _prepare(self, texts: Sequence[str]) -> None:
+        """Mask many texts at once: most forms can match in none of them."""
+        known = self._texts
+        distinct = [
+            text for text in dict.fromkeys(texts) if len(text) >= SHORTEST and text not in known
+        ]
+        if len(known) + len(distinct) > _MOST_TEXTS:
+            known.clear()
+        active = self._active(distinct)
+        for text in distinct[:_MOST_TEXTS]:
+            if not (text.startswith("0x") and text.isalnum()):
+                known[text] = self._mask_text(text, active)
+
+    def _mask_text(self, text: str, among: tuple[Form, ...] | None = None) -> str:
         for _ in range(3):  # a mask and its surroundings can form another secret, in theory
             before = text
             if self._roots:
@@ -205,7 +281,7 @@ class Redactor:
                 text = self._cut_out(text, self._find_cut(text))
             if text == before:
                 break
-        text = self._cut_out(text, find_values(text))
+        text = self._cut_out(text, find_values(text, among))
         return self._cut_out(text, find_told(text))
 
     def _has_known(self, text: str) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable
 
 from postmortem.diagnose.names import clip
@@ -10,6 +9,7 @@ from postmortem.diagnose.strace.who import who
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import ErrorCount, FailedCalls, Match, Target
 from postmortem.report.model import Evidence, Subject
+from postmortem.text import shell_word
 
 TEXT_LIMIT = 200
 _SHOWN = 3
@@ -62,7 +62,7 @@ def folder_of(target: Target) -> str:
     """Return the folder of a file, quoted for a shell; for a nameless file the path is it."""
     path = target.path or "."
     folder = path if target.nameless else path.rpartition("/")[0] or "/"
-    return shlex.quote(folder)
+    return shell_word(folder)
 
 
 def many(groups: Iterable[FailedCalls]) -> str:
@@ -108,7 +108,7 @@ def quoted(target: Target) -> str:
 
 def quoted_path(path: str) -> str:
     """Return a path as a shell takes it."""
-    return shlex.quote(path)
+    return shell_word(path)
 
 
 _TABLES = {

@@ -114,7 +114,8 @@ def _probe(path: str, command: tuple[str, ...] = ()) -> Gdb:
 
 def _version_output(path: str, start: tuple[str, ...]) -> tuple[str, str, str]:
     try:
-        with Child((*start, "--version"), cwd=None, env=environment()) as child:
+        # Without -nx some versions read the user's files first: ~/.config/gdb/gdbearlyinit.
+        with Child((*start, "-nx", "--version"), cwd=None, env=environment()) as child:
             heard = child.hear(_PROBE_SECONDS, _PROBE_BYTES)
     except OSError as error:
         raise DebuggerError(f"{path} cannot be started: {error.strerror or error}") from error

@@ -15,6 +15,7 @@ from postmortem.facts.memory import Modules
 from postmortem.facts.process import Process
 from postmortem.facts.threads import Thread, Threads
 from postmortem.report.model import Confidence, Evidence, Role
+from postmortem.text import shell_word
 
 _KINDS = (FaultKind.ARITHMETIC, FaultKind.COMPILER_TRAP, FaultKind.RERAISED)
 
@@ -97,8 +98,8 @@ def extension_crash(
             f"look at {short(frame.function) if function else name} with the arguments that it was "
             "given; build it with -g -O1 for line numbers"
             if not of
-            else f"pip show {_DISTRIBUTIONS.get(of, of)} : is it the newest version, built for "
-            "this Python and PyTorch?",
+            else f"pip show {shell_word(_DISTRIBUTIONS.get(of, of))} : is it the newest version, "
+            "built for this Python and PyTorch?",
             "run that module's small test under AddressSanitizer or valgrind",
         ),
         evidence=tuple(evidence),

@@ -13,6 +13,7 @@ from postmortem.diagnose.rule import Finding, rule
 from postmortem.facts.crash import Fault, Signal
 from postmortem.facts.threads import Threads
 from postmortem.report.model import Confidence, Evidence, Role
+from postmortem.text import shell_word
 
 _KINDS = {
     FaultKind.FILE_TRUNCATED: "is shorter than the program mapped",
@@ -59,7 +60,7 @@ def bus_error_file_truncated(
     if crashed is not None and crashed.frames:
         evidence.extend([cite_frame(crashed, 0), *cite_python(crashed, threads)])
     steps = [
-        f"ls -l {file.path} ; compare its size and checksum with the original",
+        f"ls -l {shell_word(file.path)} ; compare its size and checksum with the original",
         "make sure that nothing truncates or rewrites the file in place while it is mapped: write "
         "to a new name, then rename",
     ]

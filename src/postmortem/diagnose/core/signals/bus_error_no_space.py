@@ -14,6 +14,7 @@ from postmortem.diagnose.rule import Finding, rule
 from postmortem.facts.crash import Fault, Signal
 from postmortem.facts.threads import Threads
 from postmortem.report.model import Confidence, Role
+from postmortem.text import shell_word
 
 
 @rule(
@@ -60,7 +61,8 @@ def bus_error_no_space(
         "a page is first written, and then there was none",
         confidence=Confidence.LIKELY if in_memory or full else Confidence.POSSIBLE,
         next_steps=(
-            f"df -h {folder} while the job runs; ls -l {folder} for files of dead processes",
+            f"df -h {shell_word(folder)} while the job runs; ls -l {shell_word(folder)} for files "
+            "of dead processes",
             "give it more: docker run --shm-size=16g, in Kubernetes an emptyDir with medium "
             "Memory, else mount -o remount,size=16G /dev/shm"
             if in_memory

@@ -15,6 +15,7 @@ from postmortem.facts.crash import Fault, Signal
 from postmortem.facts.process import Process
 from postmortem.facts.threads import Threads
 from postmortem.report.model import Confidence, Evidence, Role
+from postmortem.text import shell_word
 
 _INITIALISERS = {
     "call_init",
@@ -133,7 +134,8 @@ def _zeros(where: str, words: str, fault: Fault, evidence: tuple[Evidence, ...])
             "padding, or a part of the file is missing (a copy that was cut short, a full disk)"
         )
         steps = (
-            f"cmp -l {path} with the file of another host, or install its package again",
+            f"cmp -l {shell_word(path)} with the file of another host, or install its package "
+            "again",
             _WRONG_JUMP,
         )
     return Finding(

@@ -18,6 +18,7 @@ from postmortem.diagnose.ranks.telling import at_frame, ranks_words, torchrun_wo
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.facts.kernel_log import KernelKind
 from postmortem.report.model import Role
+from postmortem.text import shell_word
 
 
 @rule(
@@ -47,7 +48,8 @@ def kernel_saw_crash(blame: Blame) -> Iterator[Finding]:
     steps = ["postmortem core explains its core file; none? ulimit -c unlimited, and run again"]
     if event.place:
         module, _, offset = event.place.rpartition("+")
-        steps.insert(0, f"addr2line -Cfie PATH/{module} {offset}" if module else steps[0])
+        if module:
+            steps.insert(0, f"addr2line -Cfie {shell_word(f'PATH/{module}')} {shell_word(offset)}")
     if event.kind is KernelKind.MACHINE:
         steps = list(steps_of(tie))
     yield Finding(

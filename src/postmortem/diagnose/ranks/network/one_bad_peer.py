@@ -9,6 +9,7 @@ from postmortem.diagnose.ranks.blame import Blame
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.facts.nccl import Nccl
 from postmortem.report.model import Confidence, Evidence, Role
+from postmortem.text import shell_word
 
 _ENOUGH = 3
 _SHORT = 200
@@ -52,8 +53,8 @@ def one_bad_peer(nccl: Nccl, blame: Blame) -> Iterator[Finding]:
         next_steps=(
             f"on {host}: ibstat, perfquery -x, ethtool -S DEVICE; run without it"
             if host
-            else f"find the host (getent hosts {worst.address}), test its links (ibstat, "
-            "perfquery -x, ethtool -S DEVICE), and run without it",
+            else f"find the host (getent hosts {shell_word(worst.address)}), test its links "
+            "(ibstat, perfquery -x, ethtool -S DEVICE), and run without it",
             "read the kernel log of that host around this time: dmesg -T",
         ),
         evidence=(Evidence(worst.where, clip(worst.what, _SHORT)),),

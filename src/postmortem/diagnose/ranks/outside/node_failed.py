@@ -9,6 +9,7 @@ from postmortem.diagnose.ranks.blame import Blame, How
 from postmortem.diagnose.ranks.telling import cite, ranks_words, victims_words
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.report.model import Confidence, Role
+from postmortem.text import shell_word
 
 
 @rule(role=Role.ROOT, references=("https://slurm.schedmd.com/troubleshoot.html",))
@@ -28,17 +29,18 @@ def node_failed(blame: Blame) -> Iterator[Finding]:
         return
     host = clip(blame.whole_host, 60)
     there = f" {ranks_words(blame.first)} ran there." if blame.first else ""
+    named = shell_word(host)
     yield Finding(
         title=f"the host {host} failed, says Slurm",
         cause=f"Slurm lost the host {host} and ended the job: a crash or a reboot of it, its "
         f"network, or Slurm's daemon there.{there[:2].upper()}{there[2:]}{victims_words(blame)}",
         confidence=Confidence.LIKELY,
         next_steps=(
-            f"sinfo -R -n {host}; scontrol show node {host}  say since when, and what the "
+            f"sinfo -R -n {named}; scontrol show node {named}  say since when, and what the "
             "administrators wrote",
             f"journalctl -k -b -1 on {host}, or its BMC's log (ipmitool sel list): give it to "
             "postmortem logs beside these",
-            f"sbatch --exclude={host} until it is mended; --requeue starts such a job again",
+            f"sbatch --exclude={named} until it is mended; --requeue starts such a job again",
         ),
         evidence=cite(blame),
     )

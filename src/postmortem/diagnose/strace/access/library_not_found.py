@@ -12,6 +12,7 @@ from postmortem.diagnose.strace.weighing import weigh_fate
 from postmortem.diagnose.strace.who import who
 from postmortem.facts.syscall_logs import Logs
 from postmortem.report.model import Confidence, Evidence, Role
+from postmortem.text import shell_word
 
 
 @rule(
@@ -48,7 +49,7 @@ def library_not_found(logs: Logs) -> Iterator[Finding]:
                 ),
                 confidence=weight.confidence,
                 next_steps=(
-                    f"find / -name '{name}*' -not -path '/proc/*' 2>/dev/null",
+                    f"find / -name {shell_word(name + '*')} -not -path '/proc/*' 2>/dev/null",
                     "name its folder in LD_LIBRARY_PATH, or install the package that has it",
                     "echo $LD_LIBRARY_PATH in the job: did a module or an environment get lost?",
                 ),

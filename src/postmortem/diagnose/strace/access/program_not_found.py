@@ -13,6 +13,7 @@ from postmortem.diagnose.strace.who import who
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import ErrorCount
 from postmortem.report.model import Confidence, Evidence, Role
+from postmortem.text import shell_word
 
 _LOOKS = (
     "stat", "newfstatat", "fstatat64", "stat64", "statx", "access", "faccessat", "faccessat2",
@@ -54,7 +55,8 @@ def program_not_found(logs: Logs) -> Iterator[Finding]:
             missing.setdefault(row.path.rpartition("/")[2], []).append(row)
     for name, rows in [item for item in missing.items() if item[0] not in ran][:2]:
         row = rows[0]
-        parent = next((task.ppid for task in logs.tasks() if task.pid == row.pid), None)
+        task = logs.first(row.pid)
+        parent = None if task is None else task.ppid
         yield _finding(logs, name, rows, parent or row.pid)
     yield from _said(logs, ran | set(missing))
 
@@ -99,7 +101,7 @@ def _finding(logs: Logs, name: str, rows: list[ErrorCount], pid: int) -> Finding
         next_steps=(
             f"head -c 80 {quoted_path(there or places[0])} : if it is a script, is its interpreter "
             "there? Windows line ends (CR) spoil its name too",
-            f"type {clip(name, 50)} ; echo $PATH : in the job, not on the login node",
+            f"type {shell_word(clip(name, 50))} ; echo $PATH : in the job, not on the login node",
         )[:: 1 if len(places) == 1 or there else -1],
         evidence=tuple(
             Evidence(place_of(r), clip(f"{who(r.pid)} {r.syscall} {r.path}: ENOENT", 200))

@@ -12,6 +12,7 @@ from postmortem.diagnose.strace.who import ANSWERING, who
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import Ending, Task
 from postmortem.report.model import Confidence, Evidence, Role, Subject
+from postmortem.text import shell_word
 
 _SOON = 300
 """Lines within which a process ends because a child of it failed."""
@@ -68,7 +69,7 @@ def first_to_fail(logs: Logs) -> Iterator[Finding]:
                 f"what did it do last? --find 'syscall=write fd=2 pid={task.pid}' shows its "
                 "error output"
             ),
-            f"grep -n '^{task.pid} ' {ending.file.rpartition('/')[2]} | tail -50",
+            f"grep -n '^{task.pid} ' {shell_word(ending.file.rpartition('/')[2])} | tail -50",
         ),
         evidence=tuple(
             Evidence(

@@ -11,6 +11,7 @@ from postmortem.diagnose.strace.weighing import weigh, worst
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import FailedCalls, Failures
 from postmortem.report.model import Confidence, Role
+from postmortem.text import shell_word
 
 
 @rule(
@@ -48,8 +49,8 @@ def address_in_use(failures: Failures, logs: Logs) -> Iterator[Finding]:
         confidence=weight.confidence,
         next_steps=(
             (
-                f"ss -ltnp 'sport = :{port}' : who has it? (a job that ended badly may have "
-                "left processes)"
+                f"ss -ltnp {shell_word(f'sport = :{port}')} : who has it? (a job that ended badly "
+                "may have left processes)"
             ),
             "choose another port: MASTER_PORT, torchrun --master-port, or --rdzv-endpoint HOST:0",
         ),

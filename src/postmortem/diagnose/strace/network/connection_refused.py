@@ -11,6 +11,7 @@ from postmortem.diagnose.strace.weighing import weigh, worst
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import FailedCalls, Failures
 from postmortem.report.model import Confidence, Role
+from postmortem.text import shell_word
 
 
 @rule(
@@ -64,8 +65,8 @@ def connection_refused(failures: Failures, logs: Logs) -> Iterator[Finding]:
         confidence=weight.confidence,
         next_steps=(
             (
-                f"on that host: ss -ltnp 'sport = :{port}' : does the server run, and listen at "
-                "this address?"
+                f"on that host: ss -ltnp {shell_word(f'sport = :{port}')} : does the server "
+                "run, and listen at this address?"
             ),
             "is it the right host and port? echo $MASTER_ADDR $MASTER_PORT in each rank",
             "look why the server ended, or had not begun: the log of rank 0",

@@ -11,6 +11,7 @@ from postmortem.diagnose.strace.weighing import weigh, worst
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import FailedCalls, Failures
 from postmortem.report.model import Confidence, Role
+from postmortem.text import shell_word
 
 
 @rule(
@@ -52,7 +53,7 @@ def connection_timed_out(failures: Failures, logs: Logs) -> Iterator[Finding]:
         return
     group = groups[0]
     peer = group.target.words
-    host, port = host_port(group.target)
+    host, port = map(shell_word, host_port(group.target))
     weight = weigh(logs, group.matches[-1], Confidence.LIKELY, root=Role.ROOT)
     yield Finding(
         title=f"{peer[:60]} did not answer: {group.first.syscall} timed out",

@@ -19,6 +19,7 @@ from postmortem.diagnose.strace.who import who
 from postmortem.facts.syscall_logs import Fate, Logs
 from postmortem.patterns import Pattern
 from postmortem.report.model import Confidence, Role
+from postmortem.text import shell_word
 
 # The name of an address (RFC 1035, 3.5; RFC 3596), perhaps cut by strace -s.
 _REVERSE = Pattern(r"^(?:\d{1,3}\.){4}in-a|^(?:[0-9a-f]\.){8,}|\.(?:in-addr|ip6)\.arpa$")
@@ -77,8 +78,8 @@ def name_not_resolved(logs: Logs) -> Iterator[Finding]:
             confidence=weight.confidence,
             next_steps=(
                 (
-                    f"getent ahosts {names[0] if names else 'NAME'} ; cat /etc/resolv.conf : "
-                    "same host, same container"
+                    f"getent ahosts {shell_word(names[0]) if names else 'NAME'} ; "
+                    "cat /etc/resolv.conf : same host, same container"
                 ),
                 "use an address, or a name of /etc/hosts, for MASTER_ADDR",
             ),

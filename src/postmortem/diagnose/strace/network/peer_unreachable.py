@@ -11,6 +11,7 @@ from postmortem.diagnose.strace.weighing import weigh, worst
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import FailedCalls, Failures
 from postmortem.report.model import Confidence, Role
+from postmortem.text import shell_word
 
 _MEANING = {
     "EHOSTUNREACH": "nobody on the network answers for that address, or a firewall refuses",
@@ -69,7 +70,7 @@ def peer_unreachable(failures: Failures, logs: Logs) -> Iterator[Finding]:
         return
     group = groups[0]
     peer = group.target.words
-    host, _ = host_port(group.target)
+    host = shell_word(host_port(group.target)[0])
     weight = weigh(logs, group.matches[-1], Confidence.LIKELY, root=Role.ROOT)
     yield Finding(
         title=f"{peer[:60]} cannot be reached: {group.errno}",

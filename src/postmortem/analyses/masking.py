@@ -1,0 +1,51 @@
+"""Secrets out of facts before rules see them, and out of the report that is made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
+
+from postmortem.readers.present import words_in
+from postmortem.report.model import Report
+from postmortem.report.redact import Redactor
+
+T = TypeVar("T")
+
+
+class Masking:
+    """Masks the facts and the report of one analysis; without `redact`, gives back what it gets."""
+
+    def __init__(
+        self,
+        *,
+        redact: bool,
+        env: Iterable[tuple[str, str]] = (),
+        argv: Iterable[Sequence[str]] = (),
+    ) -> None:
+        """Learn the secrets in an environment and in command lines."""
+        self.redactor: Redactor | None = None
+        if redact:
+            self.redactor = Redactor.from_process(env, (), (), words_in)
+            for words in argv:
+                self.redactor.learn_argv(words)
+
+    def facts(self, facts: T, *, commands: bool = True) -> T:
+        """Return facts as rules and reports may see them; `commands`: some are command lines."""
+        return facts if self.redactor is None else self.redactor.facts(facts, commands=commands)
+
+    def report(self, report: Report) -> Report:
+        """Return a report as it may be shown."""
+        return report if self.redactor is None else self.redactor.report(report)
+
+    def text(self, text: str) -> str:
+        """Return a path or call as it may be shown."""
+        return text if self.redactor is None else self.redactor.text(text)
+
+    def words(self, argv: list[str]) -> list[str]:
+        """Return a command line as it may be shown."""
+        return argv if self.redactor is None else [*self.redactor.argv(argv)]
+
+    @property
+    def count(self) -> int:
+        """How many distinct secrets were masked so far."""
+        return 0 if self.redactor is None else self.redactor.count

@@ -1,0 +1,37 @@
+"""``postmortem flight``: the last frames of the numerics monitor of a process that is gone."""
+
+from __future__ import annotations
+
+import argparse
+
+SUMMARY = "show the last frames of a flight file, which the numerics monitor wrote"
+EXAMPLES = """\
+examples:
+  postmortem flight run/rank0.flight
+  postmortem flight run/*.flight --json
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this command."""
+    parser.add_argument("files", nargs="+", metavar="FILE", help="a flight file")
+    parser.add_argument(
+        "--frames",
+        type=int,
+        default=21,
+        metavar="N",
+        help="how many frames (default: 21)",
+    )
+    parser.add_argument("--json", action="store_true", help="write JSON (default: text)")
+    parser.add_argument(
+        "--no-redact",
+        action="store_true",
+        help="show values that look secret (default: masked)",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the files; return 1 if numbers are bad in any, 3 if one is no flight file."""
+    from postmortem.monitor.flight import show
+
+    return show(args.files, frames=args.frames, json=args.json, redact=not args.no_redact)

@@ -1,0 +1,109 @@
+"""All strings in a tree of records, tuples and mappings: to see them, and to change some."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from enum import Enum
+from types import MappingProxyType
+from typing import TypeVar, cast
+
+from postmortem.records import is_record
+
+T = TypeVar("T")
+
+
+def strings(value: object) -> Iterator[str]:
+    """Yield every string in the order in which it stands; what is shared, once."""
+    seen: dict[int, object] = {}  # with the objects, so that an id stays its own
+    todo: list[object] = [value]
+    while todo:
+        item = todo.pop()
+        kind = type(item)
+        if kind is str:
+            yield cast(str, item)
+            continue
+        inner = _parts(item)
+        if inner is None or id(item) in seen:
+            continue
+        seen[id(item)] = item
+        todo.extend(reversed(inner))
+
+
+def _parts(item: object) -> list[object] | None:
+    kind = type(item)
+    if kind is int or item is None or kind is float or kind is bool or isinstance(item, Enum):
+        return None
+    if isinstance(item, tuple | list | frozenset | set):
+        return [*item]
+    if isinstance(item, Mapping):
+        return [part for pair in item.items() for part in pair]
+    return [*_fields(item).values()] if is_record(item) else None
+
+
+def _fields(item: object) -> dict[str, object]:
+    """Return the fields of a record, without what it keeps of its own answers."""
+    known = vars(item)
+    return {name: known[name] for name in type(item).__match_args__}  # type: ignore[attr-defined]
+
+
+def replaced(
+    value: T, text: Callable[[str], str], words: Callable[[tuple[str, ...]], tuple[str, ...]]
+) -> T:
+    """Return a tree with its strings changed by `text`, and command lines (`argv`) by `words`.
+
+    What holds nothing that changes stays the same object, and what is shared stays shared.
+    """
+    return cast(T, _Changing(text, words).of(value))
+
+
+class _Changing:
+    def __init__(
+        self, text: Callable[[str], str], words: Callable[[tuple[str, ...]], tuple[str, ...]]
+    ) -> None:
+        self._text = text
+        self._words = words
+        self._known: dict[int, tuple[object, object]] = {}
+
+    def of(self, item: object) -> object:
+        kind = type(item)
+        if kind is str:
+            return self._text(cast(str, item))
+        if kind is int or item is None or kind is float or kind is bool:
+            return item
+        known = self._known.get(id(item))
+        if known is None:
+            known = self._known[id(item)] = item, self._changed(item)
+        return known[1]
+
+    def _changed(self, item: object) -> object:
+        if isinstance(item, Enum):
+            return item
+        if isinstance(item, tuple | list):
+            parts = [self.of(part) for part in item]
+            if all(map(_same, parts, item)):
+                return item
+            return tuple(parts) if isinstance(item, tuple) else parts
+        if isinstance(item, frozenset | set):
+            return type(item)(self.of(part) for part in item)
+        if isinstance(item, Mapping):
+            made = {self.of(key): self.of(part) for key, part in item.items()}
+            if all(map(_same, (*made, *made.values()), (*item, *item.values()))):
+                return item
+            return MappingProxyType(made) if isinstance(item, MappingProxyType) else made
+        if not is_record(item):
+            return item
+        fields = _fields(item)
+        changed = {name: self._field(name, part) for name, part in fields.items()}
+        if all(map(_same, changed.values(), fields.values())):
+            return item
+        return type(item)(**changed)
+
+    def _field(self, name: str, part: object) -> object:
+        if name == "argv" and isinstance(part, tuple) and all(type(word) is str for word in part):
+            masked = self._words(part)
+            return part if masked == part else masked
+        return self.of(part)
+
+
+def _same(one: object, other: object) -> bool:
+    return one is other or (type(one) is str and one == other)
