@@ -121,7 +121,8 @@ def test_the_cost_grows_with_the_text(text: str) -> None:
 
     instructions(10)
     small = min(instructions(500) for _ in range(3))
-    assert instructions(4000) < 40 * small + 0.2  # eight times the text; squared it would be 64
+    large = min(instructions(4000) for _ in range(2))
+    assert large < 40 * small + 0.5  # eight times the text; squared it would be 64
 
 
 # --- private keys
