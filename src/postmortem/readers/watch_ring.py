@@ -66,7 +66,7 @@ def _watching(rows: list[Record], gap: float) -> Watching:
             rank, _, name = text.partition(" ")
             names[pid] = (name, int(rank) if rank.isdecimal() else None)
         elif kind == SAMPLE:
-            samples.setdefault(pid, []).append(Sample(at, *numbers[:9]))
+            samples.setdefault(pid, []).append(Sample(at, *numbers))
         elif kind == CEILING:
             ceilings.setdefault(pid, (numbers[0], []))[1].append((at, numbers[1]))
     times = [row[2] for row in rows]

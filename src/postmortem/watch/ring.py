@@ -49,7 +49,7 @@ class Ring:
     def sample(self, pid: int, one: Sample) -> None:
         """Add what a process holds."""
         numbers = (one.rss, one.anonymous, one.file, one.shared, one.locked, one.swap)
-        more = (one.pss, one.descriptors, one.threads)
+        more = (one.pss, one.descriptors, one.threads, one.gpu)
         self._add(SAMPLE, one.at, pid, (*numbers, *more))
 
     def name(self, at: float, pid: int, rank: int | None, name: str) -> None:
