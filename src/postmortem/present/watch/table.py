@@ -8,19 +8,7 @@ from postmortem.facts.watch import Watched, Watching
 from postmortem.text import size
 
 _BARS = "▁▂▃▄▅▆▇█"
-COLUMNS = tuple("process own shared rss pss locked gpu fds threads".split()) + ("over time", "")
-    "process",
-    "own",
-    "shared",
-    "rss",
-    "pss",
-    "locked",
-    "gpu",
-    "fds",
-    "threads",
-    "over time",
-    "",
-)
+COLUMNS = (*"process own shared rss pss locked gpu fds threads".split(), "over time", "")
 
 
 def sparkline(values: Sequence[float], width: int = 16) -> str:
