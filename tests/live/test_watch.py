@@ -158,3 +158,61 @@ def test_another_users_process(tmp_path: Path) -> None:
     assert process["samples"][-1]["rss_bytes"] > 0
     assert process["samples"][-1]["pss_bytes"] is None
     assert process["samples"][-1]["descriptors"] is None
+
+
+@pytest.fixture
+def cage() -> Iterator[Path]:
+    """A memory cgroup of 200 MiB."""
+    name = f"pm-watch-{os.getpid()}"
+    for top, limit in (("memory", "memory.limit_in_bytes"), ("", "memory.max")):
+        folder = Path("/sys/fs/cgroup", top, name)
+        try:
+            folder.mkdir()
+        except OSError:
+            continue
+        if not (folder / limit).exists():
+            folder.rmdir()
+            continue
+        (folder / limit).write_text(str(200 << 20))
+        yield folder
+        end = time.monotonic() + 20
+        while (folder / "cgroup.procs").read_text() and time.monotonic() < end:
+            time.sleep(0.05)
+        folder.rmdir()
+        return
+    pytest.skip("no memory cgroup can be made here")
+
+
+def test_a_kill_for_memory(cage: Path, tmp_path: Path) -> None:
+    """The kernel kills the process; the ring says that it was at the limit, and triage reads it."""
+    ring = tmp_path / "evidence" / "node.ring"
+    ring.parent.mkdir()
+    command = f"echo $$ > {cage}/cgroup.procs; exec {sys.executable} {GROWING} 512 100"
+    with subprocess.Popen(["sh", "-c", command], stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        document = watched(child.pid, "--interval", "0.1", "--ring", ring, "--no-lines", code=1)
+        assert child.wait() == -signal.SIGKILL
+    first = document["diagnoses"][0]
+    assert first["id"] == "memory_ran_out"
+    assert first["confidence"] == "likely"
+    assert first["about"]["pid"] == child.pid
+    assert "200 MiB" in first["cause"]
+    done = subprocess.run(
+        [sys.executable, "-m", "postmortem", "triage", str(ring.parent), "--json"],
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    assert "ended while memory was full" in json.loads(done.stdout)["verdict"], done.stderr
+
+
+def test_the_forecast_of_a_cgroup(cage: Path) -> None:
+    command = f"echo $$ > {cage}/cgroup.procs; exec {sys.executable} {GROWING} 128 100"
+    with subprocess.Popen(["sh", "-c", command], stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        document = watched(child.pid, "--interval", "0.1", "--for", "7", "--no-lines")
+        child.kill()
+    assert "memory_will_run_out" in ids(document)
+    assert "memory_ran_out" not in ids(document)

@@ -119,6 +119,8 @@ class Watch:
                 one.close()
                 del self._live[one.pid]
                 self._ended.add(one.pid)
+                if self._ring is not None:
+                    self._ring.gone(at, one.pid)
                 continue
             if self._keep(one, sample):
                 grown.append(one)
