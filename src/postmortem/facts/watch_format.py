@@ -40,7 +40,7 @@ def unpack(data: bytes) -> Record | None:
     if len(data) != RECORD_BYTES:
         return None
     check, kind, length, number, at, pid = HEAD.unpack_from(data)
-    if number == 0 or zlib.crc32(data[4:]) != check or kind not in (SAMPLE, NAME, CEILING, END, GONE):
+    if number == 0 or zlib.crc32(data[4:]) != check or not SAMPLE <= kind <= GONE:
         return None
     if kind in (SAMPLE, CEILING):
         return kind, number, at, pid, NUMBERS.unpack_from(data, HEAD.size), ""
