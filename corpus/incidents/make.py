@@ -1,14 +1,16 @@
 """Records the incidents of this folder by real runs: ``python corpus/incidents/make.py [NAME...]``.
 
-Each run leaves what a job leaves: logs, cores, strace logs, stacks, checkpoints. Cores are slim
-ones of ours. Needs PyTorch, strace, gdb's place in the kernel for cores (core_pattern ``core``) and
-root for the small file systems. What was recorded is kept as runs/NAME.tar.xz, its truth in
-truth.json, written before anything was concluded from it.
+Each run leaves what a job leaves: logs, cores, strace logs, stacks, checkpoints. Needs PyTorch,
+strace, a kernel that leaves cores in the working directory (core_pattern ``core``) and root for the
+small file systems. A core is kept as our report on it: the machine that reads it has other
+libraries. What was recorded is kept as runs/NAME.tar.xz, its truth in truth.json, written before
+anything was concluded from it.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -22,7 +24,13 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 TRAIN = HERE / "programs" / "train.py"
-ENV = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
+ENV = {
+    "PATH": os.environ["PATH"],
+    "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
+    "LANG": "C.UTF-8",
+    "OMP_NUM_THREADS": "1",
+    "PYTHONUNBUFFERED": "1",
+}
 
 
 def torchrun(
@@ -59,13 +67,31 @@ def postmortem(*words: str) -> str:
     return done.stdout
 
 
-def slimmed(folder: Path) -> None:
-    """Put a slim core in the place of every core."""
+def reported(folder: Path) -> None:
+    """Put our report in the place of every core: it says the same on any machine."""
     for core in [p for p in folder.iterdir() if p.name.startswith("core")]:
-        small = core.with_name(f"slim-{core.name}")
-        postmortem("core", str(core), "--slim", str(small))
+        report = postmortem("core", str(core), "--engine", "native", "--json")
+        core.with_name(f"{core.name}.json").write_text(report)
         core.unlink()
-        small.rename(core)
+
+
+def neutral(folder: Path) -> None:
+    """Write the paths and the host of the machine that recorded as those of no machine."""
+    names = {
+        sys.prefix: "/opt/env",
+        str(TRAIN.parent): "/job",
+        str(folder): "/job/run",
+        str(HERE.parents[1]): "/src",
+        os.uname().nodename.encode().decode(): "node1",
+    }
+    for path in folder.rglob("*"):
+        if path.suffix in (".pt",) or not path.is_file():
+            continue
+        text = path.read_text(encoding="utf-8", errors="surrogateescape")
+        for old, new in names.items():
+            pattern = re.escape(old) if "/" in old else rf"\b{re.escape(old)}\b"
+            text = re.sub(pattern, new, text)
+        path.write_text(text, encoding="utf-8", errors="surrogateescape")
 
 
 @contextmanager
@@ -103,13 +129,13 @@ def case(run: Callable[[Path], None]) -> Callable[[Path], None]:
 @case
 def segv_core(folder: Path) -> None:
     torchrun(folder, "segv", "2")
-    slimmed(folder)
+    reported(folder)
 
 
 @case
 def worker_segv_core(folder: Path) -> None:
     torchrun(folder, "worker-segv", "1")
-    slimmed(folder)
+    reported(folder)
 
 
 @case
@@ -125,7 +151,7 @@ def worker_raised(folder: Path) -> None:
 @case
 def two_culprits(folder: Path) -> None:
     torchrun(folder, "both", "0,2")
-    slimmed(folder)
+    reported(folder)
 
 
 @case
@@ -274,6 +300,7 @@ def main() -> None:
             folder = Path(scratch) / name
             folder.mkdir()
             run(folder)
+            neutral(folder)
             with tarfile.open(runs / f"{name}.tar.xz", "w:xz") as tar:
                 tar.add(folder, name)
             size = (runs / f"{name}.tar.xz").stat().st_size

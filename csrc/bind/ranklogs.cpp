@@ -1,6 +1,8 @@
 // read_ranklog(): one call for a whole log of many ranks.
 #include <pybind11/pybind11.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <optional>
 
 #include "bind/interrupt.h"
@@ -62,6 +64,19 @@ py::list grammar_names(const Grammar& grammar) {
   return names;
 }
 
+// Moves a descriptor behind the hole of a sparse file that it stands in.
+PastHole past_hole_of(int descriptor) {
+  return [descriptor]() -> std::uint64_t {
+    const off_t here = ::lseek(descriptor, 0, SEEK_CUR);
+    if (here < 0) return 0;
+    off_t data = ::lseek(descriptor, here, SEEK_DATA);
+    if (data < 0 && errno == ENXIO) data = ::lseek(descriptor, 0, SEEK_END);
+    if (data >= here) return static_cast<std::uint64_t>(data - here);
+    ::lseek(descriptor, here, SEEK_SET);
+    return 0;
+  };
+}
+
 // Reads without the GIL; Ctrl-C becomes KeyboardInterrupt within a block.
 std::optional<Log> read_interruptibly(Pull& pull, const Options& options) {
   const InterruptWatch watch;
@@ -86,6 +101,7 @@ py::dict read_ranklog(const py::object& source, const py::object& sink, std::siz
       sink(label, py::bytes(piece.data(), piece.size()));
     };
   }
+  if (py::isinstance<py::int_>(source)) options.past_hole = past_hole_of(source.cast<int>());
   Pull pull = pull_from_python(source);
   const std::optional<Log> log = read_interruptibly(pull, options);
   if (!log) {
@@ -111,6 +127,7 @@ py::dict read_ranklog(const py::object& source, const py::object& sink, std::siz
   result["marks"] = marks;
   result["grammar"] = grammar_names(log->grammar);
   result["bytes"] = log->bytes;
+  result["zeros"] = log->zeros;
   result["lines"] = log->lines;
   result["binary_lines"] = log->binary_lines;
   result["cut_lines"] = log->cut_lines;

@@ -390,11 +390,12 @@ Log Reader::finish() {
 
 Log read(const Pull& pull, const Options& options) {
   Reader reader(options);
-  Lines lines(pull, options.block_bytes, options.sample_bytes);
+  Lines lines(pull, options.block_bytes, options.sample_bytes, options.past_hole);
   reader.vote_on(lines.sample());
   lines.each([&reader](std::string_view line) { reader.line(line); });
   Log log = reader.finish();
   log.bytes = lines.bytes();
+  log.zeros = lines.zeros();
   log.cut_lines += lines.cut();
   return log;
 }

@@ -36,6 +36,8 @@ class HangOptions:
 
     pids: tuple[int, ...] = ()
     job: str | None = None
+    without: tuple[int, ...] = ()
+    """Processes that are left out, whoever else belongs to the job."""
     ways: Ways = Ways()
     samples: int = 2
     gap_seconds: float = 1.0
@@ -45,7 +47,16 @@ class HangOptions:
 
 def analyse(options: HangOptions, progress: Callable[[str], None] | None = None) -> Report:
     """Return the report on live processes; raises EvidenceError when none can be read."""
+    return report_on(read_job(options, progress), options)
+
+
+def read_job(
+    options: HangOptions, progress: Callable[[str], None] | None = None
+) -> tuple[LiveJob, Samples]:
+    """Return what live processes do; after it they are no longer needed. Raises EvidenceError."""
     members = members_of(options.pids) if options.job is None else members_of_job(options.job)
+    if options.without:
+        members = _without(members, options.without)
     if not members.leaders:
         raise _none_left(members)
     samples = watch(
@@ -58,10 +69,17 @@ def analyse(options: HangOptions, progress: Callable[[str], None] | None = None)
     if not samples.ranks:
         first = samples.problems[0] if samples.problems else Problem("hang", "nothing was read")
         raise EvidenceError(first.where, first.what, hint=first.remedy)
-    return _report(_job(members, samples, options), options)
+    return _job(members, samples, options)
+
+
+def _without(members: Members, pids: Sequence[int]) -> Members:
+    left = tuple(one for one in members.leaders if one.status.pid not in pids)
+    return replace(members, leaders=left)
 
 
 def _none_left(members: Members) -> EvidenceError:
+    if not members.zombies:
+        return EvidenceError("hang", "no other process is left to read")
     dead = members.zombies[0]
     what = (
         f"is a zombie: it has ended, and its parent, pid {dead.ppid}, has not asked how; nothing "
@@ -108,7 +126,8 @@ def _motions(samples: Samples) -> tuple[Motion, ...]:
     return tuple(rows)
 
 
-def _report(read: tuple[LiveJob, Samples], options: HangOptions) -> Report:
+def report_on(read: tuple[LiveJob, Samples], options: HangOptions) -> Report:
+    """Return the report on what was read."""
     job, samples = read
     masking = Masking(redact=options.redact, argv=[one.argv for one in job.processes])
     job = masking.facts(job)

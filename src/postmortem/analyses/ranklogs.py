@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from postmortem.analyses.masking import Masking
 from postmortem.diagnose import rule
+from postmortem.diagnose.jam.jam import Jam, Sign, Sure
+from postmortem.diagnose.jam.words import holding_up, ranks_and
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.blame import Attempts, Blame, How
 from postmortem.diagnose.ranks.deciding.attempts import decide_attempts
@@ -97,6 +99,7 @@ def report_on(read: RankFacts, options: RankLogOptions) -> Report:
         tracebacks=same_tracebacks(f for f in logs.failures if f.kind != "ignored"),
         first=blame.first[0].failure if blame.first else None,
         attempts=attempts,
+        left_out=read.left_out,
     )
     best = outcome.diagnoses[0] if outcome.diagnoses else None
     return masking.report(
@@ -133,6 +136,8 @@ def _verdict(view: RankLogsView, best: Diagnosis | None) -> str:
             return f"no rank failed; {count} {noun} printed, and the program went on"
         unended = unended_words(view.logs)
         return "no failure in these logs" + (f"; {unended}" if unended else "")
+    if blame.jam is not None and blame.how is How.RECORDED and best.role is Role.ROOT:
+        return _jam_verdict(blame, blame.jam)
     if blame.first and blame.how is How.EVERY_RANK:
         return f"{best.title}{at_frame(blame.first[0].failure)}; none of them failed first"
     if blame.first and best.role is Role.ROOT and blame.how is not How.NODE:
@@ -157,6 +162,16 @@ def _verdict(view: RankLogsView, best: Diagnosis | None) -> str:
     if blame.how is How.UNDECIDED and not best.title.startswith("undecided") and not peer_named:
         return f"undecided: {best.title}"
     return best.title
+
+
+def _jam_verdict(blame: Blame, jam: Jam) -> str:
+    unsure = any(one.sure is Sure.POSSIBLE for one in jam.culprits)
+    doubt = "if the job hangs, " if jam.sign is Sign.UNKNOWN and unsure else ""
+    doubt = doubt or ("possibly " if unsure else "")
+    who = (
+        blame.first[0].words if len(blame.first) == 1 else ranks_and([c.rank for c in jam.culprits])
+    )
+    return doubt + clip(holding_up(jam, who), 400)
 
 
 def _footer(read: RankFacts) -> str:

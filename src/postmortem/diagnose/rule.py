@@ -15,6 +15,7 @@ import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
+from postmortem import underway
 from postmortem.facts.source import Problem
 from postmortem.records import record
 from postmortem.report.model import Confidence, Diagnosis, Evidence, Role, Skipped, Subject, ordered
@@ -138,6 +139,7 @@ def run(
     remedies: Mapping[type, str] | None = None,
 ) -> Outcome:
     """Run rules over facts; `remedies` says per fact type what would supply it."""
+    underway.thinking()
     diagnoses: list[Diagnosis] = []
     fallbacks: list[Diagnosis] = []
     skipped: list[Skipped] = []

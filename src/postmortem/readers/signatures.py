@@ -16,6 +16,7 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, BinaryIO, TypeAlias
 
 from postmortem.facts.signature import Hit, Signature, Tally
+from postmortem.readers.regular import open_regular
 
 if TYPE_CHECKING:
     from postmortem._native import RawHit
@@ -104,7 +105,7 @@ class Signatures:
         from postmortem.errors import EvidenceError
 
         try:
-            with open(path, "rb") as stream:  # noqa: PTH123  a path may hold any bytes
+            with open_regular(path) as stream:
                 return self.tally_blocks(_blocks(stream), each=each)
         except OSError as error:
             reason = f"cannot be read: {error.strerror or error}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from postmortem.diagnose.jam.jam import Jam
 from postmortem.diagnose.numerics.first_bad import FirstBad
 from postmortem.facts.kernel_log import KernelEvent
 from postmortem.facts.rank_logs import LogExit, LogFailure
@@ -134,6 +135,8 @@ class Blame:
     """Where the kernel's log decides, its line."""
     numbers: FirstBad | None = None
     """What the numerics monitor saw to be bad first, where that decides."""
+    jam: Jam | None = None
+    """Who waits for whom by the flight recorders, where anybody does."""
     ties: tuple[Tie, ...] = ()
     """All faults in kernel logs, with the ranks that they are about."""
 

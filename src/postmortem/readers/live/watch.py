@@ -14,11 +14,12 @@ from postmortem.facts.threads import Frame, Thread, own_frames
 from postmortem.readers.launcher import find_placement
 from postmortem.readers.live.people import Member, Members
 from postmortem.readers.live.snapshot import Ways, read_members
-from postmortem.readers.live.status import children, read_environment, read_status
+from postmortem.readers.live.status import children, read_environment, read_status, stat_fields
 from postmortem.readers.live.tasks import activity
 from postmortem.records import record, replace
 
 _MOST_WORKERS = 64
+_SETTLE_SECONDS = 0.3
 _SERVANTS = ("resource tracker of multiprocessing", "fork server of multiprocessing")
 
 
@@ -58,6 +59,7 @@ def watch(
     for number in range(samples):
         before: dict[int, tuple[float, int]] = {}
         if number:
+            _settle(leaders)
             before = {pid: now for pid in leaders if (now := activity(pid)) is not None}
             began = time.monotonic()
             if progress is not None:
@@ -80,6 +82,20 @@ def watch(
         activity=moved,
         problems=tuple(dict.fromkeys(problems)),
     )
+
+
+def _settle(pids: Iterable[int]) -> None:
+    """Wait a little until those that we let go sleep again: what we did must not look like work.
+
+    On a busy machine a thread that was stopped gets a processor late, and is taken off it before
+    it has begun its wait anew.
+    """
+    end = time.monotonic() + _SETTLE_SECONDS
+    rest = list(pids)
+    while rest and time.monotonic() < end:
+        time.sleep(0.01)
+        fields = {pid: stat_fields(f"/proc/{pid}/task/{pid}/stat") for pid in rest}
+        rest = [pid for pid, row in fields.items() if row is not None and row[0] in ("R", "t")]
 
 
 def read_workers(samples: Samples, of: tuple[int, ...], ways: Ways) -> Samples:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from postmortem.facts.rank_logs import LogExit, LogFailure, RankLogs, Remark, Writer
+from postmortem.facts.rank_logs import LogExit, LogFailure, NativeFrame, RankLogs, Remark, Writer
 from postmortem.patterns import Pattern
 from postmortem.readers.ranklogs.attempts import FileAttempts
 from postmortem.readers.ranklogs.endings import endings, rank_named, without_echoes
@@ -15,10 +16,11 @@ from postmortem.readers.ranklogs.error_files import read_error_file
 from postmortem.readers.ranklogs.groups import group_text, group_tree
 from postmortem.readers.ranklogs.known_words import remarks_with_known_words, with_known_words
 from postmortem.readers.ranklogs.launchers import Launchers
-from postmortem.readers.ranklogs.lines import goes_on_as_before, shape_of
+from postmortem.readers.ranklogs.lines import goes_on_as_before, shape_of, shapes_of_work
 from postmortem.readers.ranklogs.native_stacks import native_below
 from postmortem.readers.ranklogs.nccl import read_nccl
 from postmortem.readers.ranklogs.roles import with_ray_ranks, with_roles
+from postmortem.readers.ranklogs.rows import KeptRegion, KeptRows
 from postmortem.readers.ranklogs.sources import Found, LogFile, sections
 from postmortem.readers.ranklogs.unmix import Traceback, Unmixer
 from postmortem.readers.ranklogs.weeding import is_agent, once, still_in_flight
@@ -81,7 +83,7 @@ class Assembly:
         failures: list[LogFailure] = []
         remarks: list[Remark] = []
         for position, regions in self._regions.items():
-            failures += self._failures(position, regions)
+            failures += self._failures(position, KeptRows(regions))
             remarks += self._remarks(position, regions)
         exits = self._exits()
         failures += self._error_files(failures)
@@ -134,20 +136,20 @@ class Assembly:
         local = {one.file.local_rank for one in self._read} - {None}
         return len(local) or None
 
-    def _failures(self, position: int, regions: list[RawRegion]) -> Iterator[LogFailure]:
+    def _failures(self, position: int, kept: KeptRows) -> Iterator[LogFailure]:
         label = self._labels[position]
         writer = self._writers.index(position)
         skip = self._launchers[position].summary_lines
         unmixer = Unmixer()
-        for _, _, _, rows, *_ in regions:
+        for region in kept:
             unmixer.take(
                 shape_of(number, ordinal, text)
-                for number, ordinal, text in rows
+                for number, ordinal, text in region.rows
                 if number not in skip
             )
         for traceback in unmixer.finish():
             if not is_agent(traceback):
-                failure = self._failure(traceback, writer, position, regions)
+                failure = self._failure(traceback, writer, position, kept)
                 remote = _REMOTE.search(traceback.remote) if traceback.remote else None
                 if remote:
                     worker = self._worker(remote["name"], int(remote["pid"]), remote["ip"])
@@ -158,41 +160,35 @@ class Assembly:
                         failure, writer=whose, lines_after=0, resumed=False, source="quoted"
                     )
                 yield failure
-        for failure in without_echoes(self._endings(position, writer, regions)):
+        for failure in without_echoes(self._endings(position, writer, kept)):
             rank = rank_named(failure) if self._writers.writers[writer].shared else None
             if rank is not None:
                 failure = replace(failure, writer=self._rank_writer(rank, label.file.path))
             yield failure
 
-    def _endings(
-        self, position: int, writer: int, regions: list[RawRegion]
-    ) -> Iterator[LogFailure]:
-        for region in regions:
-            until = self._lines_until(position, region[3][-1][0])
-            for failure in endings(region, writer, self._labels[position].file.path, until):
+    def _endings(self, position: int, writer: int, kept: KeptRows) -> Iterator[LogFailure]:
+        for region in kept:
+            until = self._lines_until(position, region.rows[-1][0])
+            for failure in endings(region.raw, writer, self._labels[position].file.path, until):
                 yield replace(failure, attempt=self._attempt(position, failure.line))
 
     def _failure(
-        self, traceback: Traceback, writer: int, position: int, regions: list[RawRegion]
+        self, traceback: Traceback, writer: int, position: int, kept: KeptRows
     ) -> LogFailure:
         label = self._labels[position]
         until = self._lines_until(position, traceback.line)
         after = until - traceback.ordinal
-        after -= sum(
-            1 for region in regions for row in region[3] if traceback.ordinal < row[1] <= until
-        )
-        rows = [
-            row
-            for region in regions
-            if region[3][0][0] <= traceback.line <= region[3][-1][0]
-            for row in region[3]
-        ]
+        after -= kept.count(traceback.ordinal, until)
+        region = kept.region(traceback.line)
         tree, text = None, traceback.text
-        if "Exception Group" in text:
-            raw = [row for row in rows if row[0] >= traceback.begin]
-            tree = group_tree(row[2] for row in raw)
-            text = group_text(raw, traceback.line) or text
-        native, below = native_below(rows, traceback.ordinal)
+        if region is not None and "Exception Group" in text:
+            first = region.index(traceback.begin)
+            tree = group_tree(row[2] for row in islice(region.rows, first, None))
+            text = group_text(islice(region.rows, first, None), traceback.line) or text
+        native: tuple[NativeFrame, ...] = ()
+        below: list[str] = []
+        if region is not None:
+            native, below = native_below(region.rows, region.behind(traceback.ordinal))
         return LogFailure(
             kind=traceback.kind,
             said=traceback.said,
@@ -207,7 +203,7 @@ class Assembly:
             text="\n".join([text, *below]),
             begin_line=traceback.begin,
             lines_after=max(0, after),
-            resumed=self._resumed(traceback, position, writer, regions),
+            resumed=region is not None and self._resumed(traceback, position, writer, region),
             attempt=self._attempt(position, traceback.line),
         )
 
@@ -224,26 +220,24 @@ class Assembly:
         return len(self._writers.writers) - 1
 
     def _resumed(
-        self, traceback: Traceback, position: int, writer: int, regions: list[RawRegion]
+        self, traceback: Traceback, position: int, writer: int, region: KeptRegion
     ) -> bool:
         """Return whether lines like those before a traceback come behind it too.
 
         Where no prefix tells ranks apart only the last lines of all count.
         """
-        region = next((r for r in regions if r[3][0][0] <= traceback.line <= r[3][-1][0]), None)
-        if region is None:
-            return False
         raw = self._labels[position].raw
         until = self._lines_until(position, traceback.line)
         last = raw["last_words"] if until >= raw["lines"] else []  # else of a later attempt
-        behind = [row for row in region[3] if row[0] > traceback.line and row[1] <= until]
         shared = self._writers.writers[writer].shared
         if shared and until - traceback.ordinal < len(last):
             return False
         if still_in_flight(region, traceback.line, until - traceback.ordinal):
             return False
-        after = last if shared else [*(text for _, _, text in behind), *last]
-        return goes_on_as_before(region[4], after)
+        before = region.raw[4]
+        if goes_on_as_before(before, last):
+            return True
+        return not shared and region.works_on(shapes_of_work(before), traceback.line, until)
 
     def _remarks(self, position: int, regions: list[RawRegion]) -> Iterator[Remark]:
         writer = self._writers.index(position)

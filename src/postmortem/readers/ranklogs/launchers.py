@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import calendar
 from collections.abc import Iterable, Iterator
+from itertools import islice
 
 from postmortem.facts.rank_logs import LogExit
 from postmortem.patterns import Pattern
@@ -56,6 +57,8 @@ _SPAWN = Pattern(
 _KILLING = Pattern(r"Killing subprocess (\d+)")
 _KERNEL = Pattern(r"Killed process (\d+)[ ,]")
 _LONGEST_NOTICE = 1000
+_MOST_EXITS = 200_000
+"""One line may tell of thousands: ``tasks 0-4095``."""
 _WORDS = {
     "Killed": "SIGKILL",
     "Segmentation fault": "SIGSEGV",
@@ -177,7 +180,8 @@ class Launchers:
             found = pattern.search(text)
             if found:
                 pids.add(int(found[1]))
-        self.exits += self._others(number, text)
+        if len(self.exits) < _MOST_EXITS:
+            self.exits += islice(self._others(number, text), _MOST_EXITS)
         kernel = _KERNEL.search(text) if "Killed process" in text else None
         if kernel:
             self.killed_by_kernel.add(int(kernel[1]))
@@ -343,6 +347,8 @@ def expanded(nodes: str) -> list[str]:
                 f"{found['head']}{number:0{width}d}{found['tail']}"
                 for number in range(int(first), until + 1)
             ]
+            if len(hosts) >= _MOST_HOSTS:
+                return hosts[:_MOST_HOSTS]
     return hosts[:_MOST_HOSTS]
 
 

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from postmortem._native import RawRankLog
 
 
+_HOLE = 8
+
+
 @record
 class RankFacts:
     """The facts, the files and what could not be read of them."""
@@ -31,6 +34,8 @@ class RankFacts:
     """Names of the prefix forms that were voted for."""
     labels: dict[str, tuple[int, ...]]
     """Of each file, which writer each of its labels is."""
+    left_out: tuple[tuple[str, str], ...] = ()
+    """Files of folders that were not read, each with the reason."""
 
 
 def read_rank_logs(found: Found, *, world: int | None = None) -> RankFacts:
@@ -52,7 +57,9 @@ def read_rank_logs(found: Found, *, world: int | None = None) -> RankFacts:
     logs = assembly.logs(world)
     sources += [Source(file.path, _size(file.path)) for file in found.errors]
     forms = sorted({name for one in read for name in one.raw["grammar"]})
-    return RankFacts(logs, tuple(sources), tuple(problems), tuple(forms), assembly.labels())
+    return RankFacts(
+        logs, tuple(sources), tuple(problems), tuple(forms), assembly.labels(), found.left_out
+    )
 
 
 def _size(path: str) -> int:
@@ -81,6 +88,10 @@ def _read_one(file: LogFile, sources: list[Source], problems: list[Problem]) -> 
 def _remarks(path: str, raw: RawRankLog) -> Iterator[Problem]:
     if raw["cut_lines"]:
         yield Problem(path, f"{raw['cut_lines']:,} lines over 1 MiB were read in part")
+    if raw["zeros"]:
+        what = f"{raw['zeros']:,} zero bytes in it were passed"
+        remedy = "a log has them that was cut while it was written, or where power failed"
+        yield Problem(path, what, remedy if raw["zeros"] >= _HOLE else None)
     if raw["binary_lines"]:
         yield Problem(path, f"{raw['binary_lines']:,} lines hold binary data")
     if raw["left_out"]:

@@ -44,9 +44,9 @@ def world_size(
                 sizes[size] += 1
                 where.setdefault(size, f"{remark.file}:{remark.line}")
         node, per = _NODES.search(remark.text), _PER_NODE.search(remark.text)
-        nodes = int(node[1]) if node else nodes
-        per_node = int(per[1]) if per else per_node
-    if nodes and per_node:
+        nodes = int(node[1][:9]) if node else nodes
+        per_node = int(per[1][:9]) if per else per_node
+    if nodes and per_node and nodes * per_node <= _LARGEST:
         return nodes * per_node, "the launcher's configuration"
     if sizes:
         largest = max(sizes)  # communicators of fewer ranks have a size of their own

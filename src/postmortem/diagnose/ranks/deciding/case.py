@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import functools
+from collections.abc import Iterable, Iterator
 
+from postmortem.diagnose.jam.jam import Jam
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.blame import Party
 from postmortem.diagnose.ranks.deciding.standing import Standing, standings
@@ -11,6 +13,9 @@ from postmortem.diagnose.ranks.wordings import Part, part_of
 from postmortem.facts.rank_logs import LogFailure, RankLogs
 from postmortem.patterns import Pattern
 
+_FEW_RANKS = 4096
+_SPARSE = 16
+"""A rank says that those below it exist, where one in so many of them is known."""
 _CHANGING = Pattern(r"0x[0-9a-fA-F]+|\d+")
 
 
@@ -24,13 +29,35 @@ class Case:
         self.known = {s.rank: s for s in self.ranks if s.rank is not None}
         self.shared = tuple(s for s in self.all if s.writer.shared)
         largest = max(self.known, default=-1) + 1
+        if largest > max(_FEW_RANKS, _SPARSE * len(self.known)):
+            largest = len(self.known)  # such a number tells nothing of ranks below it
         self.world = max(logs.world_size or 0, largest)
         """Ranks that there are at least."""
+        self.hosts = {one.rank: one.host for one in logs.recorders if one.host is not None}
         self.summarised = any(e.launcher == "torchrun" and e.rank is not None for e in logs.exits)
+
+    @functools.cached_property
+    def jam(self) -> Jam | None:
+        """Who waits for whom, by the flight recorders."""
+        if not self.logs.recorders:
+            return None
+        from postmortem.diagnose.jam.decide import find_jam
+
+        waited = next((f for s in self.all for f in s.about_peers), None)
+        said = f"{waited.file}:{waited.line} tells of a time-out or a lost peer" if waited else None
+        return find_jam(self.logs.recorders, world=self.logs.world_size, timed_out=said)
 
     def about_peers(self) -> tuple[Standing, ...]:
         """Return the ranks that only report on a peer."""
         return tuple(s for s in self.ranks if s.about_peers)
+
+    def without(self, ranks: Iterable[int]) -> tuple[int, Iterator[int]]:
+        """Return how many of all ranks are not in `ranks`, and these in order.
+
+        How many there are is what evidence claims; only those who ask for them spend time on each.
+        """
+        there = {rank for rank in ranks if 0 <= rank < self.world}
+        return self.world - len(there), (r for r in range(self.world) if r not in there)
 
     def failed(self) -> bool:
         """Return whether anything at all went wrong."""

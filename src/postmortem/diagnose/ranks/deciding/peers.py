@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from itertools import islice
 
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.blame import IF_ONE_GROUP, Blame, How, Party
@@ -154,12 +155,8 @@ def left_early(case: Case) -> Blame | None:
     ended = {e.rank for e in case.logs.exits if e.rank is not None}
     several = len(case.logs.hosts) > 1 and not by_srun
     agents = {e.host for e in case.logs.exits if e.host} if several else set()
-    gone = [
-        rank
-        for rank in range(case.world)
-        if rank not in ended and (rank not in case.known or case.known[rank].silent)
-    ]
-    if not gone or agents or 2 * len(gone) >= case.world:
+    count, gone = case.without([*ended, *(r for r, s in case.known.items() if not s.silent)])
+    if not count or agents or 2 * count >= case.world:
         return None
     if several and not _all_summarised(case):
         return None
@@ -179,26 +176,25 @@ def _all_summarised(case: Case) -> bool:
 def silent_ones(case: Case) -> Blame | None:
     """Return the rank without an error, where all others complain of a peer."""
     waiting = case.about_peers()
-    complaining = {s.rank for s in waiting}
-    silent = [rank for rank in range(case.world) if rank not in complaining]
-    silent = [r for r in silent if r not in case.known or case.known[r].silent]
-    if not waiting or not silent:
+    count, silent = case.without(rank for rank, s in case.known.items() if not s.silent)
+    if not waiting or not count:
         return None
     parties = tuple(
-        _party(case, rank, "it has no error while others wait for a peer", []) for rank in silent
+        _party(case, rank, "it has no error while others wait for a peer", [])
+        for rank in islice(silent, _MOST_CANDIDATES)
     )
-    if len(silent) == 1 and len(waiting) >= 2 and _all_known(case, waiting):
+    if count == 1 and len(waiting) >= 2 and _all_known(case, waiting):
         return Blame(How.SILENT, parties, evidence=_chorus(waiting))
     odd = _odd_site(case)
     if odd is not None:
         return odd
-    if len(silent) > 1:  # else the silent one is as likely
+    if count > 1:  # else the silent one is as likely
         odd = _odd_work(case)
         if odd is not None:
             return odd
     return Blame(
         How.UNDECIDED,
-        candidates=parties[:_MOST_CANDIDATES],
+        candidates=parties,
         evidence=_chorus(waiting),
         detail="silent",
     )

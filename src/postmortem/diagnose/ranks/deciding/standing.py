@@ -69,8 +69,11 @@ def standings(logs: RankLogs) -> tuple[Standing, ...]:
     of_workers = {e.writer: e for e in logs.exits if e.launcher == "ray"}
     found: list[Standing] = []
     seen: set[int] = set()
+    by_writer: dict[int, list[LogFailure]] = {}
+    for failure in logs.failures:
+        by_writer.setdefault(failure.writer, []).append(failure)
     for index, writer in enumerate(logs.writers):
-        mine = [f for f in logs.failures if f.writer == index]
+        mine = by_writer.get(index, [])
         end = of_hosts.get(writer.host or "") if writer.rank is None else exits.get(writer.rank)
         end = end if end is not None else of_workers.get(index)
         if writer.shared and not mine and end is None:

@@ -1,0 +1,201 @@
+"""``postmortem run``: run a command so that its failure leaves evidence, and explain it."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from postmortem.cli.output import OutputError
+
+if TYPE_CHECKING:
+    from postmortem.run.memory import MemoryLimit
+    from postmortem.run.options import RunOptions
+
+SUMMARY = "run a command so that a failure leaves evidence, and explain it"
+EXAMPLES = """\
+examples:
+  postmortem run -- torchrun --nproc-per-node 8 train.py
+  postmortem run --timeout 3600 -- srun python train.py
+  postmortem run --repeat 20 -- python flaky.py
+  postmortem run --strace ENOSPC -- python save.py
+
+The command's input, output, terminal, signals and exit status are its own (128 + N where signal N
+ended it). Nothing is left of a command that does not fail.
+"""
+
+_REFUSED = 3
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this command."""
+    parser.usage = "postmortem run [options] -- CMD [ARGS...]"
+    parser.add_argument("words", metavar="CMD", nargs=argparse.REMAINDER, help="what to run")
+    parser.add_argument(
+        "--timeout",
+        type=_seconds,
+        metavar="S",
+        help="after S seconds say where everyone stands, then end it: SIGTERM, 10 s later SIGKILL",
+    )
+    parser.add_argument(
+        "--memory",
+        type=_size,
+        metavar="SIZE",
+        help="the memory that it and all it starts may use: 512M, 100G (a control group, or "
+        "systemd-run; refused where there is neither)",
+    )
+    parser.add_argument(
+        "--repeat",
+        type=_count,
+        default=1,
+        metavar="N",
+        help="run it N times; failures that are alike are one row, with their rate",
+    )
+    parser.add_argument(
+        "--fresh", type=Path, metavar="DIR", help="empty this folder before each run"
+    )
+    parser.add_argument(
+        "--sync",
+        action="store_true",
+        help="when it fails, run it again with CUDA_LAUNCH_BLOCKING=1 and compare",
+    )
+    parser.add_argument(
+        "--cpu",
+        action="store_true",
+        help="when it fails, run it again with the GPUs hidden and compare",
+    )
+    parser.add_argument(
+        "--strace",
+        nargs="?",
+        const="",
+        type=_query,
+        metavar="QUERY",
+        help="record system calls, the least that answers QUERY (as strace --find has it), and "
+        "explain them when it fails",
+    )
+    parser.add_argument(
+        "--into",
+        type=Path,
+        metavar="DIR",
+        help="where the folder with the evidence is made (default: here)",
+    )
+    parser.add_argument(
+        "--pack", action="store_true", help="make a .tar.gz of that folder, too, to be sent"
+    )
+    parser.add_argument(
+        "--no-redact",
+        action="store_true",
+        help="keep values that look secret in the evidence (default: masked)",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the command and return its status."""
+    command = args.words[1:] if args.words[:1] == ["--"] else args.words
+    if not command:
+        print("postmortem run: name a command: postmortem run -- CMD [ARGS...]", file=sys.stderr)
+        return 2
+    from postmortem.run.options import RunOptions
+
+    options = RunOptions(
+        command=tuple(command),
+        sync=args.sync,
+        cpu=args.cpu,
+        strace=args.strace,
+        memory=args.memory,
+        repeat=args.repeat,
+        timeout=args.timeout,
+        fresh=args.fresh,
+        into=args.into,
+        pack=args.pack,
+        redact=not args.no_redact,
+    )
+    refusal = _refusal(options)
+    if refusal is not None:
+        print(f"postmortem: {refusal}", file=sys.stderr)
+        return _REFUSED
+    from postmortem.run.nested import become_if_nested
+
+    become_if_nested(options)
+    return _run(options)
+
+
+def _run(options: RunOptions) -> int:
+    from postmortem.run.memory import NoLimit, limit_memory
+    from postmortem.run.several import run_all
+    from postmortem.run.start import CommandError
+
+    limit: MemoryLimit | None = None
+    try:
+        if options.memory is not None:
+            limit = limit_memory(options.memory)
+        return run_all(options, limit)
+    except NoLimit as error:
+        raise OutputError(
+            "--memory", f"this machine has no way to limit it for us ({error})"
+        ) from None
+    except CommandError as error:
+        print(f"postmortem: {error}", file=sys.stderr)
+        return error.status
+    finally:
+        if limit is not None:
+            limit.remove()
+
+
+def _refusal(options: RunOptions) -> str | None:
+    """Return why the options cannot be followed, before anything is started."""
+    if options.fresh is not None:
+        folder = options.fresh.resolve()
+        if folder in (Path("/"), Path.home(), *Path.cwd().parents, Path.cwd()):
+            return f"--fresh {options.fresh}: is not emptied, for this is run in it"
+        if folder.exists() and not folder.is_dir():
+            return f"--fresh {options.fresh}: is no folder"
+    if options.strace is not None:
+        import shutil
+
+        if shutil.which("strace") is None:
+            return "--strace: there is no strace on PATH; apt install strace"
+    if options.sync:
+        from postmortem.run.several import refuse_sync
+
+        return refuse_sync()
+    if options.into is not None and options.into.exists() and not options.into.is_dir():
+        return f"--into {options.into}: is no folder"
+    return None
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 < seconds <= 10_000_000:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds")
+    return seconds
+
+
+def _size(text: str) -> int:
+    from postmortem.run.memory import parse_size
+
+    try:
+        return parse_size(text)
+    except (ValueError, OverflowError):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a size such as 512M or 100G") from None
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or not 0 < int(text) <= 1_000_000:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of runs")
+    return int(text)
+
+
+def _query(text: str) -> str:
+    from postmortem.analyses.straceask import parse
+
+    if text:
+        try:
+            parse(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+    return text

@@ -1,0 +1,1 @@
+"""``postmortem run``: a command under watch, so that its failure leaves evidence."""

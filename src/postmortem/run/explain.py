@@ -1,0 +1,246 @@
+"""The best explanation of what a run has left, out of the analyses that there are.
+
+`explain` is what a verdict over all evidence will take the place of: it reads a folder of a run,
+and knows nothing of how that came about.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from postmortem.diagnose.names import clip
+from postmortem.errors import DebuggerError, EvidenceError
+from postmortem.records import record, replace
+from postmortem.report.blocks import KeyValues
+from postmortem.report.model import Confidence, Diagnosis, Evidence, Report, Role
+from postmortem.run.facts import CORE_SIGNALS, Process, RunFacts
+from postmortem.run.raises import Raise, RaiseFrame
+
+_FRAMES_SHOWN = 2
+_VALUES_SHOWN = 8
+
+
+@record
+class Explanation:
+    """One analysis of a part of the evidence."""
+
+    kind: str
+    verdict: str
+    text: str
+    """The whole report for people."""
+    document: str
+    """The same as JSON; "" where there is none."""
+    found: bool
+    """Whether it names a cause."""
+
+
+def explain(folder: Path, facts: RunFacts, cores: dict[int, Path]) -> list[Explanation]:
+    """Return what the analyses say of a run's folder, the best first; never raises.
+
+    `cores` has the core files that processes left, by pid.
+    """
+    found: list[Explanation] = []
+    steps = [_of_stacks, _of_core, _of_logs] if facts.stopped else [_of_core, _of_logs]
+    for step in steps:
+        try:
+            one = step(folder, facts, cores)
+        except (EvidenceError, DebuggerError, OSError, ValueError) as error:
+            facts.problems.append(f"{step.__name__.removeprefix('_of_')}: {error}")
+            continue
+        if one is not None:
+            found.append(one)
+    found.sort(key=lambda one: not one.found)
+    raised = any(one.raised for one in facts.processes)
+    stopped = facts.stopped and not raised and not any(one.kind == "hang" for one in found)
+    if stopped or not any(one.found for one in found):
+        found.insert(0, _of_ending(facts))
+    return found
+
+
+def _of_stacks(folder: Path, facts: RunFacts, cores: dict[int, Path]) -> Explanation | None:
+    """Return what the stacks say of a run that did not end by itself."""
+    for name in ("timeout", "end"):
+        path = folder / "stacks" / f"{name}.json"
+        if path.exists():
+            document = json.loads(path.read_text(encoding="utf-8", errors="surrogateescape"))
+            verdict = f"{facts.ending}; {document['verdict']}"
+            text = path.with_suffix(".txt")
+            words = text.read_text(errors="replace") if text.exists() else document["verdict"]
+            rest = words.partition("\n\n")[2]
+            return Explanation("hang", verdict, f"{verdict}\n\n{rest}", "", found=True)
+    return None
+
+
+def _of_core(folder: Path, facts: RunFacts, cores: dict[int, Path]) -> Explanation | None:
+    """Return what the core says of the process that died first, if it died of a signal."""
+    first = facts.first_failure
+    if first is None or first.signal not in CORE_SIGNALS or first.pid not in cores:
+        return None
+    from postmortem.analyses.core import CoreOptions, analyse
+
+    report = analyse(cores[first.pid], CoreOptions(engine="native"))
+    who = f"{first.label} failed first: " if len(facts.ranks) > 1 else ""
+    return _explanation(replace(report, verdict=who + report.verdict), found=True)
+
+
+def _of_logs(folder: Path, facts: RunFacts, cores: dict[int, Path]) -> Explanation | None:
+    """Return what exceptions, endings, stacks and recorders of all processes say together."""
+    from postmortem.analyses.ranklogs import RankLogOptions, report_on, with_hung
+    from postmortem.facts.rank_logs import LogExit
+    from postmortem.readers.ranklogs.read import read_rank_logs
+    from postmortem.readers.ranklogs.sources import find_rank_logs
+
+    names = _evidence(folder, facts)
+    if not names:
+        return None
+    found = find_rank_logs(names)
+    read = with_hung(found, read_rank_logs(found))
+    endings = str(folder / "endings.txt")
+    exits = tuple(
+        LogExit(
+            file=endings,
+            line=number,
+            rank=one.rank,
+            local_rank=one.local_rank,
+            pid=one.pid,
+            code=one.code,
+            signal=one.signal,
+            launcher="postmortem run",
+            stopped=one.was_stopped,
+            memory=one.memory_killed,
+            time=one.ended,
+        )
+        for number, one in enumerate(facts.endings, 1)
+        if one.rank is not None
+    )
+    times = {str(folder / "logs" / log): when for log, when in facts.log_times.items()}
+    failures = tuple(
+        replace(one, time=times[one.file]) if one.file in times else one
+        for one in read.logs.failures
+    )
+    world = max((one.world_size or 0 for one in facts.ranks), default=0) or None
+    logs = replace(
+        read.logs,
+        exits=(*read.logs.exits, *exits),
+        failures=failures,
+        world_size=read.logs.world_size or world,
+        world_source=read.logs.world_source or (world and "WORLD_SIZE") or None,
+    )
+    report = report_on(replace(read, logs=logs), RankLogOptions())
+    raised = _first_raise(facts)
+    if raised is None:
+        return _explanation(report, found=report.failed)
+    if not facts.ranks:
+        report = _of_one(raised, facts, report)
+    report = replace(report, blocks=(*_values(raised), *report.blocks))
+    return _explanation(report, found=True)
+
+
+def _first_raise(facts: RunFacts) -> Raise | None:
+    """Return the exception that began it all."""
+    first = facts.first_failure
+    if first is None:
+        return None
+    if facts.ranks:
+        mine = [one for one in facts.raises if one.pid == first.pid and one.is_final]
+        return mine[0] if mine else None
+    logs = set(facts.log_times)
+    mine = [one for one in facts.raises if f"pid-{one.pid}.log" in logs and one.where != "ignored"]
+    return next((one for one in mine if one.is_final), mine[-1] if mine else None)
+
+
+def _of_one(raised: Raise, facts: RunFacts, report: Report) -> Report:
+    """Return the report on a program without ranks: what it raised, in which process."""
+    what = clip(raised.said, 200)
+    command = next((one for one in facts.processes if one.pid == facts.pid), None)
+    whose = "the command" if raised.pid == facts.pid else f"pid {raised.pid}"
+    if raised.pid != facts.pid and command is not None:
+        whose += f" (started by {clip(_program(command), 40)})"
+    frame = raised.frames[-1] if raised.frames else RaiseFrame("?", 0, "?", library=False)
+    cause = f"{whose} raised it in {frame.function} ({frame.place}), and nothing caught it."
+    verdict, sure = report.verdict, Confidence.CERTAIN
+    if not raised.is_final:
+        # It is what is known last; whether it is why the process failed, nothing says.
+        subject = (
+            "a thread died of it"
+            if raised.where == "thread"
+            else ("the last exception that it kept")
+        )
+        verdict = f"{what} ({frame.place} in {frame.function}): {subject}; {facts.ending}"
+        cause = f"{whose} raised it in {frame.function} ({frame.place}): {subject}; {facts.ending}."
+        sure = Confidence.LIKELY
+    diagnosis = Diagnosis(
+        id="raised",
+        title=clip(f"{whose} raised {what}", 100),
+        role=Role.ROOT,
+        confidence=sure,
+        cause=cause,
+        next_steps=(f"look at the values of its frames: raises/{raised.file} has all of them",),
+        evidence=(Evidence(f"raises/{raised.file}", what),),
+    )
+    return replace(report, verdict=verdict, diagnoses=(diagnosis,), failed=True)
+
+
+def _values(raised: Raise) -> tuple[KeyValues, ...]:
+    """Return the values of the innermost frames of the user's code."""
+    frames = [one for one in raised.frames if one.values]
+    own = [one for one in frames if not one.library]
+    return tuple(
+        KeyValues(one.values[:_VALUES_SHOWN], f"values in {one.function} ({one.place})")
+        for one in [*reversed(own or frames)][:_FRAMES_SHOWN]
+    )
+
+
+def _evidence(folder: Path, facts: RunFacts) -> list[str]:
+    """Return the files that one analysis takes together."""
+    names = [str(path) for path in sorted((folder / "logs").glob("*.log"))]
+    # The first look at the others is of the moment of the first failure; later ones show ends.
+    stacks = sorted((folder / "stacks").glob("failure-*.json"))[:1]
+    if len(facts.ranks) > 1:
+        names += [str(path) for path in stacks]
+    if not names:
+        names = [str(path) for path in sorted((folder / "output").glob("*.log"))]
+    names += [str(path) for path in sorted((folder / "flight").glob("*")) if path.is_file()]
+    names += [str(path) for path in sorted((folder / "nccl").glob("*.log"))]
+    if facts.endings and not names and any(one.rank is not None for one in facts.endings):
+        names = [str(folder / "endings.txt")]
+    return names
+
+
+def _explanation(report: Report, *, found: bool) -> Explanation:
+    from postmortem.render import json as as_json
+    from postmortem.render import terminal
+
+    text, document = io.StringIO(), io.StringIO()
+    terminal.render(report, text, verbose=False)
+    as_json.render(report, document)
+    return Explanation(report.kind, report.verdict, text.getvalue(), document.getvalue(), found)
+
+
+def _of_ending(facts: RunFacts) -> Explanation:
+    """Say how it ended, where nothing tells why."""
+    first = facts.first_failure
+    lines = [facts.ending]
+    if first is not None and first.pid != facts.pid and not facts.stopped:
+        lines.append(f"{first.label} ({_program(first)}) {first.how}, before all others")
+    if any(one.memory_killed for one in facts.processes):
+        limit = facts.memory_limit
+        size = f", the {limit / 2**20:,.0f} MiB of --memory" if limit else ""
+        lines.append(f"the kernel did it, for its memory limit was used up{size}")
+    elif first is not None and first.peak_rss and first.signal == "SIGKILL":
+        lines.append(f"it held {first.peak_rss / 2**30:.2f} GiB at most")
+    unsaid = facts.quiet and not any(one.memory_killed for one in facts.processes)
+    why = "; no process told of an exception, and none left a core" if unsaid else ""
+    verdict = f"{'; '.join(lines)}{why}"
+    next_step = "what it wrote itself stands above; `postmortem logs LOG` explains a saved copy"
+    return Explanation(
+        "ending", verdict, f"{verdict}\n\n  next      {next_step}\n", "", found=False
+    )
+
+
+def _program(one: Process) -> str:
+    words: Sequence[str] = one.argv
+    return " ".join(words)[:80] if words else "?"

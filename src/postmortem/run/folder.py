@@ -1,0 +1,323 @@
+"""The folder that a failed run leaves: all evidence, fit to be sent, with a list of what is in it.
+
+Text is written without secrets: those of the environment and of all command lines are masked
+wherever they stand. Cores, which hold the memory of the program, are never packed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import socket
+import tarfile
+import tempfile
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from postmortem._version import __version__
+from postmortem.records import replace
+from postmortem.report.redact import Redactor
+from postmortem.run.environment import Variables, without_ours
+from postmortem.run.explain import Explanation
+from postmortem.run.facts import Process, RunFacts
+from postmortem.run.raises import Raise, read_raises
+from postmortem.run.supervise import Event, Outcome
+
+SCHEMA = "postmortem-run/1"
+_LARGEST_TEXT = 64 << 20
+_TOGETHER_SECONDS = 10.0
+"""Exceptions of processes without ranks that lie closer together came of one another."""
+_RERUN_PREFIXES = (
+    "TORCH",
+    "PYTORCH",
+    "NCCL",
+    "CUDA",
+    "GLOO",
+    "OMP_",
+    "MKL_",
+    "MASTER_",
+    "HF_",
+    "TRANSFORMERS_",
+    "ACCELERATE_",
+    "PYTHON",
+    "LD_",
+    "XLA_",
+    "UCX_",
+    "FI_",
+)
+_WHAT = {
+    "report.txt": "the verdict and what it rests on",
+    "report.json": "the same as JSON (schema postmortem/1)",
+    "endings.txt": "how each process that failed ended, in the order of time",
+    "rerun.sh": "runs the command again as it was run",
+    "raises": "an uncaught exception: traceback, shapes of tensors in its frames",
+    "logs": "what a process said last, as text",
+    "stacks": "stacks of the other processes at that moment",
+    "boxes": "Python stacks that a crash printed",
+    "flight": "a dump of PyTorch's flight recorder",
+    "nccl": "warnings of NCCL",
+    "gpu": "a core of a GPU",
+    "output": "what the command wrote to a file",
+    "strace": "system calls",
+    "cores": "a core: the memory of a process, not masked; it is left out of the .tar.gz",
+}
+
+
+class Evidence:
+    """A folder of evidence that is being made."""
+
+    def __init__(self, path: Path, redactor: Redactor | None) -> None:
+        self.path = path
+        self._redactor = redactor
+        self.problems: list[str] = []
+
+    def text(self, name: str, text: str) -> None:
+        """Write a text file, masked; a full disk is noted, not raised."""
+        target = self.path / name
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(self._masked(text), encoding="utf-8", errors="surrogateescape")
+        except OSError as error:
+            self.problems.append(f"{name}: {error.strerror}")
+
+    def document(self, name: str, document: object) -> None:
+        """Write a JSON document, each text in it masked."""
+        self.text(name, json.dumps(self._walked(document), indent=1, ensure_ascii=True) + "\n")
+
+    def copy(self, source: Path, name: str) -> None:
+        """Copy a file that is no text."""
+        target = self.path / name
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source, target)
+        except OSError as error:
+            self.problems.append(f"{name}: {error.strerror}")
+
+    def _masked(self, text: str) -> str:
+        if self._redactor is None:
+            return text
+        return "".join(self._redactor.text(line) for line in text.splitlines(keepends=True))
+
+    def _walked(self, value: object) -> object:
+        if self._redactor is None:
+            return value
+        if isinstance(value, str):
+            return self._redactor.text(value)
+        if isinstance(value, dict):
+            return {key: self._walked(item) for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            return [self._walked(item) for item in value]
+        return value
+
+
+def redactor_of(env: Mapping[str, str], processes: Iterable[Process]) -> Redactor:
+    """Return what masks the secrets of a run."""
+    redactor = Redactor.from_process(tuple(env.items()), (), ())
+    for one in processes:
+        redactor.learn_argv(one.argv)
+    return redactor
+
+
+def make_folder(into: Path | None, pid: int) -> Path | None:
+    """Make the folder where it was asked for, here, or where there is room; None: nowhere."""
+    name = f"postmortem-{time.strftime('%Y%m%d-%H%M%S')}-{pid}"
+    places = [into or Path.cwd(), Path(tempfile.gettempdir()), Path("/dev/shm")]
+    for place in places:
+        try:
+            place.mkdir(parents=True, exist_ok=True)
+            path = place / name
+            path.mkdir(mode=0o700)
+            probe = path / "probe"
+            probe.write_bytes(bytes(1 << 16))
+            probe.unlink()
+        except OSError:
+            shutil.rmtree(place / name, ignore_errors=True)
+            continue
+        return path
+    return None
+
+
+def collect(evidence: Evidence, scratch: Path, facts: RunFacts, outputs: Sequence[Path]) -> None:
+    """Put what processes left into the folder, in the forms that the analyses read."""
+    _raises(evidence, scratch, facts)
+    for one in facts.processes:
+        if one.printed.strip():
+            evidence.text(f"boxes/{one.label.replace(' ', '')}.txt", one.printed)
+    rows = [f"{one.label} (pid {one.pid}) {one.how}" for one in facts.endings]
+    if rows:
+        evidence.text("endings.txt", "\n".join(rows) + "\n")
+    for path in sorted((scratch / "stacks").glob("*")):
+        if path.suffix in (".json", ".txt", ".why"):
+            evidence.text(f"stacks/{path.name}", path.read_text(errors="surrogateescape"))
+    for part in ("flight", "gpu"):
+        for path in sorted((scratch / part).glob("*")):
+            evidence.copy(path, f"{part}/{path.name}")
+    for path in sorted((scratch / "nccl").glob("*")):
+        if path.stat().st_size:
+            evidence.text(f"nccl/{path.name}", _tail(path))
+    for path in outputs:
+        evidence.text(f"output/{path.name}", _tail(path))
+    for path in sorted((scratch / "strace").glob("*")) if (scratch / "strace").is_dir() else ():
+        evidence.text(f"strace/{path.name}", _tail(path))
+
+
+def _raises(evidence: Evidence, scratch: Path, facts: RunFacts) -> None:
+    """Write each exception as it was told, and as the log of its process."""
+    found = read_raises(scratch / "raises", evidence.problems)
+    ranks = {one.pid: one.rank for one in facts.processes}
+    found = [replace(one, rank=ranks.get(one.pid)) if one.rank is None else one for one in found]
+    for one in found:
+        text = (scratch / "raises" / one.file).read_text(errors="replace")
+        evidence.document(f"raises/{one.file}", json.loads(text) | {"rank": one.rank})
+    logs: dict[str, list[str]] = {}
+    for one in _told(found, facts):
+        log = f"rank{one.rank}.log" if one.rank is not None else f"pid-{one.pid}.log"
+        head = {
+            "ignored": "Exception ignored in:\n",
+            "thread": f"Exception in thread {one.thread or 'Thread-1'}:\n",
+        }.get(one.where, "")
+        logs.setdefault(log, []).append(head + one.traceback)
+        if one.is_final or one.rank is None:
+            facts.log_times.setdefault(log, one.time)
+    facts.raises = found
+    for log, texts in logs.items():
+        evidence.text(f"logs/{log}", "\n".join(texts))
+
+
+def _told(found: list[Raise], facts: RunFacts) -> list[Raise]:
+    """Return the exceptions that tell why: those of ranks, else the one that began the end."""
+    ranked = [one for one in found if one.rank is not None and one.where != "last"]
+    if ranked:
+        return ranked
+    ended = {one.pid for one in facts.processes if one.failed}
+    mine = [one for one in found if one.pid in ended]
+    final = [one for one in mine if one.is_final]
+    if not final:
+        # A thread's, or the last that a program kept which handles its own.
+        return [one for one in mine if one.where in ("thread", "last")][-1:]
+    first = final[-1]
+    for one in reversed(final):
+        if first.time - one.time < _TOGETHER_SECONDS:
+            first = one
+    return [first]
+
+
+def _tail(path: Path) -> str:
+    """Return the end of a text file, which may be larger than anybody reads."""
+    try:
+        with path.open("rb") as stream:
+            size = os.fstat(stream.fileno()).st_size
+            stream.seek(max(0, size - _LARGEST_TEXT))
+            return stream.read(_LARGEST_TEXT).decode("utf-8", "surrogateescape")
+    except OSError as error:
+        return f"cannot be read: {error.strerror}\n"
+
+
+def write_rerun(
+    evidence: Evidence, command: Sequence[str], env: Mapping[str, str], variables: Variables
+) -> None:
+    """Write a script that runs the command again, as it was."""
+    own = without_ours(env, variables.added)
+    redactor = Redactor.from_process(tuple(own.items()), (), command)
+    masked = dict(redactor.env(tuple(own.items())))
+    lines = ["#!/bin/sh", f"cd {shlex.quote(str(Path.cwd()))} || exit"]
+    for name in sorted(own):
+        if not name.startswith(_RERUN_PREFIXES) or not name.isidentifier():
+            continue
+        if masked[name] != own[name]:
+            lines.append(f"# {name} held a secret: export it yourself")
+        else:
+            lines.append(f"export {name}={shlex.quote(own[name])}")
+    words = redactor.argv(command)
+    lines.append(f'exec {" ".join(shlex.quote(word) for word in words)} "$@"')
+    evidence.text("rerun.sh", "\n".join(lines) + "\n")
+    path = evidence.path / "rerun.sh"
+    if path.exists():
+        path.chmod(0o700)
+
+
+def write_manifest(
+    evidence: Evidence,
+    command: Sequence[str],
+    outcome: Outcome,
+    facts: RunFacts,
+    explanations: Sequence[Explanation],
+    about: Mapping[str, object],
+) -> None:
+    """Write what the folder holds, and all that is known of the processes."""
+    best = explanations[0]
+    evidence.document(
+        "manifest.json",
+        {
+            "schema": SCHEMA,
+            "tool": {"version": __version__},
+            "verdict": best.verdict,
+            "explained_by": best.kind,
+            "command": list(command),
+            "cwd": str(Path.cwd()),
+            "hostname": socket.gethostname(),
+            "status": outcome.status,
+            "signal": outcome.signal,
+            "began": outcome.began,
+            "ended": outcome.ended,
+            "timed_out": outcome.timed_out,
+            "stopped_by": outcome.stopped_by,
+            **about,
+            "processes": [_row(one) for one in facts.processes],
+            "events": [_event(one) for one in outcome.events[:10_000]],
+            "files": _files(evidence.path),
+            "problems": [*facts.problems, *evidence.problems],
+        },
+    )
+
+
+def _row(one: Process) -> dict[str, object]:
+    return {
+        "pid": one.pid,
+        "ppid": one.ppid,
+        "argv": list(one.argv),
+        "rank": one.rank,
+        "local_rank": one.local_rank,
+        "began": one.began,
+        "ended": one.ended,
+        "exit": {"code": one.code, "signal": one.signal} if one.ended is not None else None,
+        "raised": one.raised,
+        "stopped_by_launcher": one.was_stopped,
+        "memory_killed": one.memory_killed,
+        "peak_rss_bytes": one.peak_rss or None,
+        "memory": [
+            {"time": when, "rss_bytes": rss, "state": state} for when, rss, state in one.memory
+        ],
+    }
+
+
+def _event(one: Event) -> dict[str, object]:
+    return {
+        "time": one.time,
+        "kind": one.kind,
+        "pid": one.pid,
+        "what": one.what,
+        "file": f"raises/{one.file}" if one.file else None,
+    }
+
+
+def _files(folder: Path) -> list[dict[str, object]]:
+    rows: list[dict[str, object]] = []
+    for path in sorted(folder.rglob("*")):
+        if path.is_file():
+            name = str(path.relative_to(folder))
+            what = _WHAT.get(name) or _WHAT.get(name.split("/")[0], "")
+            rows.append({"path": name, "what": what, "size_bytes": path.stat().st_size})
+    return rows
+
+
+def pack(folder: Path) -> Path:
+    """Return the folder as one .tar.gz beside it, without cores; raises OSError."""
+    target = folder.with_name(folder.name + ".tar.gz")
+    cores = f"{folder.name}/cores"
+    with tarfile.open(target, "w:gz") as archive:
+        archive.add(folder, folder.name, filter=lambda one: None if one.name == cores else one)
+    return target

@@ -1,0 +1,478 @@
+"""Runs inside of the user's Python processes: what a process leaves of itself under `run`.
+
+Nothing of postmortem is imported here, and of the standard library only what costs next to
+nothing; the rest waits for the moment of a failure. Whatever goes wrong here stays here.
+Works on CPython 3.8 and later.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+_HOLD_SECONDS = 3.0
+"""How long a process that raised waits for the stacks of the others to be taken."""
+_ANSWER_SECONDS = 0.5
+"""How long it waits for any word at all."""
+_BOX_BYTES = 8192
+_MOST_FRAMES = 200
+_MOST_LOCALS = 64
+_LONGEST_TEXT = 200
+_RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID")
+_SECRET = (
+    "token secret passw passphrase apikey api_key credential private_key access_key auth cookie "
+    "session_key bearer"
+).split()
+
+_state = {"folder": "", "pid": 0, "box": None, "fd": -1, "path": "", "seen": None, "raises": 0}
+
+
+def install(folder):
+    """Make the box of this process, tell the supervisor of it, and hook what raises."""
+    _state["folder"] = folder
+    _open_box()
+    _tell(b"hello")
+    _hook()
+    os.register_at_fork(after_in_child=_after_fork)
+    supervisor = os.environ.get("POSTMORTEM_RUN_PTRACER", "")
+    if supervisor.isdigit():
+        _allow_reader(int(supervisor))
+
+
+def _open_box(replaced=-1):
+    """Make the file that outlives this process: a page of facts, behind it what a crash prints.
+
+    `replaced` is the descriptor of the parent's box, to which faulthandler writes.
+    """
+    import mmap
+
+    pid = os.getpid()
+    _state["pid"] = pid
+    _state["box"] = None
+    path = "%s/box/%d-%x.box" % (_state["folder"], pid, time.time_ns())
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_APPEND, 0o600)
+    except OSError:
+        return
+    try:
+        # A full disk says so now, and not by SIGBUS when the page is written.
+        os.posix_fallocate(fd, 0, _BOX_BYTES)
+        _state["box"] = mmap.mmap(fd, _BOX_BYTES)
+    except (OSError, ValueError):
+        os.close(fd)
+        try:
+            os.unlink(path)
+        except OSError:
+            pass
+        return
+    _state["path"] = path
+    _state["box"][: len(_facts())] = _facts()
+    if replaced >= 0:
+        os.dup2(fd, replaced, inheritable=False)
+        os.close(fd)
+        _state["fd"] = replaced
+    else:
+        _state["fd"] = _out_of_the_way(fd)
+        _enable_faulthandler(_state["fd"])
+
+
+def _facts():
+    env = os.environ
+    rank = next((env[name] for name in _RANKS if env.get(name, "").isdigit()), "")
+    rows = (
+        "postmortem box 1",
+        "pid %d" % os.getpid(),
+        "ppid %d" % os.getppid(),
+        "started %.6f" % time.time(),
+        "rank %s" % rank,
+        "python %d.%d.%d" % sys.version_info[:3],
+        "error_file %s" % env.get("TORCHELASTIC_ERROR_FILE", ""),
+    )
+    text = "\n".join(row.replace("\n", " ")[:1000] for row in rows) + "\n"
+    return text.encode("utf-8", "replace")[: _BOX_BYTES // 2]
+
+
+def _out_of_the_way(fd):
+    """Return the descriptor under a high number: the program's own files keep theirs."""
+    import fcntl
+
+    for least in (1000, 200, 60):
+        try:
+            high = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, least)
+        except (OSError, ValueError):
+            continue
+        os.close(fd)
+        return high
+    return fd
+
+
+def _enable_faulthandler(fd):
+    """Have a crash print the Python stacks into the box, unless the user has asked for it."""
+    import faulthandler
+
+    if os.environ.get("PYTHONFAULTHANDLER") or sys.flags.dev_mode or faulthandler.is_enabled():
+        return
+    faulthandler.enable(fd, all_threads=True)
+
+
+def _after_fork():
+    """A child of fork is a process of its own, with a box of its own."""
+    try:
+        old, path = _state["fd"], _state["path"]
+        _state["raises"] = 0
+        _state["seen"] = None
+        _state["fd"] = -1
+        _open_box(old if old >= 0 and _is_file(old, path) else -1)
+        _tell(b"hello")
+    except Exception:
+        pass
+
+
+def _is_file(fd, path):
+    """Return whether a descriptor is still ours: programs close all that they do not know."""
+    try:
+        return os.readlink("/proc/self/fd/%d" % fd) == path
+    except OSError:
+        return False
+
+
+def _allow_reader(supervisor):
+    """Let the supervisor read this process where only ancestors may (yama's ptrace_scope 1)."""
+    try:
+        import ctypes
+
+        ctypes.CDLL(None).prctl(0x59616D61, supervisor, 0, 0, 0)  # PR_SET_PTRACER
+    except Exception:
+        pass
+
+
+def _tell(what, hold=False):
+    """Send a word to the supervisor; with `hold` wait until it has taken the others' stacks.
+
+    Returns what it answered, b"" where nobody does.
+    """
+    import _socket
+
+    try:
+        channel = _socket.socket(_socket.AF_UNIX, _socket.SOCK_DGRAM | _socket.SOCK_CLOEXEC, 0)
+    except OSError:
+        return b""
+    try:
+        if hold:
+            channel.bind(b"")  # an address of the kernel's choice, for the answer
+        channel.connect(_state["folder"] + "/socket")
+        channel.setblocking(False)
+        channel.send(what)
+        if not hold:
+            return b""
+        end = time.monotonic() + _HOLD_SECONDS
+        channel.settimeout(_ANSWER_SECONDS)
+        while True:
+            answer = channel.recv(4096)
+            if answer != b"wait":
+                return answer
+            channel.settimeout(max(0.01, end - time.monotonic()))
+    except (OSError, ValueError):
+        return b""
+    finally:
+        channel.close()
+
+
+# --- what raises
+
+
+def _hook():
+    import _thread
+    import atexit
+
+    before = sys.excepthook
+
+    def excepthook(kind, value, trace):
+        before(kind, value, trace)
+        # torch.distributed calls this with another stderr, and prints when it has returned.
+        later = getattr(sys.modules.get("threading"), "_register_atexit", None)
+        if sys.stderr is not sys.__stderr__ and later is not None:
+            later(_raised, kind, value, trace, "main")
+        else:
+            _raised(kind, value, trace, "main")
+
+    sys.excepthook = excepthook
+    atexit.register(_at_exit)
+
+    def of_thread(original):
+        def hook(args):
+            original(args)
+            if args.exc_type is not SystemExit:
+                _raised(args.exc_type, args.exc_value, args.exc_traceback, "thread", args.thread)
+
+        return hook
+
+    # threading takes its hook from here when it is imported, which it is not yet.
+    threading = sys.modules.get("threading")
+    if threading is not None:
+        threading.excepthook = of_thread(threading.excepthook)
+    elif hasattr(_thread, "_excepthook"):
+        _thread._excepthook = of_thread(_thread._excepthook)
+
+    unraisable = sys.unraisablehook
+
+    def unraisablehook(args):
+        unraisable(args)
+        _raised(args.exc_type, args.exc_value, args.exc_traceback, "ignored")
+
+    sys.unraisablehook = unraisablehook
+    if "traceback" in sys.modules:
+        _hook_traceback(sys.modules["traceback"])
+    else:
+        sys.meta_path.insert(0, _OnImport("traceback", _hook_traceback))
+
+
+class _OnImport:
+    """Hooks one module when the program imports it, and goes away."""
+
+    def __init__(self, name, hook):
+        self.name = name
+        self.hook = hook
+
+    def find_spec(self, name, path=None, target=None):
+        if name != self.name:
+            return None
+        sys.meta_path.remove(self)
+        for finder in list(sys.meta_path):
+            find = getattr(finder, "find_spec", None)
+            spec = find(name, path, target) if find is not None else None
+            if spec is not None:
+                if hasattr(spec.loader, "exec_module"):
+                    self._hook_after(spec.loader)
+                return spec
+        return None
+
+    def _hook_after(self, loader):
+        load = loader.exec_module
+
+        def exec_module(module):
+            load(module)
+            self.hook(module)
+
+        loader.exec_module = exec_module
+
+
+_PRINTERS = (
+    ("_bootstrap", "multiprocessing/process.py"),
+    ("_wrap", "torch/multiprocessing/spawn.py"),
+)
+"""Functions that catch what a child process raised, put it into words, and end the process."""
+
+
+def _hook_traceback(module):
+    """See the exceptions that multiprocessing prints itself: its children call no hook."""
+
+    def hooked(original):
+        def wrapper(*args, **kwargs):
+            try:
+                return original(*args, **kwargs)
+            finally:
+                kind, value, trace = sys.exc_info()
+                if trace is not None:
+                    code = trace.tb_frame.f_code
+                    for name, file in _PRINTERS:
+                        if code.co_name == name and code.co_filename.endswith(file):
+                            _raised(kind, value, trace, "process")
+
+        wrapper.__name__ = original.__name__
+        wrapper.__doc__ = original.__doc__
+        wrapper.__wrapped__ = original
+        return wrapper
+
+    module.print_exc = hooked(module.print_exc)
+    module.format_exc = hooked(module.format_exc)
+
+
+def _at_exit():
+    """Tell of an exception whose hook the program has put its own in the place of.
+
+    The interpreter keeps what ended the program before it calls any hook.
+    """
+    value = getattr(sys, "last_exc", None) or getattr(sys, "last_value", None)
+    if value is not None and id(value) != _state["seen"] and not _is_interactive():
+        _raised(type(value), value, value.__traceback__, "last")
+
+
+def _is_interactive():
+    return bool(sys.flags.interactive or hasattr(sys, "ps1") or "IPython" in sys.modules)
+
+
+def _raised(kind, value, trace, where, thread=None):
+    """Write down an exception, and hold still until the stacks of others are taken."""
+    try:
+        if os.getpid() != _state["pid"] or value is None or id(value) == _state["seen"]:
+            return
+        # The interpreter ends itself by SIGINT after it, but not if a hook has run code from a
+        # string, as the import of collections does (run_eval_code_obj in CPython's pythonrun.c).
+        if issubclass(kind, KeyboardInterrupt):
+            return
+        if where in ("main", "process"):
+            _state["seen"] = id(value)
+        _state["raises"] += 1
+        if _state["raises"] > 16:
+            return
+        now = time.time()
+        path = _write_raise(kind, value, trace, where, thread, now)
+        if where in ("main", "process"):
+            words = "%s: %s" % (kind.__name__, str(value)[:500])
+            name = os.path.basename(path) if path else ""
+            answer = _tell(
+                ("raise\n%s\n%.6f\n%s" % (name, now, words)).encode("utf-8", "replace"), hold=True
+            )
+            _amend_error_file(words, value, trace, now, answer.decode("utf-8", "replace"))
+    except Exception:
+        if os.environ.get("POSTMORTEM_DEBUG", "0") not in ("", "0"):
+            raise
+
+
+def _write_raise(kind, value, trace, where, thread, now):
+    import json
+    import traceback
+
+    path = "%s/raises/%d-%d.json" % (_state["folder"], os.getpid(), _state["raises"])
+    env = os.environ
+    text = "".join(traceback.format_exception(kind, value, trace))
+    document = {
+        "time": now,
+        "pid": os.getpid(),
+        "rank": next((int(env[name]) for name in _RANKS if env.get(name, "").isdigit()), None),
+        "where": where,
+        "thread": getattr(thread, "name", None),
+        "type": "%s.%s" % (kind.__module__, kind.__qualname__),
+        "message": str(value)[:10000],
+        "traceback": text[-200000:],
+        "frames": _frames(trace),
+    }
+    try:
+        with open(path, "w", encoding="utf-8", errors="surrogateescape") as stream:
+            json.dump(document, stream)
+    except OSError:
+        return None
+    return path
+
+
+def _frames(trace):
+    found = []
+    while trace is not None:
+        frame = trace.tb_frame
+        code = frame.f_code
+        found.append((code.co_filename, trace.tb_lineno, code.co_name, frame))
+        trace = trace.tb_next
+    rows = []
+    for file, line, function, frame in found[-_MOST_FRAMES:]:
+        library = "site-packages" in file or "/lib/python" in file or file.startswith("<frozen")
+        is_last = frame is found[-1][3]
+        rows.append(
+            {
+                "file": file,
+                "line": line,
+                "function": function,
+                "library": library,
+                "locals": {} if library and not is_last else _locals(frame),
+            }
+        )
+    return rows
+
+
+def _locals(frame):
+    rows = {}
+    for name, value in list(frame.f_locals.items()):
+        if len(rows) >= _MOST_LOCALS:
+            break
+        if name.startswith("__") or type(value).__name__ in ("module", "function", "type"):
+            continue
+        try:
+            rows[str(name)] = _described(name, value)
+        except Exception as error:
+            rows[str(name)] = "<%s>" % type(error).__name__
+    return rows
+
+
+def _described(name, value, depth=0):
+    """Return a value in words; no code of the program is run for it."""
+    if any(word in str(name).lower() for word in _SECRET):
+        return "[masked]"
+    kind = type(value)
+    if value is None or kind in (bool, int, float, complex):
+        return repr(value)[:_LONGEST_TEXT]
+    if kind in (str, bytes):
+        short = value if len(value) <= _LONGEST_TEXT else value[:_LONGEST_TEXT]
+        more = "" if len(value) <= _LONGEST_TEXT else " … (%d in all)" % len(value)
+        return repr(short) + more
+    tensor = _tensor(value)
+    if tensor is not None:
+        return tensor
+    if kind in (list, tuple, set, frozenset, dict) and depth < 2:
+        return _container(value, kind, depth)
+    return "%s.%s object" % (kind.__module__, kind.__qualname__)
+
+
+def _container(value, kind, depth):
+    size = len(value)
+    if kind is dict:
+        parts = [
+            "%s: %s" % (_described("", key, depth + 1), _described(key, item, depth + 1))
+            for key, item in list(value.items())[:6]
+        ]
+    else:
+        parts = [_described("", item, depth + 1) for item in list(value)[:6]]
+    inside = ", ".join(parts) + (", …" if size > 6 else "")
+    return (
+        "%s of %d: %s" % (kind.__name__, size, inside[:400])
+        if size
+        else "%s, empty" % (kind.__name__)
+    )
+
+
+def _tensor(value):
+    """Return shape, dtype and device of a tensor or array; its values are not looked at."""
+    torch = sys.modules.get("torch")
+    kind = type(value)
+    if torch is not None and hasattr(torch, "Tensor") and isinstance(value, torch.Tensor):
+        with torch._C.DisableTorchFunctionSubclass():
+            words = [kind.__name__, "shape %s" % (tuple(value.shape),), str(value.dtype)]
+            words.append(str(value.device))
+            if value.requires_grad:
+                words.append("requires_grad")
+        return ", ".join(words)
+    if kind.__module__ == "numpy" and kind.__name__ == "ndarray":
+        return "ndarray, shape %s, %s" % (value.shape, value.dtype)
+    return None
+
+
+def _amend_error_file(words, value, trace, now, answer):
+    """Say in torchelastic's error file what raised, and who had raised before.
+
+    torchrun prints that file in its summary. @record has written it already where the program
+    uses it.
+    """
+    path = os.environ.get("TORCHELASTIC_ERROR_FILE")
+    if not path or path == os.devnull or path.startswith(_state["folder"]):
+        return
+    import json
+    import traceback
+
+    told = answer.partition("\n")[2] if answer.startswith("go") else ""
+    note = "postmortem: %s" % (told or "raised %s" % words)
+    stack = "".join(traceback.format_exception(type(value), value, trace))
+    document = {
+        "message": {
+            "message": words,
+            "extraInfo": {"py_callstack": stack, "timestamp": str(int(now))},
+        }
+    }
+    try:
+        with open(path) as stream:
+            document = json.load(stream)
+    except (OSError, ValueError):
+        pass
+    extra = document["message"]["extraInfo"]
+    extra["py_callstack"] = extra["py_callstack"].rstrip("\n") + "\n" + note + "\n"
+    with open(path, "w") as stream:
+        json.dump(document, stream)

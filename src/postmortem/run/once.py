@@ -1,0 +1,227 @@
+"""One run of a command, from its environment to the folder that its failure leaves."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import stat
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from postmortem.records import record
+from postmortem.run.environment import HOOK, Variables, evidence_variables
+from postmortem.run.memory import MemoryLimit, kills_here
+from postmortem.run.options import RunOptions
+from postmortem.run.scratch import Scratch, make_scratch
+from postmortem.run.supervise import Outcome, Supervisor
+
+_EXPLAIN_SECONDS = 180.0
+
+
+@record
+class Finished:
+    """What a run left."""
+
+    outcome: Outcome
+    verdict: str | None = None
+    """None where there is nothing to explain."""
+    signature: str | None = None
+    """What is the same in failures that are the same."""
+    text: str = ""
+    folder: Path | None = None
+    notes: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()
+    """Of the first traceback, for a comparison."""
+
+
+@record
+class Output:
+    """A regular file that the command writes to, and where it began to."""
+
+    number: int
+    path: str
+    start: int
+
+
+def run_once(
+    options: RunOptions,
+    *,
+    extra: Mapping[str, str] | None = None,
+    keep_files: bool = False,
+    limit: MemoryLimit | None = None,
+    quiet: bool = False,
+) -> Finished:
+    """Run a command once, and explain its failure; raises CommandError if it cannot be started.
+
+    `extra` is set in its environment; `keep_files` leaves our own standard input and output open,
+    for a run that comes after; `quiet` writes no word of what is missing.
+    """
+    scratch, why = make_scratch()
+    if scratch is None and not quiet:
+        complain(f"no place for evidence ({why}); running without")
+    command, env = list(options.command), dict(os.environ)
+    env.update(extra or {})
+    variables = Variables({})
+    if scratch is not None:
+        variables = evidence_variables(env, scratch.path, os.getpid())
+        if not HOOK.is_dir():  # imported from a zip
+            variables = Variables({})
+        env.update(variables.added)
+        if options.strace is not None:
+            command = [*strace_command(options.strace, scratch), *command]
+    if limit is not None:
+        command = [*limit.prefix, *command]
+    outputs = _outputs()
+    kills = kills_here(limit)
+    try:
+        outcome = Supervisor(
+            command,
+            env,
+            scratch,
+            timeout=options.timeout,
+            cgroup=limit.cgroup if limit is not None else None,
+            keep_files=keep_files,
+        ).run()
+        kills = max(0, kills_here(limit) - kills)
+        if scratch is None:
+            return Finished(outcome)
+        if not outcome.failed:
+            _remove_cores(outcome, scratch)
+            return Finished(outcome)
+        return _explained(options, outcome, scratch, variables, env, outputs, kills)
+    finally:
+        if scratch is not None:
+            scratch.remove()
+
+
+def complain(what: str) -> None:
+    """Write one line to standard error, if that is possible."""
+    try:
+        print(f"postmortem: {what}", file=sys.stderr, flush=True)
+    except (OSError, ValueError, AttributeError):
+        return
+
+
+def strace_command(query: str, scratch: Scratch) -> list[str]:
+    """Return what is put before a command to record what answers a query."""
+    from postmortem.analyses.straceask import parse
+    from postmortem.analyses.stracehint import record_hint
+
+    folder = scratch.path / "strace"
+    folder.mkdir()
+    hint = record_hint([parse(query)] if query else []).split()
+    words = [word for word in hint[1:] if word != "COMMAND"]
+    words[words.index("strace.txt")] = str(folder / "strace.txt")
+    # Its tracer stands aside (-D): the command stays our child, and signals go to it alone.
+    return ["strace", "-D", *words, "--"]
+
+
+def _outputs() -> tuple[Output, ...]:
+    """Return the regular files that standard output and error go to: they can be read later."""
+    found: dict[tuple[int, int], Output] = {}
+    for number in (2, 1):
+        try:
+            status = os.fstat(number)
+            if not stat.S_ISREG(status.st_mode):
+                continue
+            path = os.readlink(f"/proc/self/fd/{number}")  # noqa: PTH115
+            found.setdefault((status.st_dev, status.st_ino), Output(number, path, status.st_size))
+        except OSError:
+            continue
+    return tuple(found.values())
+
+
+def _explained(
+    options: RunOptions,
+    outcome: Outcome,
+    scratch: Scratch,
+    variables: Variables,
+    env: Mapping[str, str],
+    outputs: Sequence[Output],
+    kills: int,
+) -> Finished:
+    """Explain a failure in a child: whatever becomes of it, the command's status is the answer."""
+    pipe, end = os.pipe2(os.O_CLOEXEC)
+    pid = os.fork()
+    if pid == 0:
+        _work(end, options, outcome, scratch, variables, env, outputs, kills)
+    os.close(end)
+    heard = _heard(pipe, pid)
+    os.close(pipe)
+    try:
+        told = json.loads(heard)
+    except ValueError:
+        complain("the failure could not be explained; POSTMORTEM_DEBUG=1 says why")
+        return Finished(outcome)
+    return Finished(
+        outcome,
+        verdict=told["verdict"],
+        signature=told["signature"],
+        text=told["text"],
+        folder=Path(told["folder"]) if told["folder"] else None,
+        notes=tuple(told["notes"]),
+        words=tuple(told["words"]),
+    )
+
+
+def _heard(pipe: int, pid: int) -> bytes:
+    """Return what the child says, or what it has said when its time is over."""
+    heard, until = b"", time.monotonic() + _EXPLAIN_SECONDS
+    try:
+        while True:
+            left = until - time.monotonic()
+            if left <= 0 or not select.select([pipe], [], [], left)[0]:
+                break
+            data = os.read(pipe, 1 << 16)
+            if not data:
+                break
+            heard += data
+    except KeyboardInterrupt:
+        complain("interrupted; what was collected may not be whole")
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+    return heard
+
+
+def _work(
+    pipe: int,
+    options: RunOptions,
+    outcome: Outcome,
+    scratch: Scratch,
+    variables: Variables,
+    env: Mapping[str, str],
+    outputs: Sequence[Output],
+    kills: int,
+) -> None:
+    """Explain, and tell the parent; never returns."""
+    try:
+        from postmortem.run.report import make_report
+
+        told = make_report(options, outcome, scratch, variables, env, outputs, kills)
+        data = json.dumps(told).encode()
+        while data:
+            data = data[os.write(pipe, data) :]
+    except Exception:
+        if os.environ.get("POSTMORTEM_DEBUG", "0") not in ("", "0"):
+            import traceback
+
+            traceback.print_exc()
+    finally:
+        os._exit(0)
+
+
+def _remove_cores(outcome: Outcome, scratch: Scratch) -> None:
+    """Remove the cores that are there only because we raised the limit, and nothing failed."""
+    crashed = any(one.signal is not None for one in outcome.members)
+    if not outcome.raised_core_limit or not crashed:
+        return
+    from postmortem.run.facts import facts_of
+    from postmortem.run.report import cores_of
+
+    for path in cores_of(facts_of(outcome, scratch.path), wait_seconds=0.0).values():
+        path.unlink(missing_ok=True)
