@@ -80,16 +80,22 @@ void on_sigbus(int number, siginfo_t* info, void* context) {
 
 std::shared_ptr<const MappedFile> MappedFile::open(const std::string& path, std::string& error,
                                                    Reading reading) {
-  // O_NONBLOCK: opening a FIFO that nobody writes to must not wait.
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0) {
+  // Looked at first, since to open a device may do something. O_NONBLOCK: opening a FIFO that has
+  // come there meanwhile must not wait for a writer.
+  struct stat status{};
+  if (::stat(path.c_str(), &status) != 0) {
     error = std::strerror(errno);
     return nullptr;
   }
-  struct stat status{};
-  if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) {
+  const bool regular = S_ISREG(status.st_mode);
+  const int fd = regular ? ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
+  if (fd < 0 && regular) {
+    error = std::strerror(errno);
+    return nullptr;
+  }
+  if (!regular || fstat(fd, &status) != 0 || !S_ISREG(status.st_mode)) {
     error = S_ISDIR(status.st_mode) ? "is a directory" : "is not a regular file";
-    close(fd);
+    if (fd >= 0) close(fd);
     return nullptr;
   }
   std::shared_ptr<MappedFile> file(new MappedFile);

@@ -1,5 +1,6 @@
 // read_flight_recorder(): a pickled dump of PyTorch's flight recorder, equal parts once.
 #include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
 
 #include "bind/register.h"
 #include "bind/values.h"
@@ -24,9 +25,19 @@ py::tuple sizes_row(const Sizes& sizes) {
 
 py::tuple shape_row(const Dump& dump, const Shape& shape) {
   return py::make_tuple(
-      text(shape.group), text(shape.group_words), text(shape.operation), text(shape.state),
-      sizes_row(dump.sizes[shape.input_sizes]), sizes_row(dump.sizes[shape.output_sizes]),
-      py::tuple(texts(dump.dtypes[shape.dtypes])), shape.stack, shape.retired, shape.is_p2p);
+      text(shape.group), text(shape.group_words), shape.group_number, text(shape.operation),
+      text(shape.state), sizes_row(dump.sizes[shape.input_sizes]),
+      sizes_row(dump.sizes[shape.output_sizes]), py::tuple(texts(dump.dtypes[shape.dtypes])),
+      shape.timeout_ms, shape.retired, shape.is_p2p, shape.stack);
+}
+
+// One field of all calls, as array.array reads it.
+template <class T>
+py::bytes column(const std::vector<Call>& calls, T Call::* field) {
+  std::vector<T> values;
+  values.reserve(calls.size());
+  for (const Call& call : calls) values.push_back(call.*field);
+  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)};
 }
 
 py::dict read_flight_recorder(const py::bytes& data) {
@@ -38,8 +49,7 @@ py::dict read_flight_recorder(const py::bytes& data) {
     dump = read_dump(bytes);
   }
   py::dict result;
-  py::list calls, shapes, frames, stacks, members;
-  for (const Call& call : dump.calls) calls.append(py::make_tuple(call.sequence, call.shape));
+  py::list shapes, frames, stacks, members, status;
   for (const Shape& shape : dump.shapes) shapes.append(shape_row(dump, shape));
   for (const Frame& frame : dump.frames) {
     const py::object line = frame.line < 0 ? py::object(py::none()) : py::int_(frame.line);
@@ -53,14 +63,22 @@ py::dict read_flight_recorder(const py::bytes& data) {
   for (const Members& group : dump.members) {
     py::list ranks;
     for (const std::int64_t rank : group.ranks) ranks.append(rank);
-    members.append(py::make_tuple(text(group.group), text_or_none(group.text), ranks));
+    members.append(
+        py::make_tuple(text(group.group), text(group.words), text_or_none(group.text), ranks));
+  }
+  for (const Status& one : dump.status) {
+    status.append(py::make_tuple(one.group_number, one.enqueued, one.started, one.completed));
   }
   result["version"] = text(dump.version);
-  result["calls"] = calls;
+  result["numbers"] = column(dump.calls, &Call::sequence);
+  result["shape_of"] = column(dump.calls, &Call::shape);
+  result["created"] = column(dump.calls, &Call::created_ns);
+  result["started"] = column(dump.calls, &Call::started_ns);
   result["shapes"] = shapes;
   result["frames"] = frames;
   result["stacks"] = stacks;
   result["members"] = members;
+  result["status"] = status;
   return result;
 }
 

@@ -9,6 +9,7 @@
 #include "base/mapped_file.h"
 #include "bind/findings.h"
 #include "bind/register.h"
+#include "live/guardian.h"
 #include "live/snapshot.h"
 
 namespace py = pybind11;
@@ -52,6 +53,16 @@ bool die_with_parent(std::int32_t parent) {
   return getppid() == parent;
 }
 
+py::tuple start_guardian(std::int32_t target) {
+  const live::Guardian started = live::start_guardian(target);
+  if (started.pid < 0) {
+    errno = started.error;
+    PyErr_SetFromErrno(PyExc_OSError);
+    throw py::error_already_set();
+  }
+  return py::make_tuple(started.pid, started.pipe);
+}
+
 }  // namespace
 
 void register_live(py::module_& module) {
@@ -59,6 +70,7 @@ void register_live(py::module_& module) {
              py::arg("patience_seconds") = 0.3, py::arg("sysroot") = py::none(),
              py::arg("max_frames") = 256);
   module.def("die_with_parent", &die_with_parent, py::arg("parent"));
+  module.def("start_guardian", &start_guardian, py::arg("target") = 0);
 }
 
 }  // namespace pm::bind

@@ -10,6 +10,7 @@ PYBIND11_MODULE(_native, module) {
   unpacks["zlib"] = pm::dwarf::can_unpack_zlib();
   module.attr("unpacks") = unpacks;
   pm::bind::register_errors(module);
+  pm::bind::register_contained(module);
   pm::bind::register_core(module);
   pm::bind::register_live(module);
   pm::bind::register_flight_recorder(module);

@@ -51,24 +51,35 @@ py::dict frame_row(const unwind::Frame& frame, const Stacks& stacks,
   return row;
 }
 
-// Looks up the source lines of sorted addresses, module by module.
+// Looks up the source lines of sorted addresses, file by file: a core may say that one was mapped
+// any number of times.
 void read_places(const elfcore::Modules& modules, const std::string& sysroot,
                  const std::vector<std::uint64_t>& addresses, Stacks& stacks) {
-  for (std::size_t i = 0; i < addresses.size();) {
-    const elfcore::Module* const module = modules.at(addresses[i]);
-    std::vector<std::uint64_t> inside;  // at link time
-    std::size_t end = i;
-    while (end < addresses.size() && (end == i || (module && module->contains(addresses[end])))) {
-      inside.push_back(addresses[end++] - (module ? module->bias : 0));
+  using At = std::pair<std::uint64_t, std::uint64_t>;  // link-time, run-time
+  std::unordered_map<const elfcore::Image*, std::pair<const elfcore::Module*, std::vector<At>>>
+      files;
+  for (const std::uint64_t address : addresses) {
+    const elfcore::Module* const module = modules.at(address);
+    if (!module || !module->image) continue;
+    auto& [first, inside] = files[module->image.get()];
+    if (!first) first = module;
+    inside.emplace_back(address - module->bias, address);
+  }
+  for (auto& [image, file] : files) {
+    const auto debug = unwind::debug_image(*file.first, sysroot);
+    if (!debug) continue;
+    std::sort(file.second.begin(), file.second.end());
+    std::vector<std::uint64_t> linked;
+    for (const At& at : file.second) {
+      if (linked.empty() || linked.back() != at.first) linked.push_back(at.first);
     }
-    const auto image = module ? unwind::debug_image(*module, sysroot) : nullptr;
-    if (image) {
-      auto places = dwarf::source_lines(image, inside);
-      for (std::size_t k = 0; k < places.size(); ++k) {
-        if (!places[k].empty()) stacks.places.emplace(addresses[i + k], std::move(places[k]));
+    const auto places = dwarf::source_lines(debug, linked);
+    auto at = file.second.begin();
+    for (std::size_t k = 0; k < places.size(); ++k) {
+      for (; at != file.second.end() && at->first == linked[k]; ++at) {
+        if (!places[k].empty()) stacks.places.emplace(at->second, places[k]);
       }
     }
-    i = end;
   }
 }
 

@@ -127,7 +127,15 @@ py::dict read_strace(const py::list& sources, std::vector<std::string> errors,
   result["matches"] = matches;
   result["match_count"] = tracker.match_count();
   py::list processes;
-  for (const Process& process : tracker.processes()) processes.append(process_row(process));
+  const std::vector<bool> listed = listed_processes(tracker.processes());
+  std::uint64_t unlisted = 0;
+  for (std::size_t i = 0; i < listed.size(); ++i) {
+    if (listed[i]) {
+      processes.append(process_row(tracker.processes()[i]));
+    } else {
+      ++unlisted;
+    }
+  }
   result["processes"] = processes;
   py::list statistic_rows;
   for (std::size_t i = 0; i < log.statistics.size(); ++i) {
@@ -151,6 +159,7 @@ py::dict read_strace(const py::list& sources, std::vector<std::string> errors,
   result["counts"] = counts_row(log.counts);
   result["check"] = check_row(tracker.check());
   result["forgotten"] = tracker.forgotten();
+  result["unlisted"] = unlisted;
   result["io_uring"] = tracker.used_io_uring();
   result["open_for_writing"] = texts(tracker.open_for_writing());
   py::set libraries;

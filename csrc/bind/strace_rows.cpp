@@ -249,6 +249,23 @@ void add_summary(const Tracker& tracker, py::dict& result) {
   result["last_time"] = time_or_none(tracker.last_time());
 }
 
+std::vector<bool> listed_processes(const std::deque<Process>& processes) {
+  constexpr std::size_t kMostRows = 20'000;
+  std::vector<bool> listed(processes.size(), processes.size() <= kMostRows);
+  if (processes.size() <= kMostRows) return listed;
+  std::size_t room = kMostRows;
+  for (const bool bad : {true, false}) {
+    for (std::size_t i = 0; i < processes.size() && room > 0; ++i) {
+      const auto& end = processes[i].ending;
+      const bool ended_badly = end && (!end->signal.empty() || end->code.value_or(0) != 0);
+      if (listed[i] || ended_badly != bad) continue;
+      listed[i] = true;
+      --room;
+    }
+  }
+  return listed;
+}
+
 py::dict process_row(const Process& process) {
   py::dict row;
   row["pid"] = process.pid;

@@ -3,11 +3,17 @@
 
 #include <pybind11/pybind11.h>
 
+#include <deque>
+#include <vector>
+
 #include "strace/log.h"
 
 namespace pm::bind {
 
 pybind11::dict match_row(const strace::Match& match);
+// Which processes have a row: of very many those that ended badly, and the first of the others. A
+// line of a log may be all that there is of one, and its row takes a hundred times as much.
+std::vector<bool> listed_processes(const std::deque<strace::Process>& processes);
 pybind11::dict process_row(const strace::Process& process);
 pybind11::dict call_row(std::string_view name, const strace::CallCount& count);
 pybind11::dict failure_row(const strace::Failure& failure);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/underway.h"
+
 namespace pm::elfcore {
 namespace {
 
@@ -47,6 +49,11 @@ std::optional<std::string> find_build_id(Bytes notes, std::uint64_t alignment) {
 }
 
 std::shared_ptr<const Image> Image::open(const std::string& path, std::string& error) {
+  const underway::Opening opening(path);
+  if (opening.refused()) {
+    error = *opening.refused();
+    return nullptr;
+  }
   auto file = MappedFile::open(path, error);
   if (!file) return nullptr;
   std::shared_ptr<Image> image(new Image);

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <array>
 
+#include "base/underway.h"
+
 namespace pm::elfcore {
 namespace {
 
@@ -13,8 +15,9 @@ constexpr std::string_view kDeleted = " (deleted)";
 constexpr std::uint64_t kHeaderBytes = 4096;
 
 bool is_regular_file(const std::string& path) {
+  const underway::Opening opening(path);  // on a dead file server this waits already
   struct stat status{};
-  return stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode);
+  return !opening.refused() && stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode);
 }
 
 // Program headers of a module as they stood in memory: the first page of every ELF mapping is
@@ -100,6 +103,7 @@ Modules::Modules(Core& core, const ModuleOptions& options) {
   }
   find(core);
   open_files(core, options);
+  on_disk_.clear();
 }
 
 // Neighbouring rows of one path are one module; a row that starts the file anew starts a new one
@@ -158,16 +162,26 @@ void Modules::open_files(Core& core, const ModuleOptions& options) {
   if (executable_) executable_ = index_at(main_start);
 }
 
-void Modules::compare(Module& module, const Core& core, const std::string& disk_path) const {
-  std::string error;
+const OnDisk& Modules::on_disk(const std::string& path) {
+  const auto [found, is_new] = on_disk_.try_emplace(path);
+  OnDisk& there = found->second;
+  if (!is_new) return there;
+  there.regular = is_regular_file(path);
+  there.image = Image::open(path, there.error);
+  there.readable = there.image || access(path.c_str(), R_OK) == 0;
+  return there;
+}
+
+void Modules::compare(Module& module, const Core& core, const std::string& disk_path) {
   module.disk_build_id.reset();
   module.disk_path.clear();
-  if (!is_regular_file(disk_path)) {
+  const OnDisk& there = on_disk(disk_path);
+  if (!there.regular) {
     module.status = ModuleStatus::missing;
     return;
   }
-  auto image = Image::open(disk_path, error);
-  if (!image && access(disk_path.c_str(), R_OK) != 0) {
+  const std::shared_ptr<const Image>& image = there.image;
+  if (!image && !there.readable) {
     module.status = ModuleStatus::missing;  // whether it is another build cannot be known
     return;
   }
@@ -191,16 +205,16 @@ void Modules::compare(Module& module, const Core& core, const std::string& disk_
   if (const auto bias = find_bias(module, image->program_headers(), core.page_size())) {
     module.bias = *bias;
   }
-  module.image = std::move(image);
+  module.image = image;
 }
 
 // The program that the user says it was. If its build ID says otherwise, both IDs are told and the
 // core's own idea of its executable is tried instead.
-void Modules::take_executable(Module& module, Core& core, const std::string& path) const {
-  std::string error;
-  const auto image = Image::open(path, error);
+void Modules::take_executable(Module& module, Core& core, const std::string& path) {
+  const OnDisk& there = on_disk(path);
+  const std::shared_ptr<const Image>& image = there.image;
   if (!image) {
-    core.problems().add(path, "given as the executable, but " + error,
+    core.problems().add(path, "given as the executable, but " + there.error,
                         "give the interpreter that ran, for example --python \"$(which python)\"");
     return;
   }

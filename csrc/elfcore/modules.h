@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "elfcore/core.h"
@@ -50,6 +51,14 @@ struct ModuleOptions {
   std::string sysroot;     // folder under which mapped paths are looked up; empty: /
 };
 
+// What lies at a path now.
+struct OnDisk {
+  bool regular = false;
+  bool readable = false;
+  std::shared_ptr<const Image> image;  // null: no ELF file, or it cannot be opened
+  std::string error;                   // why
+};
+
 class Modules {
  public:
   Modules(Core& core, const ModuleOptions& options);
@@ -66,9 +75,12 @@ class Modules {
  private:
   void find(const Core& core);
   void open_files(Core& core, const ModuleOptions& options);
-  void compare(Module& module, const Core& core, const std::string& disk_path) const;
-  void take_executable(Module& module, Core& core, const std::string& path) const;
+  void compare(Module& module, const Core& core, const std::string& disk_path);
+  void take_executable(Module& module, Core& core, const std::string& path);
+  const OnDisk& on_disk(const std::string& path);
 
+  // A core may name one file any number of times: each is looked at once.
+  std::unordered_map<std::string, OnDisk> on_disk_;
   std::vector<Module> modules_;
   std::optional<std::size_t> executable_;
   // What lies between mappings of a module and is none of its: the vdso, which an aarch64 kernel

@@ -19,6 +19,7 @@ constexpr std::size_t kMostFields = 16;  // of a frame, looked through each time
 // What a pickle shares may unfold: texts and sizes are kept, and looked at, up to here.
 constexpr std::size_t kMostKept = std::size_t{512} << 20;
 constexpr std::size_t kMostLooks = 100'000'000;
+constexpr std::size_t kMostMembers = 32'000'000;  // characters of lists of ranks
 
 std::string words_of(const Value* value, std::string_view otherwise) {
   if (value && value->tag == Tag::kText && !value->text().empty()) {
@@ -83,6 +84,7 @@ class Reader {
   std::uint32_t stack(const Value* value);
   std::uint32_t frame(const Value& value);
   void members(const Value* groups);
+  void status(const Value* groups);
 
   // The place of `made` in `rows`, where it is put unless an equal one has been.
   template <class Row, class Make>
@@ -238,6 +240,8 @@ void Reader::call(const Value& row) {
     shape.group = words_of(&names[0], names[0].tag == Tag::kInt ? "0" : "");
     if (names.size() > 1) shape.group_words = words_of(&names[1], "");
   }
+  shape.group_number = whole_of(field("pg_id"));
+  shape.timeout_ms = whole_of(field("timeout_ms")).value_or(0);
   shape.operation = words_of(field("profiling_name"), "?");
   shape.state = words_of(field("state"), "");
   shape.retired = is_true(field("retired"));
@@ -254,10 +258,16 @@ void Reader::call(const Value& row) {
        {shape.input_sizes, shape.output_sizes, shape.dtypes, shape.stack}) {
     append(key_, number);
   }
-  key_ += shape.retired ? '1' : '0';
-  key_ += shape.is_p2p ? '1' : '0';
+  append(key_, shape.group_number.value_or(0));
+  append(key_, shape.timeout_ms);
+  for (const bool flag : {shape.group_number.has_value(), shape.retired, shape.is_p2p}) {
+    key_ += flag ? '1' : '0';
+  }
   const std::uint32_t at = place(shapes_, dump_.shapes, [&] { return std::move(shape); });
-  dump_.calls.push_back({*sequence, at});
+  dump_.calls.push_back({.sequence = *sequence,
+                         .created_ns = whole_of(field("time_created_ns")).value_or(0),
+                         .started_ns = whole_of(field("time_discovered_started_ns")).value_or(0),
+                         .shape = at});
 }
 
 void Reader::members(const Value* groups) {
@@ -266,10 +276,12 @@ void Reader::members(const Value* groups) {
   std::size_t looks = 0;
   for (std::size_t i = 0; i + 1 < pairs.size() && dump_.members.size() < kMostGroups; i += 2) {
     looks += document_.items(pairs[i + 1]).size();
-    if (looks > kMostLooks) break;  // one dict, or one text, that many groups share
+    if (looks > kMostMembers) break;  // one dict, or one text, that many groups share
     const Value* const ranks = document_.find(pairs[i + 1], "ranks");
     if (!ranks) continue;
     Members found;
+    found.words = words_of(document_.find(pairs[i + 1], "desc"), "");
+    looks += found.words.size();
     found.group = words_of(&pairs[i], pairs[i].tag == Tag::kInt ? "0" : "");
     if (ranks->tag == Tag::kText) {
       looks += ranks->text().size();
@@ -282,6 +294,25 @@ void Reader::members(const Value* groups) {
       looks += document_.items(*ranks).size();
     }
     dump_.members.push_back(std::move(found));
+  }
+}
+
+void Reader::status(const Value* groups) {
+  if (!groups || groups->tag != Tag::kDict) return;
+  const auto& pairs = document_.items(*groups);
+  std::size_t looks = 0;
+  for (std::size_t i = 0; i + 1 < pairs.size() && dump_.status.size() < kMostGroups; i += 2) {
+    looks += document_.items(pairs[i + 1]).size();
+    if (looks > kMostLooks) break;
+    const auto number = whole_of(&pairs[i]);
+    if (!number || pairs[i + 1].tag != Tag::kDict) continue;
+    const auto field = [&](std::string_view name) {
+      return whole_of(document_.find(pairs[i + 1], name)).value_or(-1);
+    };
+    dump_.status.push_back({.group_number = *number,
+                            .enqueued = field("last_enqueued_collective"),
+                            .started = field("last_started_collective"),
+                            .completed = field("last_completed_collective")});
   }
 }
 
@@ -310,6 +341,7 @@ Dump Reader::read() {
         dump_.calls.size() > before ? std::optional(dump_.calls.back()) : std::nullopt;
   }
   members(document_.find(root, "pg_config"));
+  status(document_.find(root, "pg_status"));
   return std::move(dump_);
 }
 

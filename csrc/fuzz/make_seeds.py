@@ -99,9 +99,22 @@ def recorder_dumps() -> dict[str, bytes]:
         "is_p2p": False,
         "frames": [frame, frame],
         "time_created_ns": 1 << 60,
+        "time_discovered_started_ns": None,
+        "timeout_ms": 600_000,
+        "pg_id": 3,
     }
-    groups = {"0": {"name": "0", "ranks": "[0, 1]"}}
-    dump = {"version": "2.10", "pg_config": groups, "entries": [entry, dict(entry)]}
+    groups = {"0": {"name": "0", "desc": "default_pg", "ranks": "[0, 1]"}, "1": {"ranks": [1, 0]}}
+    counters = {
+        "last_enqueued_collective": 7,
+        "last_started_collective": -1,
+        "last_completed_collective": 6,
+    }
+    dump = {
+        "version": "2.10",
+        "pg_config": groups,
+        "pg_status": {"3": counters, "-1": {}},
+        "entries": [entry, dict(entry)],
+    }
     seeds = {f"protocol{n}": pickle.dumps(dump, protocol=n) for n in range(2, 6)}
     return seeds | {"plain": pickletools.optimize(seeds["protocol2"])}
 
@@ -121,8 +134,11 @@ def rank_logs() -> dict[str, bytes]:
         "E1121 17:08:48.797 9 api.py:1002] failed (exitcode: 1) local_rank: 1 (pid: 7) of binary"
     )
     others = "\n".join([channel, trail, tags, ended, "[rank0]: again", "#0  0x1 in f ()"])
-    return {"nccl": b"\x11" + others.encode()} | {
+    kept = ["traceback Traceback (", "link NCCL INFO Channel ", "trail .cc:", "mark failed ("]
+    keep = "\n".join([*kept, "frames #0  0x", "", ""]).encode()
+    return {"nccl": b"\x11" + keep + others.encode()} | {
         f"form{index}": bytes([index * 17 % 256])
+        + keep
         + ranklogs.mixed(texts, form, per_host=2, seed=index).encode()
         for index, form in enumerate(ranklogs.FORMS)
     }

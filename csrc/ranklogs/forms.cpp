@@ -26,6 +26,11 @@ bool only_digits_and_colons(std::string_view name) noexcept {
 
 }  // namespace
 
+Number rank_at(std::string_view text) noexcept {
+  const Number number = number_at(text);
+  return number.value <= kMostRank ? number : Number{};
+}
+
 Number number_at(std::string_view text) noexcept {
   Number found;
   while (found.size < text.size() && is_digit(text[found.size])) {
@@ -138,7 +143,7 @@ std::size_t certain_bracket(std::string_view text, Prefix& to) noexcept {
   const std::string_view rest = text.substr(inner.size() + 2);
   const std::size_t size = inner.size() + 2;
   if (inner.starts_with("rank") && rest.starts_with(':')) {
-    const Number number = number_at(inner.substr(4));
+    const Number number = rank_at(inner.substr(4));
     if (number.size && number.size == inner.size() - 4) {
       to.rank = number.value;
       return size + 1 + (rest.starts_with(": ") ? 1 : 0);
@@ -150,7 +155,7 @@ std::size_t certain_bracket(std::string_view text, Prefix& to) noexcept {
   }
   if (const std::size_t at = inner.find("mpirank:");  // SageMaker: "[1,mpirank:3,algo-2]<stderr>:"
       at != std::string_view::npos && rest.starts_with("<std")) {
-    const Number number = number_at(inner.substr(at + 8));
+    const Number number = rank_at(inner.substr(at + 8));
     const std::size_t end = rest.substr(0, 10).find(">:");
     if (number.size && end != std::string_view::npos) {
       const std::string_view behind = inner.substr(at + 8 + number.size);
@@ -163,7 +168,7 @@ std::size_t certain_bracket(std::string_view text, Prefix& to) noexcept {
   if (rest.starts_with("<std")) {
     // Open MPI's job and rank, "[1,0]"; horovodrun's rank alone.
     const std::size_t from = inner.rfind(',') + 1;
-    const Number number = number_at(inner.substr(from));
+    const Number number = rank_at(inner.substr(from));
     const std::size_t end = rest.substr(0, 10).find(">:");
     if (number.size && from + number.size == inner.size() && end != std::string_view::npos) {
       to.rank = number.value;
@@ -206,7 +211,7 @@ std::size_t ray_at(std::string_view text, Prefix& to) noexcept {
 std::size_t task_at(std::string_view text, std::int64_t& task) noexcept {
   std::size_t at = 0;
   while (at < text.size() && at < 8 && text[at] == ' ') ++at;
-  const Number number = number_at(text.substr(at));
+  const Number number = rank_at(text.substr(at));
   if (!number.size || number.size > 7) return 0;
   at += number.size;
   if (at >= text.size() || text[at] != ':') return 0;
@@ -271,7 +276,7 @@ bool is_log_word(std::string_view name) noexcept {
 std::size_t voted_bracket(std::string_view text, bool tee, bool number, Prefix& to) noexcept {
   const std::string_view inner = bracketed(text, kLongestName);
   if (inner.empty() || !text.substr(inner.size() + 2).starts_with(' ')) return 0;
-  const Number digits = number_at(inner);
+  const Number digits = rank_at(inner);
   if (number && digits.size == inner.size()) {
     to.task = digits.value;
     return inner.size() + 3;

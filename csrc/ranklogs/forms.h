@@ -24,6 +24,9 @@ struct Number {
   std::size_t size = 0;
 };
 Number number_at(std::string_view text) noexcept;
+// The same of a number that a rank can have: a date, 20251122, is none.
+constexpr std::int64_t kMostRank = 9'999'999;
+Number rank_at(std::string_view text) noexcept;
 
 // Whether `text` begins as `form` says: A a capital, a a letter, d a digit, . a digit or a blank.
 bool has_form(std::string_view text, std::string_view form) noexcept;

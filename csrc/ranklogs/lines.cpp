@@ -4,9 +4,23 @@
 #include <cstring>
 
 namespace pm::ranklogs {
+namespace {
 
-Lines::Lines(const Pull& pull, std::size_t block_bytes, std::size_t sample_bytes)
-    : pull_(pull), block_bytes_(block_bytes), sample_bytes_(sample_bytes) {
+constexpr std::size_t kHole = 8;
+constexpr std::size_t kWorthSeeking = std::size_t{64} << 10;
+
+// The first zero, or the end.
+const char* zero_in(const char* begin, const char* end) noexcept {
+  if (begin == end) return end;
+  const void* const found = std::memchr(begin, 0, static_cast<std::size_t>(end - begin));
+  return found ? static_cast<const char*>(found) : end;
+}
+
+}  // namespace
+
+Lines::Lines(const Pull& pull, std::size_t block_bytes, std::size_t sample_bytes,
+             const PastHole& past_hole)
+    : pull_(pull), block_bytes_(block_bytes), sample_bytes_(sample_bytes), past_hole_(past_hole) {
   buffer_.resize(std::max({block_bytes, sample_bytes, std::size_t{16}}));
 }
 
@@ -30,9 +44,44 @@ void Lines::fill(std::size_t wanted) {
   while (!ended_ && size_ < wanted) {
     const std::size_t got = pull_(buffer_.data() + size_, wanted - size_);
     ended_ = got == 0;
-    size_ += got;
     bytes_ += got;
+    const std::size_t kept = without_zeros(buffer_.data() + size_, got);
+    size_ += kept;
+    if (got >= kWorthSeeking && kept == 0) pass_holes();
   }
+}
+
+void Lines::pass_holes() {
+  if (!past_hole_) return;
+  const std::uint64_t passed = past_hole_();
+  bytes_ += passed;
+  zeros_ += passed;
+}
+
+// Moves text together over zeros; returns how much of it there is. What stands behind many of them
+// was no part of what stands before, as behind a carriage return. Single ones may be in any text:
+// strings of C, UTF-16.
+std::size_t Lines::without_zeros(char* begin, std::size_t size) {
+  const char* const end = begin + size;
+  const char* at = zero_in(begin, end);
+  if (at == end) {
+    run_ = size ? 0 : run_;
+    return size;
+  }
+  char* to = begin + (at - begin);
+  while (at < end) {
+    const char* const text = std::find_if(at, end, [](char c) { return c != 0; });
+    run_ += static_cast<std::size_t>(text - at);
+    zeros_ += static_cast<std::uint64_t>(text - at);
+    const bool inside = to > buffer_.data() && to[-1] != '\n' && to[-1] != '\r';
+    if (run_ >= kHole && inside) *to++ = '\r';  // in the place of a zero
+    if (text == end) break;
+    run_ = 0;
+    at = zero_in(text, end);
+    std::memmove(to, text, static_cast<std::size_t>(at - text));
+    to += at - text;
+  }
+  return static_cast<std::size_t>(to - begin);
 }
 
 // Hands out the lines of the buffer; returns how many bytes of it are done with.

@@ -14,11 +14,15 @@ constexpr std::size_t kLongestLine = std::size_t{1} << 20;
 
 // Writes up to `size` bytes to `to`; 0 is the end. Throws EvidenceError if it cannot be read on.
 using Pull = std::function<std::size_t(char* to, std::size_t size)>;
+using PastHole = std::function<std::uint64_t()>;
 using TakeLine = std::function<void(std::string_view line)>;
 
 class Lines {
  public:
-  Lines(const Pull& pull, std::size_t block_bytes, std::size_t sample_bytes);
+  // `past_hole` may pass a hole of the file, of which `pull` would give zeros, and returns its
+  // size.
+  Lines(const Pull& pull, std::size_t block_bytes, std::size_t sample_bytes,
+        const PastHole& past_hole = {});
 
   // Reads the start of the stream, whole lines or not, which stays to be read.
   std::string_view sample();
@@ -27,16 +31,23 @@ class Lines {
 
   std::uint64_t bytes() const noexcept { return bytes_; }
   std::uint64_t cut() const noexcept { return cut_; }
+  // Zero bytes, which are left out: a file has them where its writer went on behind a place from
+  // which it was cut, or where power failed before its text was on the disk.
+  std::uint64_t zeros() const noexcept { return zeros_; }
 
  private:
   void fill(std::size_t wanted);
+  void pass_holes();
+  std::size_t without_zeros(char* begin, std::size_t size);
   std::size_t hand_out(const TakeLine& take);
 
   const Pull& pull_;
   std::size_t block_bytes_, sample_bytes_;
   std::vector<char> buffer_;
   std::size_t size_ = 0;
-  std::uint64_t bytes_ = 0, cut_ = 0;
+  const PastHole past_hole_;
+  std::uint64_t bytes_ = 0, cut_ = 0, zeros_ = 0;
+  std::size_t run_ = 0;  // zeros that the last byte that was pulled ends
   bool ended_ = false;
   bool skipping_ = false;
 };

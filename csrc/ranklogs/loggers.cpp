@@ -18,7 +18,7 @@ std::int64_t parallel_rank(std::string_view names, char between) noexcept {
     const std::string_view name = names.substr(0, end);
     names.remove_prefix(std::min(end + 1, names.size()));
     if (name.size() < 3 || name[1] != 'P') return -1;
-    const Number number = number_at(name.substr(2));
+    const Number number = rank_at(name.substr(2));
     if (!number.size || number.size + 2 != name.size()) return -1;
     if (name[0] == 'P' && number.value > 0) return -1;
     if (name[0] == 'T') rank = number.value;
@@ -42,7 +42,7 @@ std::size_t sglang_at(std::string_view text, Prefix& to) noexcept {
 std::size_t composer_at(std::string_view text, Prefix& to) noexcept {
   constexpr std::string_view kForm = "dddd-dd-dd dd:dd:dd,ddd: rank";
   if (!has_form(text, kForm)) return 0;
-  const Number rank = number_at(text.substr(kForm.size()));
+  const Number rank = rank_at(text.substr(kForm.size()));
   const std::size_t at = kForm.size() + rank.size;
   if (!rank.size || !text.substr(at).starts_with('[')) return 0;
   const Number pid = number_at(text.substr(at + 1));
@@ -76,7 +76,7 @@ RecordHead record_head(std::string_view text) noexcept {
 
 std::int64_t rank_of_worker(std::string_view name) noexcept {
   if (const std::size_t at = name.find(" rank="); at != std::string_view::npos) {
-    const Number number = number_at(name.substr(at + 6));
+    const Number number = rank_at(name.substr(at + 6));
     return number.size && at + 6 + number.size == name.size() ? number.value : -1;
   }
   constexpr std::string_view kWorker = "Worker_";

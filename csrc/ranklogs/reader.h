@@ -9,9 +9,9 @@
 #include <unordered_map>
 #include <vector>
 
+#include "ranklogs/keep_literals.h"
 #include "ranklogs/lines.h"
 #include "ranklogs/links.h"
-#include "ranklogs/needles.h"
 #include "ranklogs/prefix.h"
 
 namespace pm::ranklogs {
@@ -54,9 +54,11 @@ struct Label {
 };
 
 struct Options {
+  std::vector<KeepLiteral> keep;  // what makes a line worth keeping
   std::size_t block_bytes = std::size_t{1} << 20;
   std::size_t sample_bytes = std::size_t{4} << 20;  // what votes on the grammar
   std::size_t kept_bytes = std::size_t{256} << 20;  // of text in regions, in all
+  PastHole past_hole;                               // nothing: holes are read as zeros
   Sink sink;                                        // nothing: no text is handed out
 };
 
@@ -67,6 +69,7 @@ struct Log {
   std::vector<Mark> marks;
   std::vector<Region> regions;  // in the order of their first lines
   std::uint64_t bytes = 0;
+  std::uint64_t zeros = 0;  // zero bytes, which are left out
   std::uint64_t lines = 0;
   std::uint64_t binary_lines = 0;  // with characters that no text has
   std::uint64_t cut_lines = 0;     // longer than what is read of a line

@@ -24,7 +24,7 @@ std::string_view shown_file(std::string_view text) noexcept {
 
 bool Sections::take(std::string_view text) {
   if (text.starts_with(kBegin)) {
-    const Number rank = number_at(text.substr(kBegin.size()));
+    const Number rank = rank_at(text.substr(kBegin.size()));
     if (!rank.size) return false;
     here_ = {};
     here_.rank = rank.value;

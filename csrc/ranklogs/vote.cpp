@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <map>
 
 #include "ranklogs/clean.h"
@@ -6,17 +7,29 @@
 namespace pm::ranklogs {
 namespace {
 
+constexpr std::int64_t kFewTasks = 1024;
+constexpr std::size_t kSparse = 16;
+
 // Counts lines that have one form, and who they say wrote them.
 struct Count {
   std::size_t lines = 0;
   std::map<std::string, std::size_t> writers;
+  std::int64_t largest = 0;  // of numbers
 
+  void add(std::int64_t number) {
+    largest = std::max(largest, number);
+    add(std::to_string(number));
+  }
   void add(std::string writer) {
     ++lines;
     if (writers.size() < 100000) ++writers[std::move(writer)];
   }
   // A numbered list names every number once; writers come again.
   bool repeats() const { return lines <= 8 || writers.size() * 2 <= lines; }
+  // Ranks begin at 0: a process number, or a year, is one of few far from it.
+  bool dense() const {
+    return largest <= kFewTasks || static_cast<std::size_t>(largest) <= kSparse * writers.size();
+  }
 };
 
 // Whether a blank stands between mpirun's tag and the text: Open MPI 5 puts one there, 4 does not.
@@ -42,14 +55,14 @@ struct Ballot {
     std::int64_t task_number = 0;
     std::size_t size = 0;
     if (time_at(text)) ++time;
-    if (task_at(text, task_number)) task.add(std::to_string(task_number));
+    if (task_at(text, task_number)) task.add(task_number);
     if (const std::string_view name = node_at(text, size); !name.empty() && !is_log_word(name)) {
       node.add(std::string(name));
     }
     if (voted_bracket(text, true, false, prefix)) {
       tee.add(std::string(prefix.host) + ":" + std::to_string(prefix.local));
     }
-    if (voted_bracket(text, false, true, prefix)) number.add(std::to_string(prefix.task));
+    if (voted_bracket(text, false, true, prefix)) number.add(prefix.task);
     Prefix unit;
     if (journal_at(text, unit)) journal.add(std::string(unit.host) + std::to_string(unit.pid));
     if (const std::string_view name = service_at(text, size); !name.empty()) {
@@ -78,12 +91,13 @@ bool accept(Grammar& grammar, const Ballot& ballot) {
   }
   if (!grammar.time && share(ballot.time, 60)) return grammar.time = true;
   const Count& task = ballot.task;
-  if (!grammar.task && ((share(task.lines, 50) && task.repeats()) ||
+  if (!grammar.task && ((share(task.lines, 50) && task.repeats() && task.dense()) ||
                         (share(task.lines, 10) && looks_like_tasks(task)))) {
     return grammar.task = true;
   }
   if (!grammar.tee && share(ballot.tee.lines, 30)) return grammar.tee = true;
   if (!grammar.number && share(ballot.number.lines, 50) && ballot.number.repeats() &&
+      ballot.number.dense() &&
       (ballot.number.writers.size() > 1 || share(ballot.number.lines, 90))) {
     return grammar.number = true;
   }

@@ -64,14 +64,28 @@ std::string Description::whole_path() const {
   std::shared_ptr<Directory> under = base;
   for (unsigned depth = 0; under && depth < 64; ++depth) {
     if (under->path.empty()) break;
-    std::string longer = under->path;
+    std::string longer = under->path.get();
     longer += '/';
     longer += path_now;
     path_now = std::move(longer);
     if (under->known) break;
     under = under->below;
   }
-  return base ? normal_path(std::move(path_now)) : path_now;
+  return base ? bounded_path(normal_path(std::move(path_now))) : path_now;
+}
+
+// Farther down nobody looks, and what is below goes away one by one.
+Directory::Directory(SharedText to, bool is_known, std::shared_ptr<Directory> under)
+    : path(std::move(to)), known(is_known), below(std::move(under)) {
+  constexpr unsigned kDeepest = 64;
+  if (below && below->depth >= kDeepest) below.reset();
+  depth = below ? below->depth + 1 : 0;
+}
+
+std::string bounded_path(std::string path) {
+  if (path.size() <= kLongestPath) return path;
+  const std::size_t at = path.find('/', path.size() - kLongestPath / 2);
+  return "\u2026" + path.substr(at == std::string::npos ? path.size() - kLongestPath / 2 : at);
 }
 
 void Description::become(const Description& other) {
@@ -104,12 +118,27 @@ std::int32_t Descriptions::add() {
 }
 
 void Descriptions::release(std::int32_t index) {
-  if (index == kNone) return;
+  if (index == kNone || --at(index).users > 0) return;
+  if (at(index).flight.empty() && at(index).awaited.empty()) {
+    forget(index);
+    return;
+  }
+  std::vector<std::int32_t> ending{index};  // sockets may be on their way in sockets, and so on
+  while (!ending.empty()) {
+    const std::int32_t one = ending.back();
+    ending.pop_back();
+    for (const auto* const sent : {&at(one).flight, &at(one).awaited}) {
+      for (const std::int32_t other : *sent) {
+        if (other != kNone && --at(other).users == 0) ending.push_back(other);
+      }
+    }
+    forget(one);
+  }
+}
+
+void Descriptions::forget(std::int32_t index) {
   Description& gone = at(index);
-  if (--gone.users > 0) return;
   if (on_gone) on_gone(context, gone);
-  std::vector<std::int32_t> flight = std::move(gone.flight);
-  flight.insert(flight.end(), gone.awaited.begin(), gone.awaited.end());
   const std::int32_t peer = gone.peer;
   std::string path = std::move(gone.path);  // these keep their memory for the next
   std::string flags = std::move(gone.flags);
@@ -120,10 +149,10 @@ void Descriptions::release(std::int32_t index) {
   gone.flags = std::move(flags);
   if (peer != kNone && at(peer).peer == index) at(peer).peer = kNone;
   free_.push_back(index);
-  for (const std::int32_t sent : flight) release(sent);
 }
 
 void Descriptions::renamed(const std::string& from, const std::string& to) {
+  if ((searched_ += all_.size()) > kMostSearched) return;
   for (Description& one : all_) {
     if (!one.live || one.kind != Kind::file || one.path.size() < from.size()) continue;
     if (one.path == from) {
@@ -134,59 +163,16 @@ void Descriptions::renamed(const std::string& from, const std::string& to) {
     } else if (one.path.starts_with(from) && one.path[from.size()] == '/') {
       std::string moved = to;
       moved += std::string_view(one.path).substr(from.size());
-      one.path = std::move(moved);
+      one.path = bounded_path(std::move(moved));
       one.counted = nullptr;
     }
   }
 }
 
 void Descriptions::removed(const std::string& path) {
+  if ((searched_ += all_.size()) > kMostSearched) return;
   for (Description& one : all_) {
     if (one.live && one.kind == Kind::file && one.path == path) one.deleted = true;
-  }
-}
-
-Table::Table(const Table& other) : slots(other.slots), descriptions(other.descriptions) {
-  for (const Slot& slot : slots) descriptions->use(slot.description);
-}
-
-Table::~Table() {
-  for (const Slot& slot : slots) descriptions->release(slot.description);
-}
-
-const Slot* Table::find(std::int64_t number) const noexcept {
-  if (number < 0 || number >= static_cast<std::int64_t>(slots.size())) return nullptr;
-  return &slots[static_cast<std::size_t>(number)];
-}
-
-std::int32_t Table::at(std::int64_t number) const noexcept {
-  const Slot* const slot = find(number);
-  return slot ? slot->description : kNone;
-}
-
-void Table::set(std::int64_t number, std::int32_t description, bool cloexec, const Opened& by) {
-  if (number < 0 || number >= kMostNumbers) {
-    descriptions->release(description);
-    return;
-  }
-  const auto at = static_cast<std::size_t>(number);
-  if (at >= slots.size()) slots.resize(at + 8);
-  descriptions->release(slots[at].description);
-  slots[at] = {description, cloexec, by};
-}
-
-void Table::clear(std::int64_t number) {
-  if (find(number)) set(number, kNone, false, {});
-}
-
-void Table::clear_range(std::int64_t first, std::int64_t last) {
-  const auto size = static_cast<std::int64_t>(slots.size());
-  for (std::int64_t i = std::max<std::int64_t>(first, 0); i < size && i <= last; ++i) clear(i);
-}
-
-void Table::clear_cloexec() {
-  for (std::size_t i = 0; i < slots.size(); ++i) {
-    if (slots[i].cloexec) clear(static_cast<std::int64_t>(i));
   }
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "strace/calls.h"
+#include "strace/shared.h"
 
 namespace pm::strace {
 
@@ -16,9 +17,13 @@ enum class Kind : std::uint8_t { unknown, file, socket, pipe, memfd, device, oth
 // A working directory, shared by the tasks that share it. `known` is false for the one that a log
 // begins with, until a getcwd() or an annotation tells it.
 struct Directory {
-  std::string path;
+  SharedText path;
   bool known = false;
   std::shared_ptr<Directory> below;  // what `path` is relative to while that is not known
+  unsigned depth = 0;                // of those below
+
+  Directory() = default;
+  Directory(SharedText to, bool is_known, std::shared_ptr<Directory> under);
 };
 
 struct Place {
@@ -82,42 +87,35 @@ class Descriptions {
   void release(std::int32_t index);
   void renamed(const std::string& from, const std::string& to);
   void removed(const std::string& path);
+  // Whether a path may be held that is longer than what the log has of it: there is room for many,
+  // not for any number of them.
+  bool has_room(std::size_t bytes) noexcept { return (derived_bytes_ += bytes) <= kMostDerived; }
+  // Whether so many mappings may be copied, of all that ever are.
+  bool may_copy(std::size_t mappings) noexcept { return (copied_ += mappings) <= kMostCopied; }
   std::vector<Description>& all() { return all_; }
   const std::vector<Description>& all() const { return all_; }
   void (*on_gone)(void* context, const Description&) = nullptr;
   void* context = nullptr;
 
  private:
+  void forget(std::int32_t index);
+
   std::vector<Description> all_;
+  static constexpr std::uint64_t kMostDerived = std::uint64_t{256} << 20;
+  static constexpr std::uint64_t kMostCopied = 5'000'000;
+  // Descriptions that are looked at for the sake of names that change, in all.
+  static constexpr std::uint64_t kMostSearched = 1'000'000'000;
+
   std::vector<std::int32_t> free_;
+  std::uint64_t derived_bytes_ = 0;
+  std::uint64_t searched_ = 0;
+  std::uint64_t copied_ = 0;
 };
 
-struct Slot {
-  std::int32_t description = kNone;
-  bool cloexec = false;
-  Opened by;  // the call that gave this number
-};
-
-// The numbers of one or more tasks.
-struct Table {
-  std::vector<Slot> slots;
-  Descriptions* descriptions = nullptr;
-
-  explicit Table(Descriptions* of) : descriptions(of) {}
-  Table(const Table& other);
-  Table& operator=(const Table&) = delete;
-  ~Table();
-
-  const Slot* find(std::int64_t number) const noexcept;
-  std::int32_t at(std::int64_t number) const noexcept;
-  // Takes over one use of `description`.
-  void set(std::int64_t number, std::int32_t description, bool cloexec, const Opened& by);
-  void clear(std::int64_t number);
-  void clear_range(std::int64_t first, std::int64_t last);
-  void clear_cloexec();
-
-  static constexpr std::int64_t kMostNumbers = 1 << 20;
-};
+// Longer than any path that a call takes or gives (PATH_MAX); of a longer one, which descriptors of
+// folders below folders make, the end stands behind an ellipsis.
+constexpr std::size_t kLongestPath = 4096;
+std::string bounded_path(std::string path);
 
 // A path without `//`, `.` and `..`; `..` is taken by its word, as links are not known.
 std::string normal_path(std::string path);

@@ -54,6 +54,15 @@ std::int32_t Tracker::through_proc(Task& task, const std::string& path) {
   return owner->table->at(static_cast<std::int64_t>(number));
 }
 
+// A path below a folder, as long as there is room for what the log does not have in one piece.
+std::string Tracker::below(const std::string& folder, const std::string& path) {
+  if (!descriptions_.has_room(folder.size())) {
+    const std::size_t slash = path.rfind('/');
+    return "\u2026/" + path.substr(slash == std::string::npos ? 0 : slash + 1);
+  }
+  return bounded_path(normal_path(folder + "/" + path));
+}
+
 // The path that `raw` names for a task. Where it begins in a directory not known (yet), `base` is
 // that directory and the path is relative.
 std::string Tracker::resolve(Task& task, const FdArgument& directory, std::string_view raw,
@@ -63,18 +72,18 @@ std::string Tracker::resolve(Task& task, const FdArgument& directory, std::strin
   if (path.starts_with('/')) {
     // What the links of /proc stand for does not depend on where it is mounted.
     const bool within = !task.root->empty() && !path.starts_with("/proc/");
-    return normal_path(within ? *task.root + path : std::move(path));
+    return normal_path(within ? below(task.root->get(), path) : std::move(path));
   }
   if (!directory.annotation.empty() && options_.annotations) {
     std::string annotated;
     unescape(directory.annotation, annotated);
     if (annotated.starts_with('/')) {
-      return path.empty() ? annotated : normal_path(annotated + "/" + path);
+      return path.empty() ? annotated : normal_path(below(annotated, path));
     }
   }
   if (directory.number == kWorkingDirectory) {
     const Directory& here = *task.directory;
-    if (here.known) return path.empty() ? here.path : normal_path(here.path + "/" + path);
+    if (here.known) return path.empty() ? here.path.get() : below(here.path.get(), path);
     if (base) *base = task.directory;
     return normal_path(std::move(path));
   }
@@ -83,7 +92,7 @@ std::string Tracker::resolve(Task& task, const FdArgument& directory, std::strin
   const Description& under = descriptions_.at(one);
   if (under.path.empty()) return path;
   if (base) *base = under.base;
-  return path.empty() ? under.path : normal_path(under.path + "/" + path);
+  return path.empty() ? under.path : below(under.path, path);
 }
 
 void Tracker::opened(Task& task, const Event& event, const Opened& by) {
@@ -108,7 +117,7 @@ void Tracker::opened(Task& task, const Event& event, const Opened& by) {
   Description& made = descriptions_.at(index);
   if (linked != kNone) {
     const Description& same = descriptions_.at(linked);
-    made.path = same.path;
+    if (descriptions_.has_room(same.path.size())) made.path = same.path;
     made.label = same.label;
     made.base = same.base;
     made.kind = same.kind;

@@ -77,9 +77,9 @@ void Tracker::began(Task& task, const Event& event, const Context& context) {
       task.fork_table = shares ? nullptr : std::make_shared<Table>(*task.table);
       task.fork_directory = std::make_shared<Directory>(*task.directory);
       if (!task.directory->known)
-        task.fork_directory = std::make_shared<Directory>(Directory{"", false, task.directory});
+        task.fork_directory = std::make_shared<Directory>(SharedText(), false, task.directory);
       task.fork_started = false;
-      forking_.push_back(task.pid);
+      forks(task);
       break;
     }
     default:
@@ -143,7 +143,7 @@ void Tracker::ended(Task& task, const Event& event, const Context& context) {
   if (event.op == Op::fork) {
     task.fork_table.reset();
     task.fork_directory.reset();
-    std::erase(forking_, task.pid);
+    forks_no_more(task);
   }
 }
 
@@ -174,8 +174,8 @@ void Tracker::effect(Task& task, const Event& event, const Opened& by) {
         const std::int32_t one = task.table->at(event.a);
         descriptions_.use(one);
         task.table->set(result.value, one, event.cloexec, by);
-      } else if (task.table->at(event.a) != kNone) {
-        task.table->slots[static_cast<std::size_t>(event.a)].cloexec = event.cloexec;
+      } else {
+        task.table->set_cloexec(event.a, event.cloexec);
       }
       return;
     }
@@ -218,11 +218,7 @@ void Tracker::effect(Task& task, const Event& event, const Opened& by) {
       if (!event.cloexec) {
         task.table->clear_range(event.a, last);
       } else {
-        auto& slots = task.table->slots;
-        for (std::size_t i = 0; i < slots.size(); ++i) {
-          const auto number = static_cast<std::int64_t>(i);
-          if (number >= event.a && number <= last) slots[i].cloexec = true;
-        }
+        task.table->set_cloexec(event.a, last);
       }
       return;
     }
@@ -239,7 +235,7 @@ void Tracker::effect(Task& task, const Event& event, const Opened& by) {
         task.table = std::make_shared<Table>(*task.table);
       if (has_flag(flags, kCloneFs.name, kCloneFs.bit)) {
         task.directory = std::make_shared<Directory>(*task.directory);
-        task.root = std::make_shared<std::string>(*task.root);
+        task.root = std::make_shared<SharedText>(*task.root);
       }
       task.inner_children |= has_flag(flags, kCloneNewPid.name, kCloneNewPid.bit);
       return;
@@ -271,7 +267,7 @@ void Tracker::effect(Task& task, const Event& event, const Opened& by) {
         *task.directory = {};
       } else {
         const Description& to = descriptions_.at(one);
-        *task.directory = {to.path, !to.base, to.base};
+        *task.directory = {SharedText(to.path), !to.base, to.base};
       }
       return;
     }
@@ -282,13 +278,13 @@ void Tracker::effect(Task& task, const Event& event, const Opened& by) {
       if (!worked || !quoted || !raw.starts_with('/')) return;
       std::string path;
       unescape(raw, path);
-      if (!task.root->empty()) path = normal_path(*task.root + path);
+      if (!task.root->empty()) path = below(task.root->get(), path);
       // In place: whoever was opened relative to it, before it was known, learns it too.
       Directory* where = task.directory.get();
       while (!where->known && where->path.empty() && where->below) where = where->below.get();
-      where->path = path;
+      where->path = SharedText(std::move(path));
       where->known = true;
-      if (where != task.directory.get()) *task.directory = {path, true, nullptr};
+      if (where != task.directory.get()) *task.directory = {where->path, true, nullptr};
       return;
     }
     case Op::self: {
@@ -356,7 +352,7 @@ void Tracker::effect(Task& task, const Event& event, const Opened& by) {
       if (result.known && result.error.empty()) mapped(task, event);
       return;
     case Op::munmap: {
-      if (task.memory->mappings.empty()) return;
+      if (task.memory->mappings().empty()) return;
       if (event.shape == Shape::call && event.b >= 0) {
         unmapped(task, static_cast<std::uint64_t>(event.a), static_cast<std::uint64_t>(event.b));
         return;

@@ -12,6 +12,8 @@ namespace {
 // seen.
 constexpr std::uint32_t kUnbornKeys = 0x80000000;
 constexpr std::size_t kMostUnborn = 1000;
+constexpr std::size_t kMostOfArguments = std::size_t{64} << 10;  // bytes, of one program
+constexpr std::size_t kMostOfRank = 32;
 
 }  // namespace
 
@@ -34,9 +36,9 @@ constexpr std::string_view kRankNames[] = {
 };
 
 // Reads an environment as -v writes it. Without -v it is an address, and what is known stays.
-void read_rank(std::string_view environment, std::vector<std::string>& rank) {
-  if (!environment.starts_with('[')) return;
-  rank.clear();
+SharedWords read_rank(std::string_view environment, const SharedWords& known) {
+  if (!environment.starts_with('[')) return known;
+  std::vector<std::string> rank;
   environment.remove_prefix(1);
   Arguments words(environment.data(), environment.data() + environment.size());
   std::string_view word;
@@ -44,9 +46,12 @@ void read_rank(std::string_view environment, std::vector<std::string>& rank) {
     bool quoted;
     const std::string_view raw = quoted_part(word, quoted);
     for (const std::string_view name : kRankNames) {
-      if (raw.starts_with(name) && raw.size() < name.size() + 12) rank.emplace_back(raw);
+      if (raw.starts_with(name) && raw.size() < name.size() + 12 && rank.size() < kMostOfRank) {
+        rank.emplace_back(raw);
+      }
     }
   }
+  return rank;
 }
 
 }  // namespace
@@ -122,31 +127,37 @@ void Tracker::executed(Task& task, const Event& event) {
   const bool at = event.call != kUnknownCall && call_at(event.call).name == "execveat";
   Process& process = processes_[task.process];
   process.exit_call.reset();
-  read_rank(argument_at(all, at ? 3 : 2), process.rank);
-  process.argv.clear();
+  process.rank = read_rank(argument_at(all, at ? 3 : 2), process.rank);
+  process.argv = {};
   std::string_view list = argument_at(all, at ? 2 : 1);
   process.argv_known = list.starts_with('[');
   if (!process.argv_known) {  // raw: at least the program may be known
     bool quoted;
     const std::string_view path = quoted_part(argument_at(all, at ? 1 : 0), quoted);
     if (quoted) {
-      process.argv.emplace_back();
-      unescape(path, process.argv.back());
+      std::string plain;
+      unescape(path, plain);
+      process.argv = std::vector<std::string>{std::move(plain)};
     }
     return;
   }
   list.remove_prefix(1);
   Arguments words(list.data(), list.data() + list.size());
   std::string_view word;
-  while (process.argv.size() < 256 && words.next(word) && !word.starts_with(']')) {
+  std::vector<std::string> argv;
+  std::size_t room = kMostOfArguments;
+  while (argv.size() < 256 && room > 0 && words.next(word) && !word.starts_with(']')) {
     bool quoted;
     const std::string_view raw = quoted_part(word, quoted);
     if (!quoted) break;
     std::string plain;
     unescape(raw, plain);
     if (word.ends_with("...")) plain += "…";
-    process.argv.push_back(std::move(plain));
+    if (plain.size() > room) plain = plain.substr(0, room) + "…";
+    room -= std::min(room, plain.size());
+    argv.push_back(std::move(plain));
   }
+  process.argv = std::move(argv);
 }
 
 void Tracker::signalled(Task& task, const Event& event, const Context& context) {
@@ -184,7 +195,7 @@ void Tracker::signalled(Task& task, const Event& event, const Context& context) 
   Target target;
   if (bus) {
     const std::uint64_t address = field("si_addr=");
-    const auto& mappings = task.memory->mappings;
+    const auto& mappings = task.memory->mappings();
     auto above = mappings.upper_bound(address);
     if (above != mappings.begin()) {
       --above;
@@ -281,27 +292,27 @@ void Tracker::exited(Task& task, const Event& event, const Context& context) {
 // What a process may have left half written: the only trace of it where no write is recorded.
 void Tracker::note_writing(const Task& task) {
   constexpr std::size_t kMostWriting = 8;
-  constexpr std::size_t kMostSearched = 4096;
+  constexpr std::int64_t kMostSearched = 4096;
   auto& writing = processes_[task.process].writing;
-  const auto& slots = task.table->slots;
-  for (std::size_t number = 0; number < std::min(slots.size(), kMostSearched); ++number) {
-    const std::int32_t index = slots[number].description;
-    if (index == kNone || writing.size() >= kMostWriting) continue;
-    const Description& one = descriptions_.at(index);
+  task.table->each([&](std::int64_t number, const Slot& slot) {
+    const Description& one = descriptions_.at(slot.description);
     const bool writes = contains(one.flags, "O_WRONLY") || contains(one.flags, "O_RDWR");
-    if (!writes || one.kind != Kind::file) continue;
-    std::string path = one.whole_path();
-    if (std::find(writing.begin(), writing.end(), path) == writing.end()) {
-      writing.push_back(std::move(path));
+    if (writes && one.kind == Kind::file) {
+      std::string path = one.whole_path();
+      if (std::find(writing.begin(), writing.end(), path) == writing.end()) {
+        writing.push_back(std::move(path));
+      }
     }
-  }
+    return number < kMostSearched && writing.size() < kMostWriting;
+  });
 }
 
 void Tracker::release(Task& task) {
   task.live = false;
   task.begun = false;
   task.pending.is = false;
-  std::erase(forking_, task.pid);
+  forks_no_more(task);
+  living_.erase(task.process);
   task.table = std::make_shared<Table>(&descriptions_);
   task.memory = std::make_shared<Memory>(&descriptions_);
   task.fork_table.reset();

@@ -146,7 +146,7 @@ void Tracker::absorb(const Extract& block, std::uint32_t file, std::uint64_t fir
     if (tally.pid != kAbsolute) {
       const Task* const task = of(tally.pid);
       if (task && task->directory->known) {
-        std::string whole = task->directory->path;
+        std::string whole = task->directory->path.get();
         whole += '/';
         whole += path;
         path = std::move(whole);

@@ -248,15 +248,15 @@ std::string_view Tracker::full_arguments(Task& task, const Event& event, std::st
 
 std::vector<std::pair<std::string, std::uint64_t>> Tracker::holders(const Task& task) const {
   std::map<std::string, std::uint64_t> counts;
-  for (const Slot& slot : task.table->slots) {
-    if (slot.description == kNone) continue;
+  task.table->each([&](std::int64_t, const Slot& slot) {
     const Description& one = descriptions_.at(slot.description);
     const std::string path = one.whole_path();
     const std::string_view kind = one.kind == Kind::socket ? "sockets"
                                   : one.kind == Kind::pipe ? "pipes"
                                                            : std::string_view(one.label);
     ++counts[path.empty() ? std::string(kind) : path];
-  }
+    return true;
+  });
   counts.erase("");
   std::vector<std::pair<std::string, std::uint64_t>> most(counts.begin(), counts.end());
   std::stable_sort(most.begin(), most.end(),

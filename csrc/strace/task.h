@@ -14,18 +14,31 @@ struct Mapping {
   std::int32_t description = kNone;
 };
 
-// File mappings of an address space, by their start.
-struct Memory {
-  std::map<std::uint64_t, Mapping> mappings;
-  Descriptions* descriptions;
-  explicit Memory(Descriptions* of) : descriptions(of) {}
-  Memory(const Memory& other) : mappings(other.mappings), descriptions(other.descriptions) {
-    for (const auto& [start, mapping] : mappings) descriptions->use(mapping.description);
-  }
+using Mappings = std::map<std::uint64_t, Mapping>;
+
+// File mappings of an address space, by their start. After a fork both have them in common until
+// one of them changes its own.
+class Memory {
+ public:
+  explicit Memory(Descriptions* of) : descriptions_(of) {}
+  Memory(const Memory&) = default;
   Memory& operator=(const Memory&) = delete;
-  ~Memory() {
-    for (const auto& [start, mapping] : mappings) descriptions->release(mapping.description);
-  }
+
+  const Mappings& mappings() const noexcept;
+  // To be changed: they are its own from now on.
+  Mappings& own();
+
+ private:
+  struct Held {
+    Mappings mappings;
+    Descriptions* descriptions;
+    explicit Held(Descriptions* of) : descriptions(of) {}
+    Held(const Held& other);
+    Held& operator=(const Held&) = delete;
+    ~Held();
+  };
+  std::shared_ptr<Held> held_;
+  Descriptions* descriptions_;
 };
 
 // A call of which only the first half has been seen, with what its second half will need.
@@ -49,7 +62,7 @@ class Task {
   bool live = true;
   std::shared_ptr<Table> table;
   std::shared_ptr<Directory> directory;
-  std::shared_ptr<std::string> root;  // of chroot(); empty where that was not called
+  std::shared_ptr<SharedText> root;  // of chroot(); empty where that was not called
   std::shared_ptr<Memory> memory;
   std::uint32_t leader = 0;
   std::uint32_t process = 0;
@@ -57,7 +70,8 @@ class Task {
   // The table and directory as they were when a fork began; null while none does.
   std::shared_ptr<Table> fork_table;
   std::shared_ptr<Directory> fork_directory;
-  bool fork_started = false;  // its child has shown up
+  bool fork_started = false;      // its child has shown up
+  std::uint64_t fork_number = 0;  // its place in the order of forks; 0: none that has begun
   // The task that made it by a clone3() whose flags the log does not have: what it does first tells
   // whether it is a thread. 0 for all others.
   std::uint32_t perhaps_thread_of = 0;

@@ -218,7 +218,7 @@ void Timeline::learn(Lane& lane, const Process& known) {
   constexpr std::string_view kRanks[] = {
       "RANK=", "OMPI_COMM_WORLD_RANK=", "PMIX_RANK=", "PMI_RANK=", "SLURM_PROCID="};
   for (const std::string_view name : kRanks) {
-    for (const std::string& word : known.rank) {
+    for (const std::string& word : known.rank.get()) {
       if (lane.rank.empty() && word.starts_with(name)) lane.rank = word.substr(name.size(), 10);
     }
   }

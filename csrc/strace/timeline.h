@@ -63,7 +63,7 @@ class Timeline final : public Sink {
     std::int64_t last = kNoTime;
     std::int64_t busy = kNoTime;  // end of its last slice
     bool used = false;            // it has slices
-    std::vector<std::string> argv;
+    SharedWords argv;
     std::string rank;           // its number, empty if its environment does not tell
     std::optional<Slice> open;  // a call that never returned
     std::int64_t open_since = kNoTime;

@@ -1,6 +1,7 @@
 #include "strace/tracker.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "strace/task.h"
 
@@ -43,10 +44,7 @@ Task& Tracker::task_of(const Event& event, const Context& context) {
   std::uint32_t pid = event.has_pid ? event.pid : context.file_pid;
   if (pid == 0) {
     if (anonymous_ && anonymous_->live) return *anonymous_;
-    Task* only = nullptr;
-    for (auto& [number, task] : tasks_) {
-      if (task->live && (!only || task->process < only->process)) only = task.get();
-    }
+    Task* const only = living_.empty() ? nullptr : living_.begin()->second;
     anonymous_ = only ? only : &start(0, nullptr, false, false, false, false);
     return *anonymous_;
   }
@@ -63,6 +61,7 @@ Task& Tracker::task_of(const Event& event, const Context& context) {
   if (Task* const parent = parent_waiting_for(pid)) {
     Task& child = start(pid, parent, false, false, false, false);
     parent->fork_started = true;
+    forks_no_more(*parent);
     last_ = &child;
     return child;
   }
@@ -116,13 +115,25 @@ Task* Tracker::parent_waiting_for(std::uint32_t pid) {
     if (parent != tasks_.end() && parent->second->pending.op == Op::fork && !parent->second->inner)
       return parent->second.get();
   }
-  for (const std::uint32_t waiting : forking_) {
-    const auto parent = tasks_.find(waiting);
-    if (parent == tasks_.end()) continue;
-    Task& task = *parent->second;
-    if (task.pending.is && task.pending.op == Op::fork && !task.fork_started) return &task;
+  while (!forking_.empty()) {
+    const auto parent = tasks_.find(forking_.begin()->second);
+    if (parent != tasks_.end() && parent->second->fork_number == forking_.begin()->first) {
+      Task& task = *parent->second;
+      if (task.pending.is && task.pending.op == Op::fork && !task.fork_started) return &task;
+    }
+    forking_.erase(forking_.begin());
   }
   return nullptr;
+}
+
+void Tracker::forks(Task& task) {
+  forks_no_more(task);
+  task.fork_number = next_fork_++;
+  forking_.emplace(task.fork_number, task.pid);
+}
+
+void Tracker::forks_no_more(Task& task) {
+  if (task.fork_number) forking_.erase(std::exchange(task.fork_number, 0));
 }
 
 Task& Tracker::start(std::uint32_t pid, Task* parent, bool thread, bool share_table,
@@ -146,10 +157,10 @@ Task& Tracker::start(std::uint32_t pid, Task* parent, bool thread, bool share_ta
     const auto& table = parent->fork_table ? parent->fork_table : parent->table;
     const auto& directory = parent->fork_directory ? parent->fork_directory : parent->directory;
     made->table = share_table ? parent->table : std::make_shared<Table>(*table);
-    made->root = share_directory ? parent->root : std::make_shared<std::string>(*parent->root);
+    made->root = share_directory ? parent->root : std::make_shared<SharedText>(*parent->root);
     made->directory = share_directory ? parent->directory : std::make_shared<Directory>(*directory);
     if (!share_directory && !directory->known)
-      made->directory = std::make_shared<Directory>(Directory{"", false, directory});
+      made->directory = std::make_shared<Directory>(SharedText(), false, directory);
     made->memory = share_memory ? parent->memory : std::make_shared<Memory>(*parent->memory);
     if (thread) made->leader = parent->leader;
     made->inner = parent->inner || parent->inner_children || new_namespace;
@@ -162,7 +173,7 @@ Task& Tracker::start(std::uint32_t pid, Task* parent, bool thread, bool share_ta
   } else {
     made->table = std::make_shared<Table>(&descriptions_);
     made->directory = std::make_shared<Directory>();
-    made->root = std::make_shared<std::string>();
+    made->root = std::make_shared<SharedText>();
     made->memory = std::make_shared<Memory>(&descriptions_);
   }
   if (processes_.size() >= kMostProcesses && !spent_.empty()) {
@@ -178,8 +189,12 @@ Task& Tracker::start(std::uint32_t pid, Task* parent, bool thread, bool share_ta
   if (slot) {
     if (anonymous_ == slot.get()) anonymous_ = nullptr;
     if (last_ == slot.get()) last_ = nullptr;
+    forks_no_more(*slot);
+    const auto known = living_.find(slot->process);
+    if (known != living_.end() && known->second == slot.get()) living_.erase(known);
   }
   slot = std::move(made);
+  living_[slot->process] = slot.get();
   return *slot;
 }
 

@@ -17,7 +17,9 @@
 #include "strace/extract.h"
 #include "strace/hash_index.h"
 #include "strace/observer.h"
+#include "strace/shared.h"
 #include "strace/summary.h"
+#include "strace/table.h"
 
 namespace pm::strace {
 
@@ -52,10 +54,10 @@ struct Match {
   bool injected = false;
   bool inferred = false;          // SIGBUS: no errno was returned, but a mapped page had no room
   std::uint64_t nanoseconds = 0;  // that the call took; 0 if not known
-  std::vector<std::string> rank;  // of the process: RANK=3
+  SharedWords rank;               // of the process: RANK=3
   std::uint32_t parent = 0;
   std::uint32_t thread_of = 0;
-  std::vector<std::string> argv;  // of the process at that time: it may call exec later
+  SharedWords argv;  // of the process at that time: it may call exec later
   // What was open, and how often, when no more descriptors could be had: the most first.
   std::vector<std::pair<std::string, std::uint64_t>> holders;
 };
@@ -105,14 +107,14 @@ struct Process {
   std::uint32_t pid = 0;
   std::uint32_t parent = 0;
   std::uint32_t thread_of = 0;  // 0: it is no thread
-  std::vector<std::string> argv;
+  SharedWords argv;
   bool argv_known = false;
   std::optional<Ending> ending;
   std::optional<Blocked> blocked;
   std::optional<ExitCall> exit_call;
   double began = -1;
-  bool seen = false;              // the log has a line of it
-  std::vector<std::string> rank;  // RANK=3, SLURM_PROCID=3, … of its environment
+  bool seen = false;  // the log has a line of it
+  SharedWords rank;   // RANK=3, SLURM_PROCID=3, … of its environment
   std::vector<TaskCall> calls;
   std::vector<Interruption> interruptions;
   std::vector<LastFailure> last_failures;  // a ring; of its threads too
@@ -213,7 +215,7 @@ class Tracker {
 
   const std::vector<Match>& matches() const noexcept { return matches_; }
   std::uint64_t match_count() const noexcept { return match_count_; }
-  const std::vector<Process>& processes() const noexcept { return processes_; }
+  const std::deque<Process>& processes() const noexcept { return processes_; }
   const std::unordered_map<std::string, FileCount>& files() const noexcept { return files_; }
   const std::vector<Failure>& failures() const noexcept { return failures_; }
   const Check& check() const noexcept { return check_; }
@@ -297,6 +299,7 @@ class Tracker {
   Target target_of_fd(Task& task, const FdArgument& fd);
   std::string resolve(Task& task, const FdArgument& directory, std::string_view raw,
                       std::shared_ptr<Directory>* base = nullptr);
+  std::string below(const std::string& folder, const std::string& path);
   std::int32_t through_proc(Task& task, const std::string& path);
   std::string full_text(Task& task, const Event& event, const Context& context,
                         std::uint64_t& entry_line);
@@ -337,7 +340,12 @@ class Tracker {
   Descriptions descriptions_;
   std::unordered_map<std::uint32_t, std::unique_ptr<Task>> tasks_;
   std::unordered_map<std::uint32_t, std::uint32_t> upcoming_;  // child to parent
-  std::vector<std::uint32_t> forking_;
+  void forks(Task& task);
+  void forks_no_more(Task& task);
+
+  std::map<std::uint64_t, std::uint32_t> forking_;  // in the order of their forks
+  std::uint64_t next_fork_ = 1;
+  std::map<std::uint32_t, Task*> living_;  // by their place in `processes_`
   std::vector<std::uint32_t> unborn_;  // children by their numbers in a pid namespace, not yet seen
   std::uint32_t next_unborn_ = 0;
   std::unordered_map<std::uint32_t, std::uint32_t> inner_pids_;  // in a namespace, to the log's
@@ -349,8 +357,8 @@ class Tracker {
   std::vector<Match> matches_;
   std::uint64_t match_count_ = 0;
   std::unordered_map<std::string, std::size_t> kept_;  // matches by errno and call
-  std::vector<Process> processes_;
-  std::vector<std::uint32_t> spent_;  // of processes that ended well
+  std::deque<Process> processes_;                      // many, which a vector would copy to grow
+  std::vector<std::uint32_t> spent_;                   // of processes that ended well
   std::uint64_t forgotten_ = 0;
   std::unordered_map<std::string, FileCount> files_;
   // Begins each hash, so that no log can be written whose failures all have the same one.

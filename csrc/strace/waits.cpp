@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::size_t kMostAwaited = 8;
 constexpr std::size_t kMostHolders = 6;
-constexpr std::uint64_t kMostSlotsSearched = 200'000'000;
+constexpr std::uint64_t kMostSlotsSearched = 50'000'000;
 
 // The numbers in `[{fd=3, events=POLLIN}, {fd=4</x>, …}]`, or in a set of select(), `[3 5]`.
 std::vector<std::int64_t> listed(std::string_view argument) {
@@ -75,15 +75,15 @@ Awaited Tracker::awaited(Task& task, const FdArgument& fd) {
   std::unordered_set<const Table*> searched;
   for (const auto& [pid, holder] : tasks_) {
     if (!holder->live || !searched.insert(holder->table.get()).second) continue;
-    const auto& slots = holder->table->slots;
-    slots_searched_ += slots.size() + 1;
-    for (std::size_t number = 0; number < slots.size(); ++number) {
-      if (slots[number].description != other) continue;
+    slots_searched_ += holder->table->size() + 1;
+    // Of threads that share a table, the process stands for all.
+    const std::uint32_t who = holder->leader ? holder->leader : pid;
+    holder->table->each([&one, other, who](std::int64_t number, const Slot& slot) {
+      if (slot.description != other) return true;
       ++one.holder_count;
-      // Of threads that share a table, the process stands for all.
-      one.holders.push_back(
-          {holder->leader ? holder->leader : pid, static_cast<std::int64_t>(number)});
-    }
+      one.holders.push_back({who, number});
+      return true;
+    });
   }
   std::sort(one.holders.begin(), one.holders.end(), [](const Holder& a, const Holder& b) {
     return std::pair(a.pid, a.fd) < std::pair(b.pid, b.fd);

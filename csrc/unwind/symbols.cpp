@@ -35,18 +35,29 @@ void Symbolizer::resolve(std::vector<std::uint64_t> addresses) {
     const auto last = std::lower_bound(first, addresses.end(), end);
     return std::span<const std::uint64_t>(first, last);
   };
+  // In the order of the modules; one that a core names many times is read once for all of them.
+  std::vector<std::pair<const Module*, std::vector<Linked>>> images;
+  std::unordered_map<const elfcore::Image*, std::size_t> places;
   for (const Module& module : memory_.modules().all()) {
     const auto part = slice(module.start, module.end);
-    if (!part.empty() && module.image) resolve_in(module, part);
+    // A module that lies below its bias would wrap around: only a crafted one does.
+    if (part.empty() || !module.image || part.front() < module.bias) continue;
+    const auto [place, is_new] = places.try_emplace(module.image.get(), images.size());
+    if (is_new) images.push_back({&module, {}});
+    for (const std::uint64_t address : part) {
+      images[place->second].second.push_back({address - module.bias, module.bias});
+    }
   }
+  for (auto& [module, linked] : images) resolve_in(*module, std::move(linked));
   if (vdso_.image) resolve_in_vdso(slice(vdso_.start, vdso_.end));
 }
 
-void Symbolizer::resolve_in(const Module& module, std::span<const std::uint64_t> addresses) {
-  std::vector<std::uint64_t> linked(addresses.begin(), addresses.end());
-  for (std::uint64_t& address : linked) address -= module.bias;
-  // A module that lies below its bias would wrap around: only a crafted one does.
-  if (!std::is_sorted(linked.begin(), linked.end())) return;
+void Symbolizer::resolve_in(const Module& module, std::vector<Linked> addresses) {
+  std::sort(addresses.begin(), addresses.end());
+  std::vector<std::uint64_t> linked;
+  for (const Linked& one : addresses) {
+    if (linked.empty() || linked.back() != one.address) linked.push_back(one.address);
+  }
   SymbolSearch search(linked);
   search.read(*module.image);
   std::shared_ptr<const elfcore::Image> separate, mini;
@@ -65,13 +76,18 @@ void Symbolizer::resolve_in(const Module& module, std::span<const std::uint64_t>
   const bool nameless = std::any_of(matches.begin(), matches.end(),
                                     [](const Match& match) { return match.rank == 0; });
   const CodeRange cold = nameless ? cold_evaluator(*module.image) : CodeRange{};
+  auto at = addresses.begin();
   for (std::size_t i = 0; i < matches.size(); ++i) {
+    std::optional<std::pair<std::string, std::uint64_t>> known;
     if (matches[i].rank != 0) {
-      keep(addresses[i], demangle(matches[i].name()), matches[i].start + module.bias);
+      known.emplace(demangle(matches[i].name()), matches[i].start);
     } else if (cold.contains(linked[i])) {
-      keep(addresses[i], std::string(kEvaluator) + ".cold", cold.start + module.bias);
-    } else if (auto entry = plt_entry(*module.image, linked[i])) {
-      keep(addresses[i], std::move(entry->first), entry->second + module.bias);
+      known.emplace(std::string(kEvaluator) + ".cold", cold.start);
+    } else {
+      known = plt_entry(*module.image, linked[i]);
+    }
+    for (; at != addresses.end() && at->address == linked[i]; ++at) {
+      if (known) keep(linked[i] + at->bias, known->first, known->second + at->bias);
     }
   }
 }

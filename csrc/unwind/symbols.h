@@ -30,7 +30,13 @@ class Symbolizer {
   const Vdso& vdso() const noexcept { return vdso_; }
 
  private:
-  void resolve_in(const elfcore::Module& module, std::span<const std::uint64_t> addresses);
+  // Addresses of modules that are the same file: link-time, with the bias of each.
+  struct Linked {
+    std::uint64_t address = 0;
+    std::uint64_t bias = 0;
+    bool operator<(const Linked& other) const noexcept { return address < other.address; }
+  };
+  void resolve_in(const elfcore::Module& module, std::vector<Linked> addresses);
   void resolve_in_vdso(std::span<const std::uint64_t> addresses);
   void keep(std::uint64_t address, std::string name, std::uint64_t start);
 

@@ -8,6 +8,7 @@ from postmortem._version import __version__
 
 TYPE_CHECKING = False  # type checkers know the name; to import typing would take 10 ms
 if TYPE_CHECKING:
+    from postmortem.breakpoints import breakpoint_on_rank, printflock
     from postmortem.monitor import (
         DebugUnderflowOverflow,
         NumericsError,
@@ -24,8 +25,10 @@ __all__ = [
     "ScanResult",
     "SyscallTable",
     "__version__",
+    "breakpoint_on_rank",
     "detect_overflow",
     "fastscan",
+    "printflock",
     "read_strace",
 ]
 
@@ -35,8 +38,10 @@ _HOMES = {
     "NumericsMonitor": "postmortem.monitor",
     "ScanResult": "postmortem.scan",
     "SyscallTable": "postmortem.readers.strace_table",
+    "breakpoint_on_rank": "postmortem.breakpoints",
     "detect_overflow": "postmortem.monitor",
     "fastscan": "postmortem.scan",
+    "printflock": "postmortem.breakpoints",
     "read_strace": "postmortem.readers.strace_table",
 }
 

@@ -5,8 +5,9 @@ can be opened again; renderers make it printable.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypedDict
+from typing import Any, Literal, TypedDict, overload
 
+from _typeshed import WriteableBuffer
 from numpy.typing import NDArray
 
 class RawProblem(TypedDict):
@@ -342,6 +343,29 @@ def read_process(
 def die_with_parent(parent: int) -> bool:
     """Have the kernel kill this process when its parent ends; False if that has happened."""
 
+def watch(page: WriteableBuffer) -> None:
+    """Note in this page of `postmortem.underway` which file is being opened; it must never go."""
+
+def refuse(path: str, why: str) -> None:
+    """Have the opening of a file be an error from now on."""
+
+def put_away(descriptors: list[int]) -> int:
+    """Return the descriptor of a socket in which copies of descriptors lie; raises OSError."""
+
+def take_out(drawer: int) -> list[int]:
+    """Return what was put away, as new descriptors; nothing if it was taken out before."""
+
+def renounce_rights() -> bool:
+    """Have no program that is started from here gain rights; False where the kernel refuses."""
+
+def start_guardian(target: int = 0) -> tuple[int, int]:
+    """Start a process that acts when its pipe is closed without a byte: by us, or as we are killed.
+
+    Returns its pid, which is also the ID of a process group of its own, and the pipe. Without a
+    `target` it kills that group, which others may have joined; with one it sees to it that this
+    process, which a tracer may leave stopped, goes on. Raises OSError.
+    """
+
 class RawSlimOutcome(TypedDict):
     source_bytes: int
     source_expected_bytes: int
@@ -638,6 +662,8 @@ class RawStrace(TypedDict):
     check: RawCheck
     forgotten: int
     """Processes that ended well and were left out, since there were too many."""
+    unlisted: int
+    """Others that were left out for the same reason; those that ended badly have come first."""
     io_uring: bool
     open_for_writing: list[str]
     libraries: set[str]
@@ -790,10 +816,21 @@ def scan_signatures(
     Of a line of over 8 KiB pieces around what the filter found are looked at.
     """
 
+@overload
 def scan_signature_lines(
     compiled: Any, data: bytes | bytearray | memoryview, begins: Any, ends: Any
-) -> list[tuple[int, int]]:
+) -> list[tuple[int, int]]: ...
+@overload
+def scan_signature_lines(
+    compiled: Any,
+    data: bytes | bytearray | memoryview,
+    begins: Any,
+    ends: Any,
+    groups: Literal[True],
+) -> list[tuple[int, int, dict[str, str]]]:
     """Return (line, signature) for the lines ``data[begins[i]:ends[i]]``, in this order.
+
+    With `groups` also what its named groups hold.
 
     `begins` and `ends` are contiguous buffers of 64-bit integers; lines that do not lie in the
     data have no signature.
@@ -814,12 +851,18 @@ class RawFlightRecorder(TypedDict):
     """A dump of PyTorch's flight recorder; numbers in it are places in its lists."""
 
     version: str
-    calls: list[tuple[int, int]]
-    """(sequence, shape)."""
+    numbers: bytes
+    """Of each call its number, 8 bytes; this and the next three in the order of the calls."""
+    shape_of: bytes
+    """4 bytes."""
+    created: bytes
+    """8 bytes: nanoseconds since 1970, 0 where the dump does not say."""
+    started: bytes
     shapes: list[
         tuple[
             str,
             str,
+            int | None,
             str,
             str,
             tuple[tuple[int, ...], ...],
@@ -828,14 +871,18 @@ class RawFlightRecorder(TypedDict):
             int,
             bool,
             bool,
+            int,
         ]
     ]
-    """(group, its words, operation, state, inputs, outputs, dtypes, stack, retired, is p2p)."""
+    """(group, its words, its number here, operation, state, inputs, outputs, dtypes, time-out in
+    ms, retired, is p2p, stack)."""
     frames: list[tuple[str, str | None, int | None]]
     stacks: list[tuple[int, ...]]
     """Frames of each, the innermost first."""
-    members: list[tuple[str, str | None, list[int]]]
-    """(group, ranks as JSON, ranks)."""
+    members: list[tuple[str, str, str | None, list[int]]]
+    """(group, its words, ranks as JSON, ranks)."""
+    status: list[tuple[int, int, int, int]]
+    """(number of the group here, last enqueued, started, completed); -1 for none."""
 
 def read_flight_recorder(data: bytes) -> RawFlightRecorder:
     """Read a pickled dump without running it; raises EvidenceError if it is cut or damaged."""
@@ -876,6 +923,8 @@ class RawRankLog(TypedDict):
     grammar: list[str]
     bytes: int
     lines: int
+    zeros: int
+    """Zero bytes, which are left out."""
     binary_lines: int
     cut_lines: int
     left_out: int
@@ -883,10 +932,15 @@ class RawRankLog(TypedDict):
 
 def read_ranklog(
     source: int | Callable[[], bytes],
+    keep: list[tuple[str, str]],
     *,
     sink: Callable[[int, bytes], object] | None = None,
     block_bytes: int = ...,
     sample_bytes: int = ...,
     kept_bytes: int = ...,
 ) -> RawRankLog:
-    """Read one log in one pass, in bounded memory; `sink` gets the clean text of each label."""
+    """Read one log in one pass, in bounded memory; `sink` gets the clean text of each label.
+
+    `keep` has (text, kind) of the lines that are kept: texts of four bytes or more, and the kinds
+    that `KEEPS` in facts/signature.py names.
+    """

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from postmortem import underway
+
 _TRIES = 100
 
 
@@ -19,6 +21,7 @@ def create_beside(final: Path, kind: str = "partial", mode: int = 0o666) -> tupl
     path = final.with_name(f"{stem}.{kind}")
     for _ in range(_TRIES):
         try:
+            underway.leave(os.fspath(path))
             return os.open(path, flags, mode), path
         except FileExistsError:
             path = final.with_name(f"{stem}.{os.urandom(4).hex()}.{kind}")

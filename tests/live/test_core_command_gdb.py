@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -139,8 +140,8 @@ def test_what_is_on_path_as_gdb_and_is_none_is_passed_over(
     assert frame["line"] == 2 or any("gdb" in row["where"] for row in report["problems"])
 
 
-def _group_of(pid: int) -> list[int]:
-    """Return the living processes of a session: gdb's and what it started."""
+def _group_of(group: int) -> list[int]:
+    """Return the living processes of a group: gdb, what it started, and their guardian."""
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():
@@ -148,15 +149,28 @@ def _group_of(pid: int) -> list[int]:
                 fields = (entry / "stat").read_text().rpartition(")")[2].split()
             except OSError:
                 continue
-            if fields[0] not in "ZX" and int(fields[3]) == pid:
+            if fields[0] not in "ZX" and int(fields[2]) == group:
                 found.append(int(entry.name))
     return found
 
 
-def test_ctrl_c_while_gdb_works_leaves_no_process(with_lines: Path, tmp_path: Path) -> None:
-    mark = tmp_path / "started"
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [
+        (signal.SIGINT, 130),
+        (signal.SIGTERM, 143),
+        (signal.SIGHUP, 129),
+        (signal.SIGKILL, -signal.SIGKILL),
+    ],
+)
+def test_an_end_while_gdb_works_leaves_nothing(
+    with_lines: Path, tmp_path: Path, number: signal.Signals, code: int
+) -> None:
+    mark, rooms = tmp_path / "started", tmp_path / "rooms"
+    rooms.mkdir()
     text = (
         'case "$*" in *--version*) echo "GNU gdb (GDB) 13.1"; exit 0;; esac\n'
+        'echo "a secret" >> answer.jsonl\n'
         f'sleep 601 & echo $$ > "{mark}.new"; mv "{mark}.new" "{mark}"; sleep 600; sleep 602\n'
     )
     fake = script(tmp_path / "gdb", text)
@@ -165,21 +179,30 @@ def test_ctrl_c_while_gdb_works_leaves_no_process(with_lines: Path, tmp_path: Pa
         command,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        env=ENVIRONMENT,
+        env=ENVIRONMENT | {"TMPDIR": str(rooms)},
         start_new_session=True,
     )
     try:
         end = time.monotonic() + 30
         while not mark.exists() and process.poll() is None and time.monotonic() < end:
             time.sleep(0.02)
-        session = int(mark.read_text())
-        assert len(_group_of(session)) >= 2
-        process.send_signal(signal.SIGINT)
+        group = os.getpgid(int(mark.read_text()))
+        assert len(_group_of(group)) >= 3
+        process.send_signal(number)
         out, err = process.communicate(timeout=20)
     finally:
         process.kill()
         process.wait()
-    assert process.returncode == 130, err
+    assert process.returncode == code, err
     assert b"Traceback" not in err
     assert out == b""
-    assert _group_of(session) == []
+    end = time.monotonic() + 30
+    while _group_of(group) and time.monotonic() < end:
+        time.sleep(0.02)
+    assert _group_of(group) == []
+    left = list(rooms.rglob("*"))
+    if number != signal.SIGKILL:
+        assert left == []
+    assert not any(
+        path.is_file() and not path.is_symlink() and "answer" in path.name for path in left
+    )

@@ -248,6 +248,13 @@ def test_no_job_of_that_name() -> None:
     assert "no process of this node belongs to it" in done.stderr
 
 
+@pytest.mark.parametrize("name", ["", " ", "\t"])
+def test_an_empty_job_is_not_every_process(name: str) -> None:
+    done = command("--job", name)
+    assert done.returncode == 2
+    assert "the name of the job is empty" in done.stderr
+
+
 @pytest.mark.parametrize(
     "name", ["SLURM_JOB_ID", "SLURM_JOB_NAME", "TORCHELASTIC_RUN_ID", "command line"]
 )
@@ -302,6 +309,60 @@ def test_nobody_is_left_stopped_whenever_it_ends(tmp_path: Path, number: int) ->
             until("it goes on", lambda: state(child.pid) == "S")
         path = Path(f"/proc/{child.pid}/status")
         until("nobody traces it", lambda: "TracerPid:\t0\n" in path.read_text())
+
+
+LIBRARY = """
+import ctypes, os, sys
+ctypes.CDLL(sys.argv[1])
+os.unlink(sys.argv[1])
+os.mkfifo(sys.argv[1])
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+def tracer(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/status").read_text().partition("TracerPid:")[2].split()[0])
+
+
+@pytest.mark.skipif(not (shutil.which("gdb") and shutil.which("cc")), reason="needs gdb and cc")
+def test_killed_while_gdb_waits_for_a_fifo(tmp_path: Path) -> None:
+    """Its library is a FIFO now: gdb opens it, and waits for ever with the process stopped."""
+    source, library = tmp_path / "lib.c", tmp_path / "lib.so"
+    source.write_text("int nothing;")
+    subprocess.run(["cc", "-shared", "-o", library, source], check=True)
+    with program(LIBRARY, tmp_path, str(library)) as child:
+        line = [sys.executable, "-m", "postmortem", "hang", str(child.pid), "--engine", "gdb"]
+        with subprocess.Popen(
+            [*line, "--deadline", "600"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        ) as reader:
+            until("it is stopped", lambda: state(child.pid) == "t" or reader.poll() is not None)
+            assert reader.poll() is None
+            gdb = tracer(child.pid)
+            waits = ("wait_for_partner", "fifo_open")  # fs/pipe.c; "0": the kernel does not say
+            channel = Path(f"/proc/{gdb}/wchan")
+            until("gdb waits", lambda: channel.read_text() in (*waits, "0") and state(gdb) == "S")
+            assert state(child.pid) == "t"
+            reader.kill()
+            reader.wait(_SECONDS)
+        until("it goes on", lambda: state(child.pid) == "S" and tracer(child.pid) == 0)
+        until("gdb is gone", lambda: not Path(f"/proc/{gdb}").exists())
+
+
+@pytest.mark.skipif(not shutil.which("gdb"), reason="needs gdb")
+def test_killed_at_any_time_while_gdb_reads(tmp_path: Path) -> None:
+    with program(PIPE, tmp_path) as child:
+        for wait in (0.2, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.8):
+            line = [sys.executable, "-m", "postmortem", "hang", str(child.pid), "--engine", "gdb"]
+            with subprocess.Popen(
+                [*line, "--samples", "100", "--gap", "0.001"],
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            ) as reader:
+                time.sleep(wait)
+                reader.kill()
+                reader.wait(_SECONDS)
+            until("it goes on", lambda: state(child.pid) == "S" and tracer(child.pid) == 0)
 
 
 def test_other_engines(tmp_path: Path) -> None:

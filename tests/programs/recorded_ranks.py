@@ -1,8 +1,12 @@
-"""A gloo rank that parts ways, and its flight recording: RANK WORLD KIND FOLDER PORT."""
+"""A gloo rank that parts ways, and its flight recording: RANK WORLD KIND FOLDER PORT.
+
+Four ranks, in groups of two as well. KIND is what one of them does at the third call.
+"""
 
 import datetime
 import pathlib
 import sys
+import time
 
 import torch
 import torch.distributed as dist
@@ -13,11 +17,13 @@ to_json = getattr(torch._C._distributed_c10d, "_dump_fr_trace_json", None)
 if dump is None:
     sys.exit(77)
 # Many ways to wait, one way out: a call that is not answered ends by its time-out.
+PATIENCE = datetime.timedelta(seconds=4)
 store = dist.TCPStore("127.0.0.1", int(sys.argv[5]), world, rank == 0)
-dist.init_process_group(
-    "gloo", rank=rank, world_size=world, store=store, timeout=datetime.timedelta(seconds=5)
-)
+dist.init_process_group("gloo", rank=rank, world_size=world, store=store, timeout=PATIENCE)
+pairs = [dist.new_group([first, first + 1], timeout=PATIENCE) for first in range(0, world, 2)]
+pair = pairs[rank // 2]
 dist.all_reduce(torch.ones(4))
+dist.all_reduce(torch.ones(4), group=pair)
 dist.all_reduce(torch.ones(4))
 
 
@@ -29,9 +35,27 @@ def usual_path():
     dist.all_reduce(torch.ones(7))
 
 
+def gathering(size):
+    dist.all_gather_into_tensor(torch.empty(size * world), torch.ones(size))
+
+
+def in_pairs():
+    dist.all_reduce(torch.ones(2), group=pair)
+
+
 try:
     if kind == "operation":
         different_path() if rank == 1 else usual_path()
+    elif kind == "size":
+        gathering(6 if rank == 1 else 4)
+    elif kind == "pair":
+        if rank != 3:
+            in_pairs()
+            usual_path()
+    elif kind == "late":
+        if rank == 1:
+            time.sleep(6)
+        usual_path()
     elif not (kind == "behind" and rank == 2):
         usual_path()
 except RuntimeError:
@@ -41,6 +65,9 @@ if to_json is not None:
     data = to_json()
     data = data if isinstance(data, bytes) else data.encode()
     pathlib.Path(folder, f"json_{rank}").write_bytes(data)
-store.set(f"written{rank}", "")
-if rank == 0:  # the store lives in this process
-    store.wait([f"written{other}" for other in range(world)])
+try:
+    store.set(f"written{rank}", "")
+    if rank == 0:  # the store lives in this process; a rank that gloo ended writes nothing
+        store.wait([f"written{other}" for other in range(world)], datetime.timedelta(seconds=10))
+except RuntimeError:
+    pass

@@ -138,7 +138,7 @@ class _Analysis:
             argv=(facts.process.argv,),
         )
         facts = self._facts = _masked(facts, masking)
-        threads, at_failure, fault = masking.facts((threads, at_failure, fault))
+        threads, at_failure, fault = masking.facts((threads, at_failure, fault), commands=False)
         outcome = self._outcome(kind, at_failure, fault, binary)
         self._problems += outcome.problems
         view = CoreView(

@@ -17,6 +17,7 @@ from postmortem.readers.codecs import compression_of_stream
 from postmortem.readers.corelist import find_cores
 from postmortem.readers.formats import HEAD_BYTES
 from postmortem.readers.opening import terminations_unwind
+from postmortem.readers.regular import open_regular
 from postmortem.records import record, replace
 from postmortem.report.model import Diagnosis, Evidence, Report, ordered
 
@@ -118,9 +119,7 @@ def _read(path: Path, options: CoreOptions, unpacking: threading.Lock) -> _Outco
 
 def _is_packed(path: Path) -> bool:
     try:
-        if not path.is_file():  # a pipe would block; opening it tells what it is
-            return False
-        with path.open("rb") as stream:
+        with open_regular(path) as stream:
             return compression_of_stream(stream, stream.read(HEAD_BYTES)) is not None
     except (OSError, EvidenceError):
         return False

@@ -29,9 +29,9 @@ class Masking:
             for words in argv:
                 self.redactor.learn_argv(words)
 
-    def facts(self, facts: T) -> T:
-        """Return facts as rules and reports may see them."""
-        return facts if self.redactor is None else self.redactor.facts(facts)
+    def facts(self, facts: T, *, commands: bool = True) -> T:
+        """Return facts as rules and reports may see them; `commands`: some are command lines."""
+        return facts if self.redactor is None else self.redactor.facts(facts, commands=commands)
 
     def report(self, report: Report) -> Report:
         """Return a report as it may be shown."""

@@ -6,8 +6,11 @@ from collections.abc import Sequence
 
 from postmortem.analyses.masking import Masking
 from postmortem.diagnose import rule
+from postmortem.diagnose.jam.jam import Jam, Sign, Sure
+from postmortem.diagnose.jam.words import holding_up, ranks_and
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.ranks.blame import Attempts, Blame, How
+from postmortem.diagnose.ranks.blame import Attempts, Blame
+from postmortem.diagnose.ranks.causes import How
 from postmortem.diagnose.ranks.deciding.attempts import decide_attempts
 from postmortem.diagnose.ranks.telling import at_frame, ranks_words
 from postmortem.diagnose.stacks.classes import classes
@@ -62,7 +65,7 @@ def with_kernel(
 ) -> RankLogs:
     """Return the facts with what kernels wrote, in files of their own or between other lines."""
     pids = rank_pids(logs.writers, logs.exits, logs.failures, logs.remarks, logs.flights)
-    quoted = [r for r in logs.remarks if "Xid (" in r.text or "Killed process" in r.text]
+    quoted = [r for r in logs.remarks if r.match("says-xid", "kernel-killed")]
     if not paths and not quoted:
         return replace(logs, pids=pids)
     from postmortem.readers.kernel_log.read import (
@@ -97,6 +100,7 @@ def report_on(read: RankFacts, options: RankLogOptions) -> Report:
         tracebacks=same_tracebacks(f for f in logs.failures if f.kind != "ignored"),
         first=blame.first[0].failure if blame.first else None,
         attempts=attempts,
+        left_out=read.left_out,
     )
     best = outcome.diagnoses[0] if outcome.diagnoses else None
     return masking.report(
@@ -133,6 +137,8 @@ def _verdict(view: RankLogsView, best: Diagnosis | None) -> str:
             return f"no rank failed; {count} {noun} printed, and the program went on"
         unended = unended_words(view.logs)
         return "no failure in these logs" + (f"; {unended}" if unended else "")
+    if blame.jam is not None and blame.how is How.RECORDED and best.role is Role.ROOT:
+        return _jam_verdict(blame, blame.jam)
     if blame.first and blame.how is How.EVERY_RANK:
         return f"{best.title}{at_frame(blame.first[0].failure)}; none of them failed first"
     if blame.first and best.role is Role.ROOT and blame.how is not How.NODE:
@@ -145,18 +151,27 @@ def _verdict(view: RankLogsView, best: Diagnosis | None) -> str:
             if blame.first[0].rank is None and len(view.logs.writers) == 1:
                 return f"{words}{at_frame(failure)}"
             return f"{doubt}{who}{host} failed first: {words}{at_frame(failure)}"
-        rest = best.title.removeprefix(who)
         it = "it" if len(blame.first) == 1 else "they"
-        said = best.title if rest == best.title else f"{it}{rest}"
+        rest = best.title[len(best.lead) :] if best.lead else ""
+        said = f"{it}{rest}" if rest else best.title
         if blame.how is How.NUMBERS:
             return f"{doubt}the numbers of {who} went bad first: {clip(blame.first[0].why, 200)}"
         if blame.how is How.STACK:
             return f"{doubt}{who} {'holds' if it == 'it' else 'hold'} up all others: {said}"
         return f"{doubt}{who} failed first: {said}"
-    peer_named = best.id == "one_bad_peer"
-    if blame.how is How.UNDECIDED and not best.title.startswith("undecided") and not peer_named:
-        return f"undecided: {best.title}"
+    if blame.how is How.UNDECIDED:
+        return best.verdict or f"undecided: {best.title}"
     return best.title
+
+
+def _jam_verdict(blame: Blame, jam: Jam) -> str:
+    unsure = any(one.sure is Sure.POSSIBLE for one in jam.culprits)
+    doubt = "if the job hangs, " if jam.sign is Sign.UNKNOWN and unsure else ""
+    doubt = doubt or ("possibly " if unsure else "")
+    who = (
+        blame.first[0].words if len(blame.first) == 1 else ranks_and([c.rank for c in jam.culprits])
+    )
+    return doubt + clip(holding_up(jam, who), 400)
 
 
 def _footer(read: RankFacts) -> str:

@@ -7,7 +7,6 @@ memory. One that dies, hangs or eats memory costs its own evidence and nothing e
 from __future__ import annotations
 
 import os
-import resource
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +18,7 @@ from postmortem.readers.own_reports import LARGEST, own_report
 from postmortem.records import record
 
 MEMORY = 8 << 30
-"""Address space that a reader may have."""
+"""What a reader may have, unless POSTMORTEM_MEMORY says so: it bounds itself by that."""
 SECONDS = 300.0
 _NOT_ANALYSED = 3
 _AT_ONCE = 4
@@ -60,7 +59,7 @@ def read_side_by_side(
 def _read(reading: Reading) -> Result:
     # -P: nothing is imported from the current folder, which may be the evidence.
     command = [sys.executable, "-P", "-m", "postmortem", *reading.words, "--json"]
-    environment = {**os.environ, "NO_COLOR": "1"}
+    environment = {"POSTMORTEM_MEMORY": str(MEMORY), **os.environ, "NO_COLOR": "1"}
     try:
         process = subprocess.Popen(
             command,
@@ -72,7 +71,6 @@ def _read(reading: Reading) -> Result:
     except OSError as error:
         return Result(reading, None, f"its reader could not start: {error.strerror}")
     with process:
-        _limit(process.pid)
         try:
             out, said = process.communicate(timeout=SECONDS)
         except BaseException as error:
@@ -90,17 +88,6 @@ def _read(reading: Reading) -> Result:
         return Result(reading, own_report(out, reading.paths[0]), None)
     except EvidenceError as error:
         return Result(reading, None, error.what)
-
-
-def _limit(pid: int) -> None:
-    """Bound a reader that has just been started: it imports for longer than this takes."""
-    try:
-        hard = resource.prlimit(pid, resource.RLIMIT_AS)[1]
-        most = MEMORY if hard == resource.RLIM_INFINITY else min(MEMORY, hard)
-        resource.prlimit(pid, resource.RLIMIT_AS, (most, hard))
-        resource.prlimit(pid, resource.RLIMIT_CORE, (0, 0))
-    except (OSError, ValueError):  # it has ended, or a sandbox forbids it
-        return
 
 
 def _complaint(stderr: bytes) -> str:

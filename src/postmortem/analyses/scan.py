@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from postmortem.diagnose import rule
+from postmortem.diagnose.tensors.series import Series, series
 from postmortem.facts.tensors import Tensors
 from postmortem.present.tensors.blocks import scan_blocks
 from postmortem.present.tensors.body import scan_body
@@ -25,7 +26,7 @@ def analyse(names: Sequence[str], *, verbose: bool, progress: Progress | None = 
         failed=bool(facts.tensors.bad) or facts.damaged,
         diagnoses=outcome.diagnoses,
         blocks=scan_blocks(facts.tensors, facts.nan_numbers, verbose=verbose),
-        body=scan_body(facts.tensors, facts.nan_numbers),
+        body=scan_body(facts.tensors, facts.nan_numbers, series(facts.tensors)),
         problems=(*facts.problems, *outcome.problems),
         skipped=outcome.skipped,
         settled=_settled(facts),
@@ -40,11 +41,36 @@ def _settled(facts: CheckpointFacts) -> Outcome | None:
 
 
 def _verdict(tensors: Tensors, diagnoses: Sequence[Diagnosis], *, damaged: bool) -> str:
+    found = series(tensors)
     if tensors.bad:
-        return diagnoses[0].title if diagnoses else f"NaN or Inf in {len(tensors.bad):,} tensors"
+        what = diagnoses[0].title if diagnoses else f"NaN or Inf in {len(tensors.bad):,} tensors"
+        return what if found is None else f"{what}; {_of_series(found)}"
     if not tensors.items and not damaged:
         return "there is no tensor to scan"
     count = counted(len(tensors.items), "tensor")
     if damaged:
         return f"the checkpoint is damaged; no NaN and no Inf in the {count} that could be read"
-    return f"no NaN and no Inf in {count}"
+    clean = f"no NaN and no Inf in {count}"
+    return clean if found is None else f"{clean} of {len(found.files)} checkpoints"
+
+
+def _of_series(found: Series) -> str:
+    """Return ``last clean: step_20.pt, first bad: step_30.pt``."""
+    names = _short(found.files)
+    if found.first_bad is None:
+        return f"all {len(found.files)} checkpoints are clean"
+    said = f"first bad: {names[found.first_bad]}"
+    if found.last_clean is None:
+        said += f", the oldest of {len(found.files)}"
+    else:
+        said = f"last clean: {names[found.last_clean]}, {said}"
+    again = found.back_to_clean
+    return said if again is None else f"{said}, clean again: {names[again]}"
+
+
+def _short(files: Sequence[str]) -> dict[str, str]:
+    """Return the part of each path in which it differs from the others: ``step-200``."""
+    parts = [file.split("/") for file in files]
+    differ = [i for i, names in enumerate(zip(*parts, strict=False)) if len(set(names)) > 1]
+    first, last = differ[0], differ[-1]
+    return {f: "/".join(row[first : last + 1]) for f, row in zip(files, parts, strict=True)}

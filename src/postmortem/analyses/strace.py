@@ -10,7 +10,7 @@ from postmortem.analyses.straceask import Query, union
 from postmortem.diagnose import rule
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.strace.asked import ASKED_CALLS, ASKED_ERRORS, SHOWN_ERRORS
-from postmortem.diagnose.strace.ending.killed_by_process import was_given_up
+from postmortem.diagnose.strace.ending.killed_by_process import GivenUp
 from postmortem.diagnose.strace.firstly import said_first
 from postmortem.diagnose.strace.hidden import RECORD, hidden, remarks
 from postmortem.diagnose.strace.lastfailures import last_failures
@@ -178,11 +178,12 @@ def _all_ended_well(view: StraceView) -> bool:
 
 def _ended_badly(log: SystemCalls) -> Task | None:
     """The task whose end tells most: the first killed by a signal, else the first if it failed."""
+    was_given_up = GivenUp(log.tasks)
     killed = [
         (task, task.ending)
         for task in log.tasks
         if task.thread_of is None and task.ending is not None and task.ending.signal is not None
-        if not was_given_up(log.tasks, task)
+        if not was_given_up(task)
     ]
     if killed:
         in_order = len({end.file for _, end in killed}) == 1  # lines of -ff have no common order

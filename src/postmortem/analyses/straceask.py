@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import fnmatch
+import signal
 from collections.abc import Iterable
 
 from postmortem.facts.syscalls import NO_ROOM, Match
@@ -13,6 +15,14 @@ from postmortem.records import record
 _ERRNO = Pattern(r"E[A-Z0-9]+(?:_[A-Z0-9]+)*")
 _SIGNAL = Pattern(r"SIG[A-Z0-9]+")
 _SECONDS = Pattern(r"\d*\.?\d+(?:e-?\d+)?s?")
+OWN_ERRORS = (
+    "ERESTARTSYS",
+    "ERESTARTNOINTR",
+    "ERESTARTNOHAND",
+    "ERESTART_RESTARTBLOCK",
+    "ENOTSUPP",
+)
+"""Errors of the kernel's own that strace shows and no program sees."""
 _CALL = Pattern(r"[a-z_][a-z0-9_]*")
 
 
@@ -36,7 +46,10 @@ class Query:
         if self.signals and not (self.errors or self.calls):
             return None
         slower = self.slower or 0.0
-        return CallQuery(self.errors, self.calls, self.pid, self.fd, self.path, slower)
+        path = self.path
+        if path is not None and "/" not in path:
+            path = f"*{path}"  # in any folder; `holds` looks closer
+        return CallQuery(self.errors, self.calls, self.pid, self.fd, path, slower)
 
     def holds(self, match: Match) -> bool:
         """Return whether a call or signal is what is asked for."""
@@ -44,7 +57,7 @@ class Query:
             return False
         if self.fd is not None and match.fd != self.fd:
             return False
-        if self.path is not None and not fnmatch.fnmatchcase(match.target.path or "", self.path):
+        if self.path is not None and not _fits(match.target.path or "", self.path):
             return False
         if self.slower is not None and (match.seconds or 0.0) < self.slower:
             return False
@@ -62,6 +75,13 @@ class Query:
         return not (self.calls and match.syscall not in self.calls)
 
 
+def _fits(path: str, wanted: str) -> bool:
+    """Return whether a path is the pattern; a name without a folder is one in any folder."""
+    if fnmatch.fnmatchcase(path, wanted):
+        return True
+    return "/" not in wanted and fnmatch.fnmatchcase(path.rpartition("/")[2], wanted)
+
+
 def parse(text: str) -> Query:
     """Return what a query asks; raises ValueError with words for the user."""
     query = Query(text)
@@ -70,10 +90,10 @@ def parse(text: str) -> Query:
     for term in text.split():
         key, equals, value = term.partition("=")
         if not equals:
-            for name in filter(None, term.split(",")):
+            for name in map(_name, filter(None, term.split(","))):
                 names[_kind(name)].append(name)
         elif key in ("errno", "syscall"):
-            for name in filter(None, value.split(",")):
+            for name in map(_name, filter(None, value.split(","))):
                 kind = _kind(name)
                 if kind != {"errno": "errors", "syscall": "calls"}[key]:
                     raise ValueError(f"{name!r} is no {key}")
@@ -107,10 +127,29 @@ def _kind(name: str) -> str:
     if _SIGNAL.fullmatch(name):
         return "signals"
     if _ERRNO.fullmatch(name):
+        _require(name, (*errno.errorcode.values(), *OWN_ERRORS), "errno")
         return "errors"
     if _CALL.fullmatch(name):
         return "calls"
     raise ValueError(f"{name!r} is no errno (ENOSPC), system call (openat) or signal (SIGKILL)")
+
+
+def _name(word: str) -> str:
+    """Return an errno or signal in capitals, however it was typed; a system call as it is."""
+    upper = word.upper()
+    known = upper in errno.errorcode.values() or upper in OWN_ERRORS
+    return upper if known or upper in signal.Signals.__members__ else word
+
+
+def _require(name: str, known: Iterable[str], what: str) -> None:
+    """Raise ValueError with the nearest name where there is no such one."""
+    names = tuple(known)
+    if name not in names:
+        import difflib
+
+        near = difflib.get_close_matches(name, names, n=1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise ValueError(f"there is no {what} {name}{hint}")
 
 
 def union(queries: Iterable[Query], field: str) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from postmortem import underway
 from postmortem.analyses.readings import Reading, Result, read_side_by_side
 from postmortem.diagnose.incident.incident import judge
 from postmortem.errors import EvidenceError
@@ -47,6 +48,7 @@ def analyse(
         found, roots, problems = _everything(names, undo)
         readings, left = _plan(found, roots, options)
         documents = [(item, read_own_report(item.path)) for item in found.of(Kind.DOCUMENT)]
+        underway.thinking()  # what is read from here on is read by others
         results = read_side_by_side(readings, progress)
     return _report(names, found, (*_own(documents), *results), left, problems, options)
 

@@ -40,6 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--job",
         metavar="NAME",
+        type=_name,
         help="all processes of a job on this node: the id or name that SLURM, PBS, LSF or Flux "
         "gave it, torchrun's --rdzv-id, or else a part of their command lines (default: none)",
     )
@@ -142,6 +143,12 @@ def _pid(text: str) -> int:
     if not text.isdecimal() or not 0 < int(text) < 1 << 31:
         raise argparse.ArgumentTypeError(f"{text!r} is not the number of a process")
     return int(text)
+
+
+def _name(text: str) -> str:
+    if not text.strip():  # as of an unset variable; it is part of every command line
+        raise argparse.ArgumentTypeError("the name of the job is empty")
+    return text.strip()
 
 
 def _count(text: str) -> int:

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from types import FrameType, ModuleType
 from typing import Any, NoReturn
 
+from postmortem import underway
 from postmortem._version import __version__
 from postmortem.cli.output import OutputError, check_target
 from postmortem.errors import DebuggerError, EvidenceError
@@ -26,6 +27,8 @@ COMMANDS: tuple[str, ...] = (
     "scan",
     "hang",
     "run",
+    "attach",
+    "watch",
     "flight",
     "demo",
     "doctor",
@@ -36,6 +39,9 @@ COMMANDS: tuple[str, ...] = (
 Each has ``SUMMARY``, ``add_arguments(parser)`` and ``run(args)``, and in ``EXAMPLES`` the epilog of
 its help. One that cannot be imported is an error, never a command that is not there.
 """
+
+_CONTAINED = ("core", "strace", "logs", "scan", "flight", "triage", "hang")
+"""Those that read what may be hostile: in a child, under limits."""
 
 USAGE_ERROR = 2
 NOT_ANALYSED = 3
@@ -86,12 +92,19 @@ def _width() -> int:
         return 80
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command line and return its exit code."""
+def main(argv: Sequence[str] | None = None, *, contained: bool = False) -> int:
+    """Run a command line and return its exit code.
+
+    Where it is `contained`, what reads evidence does so in a child, under limits: two processes
+    return from here, the child with the code that is also ours.
+    """
     words = list(sys.argv[1:] if argv is None else argv)
     try:
-        return _flushed(_run(words))
+        code = _run(words, contained=contained)
+        underway.writing()
+        return _flushed(code)
     except KeyboardInterrupt:
+        underway.writing()
         _drop_output()
         return INTERRUPTED
 
@@ -103,15 +116,16 @@ def run_as_program(*, restore_interrupt: bool = False) -> NoReturn:
     a tenth of a report on a core. Where nobody could notice it is left out: what was registered
     with atexit has run, and all output is written.
     """
+    alone = _is_alone(sys._getframe(1))
     try:
         if restore_interrupt:  # now that there is somebody to catch it
             import signal
 
             signal.signal(signal.SIGINT, signal.default_int_handler)
-        code = main()
+        code = main(contained=alone)
     except KeyboardInterrupt:
         code = INTERRUPTED
-    if not _is_alone(sys._getframe(1)):
+    if not alone or not _is_alone(sys._getframe(1)):
         sys.exit(code)
     try:
         atexit._run_exitfuncs()
@@ -120,6 +134,7 @@ def run_as_program(*, restore_interrupt: bool = False) -> NoReturn:
                 stream.flush()
     except (OSError, ValueError):  # `main` has told of it if it could
         pass
+    underway.finished(code)
     os._exit(code)
 
 
@@ -146,9 +161,9 @@ def _is_alone(frame: FrameType | None) -> bool:
     return all(thread is main_thread or thread.daemon for thread in threading.enumerate())
 
 
-def _run(words: list[str]) -> int:
+def _run(words: list[str], *, contained: bool) -> int:
     try:
-        return _dispatch(words)
+        return _dispatch(words, contained=contained)
     except SystemExit as error:  # argparse, after --help or a usage error
         return error.code if isinstance(error.code, int) else USAGE_ERROR
     except BrokenPipeError:  # the reader has seen enough
@@ -158,6 +173,10 @@ def _run(words: list[str]) -> int:
     except OSError as error:
         what = error.strerror or str(error)
         _complain(f"{error.filename}: {what}" if error.filename else what, None, words)
+    except MemoryError:
+        underway.out_of_memory()
+        if not contained:  # else who watches us tells it
+            _complain("there is not enough memory for this", None, words)
     except Exception as error:
         first = (str(error).splitlines() or [""])[0]
         _complain(
@@ -168,7 +187,7 @@ def _run(words: list[str]) -> int:
     return NOT_ANALYSED
 
 
-def _dispatch(words: list[str]) -> int:
+def _dispatch(words: list[str], *, contained: bool) -> int:
     command = next((word for word in words if not word.startswith("-")), None)
     if command is not None and command not in COMMANDS and os.path.lexists(command):
         words = ["triage", *words]  # a path and no command
@@ -186,9 +205,25 @@ def _dispatch(words: list[str]) -> int:
     refusal = check_target(args)
     if refusal is not None:
         parser.error(refusal)
+    if contained and args.command in _CONTAINED:
+        from postmortem.cli import supervised
+
+        try:
+            ended = supervised.supervise(_named(args), live=args.command == "hang")
+        except supervised.Unfinished as error:
+            _complain(str(error), error.hint)
+            return NOT_ANALYSED
+        if ended is not None:
+            return ended
     code = commands[args.command].run(args)
     assert isinstance(code, int)
     return code
+
+
+def _named(args: argparse.Namespace) -> list[str]:
+    """Return the files that a command line names."""
+    found = (getattr(args, name, None) or () for name in ("cores", "logs", "files", "paths"))
+    return [str(path) for paths in found for path in paths]
 
 
 def _parser(names: Sequence[str]) -> tuple[argparse.ArgumentParser, dict[str, ModuleType]]:
@@ -253,6 +288,7 @@ def _complain(what: str, hint: str | None, words: Sequence[str] = ()) -> None:
 
     if sys.stderr is None:
         return
+    underway.writing()
     try:
         if os.environ.get("POSTMORTEM_DEBUG", "0") not in ("", "0"):
             import traceback

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from postmortem import underway
 from postmortem.partial import create_beside
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 DEFAULT_WIDTH = 100
 """Width of a report that does not go to a terminal."""
 
+_MOST_REFUSALS = 100
 WIDEST = 160
 """A wider terminal is not filled: rows get too long to follow."""
 
@@ -88,10 +90,12 @@ def emit(report: Report, args: argparse.Namespace) -> int:
     """Write the report as the options say and return the exit code: 0, or 1 for a failure."""
     target: str | None = args.output
     page: str | None = args.html
+    report = _with_refusals(report)
     if not report.masked and not args.no_redact:  # the last place that no output can pass by
         from postmortem.report.redact import Redactor
 
         report = Redactor().report(report)
+    underway.writing()
     try:
         if page is not None:
             path = Path(page)
@@ -106,6 +110,22 @@ def emit(report: Report, args: argparse.Namespace) -> int:
     except BrokenPipeError:  # the reader (head, less) has seen enough; the finding stands
         pass
     return 1 if report.failed and not args.exit_zero else 0
+
+
+def _with_refusals(report: Report) -> Report:
+    """Return the report with all files that were not opened among its problems."""
+    told = {problem.where for problem in report.problems}
+    refused = {**dict(underway.refusals), **underway.refused}
+    left = [(path, why) for path, why in refused.items() if path not in told]
+    if not left:
+        return report
+    from postmortem.facts.source import Problem
+    from postmortem.records import replace
+
+    rows = [Problem(path, f"was left out: it {why}") for path, why in left[:_MOST_REFUSALS]]
+    if len(left) > len(rows):
+        rows.append(Problem("files", f"{len(left) - len(rows):,} more were left out like these"))
+    return replace(report, problems=(*report.problems, *rows))
 
 
 def write_text(text: str) -> None:
@@ -246,7 +266,7 @@ def _write_file(path: Path, text: str) -> None:
 
 def _named(args: argparse.Namespace) -> list[str]:
     """Return the evidence as the user named it: in the report a name may be masked."""
-    named = (getattr(args, name, None) or () for name in ("cores", "logs", "files"))
+    named = (getattr(args, name, None) or () for name in ("cores", "logs", "files", "paths"))
     return [str(path) for paths in named for path in paths]
 
 

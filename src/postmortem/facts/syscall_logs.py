@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from functools import cached_property
+from itertools import chain
 
 from postmortem.facts.syscalls import Ending, ErrorCount, Match, SystemCalls, Task
 from postmortem.records import record
@@ -73,9 +74,13 @@ class Logs:
     def task(self, pid: int, after: int = 0) -> Task | None:
         """Return the task with a pid that ended after a line; of pids that came back, the first."""
         found = self._of_pid.get(pid, [])
-        ended = [t for t in found if t.ending is not None and t.ending.line >= after]
-        unended = [t for t in found if t.ending is None]
-        return next(iter([*ended, *unended, *found]), None)
+        ended = (t for t in found if t.ending is not None and t.ending.line >= after)
+        unended = (t for t in found if t.ending is None)
+        return next(chain(ended, unended, found), None)
+
+    def first(self, pid: int) -> Task | None:
+        """Return the first task with a pid."""
+        return next(iter(self._of_pid.get(pid, [])), None)
 
     def ending(self, match: Match) -> Ending | None:
         """Return how the process that made a call ended."""

@@ -10,6 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO, cast
 
 from postmortem.facts.source import Problem
+from postmortem.readers.regular import open_regular
 from postmortem.records import record
 
 MOST_FILES = 20_000
@@ -73,15 +74,18 @@ def _copy(stream: BinaryIO, out: BinaryIO, left: int) -> int:
 
 
 def _entries(path: str) -> Iterator[_Entry]:
-    if zipfile.is_zipfile(path):
-        with zipfile.ZipFile(path) as archive:
-            for info in archive.infolist():
-                if not info.is_dir() and (info.external_attr >> 28) in (0, 0o10):
-                    with archive.open(info) as stream:
-                        yield _Entry(info.filename, info.file_size, stream)
-        return
-    with tarfile.open(path, "r|*") as tar:  # a stream: an archive is read once, from its beginning
-        for member in tar:
-            content = tar.extractfile(member) if member.isreg() else None
-            if content is not None:
-                yield _Entry(member.name, member.size, content)
+    with open_regular(path) as file:
+        if zipfile.is_zipfile(file):
+            with zipfile.ZipFile(file) as archive:
+                for info in archive.infolist():
+                    if not info.is_dir() and (info.external_attr >> 28) in (0, 0o10):
+                        with archive.open(info) as stream:
+                            yield _Entry(info.filename, info.file_size, stream)
+            return
+        file.seek(0)
+        # A stream: an archive is read once, from its beginning.
+        with tarfile.open(fileobj=file, mode="r|*") as tar:
+            for member in tar:
+                content = tar.extractfile(member) if member.isreg() else None
+                if content is not None:
+                    yield _Entry(member.name, member.size, content)

@@ -26,6 +26,7 @@ from postmortem.readers.corepattern import (
     read_core_pattern,
 )
 from postmortem.readers.formats import ELF_HEADER_BYTES, HEAD_BYTES, elf_head, require_core
+from postmortem.readers.regular import open_regular
 from postmortem.records import record
 from postmortem.text import shell_word
 
@@ -133,7 +134,7 @@ def core_problem(path: Path) -> str | None:
     named_so = named_like_core(path)
     apport = path.suffix == ".crash"
     try:
-        with path.open("rb") as stream:
+        with open_regular(path) as stream:
             if not named_so and not apport:
                 elf = elf_head(stream.read(64))
                 return None if elf is not None and elf.is_core else ""
@@ -290,7 +291,7 @@ def core_pid(path: Path) -> int | None:
     Layout: `struct elf_prpsinfo` (linux/elfcore.h), the same on x86-64 and aarch64.
     """
     try:
-        with path.open("rb") as stream:
+        with open_regular(path) as stream:
             head = stream.read(64)
             elf = elf_head(head)
             if elf is None or not elf.is_core or elf.bits != 64 or len(head) < 64:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from postmortem.facts.source import Problem
 from postmortem.readers.corefind import core_problem, named_like_core
+from postmortem.readers.regular import is_regular
 from postmortem.records import record
 
 MOST_CORES = 10_000
@@ -58,7 +59,7 @@ def _below(folder: Path, taken: dict[str, Path]) -> Iterator[Problem]:
                 odd_names += 1
                 if odd_names > _MOST_ODD_NAMES:
                     continue
-            problem = core_problem(path) if path.is_file() else ""
+            problem = core_problem(path) if is_regular(path) else ""
             if problem is None:
                 found += 1
                 taken.setdefault(os.path.realpath(path), path)

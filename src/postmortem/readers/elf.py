@@ -14,6 +14,7 @@ from typing import Any
 from postmortem.errors import EvidenceError
 from postmortem.facts.memory import BinaryFacts
 from postmortem.readers.formats import ELF_HEADER_BYTES, elf_head
+from postmortem.readers.regular import open_regular
 
 DEFAULT_LIMIT_BYTES = 64 << 20
 
@@ -101,7 +102,7 @@ def _check(path: str, limit_bytes: int) -> None:
     try:
         if not Path(path).is_file():  # opening a FIFO or a device would block or do harm
             raise EvidenceError(path, "no such file")
-        with Path(path).open("rb") as stream:
+        with open_regular(path) as stream:
             head = stream.read(ELF_HEADER_BYTES)
             size = stream.seek(0, 2)
     except OSError as error:

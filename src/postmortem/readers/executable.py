@@ -8,6 +8,7 @@ import shlex
 from pathlib import Path
 
 from postmortem.facts.source import Problem
+from postmortem.readers.regular import open_regular
 from postmortem.records import record
 
 _MAX_STEPS = 5
@@ -40,7 +41,7 @@ def resolve_executable(given: str, *, search_path: str | None = None) -> Executa
             current = str(inside)
             continue
         try:
-            with path.open("rb") as file:
+            with open_regular(path) as file:
                 head = file.read(_MAX_HEAD)
         except OSError as error:
             reason = (error.strerror or str(error)).lower()

@@ -94,7 +94,23 @@ def filesystem_type_in(mountinfo: str, name: str) -> str | None:
 
     The longest mount point wins, and of equal ones the last, which hides the others.
     """
-    best: tuple[int, str] | None = None
+    best = _mount_in(mountinfo, name)
+    return None if best is None else best[1]
+
+
+def mount_point(name: str) -> str | None:
+    """Return where the file system of an absolute path is mounted, without asking it."""
+    try:
+        text = Path("/proc/self/mountinfo").read_text(errors="surrogateescape")
+    except OSError:
+        return None
+    best = _mount_in(text, name)
+    return None if best is None else best[0]
+
+
+def _mount_in(mountinfo: str, name: str) -> tuple[str, str] | None:
+    """Return the mount point of a path, and the type of what is mounted there."""
+    best: tuple[str, str] | None = None
     for line in mountinfo.splitlines():
         left, separator, right = line.partition(" - ")
         fields = left.split(" ")
@@ -102,6 +118,6 @@ def filesystem_type_in(mountinfo: str, name: str) -> str | None:
             continue
         point = _OCTAL.sub(lambda match: chr(int(match[1], 8)), fields[4])
         prefix = point if point.endswith("/") else point + "/"
-        if (name + "/").startswith(prefix) and (best is None or len(point) >= best[0]):
-            best = (len(point), right.split(" ", 1)[0])
-    return None if best is None else best[1]
+        if (name + "/").startswith(prefix) and (best is None or len(point) >= len(best[0])):
+            best = (point, right.split(" ", 1)[0])
+    return best

@@ -18,6 +18,7 @@ from postmortem.errors import EvidenceError
 from postmortem.facts import flight_format as layout
 from postmortem.facts.frames import Cell, CellKind, Flight, FlightRecorder, Frame, Phase, Reading
 from postmortem.facts.source import Problem
+from postmortem.readers.regular import open_regular
 
 _MOST_BYTES = 1 << 30
 _MOST_NAMES = 1 << 20
@@ -36,7 +37,7 @@ def read_flight(path: str | Path) -> tuple[Flight, tuple[Problem, ...]]:
     """
     where = str(path)
     try:
-        with Path(path).open("rb") as file:
+        with open_regular(path) as file:
             size = file.seek(0, 2)
             if size < layout.HEADER_BYTES:
                 raise EvidenceError(where, f"{size} bytes are no flight file", hint=_HINT)

@@ -1,28 +1,29 @@
 """Dumps of PyTorch's flight recorder: pickle and JSON, of NCCL and gloo.
 
 torch/csrc/distributed/c10d/FlightRecorder.hpp, format versions 1.x to 2.10. A pickle is followed by
-native code (csrc/flightrec), never run; it needs no PyTorch here.
+native code (csrc/flightrec), never run; it needs no PyTorch here. JSON goes the same way.
 """
 
 from __future__ import annotations
 
 import json
+import pickle
+from array import array
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from postmortem import _native
 from postmortem.errors import EvidenceError
-from postmortem.facts.flight_recorder import Collective, Recorder
+from postmortem.facts.flight_recorder import Collective, GroupStatus, RecordedGroup, Recorder
 from postmortem.facts.threads import Frame
 from postmortem.patterns import Pattern
-from postmortem.readers.json_values import whole
 from postmortem.readers.stackdumps.frames import Interned
 
 if TYPE_CHECKING:
     from postmortem._native import RawFlightRecorder
 
-_MOST_CALLS = 200_000
-_MOST_FRAMES = 256
+_MOST_RANKS = 1_000_000
+_ENDING = Pattern(r"(?i)\.(?:json|pkl|pickle|txt|bin|dump)$")
 _RANK = Pattern(r"(?<!\d)(?P<rank>\d{1,7})(?=\D*$)")
 _NAMED = Pattern(r"(?i)rank[_-]?(?P<rank>\d{1,7})(?!\d)")
 
@@ -36,28 +37,33 @@ def looks_like_recorder(head: bytes) -> bool:
 
 
 class Shared:
-    """What the dumps of many ranks have in common: frames, stacks, calls. It is kept once."""
+    """What the dumps of many ranks have in common: frames, stacks, calls, members. Kept once."""
 
     def __init__(self) -> None:
         self.frames = Interned()
         self._stacks: dict[tuple[int, ...], tuple[Frame, ...]] = {}
-        self._calls: dict[tuple[object, ...], dict[int, Collective]] = {}
-        self._fields: dict[tuple[object, ...], dict[str, Any]] = {}
+        self._shapes: dict[tuple[object, ...], Collective] = {}
+        self._groups: dict[tuple[object, ...], RecordedGroup] = {}
 
     def stack(self, frames: tuple[Frame, ...]) -> tuple[Frame, ...]:
         """Return the one stack of these frames, which must be interned."""
         return self._stacks.setdefault(tuple(map(id, frames)), frames)
 
-    def calls(
-        self, shape: tuple[Any, ...], stack: tuple[Frame, ...]
-    ) -> tuple[dict[int, Collective], dict[str, Any]]:
-        """Return the calls of a shape by number, and the fields that they have in common."""
-        key = (*shape[:7], *shape[8:], id(stack))
-        fields = self._fields.get(key)
-        if fields is None:
-            fields = self._fields[key] = _fields(shape, stack)
-            self._calls[key] = {}
-        return self._calls[key], fields
+    def shape(self, row: tuple[Any, ...], stack: tuple[Frame, ...]) -> Collective:
+        """Return the one object of calls that are alike."""
+        key = (*row[:-1], id(stack))
+        known = self._shapes.get(key)
+        if known is None:
+            known = self._shapes[key] = _collective(row, stack)
+        return known
+
+    def group(self, name: str, words: str, text: str | None, ranks: list[int]) -> RecordedGroup:
+        """Return the one object of groups that are listed alike."""
+        key = (name, words, text, tuple(ranks))
+        known = self._groups.get(key)
+        if known is None:
+            known = self._groups[key] = RecordedGroup(name, words, _members(text, ranks))
+        return known
 
 
 def followed(data: bytes) -> RawFlightRecorder | EvidenceError | None:
@@ -75,10 +81,12 @@ def read_recorder(
     path: str,
     shared: Shared | None = None,
     raw: RawFlightRecorder | EvidenceError | None = None,
+    written: float | None = None,
 ) -> Recorder:
     """Return the dump of one rank, whose number its file's name tells.
 
-    Raises EvidenceError if it is no dump, is cut, or its rank cannot be told.
+    `written` is when the file was, in seconds since 1970. Raises EvidenceError if it is no dump,
+    is cut, or its rank cannot be told.
     """
     rank = rank_of(path)
     if rank is None:
@@ -88,155 +96,88 @@ def read_recorder(
     if not data:
         raise EvidenceError(path, "an empty dump: the process ended before it could be written")
     shared = Shared() if shared is None else shared
-    raw = followed(data) if raw is None else raw
-    if raw is not None:
-        return _pickled(raw, path, rank, shared)
-    document = _document(data, path)
-    entries = document.get("entries")
-    if not isinstance(entries, list):
-        raise EvidenceError(path, "a flight recorder's dump without entries")
-    calls = [_call(row, shared.frames) for row in entries[-_MOST_CALLS:] if isinstance(row, dict)]
-    return Recorder(
-        rank=rank,
-        where=path,
-        version=str(document.get("version", "")),
-        calls=tuple(call for call in calls if call is not None),
-        members=tuple(_members(document.get("pg_config"))),
-    )
-
-
-def rank_of(path: str) -> int | None:
-    """Return the rank that a name tells: ``nccl_trace_rank_3``, ``fr_3``, ``trace3.json``."""
-    name = PurePath(path).name
-    found = _NAMED.search(name) or _RANK.search(PurePath(path).stem or name)
-    return int(found["rank"]) if found else None
-
-
-def _document(data: bytes, path: str) -> dict[object, object]:
-    try:
-        document = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise EvidenceError(path, f"the dump is damaged or cut: {str(error)[:100]}") from None
-    if not isinstance(document, dict):
-        raise EvidenceError(path, "not a flight recorder's dump")
-    return document
-
-
-def _pickled(
-    raw: RawFlightRecorder | EvidenceError, path: str, rank: int, shared: Shared
-) -> Recorder:
+    if raw is None:
+        raw = followed(data)
+    if raw is None:
+        raw = followed(_pickled(data, path))
     if isinstance(raw, EvidenceError):
         raise EvidenceError(path, f"the dump cannot be read: {raw.what}")
+    assert raw is not None
     frames = [
         shared.frames.frame(name, kind="python", file=file, line=line)
         for name, file, line in raw["frames"]
     ]
     stacks = [shared.stack(tuple(frames[place] for place in stack)) for stack in raw["stacks"]]
-    shapes = [shared.calls(shape, stacks[shape[7]]) for shape in raw["shapes"]]
-    calls = []
-    for number, shape in raw["calls"]:
-        known, fields = shapes[shape]
-        call = known.get(number)
-        if call is None:
-            call = known[number] = Collective(sequence=number, **fields)
-        calls.append(call)
-    members = {group: {"ranks": text or ranks} for group, text, ranks in raw["members"]}
     return Recorder(
         rank=rank,
         where=path,
         version=raw["version"],
-        calls=tuple(calls),
-        members=tuple(_members(members)),
+        shapes=tuple(shared.shape(row, stacks[row[-1]]) for row in raw["shapes"]),
+        shape_of=array("I", raw["shape_of"]),
+        numbers=array("q", raw["numbers"]),
+        created=array("q", raw["created"]),
+        started=array("q", raw["started"]),
+        groups=tuple(shared.group(*row) for row in raw["members"]),
+        status=tuple(GroupStatus(*row) for row in raw["status"]),
+        written=written,
     )
 
 
-def _fields(shape: tuple[Any, ...], stack: tuple[Frame, ...]) -> dict[str, Any]:
-    group, group_words, words, state, inputs, outputs, dtypes, _, retired, is_p2p = shape
-    backend, colon, operation = words.partition(":")
-    return {
-        "group": group,
-        "group_words": group_words,
-        "operation": operation if colon else backend,
-        "backend": backend if colon else "",
-        "input_sizes": inputs,
-        "output_sizes": outputs,
-        "dtypes": dtypes,
-        "state": state,
-        "finished": retired or state == "completed",
-        "is_p2p": is_p2p,
-        "frames": stack,
-    }
+def rank_of(path: str) -> int | None:
+    """Return the rank that a name tells: ``nccl_trace_rank_3``, ``fr_3``, ``trace3.json``.
+
+    Prefixes may hold the host: ``nccl_trace_node07.cluster_12``.
+    """
+    name = _ENDING.sub("", PurePath(path).name)
+    found = _NAMED.search(name) or _RANK.search(name)
+    return int(found["rank"]) if found else None
 
 
-def _call(row: dict[object, object], frames: Interned) -> Collective | None:
-    group = row.get("process_group")
-    names = [str(part) for part in group] if isinstance(group, list | tuple) else []
-    is_p2p = row.get("is_p2p") is True
-    sequence = _whole(row.get("p2p_seq_id" if is_p2p else "collective_seq_id"))
-    if sequence is None:
-        sequence = _whole(row.get("seq_id"))  # version 1
-    words = str(row.get("profiling_name") or "?")
+def name_without_rank(path: str) -> str:
+    """Return a dump's name with its rank taken out, as `rank_of` finds it."""
+    name = _ENDING.sub("", PurePath(path).name)
+    found = _NAMED.search(name) or _RANK.search(name)
+    return name[: found.start("rank")] + name[found.end("rank") :] if found else name
+
+
+def _pickled(data: bytes, path: str) -> bytes:
+    """Return a dump in JSON as the pickle of the same values: one reader knows what is in it."""
+    try:
+        document = json.loads(data)
+        if not isinstance(document, dict):
+            raise EvidenceError(path, "not a flight recorder's dump")
+        return pickle.dumps(document, protocol=4)
+    except (ValueError, RecursionError) as error:
+        raise EvidenceError(path, f"the dump is damaged or cut: {str(error)[:100]}") from None
+
+
+def _collective(row: tuple[Any, ...], stack: tuple[Frame, ...]) -> Collective:
+    group, group_words, number, words, state, inputs, outputs, dtypes, timeout, *flags, _ = row
     backend, colon, operation = words.partition(":")
-    if sequence is None:
-        return None
-    state = str(row.get("state") or "")
     return Collective(
-        group=names[0] if names else str(row.get("pg_id", "0")),
-        group_words=names[1] if len(names) > 1 else "",
-        sequence=sequence,
+        group=group,
+        group_words=group_words,
+        group_number=number,
         operation=operation if colon else backend,
         backend=backend if colon else "",
-        input_sizes=_sizes(row.get("input_sizes")),
-        output_sizes=_sizes(row.get("output_sizes")),
-        dtypes=tuple(map(str, _list(row.get("input_dtypes"))[:64])),
+        input_sizes=inputs,
+        output_sizes=outputs,
+        dtypes=dtypes,
         state=state,
-        finished=row.get("retired") is True or state == "completed",
-        is_p2p=is_p2p,
-        frames=tuple(
-            _frame(one, frames)
-            for one in _list(row.get("frames"))[:_MOST_FRAMES]
-            if isinstance(one, dict)
-        ),
+        timeout_ms=timeout,
+        retired=flags[0],
+        is_p2p=flags[1],
+        frames=stack,
     )
 
 
-def _frame(row: dict[object, object], frames: Interned) -> Frame:
-    return frames.frame(
-        str(row.get("name") or "??"),
-        kind="python",
-        file=str(row["filename"]) if row.get("filename") else None,
-        line=_whole(row.get("line")),
-    )
-
-
-def _members(groups: object) -> list[tuple[str, tuple[int, ...]]]:
-    """Return the ranks of each group: JSON inside of the dump, and empty in gloo's."""
-    found = []
-    for name, about in groups.items() if isinstance(groups, dict) else ():
-        words = about.get("ranks") if isinstance(about, dict) else None
+def _members(text: str | None, ranks: list[int]) -> tuple[int, ...]:
+    """Return the ranks of a group in its order: JSON inside of NCCL's dumps, empty in gloo's."""
+    found: object = ranks
+    if text is not None:
         try:
-            ranks = json.loads(words) if isinstance(words, str) else words
+            found = json.loads(text)
         except (ValueError, RecursionError):
-            continue
-        if isinstance(ranks, list):
-            numbers = tuple(sorted({r for r in ranks[:1_000_000] if _whole(r) is not None}))
-            if numbers:
-                found.append((str(name), numbers))
-    return found
-
-
-def _sizes(value: object) -> tuple[tuple[int, ...], ...]:
-    return tuple(
-        tuple(number for part in _list(row)[:64] if (number := _whole(part)) is not None)
-        for row in _list(value)[:64]
-    )
-
-
-def _list(value: object) -> list[object]:
-    return list(value) if isinstance(value, list | tuple) else []
-
-
-def _whole(value: object) -> int | None:
-    if isinstance(value, str) and value.lstrip("-").isdecimal() and len(value) < 20:
-        return int(value)  # JSON dumps have some numbers as text
-    return whole(value)
+            return ()
+    listed = found[:_MOST_RANKS] if isinstance(found, list) else []
+    return tuple(dict.fromkeys(r for r in listed if type(r) is int and r >= 0))

@@ -7,11 +7,11 @@ number of files: what it did not look at is said.
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
 
+from postmortem import underway
 from postmortem.errors import EvidenceError
 from postmortem.facts.source import Problem
 from postmortem.readers.apport import is_report
@@ -19,6 +19,7 @@ from postmortem.readers.codecs import StreamError, decoded
 from postmortem.readers.formats import HEAD_BYTES, compression_of, elf_head
 from postmortem.readers.ranklogs.hung import kind_of_file
 from postmortem.readers.ranklogs.sources import may_be_log
+from postmortem.readers.regular import open_regular
 from postmortem.readers.stracefind import looks_like_log
 from postmortem.records import record
 
@@ -117,15 +118,15 @@ def _files_below(folder: str, problems: list[Problem]) -> Iterator[str]:
 
 def _item(path: str, problems: list[Problem]) -> Item:
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+        stream = open_regular(path)
+    except underway.Refused as refusal:
+        return Item(path, Kind.OTHER, 0, refusal.why)
     except OSError as error:
         if len(problems) < _MOST_UNREADABLE:
             problems.append(Problem(path, f"cannot be opened: {error.strerror}"))
         return Item(path, Kind.OTHER, 0, f"cannot be opened: {error.strerror}")
-    with os.fdopen(descriptor, "rb") as stream:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            return Item(path, Kind.OTHER, 0, "is no regular file")
+    with stream:
+        status = os.fstat(stream.fileno())
         try:
             head = stream.read(HEAD_BYTES)
         except OSError as error:

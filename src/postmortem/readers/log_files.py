@@ -13,11 +13,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO, Protocol, cast
 
-from postmortem import _native
+from postmortem import _native, underway
 from postmortem.errors import EvidenceError
 from postmortem.facts.source import Problem, Source
 from postmortem.readers.codecs import StreamError, decoded
 from postmortem.readers.formats import HEAD_BYTES, compression_of
+from postmortem.readers.regular import open_regular
 
 STANDARD_INPUT = "-"
 
@@ -159,6 +160,7 @@ def _chain(head: bytes, stream: BinaryIO) -> Iterator[bytes]:
 def _standard_input(name: str) -> BinaryIO:
     if sys.stdin is None:
         raise EvidenceError("standard input", "is closed")
+    underway.consuming()
     return os.fdopen(os.dup(sys.stdin.fileno()), "rb")
 
 
@@ -166,7 +168,9 @@ def _open(name: str) -> BinaryIO:
     try:
         if Path(name).is_fifo():
             return _open_fifo(name)
-        return open(name, "rb")  # noqa: PTH123  the caller's stack closes it
+        return open_regular(name)  # the caller's stack closes it
+    except underway.Refused as error:
+        raise EvidenceError(name, error.why) from error
     except OSError as error:
         what = {
             errno.ENOENT: "no such file",
@@ -178,6 +182,7 @@ def _open(name: str) -> BinaryIO:
 
 def _open_fifo(name: str) -> BinaryIO:
     """Open a named pipe; raises EvidenceError where nobody writes to it: open() would wait."""
+    underway.consuming()
     descriptor = os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     poll = select.poll()
     poll.register(descriptor, select.POLLIN)

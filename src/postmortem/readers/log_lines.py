@@ -10,6 +10,7 @@ from typing import BinaryIO
 from postmortem.errors import EvidenceError
 from postmortem.readers.codecs import StreamError, decoded
 from postmortem.readers.formats import HEAD_BYTES, compression_of
+from postmortem.readers.regular import open_regular
 
 _PIECE = 1 << 20
 _MOST_FILES = 64
@@ -25,7 +26,7 @@ def log_line(name: str, number: int) -> str:
     Raises EvidenceError when the file cannot be read any more.
     """
     try:
-        with open(name, "rb") as stream:  # noqa: PTH123
+        with open_regular(name) as stream:
             compression = compression_of(stream.read(HEAD_BYTES))
             stream.seek(0)
             if compression is not None:

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import FrameType
 from typing import BinaryIO
 
+from postmortem import underway
 from postmortem.errors import EvidenceError
 from postmortem.facts.source import Problem, Source
 from postmortem.readers.apport import CoreOfReport, is_report
@@ -27,6 +28,7 @@ from postmortem.readers.codecs import (
     decoded,
 )
 from postmortem.readers.formats import HEAD_BYTES, require_core
+from postmortem.readers.regular import open_regular
 from postmortem.records import record
 from postmortem.text import shell_word
 
@@ -117,7 +119,7 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
             what = f"is {_NOT_REGULAR.get(kind, 'not a regular file')}, not a core file"
             hint = "write it to a file first; gdb and postmortem need to seek in it"
             raise EvidenceError(where, what, hint=hint)
-        stream = path.open("rb")
+        stream = open_regular(path)
     except OSError as error:
         raise _cannot_open(path, error) from error
     with stream:
@@ -132,6 +134,8 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
 
 def _cannot_open(path: Path, error: OSError) -> EvidenceError:
     where = str(path)
+    if isinstance(error, underway.Refused):
+        return EvidenceError(where, error.why)
     if error.errno == errno.ENOENT:
         if path.is_symlink():
             what = f"is a link to {path.readlink()}, which does not exist"
@@ -192,7 +196,9 @@ def _private_folder(path: Path, temp_dir: Path | None, packed_size: int) -> Path
             if usage.total and usage.free < packed_size:
                 failures.append(f"{candidate}: {usage.free >> 20:,} MiB free")
                 continue
-            return Path(tempfile.mkdtemp(prefix="postmortem-", dir=candidate))
+            folder = tempfile.mkdtemp(prefix="postmortem-", dir=candidate)
+            underway.leave(folder)
+            return Path(folder)
         except OSError as error:
             failures.append(f"{candidate}: {error.strerror}")
     what = "no place to unpack the core: " + "; ".join(failures)

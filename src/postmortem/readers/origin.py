@@ -10,6 +10,7 @@ import os
 from pathlib import Path
 
 from postmortem.patterns import Pattern
+from postmortem.readers.regular import open_regular
 from postmortem.records import record
 
 # systemd's src/coredump/coredump-submit.c: core.COMM.UID.BOOTID.PID.MICROSECONDS
@@ -84,7 +85,7 @@ def _text(path: Path) -> str | None:
     try:
         if not path.is_file():
             return None
-        with path.open("rb") as stream:
+        with open_regular(path) as stream:
             return stream.read(_LONGEST).decode(errors="replace").strip()
     except OSError:
         return None

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from postmortem.errors import EvidenceError
+from postmortem.readers.regular import read_regular
 
 LARGEST = 256 << 20
 _SCHEMA = "postmortem/1"
@@ -31,9 +31,7 @@ def own_report(text: str | bytes, where: str) -> Mapping[str, Any]:
 def read_own_report(path: str) -> Mapping[str, Any] | EvidenceError:
     """Return the report in a file, or why it cannot be used."""
     try:
-        if Path(path).stat().st_size > LARGEST:
-            return EvidenceError(path, "is too large for a report")
-        return own_report(Path(path).read_bytes(), path)
+        return own_report(read_regular(path, most=LARGEST), path)
     except OSError as error:
         return EvidenceError(path, f"cannot be read: {error.strerror}")
     except EvidenceError as error:

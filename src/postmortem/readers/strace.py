@@ -184,6 +184,9 @@ def _remarks(group: LogGroup, raw: RawStrace) -> Iterator[Problem]:
             f"{raw['forgotten']:,} processes that ended with 0 are not listed: there are too many"
         )
         yield Problem(group.name, what)
+    if raw["unlisted"]:
+        what = f"{raw['unlisted']:,} of its processes are not listed: there are too many"
+        yield Problem(group.name, what)
     if raw["match_count"] > len(raw["matches"]) and not raw["syscalls"]:
         what = f"{raw['match_count']:,} hits; the first {len(raw['matches']):,} are listed"
         yield Problem(group.name, what)

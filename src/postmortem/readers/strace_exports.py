@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Protocol, cast
 
-from postmortem import _native
+from postmortem import _native, underway
 from postmortem.partial import create_beside
 from postmortem.records import record
 
@@ -81,6 +81,8 @@ class Target:
         self._partial: Path | None = None
         self._final: Path | None = None
         if name == STANDARD_OUTPUT:
+            underway.consuming()
+            underway.claim_output()
             self.descriptor = os.dup(1)
             return
         final = Path(os.path.realpath(name))  # a link stays a link

@@ -10,6 +10,7 @@ from postmortem.errors import EvidenceError
 from postmortem.patterns import Pattern
 from postmortem.readers.codecs import StreamError, decoded
 from postmortem.readers.formats import HEAD_BYTES, compression_of, elf_head
+from postmortem.readers.regular import is_regular, open_regular
 from postmortem.records import record
 
 _PID_SUFFIX = Pattern(r"^(?P<stem>.+)\.(?P<pid>\d{1,7})(?P<packed>\.(?:gz|zst|xz|bz2|lz4))?$")
@@ -92,7 +93,7 @@ def _once(files: list[tuple[str, int]]) -> tuple[tuple[str, int], ...]:
 def _add_folder(folder: Path, groups: dict[str, list[tuple[str, int]]]) -> None:
     before = len(groups)
     try:
-        names = sorted(entry.name for entry in os.scandir(folder) if entry.is_file())
+        names = sorted(entry.name for entry in os.scandir(folder) if is_regular(entry))
     except OSError as error:
         raise EvidenceError(str(folder), f"cannot be listed: {error.strerror}") from error
     for name in names:
@@ -148,7 +149,7 @@ def starts_with_exec(head: bytes) -> bool:
 def _head(path: Path) -> bytes:
     """Return the beginning of a file, unpacked; nothing if it cannot be read."""
     try:
-        with path.open("rb") as stream:
+        with open_regular(path) as stream:
             head = stream.read(HEAD_BYTES)
             compression = compression_of(head)
             if compression is None:

@@ -15,7 +15,10 @@ from postmortem.patterns import Pattern
 _BACKSLASHED = Pattern(
     r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|[0-7]{1,3}|[abefnrtv\"'\\/])", words=("\\",)
 )
-_OF_THE_WEB = Pattern(r"%[0-9A-Fa-f]{2}|&(?:amp|quot|lt|gt|\#3[49]);", words=("%", "&"))
+_OF_THE_WEB = Pattern(
+    r"%[0-9A-Fa-f]{2}|&(?:amp|quot|lt|gt|\#3[49]);",
+    words=("%", "&amp;", "&quot;", "&lt;", "&gt;", "&#"),
+)
 _NAMED = {"a": "\a", "b": "\b", "e": "\x1b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _ENTITIES = {"&amp;": "&", "&quot;": '"', "&lt;": "<", "&gt;": ">", "&#34;": '"', "&#39;": "'"}
 _DEEPEST = 3
@@ -37,6 +40,8 @@ class Unescaped:
 
 def unescaped(text: str) -> Iterator[Unescaped]:
     """Yield the text with one level of escapes less at a time; nothing where there are none."""
+    if "\\" not in text and "%" not in text and "&" not in text:
+        return
     places: Sequence[int] = range(len(text) + 1)
     for level in range(_DEEPEST + 1):
         # Beside the chain: the password in "user%a1" is no escape, whatever stands around it.

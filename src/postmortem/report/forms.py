@@ -19,6 +19,9 @@ Present = Callable[[Sequence[str], str], Collection[int]]
 _SHORTEST = 16
 """Characters after a beginning that make a token, where it is cut short or of an unknown kind."""
 
+_SHORTEST_MIXED = 12
+"""The same where there is a digit among them."""
+
 # What follows a text that was cut, by strace, gdb or ourselves; the end of a text may be a cut too.
 _CUT = r"""(?=\\?["']?(?:\.\.\.|\s?…))"""
 
@@ -75,17 +78,19 @@ def _token(of: str, begins: str, length: str, unlike: str, whose: str) -> Form:
     head = re.escape(begins)
     if length[0] == "=":
         # A short beginning: the whole token, between things that are no part of a name.
-        small = "a-z" in of or "a-f" in of
+        small = "a-z" in of
         before = r"(?<![\w.-])" if small else "(?<![A-Za-z0-9])"
         mixed = rf"(?=[{of}]*\d)" if small else ""
-        pattern = rf"{before}{head}{mixed}[{of}]{{{length[1:]}}}(?![A-Za-z0-9])"
+        whole = rf"[{of}]{{{length[1:]}}}(?![A-Za-z0-9])"
+        cut = rf"[{of}]{{8,}}{_CUT}|(?=[{of}]*\d)[{of}]{{{_SHORTEST},}}\Z"
+        pattern = rf"{before}{head}{mixed}(?:{whole}|{cut})"
         return Form(name, (begins,), pattern)
     random = length[0] == "~"
     least = min(int(length.lstrip("~")), _SHORTEST)
     mixed = rf"(?=[{of}]*\d)"
     pattern = (
-        rf"(?<![A-Za-z0-9]){head}(?:[{of}]{{{least},}}={{0,2}}|[{of}]{{4,}}{_CUT}"
-        rf"|{mixed}[{of}]{{8,}}\Z)"
+        rf"(?<![A-Za-z0-9]){head}(?:[{of}]{{{least},}}|{mixed}[{of}]{{{_SHORTEST_MIXED},}}"
+        rf"|[{of}]{{4,}}{_CUT}|{mixed}[{of}]{{8,}}\Z)(?:[.=]{{1,2}}[{of}]{{2,}})*={{0,2}}"
     )
     return Form(name, (begins,), pattern, random=len(begins) if random else 0)
 

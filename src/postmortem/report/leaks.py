@@ -11,10 +11,12 @@ from postmortem.records import record
 from postmortem.report.escapes import unescaped, without_quotes
 from postmortem.report.forms import Form, forms_in
 from postmortem.report.secrets import (
-    ASSIGNED,
     ASSIGNMENT,
+    BARE,
     KEY_BEGINS,
+    NEXT_NAME,
     PRIVATE_KEY,
+    QUOTED,
     Suspicion,
     is_secret,
     looks_random,
@@ -43,6 +45,10 @@ _PASSWORD_OPTIONS = {
     "ldapsearch": "-w",
     "rsync-ssl": "-p",
 }
+
+
+_ENOUGH = 512
+"""Characters of a value that tell whether it is a secret."""
 
 
 @record
@@ -106,25 +112,45 @@ def find_assignments(text: str) -> Iterator[Find]:
     """Find secrets by name in code, JSON and shell text."""
     if not _may_assign(text) or not may_tell(text):
         return
-    position = 0
+    position = run_end = 0
     while (head := ASSIGNMENT.search(text, position)) is not None:
         # What is no secret's name may have one behind it: "RuntimeError: AWS_SECRET_ACCESS_KEY: …".
         position = head.end()
-        if suspicion(head["name"]) is Suspicion.NONE:
+        name = head["name"]
+        if suspicion(name) is Suspicion.NONE:
             continue
-        match = ASSIGNED.match(text, position)
-        if match is None:
+        quoted = QUOTED.match(text, position)
+        if quoted is not None and quoted.lastgroup is not None:
+            start, end = quoted.span(quoted.lastgroup)
+        else:
+            if run_end <= position:  # of "token:token:token:" all values end in one place
+                run = BARE.match(text, position)
+                run_end = position if run is None else run.end()
+            start, end = position, run_end
+        value = text[start : min(end, start + _ENOUGH)]
+        if not is_secret(name, value) or value.startswith("[masked"):
             continue
-        group = match.lastgroup or "bare"
-        value = match[group]
-        if not is_secret(head["name"], value) or value.startswith("[masked"):
+        if quoted is None and not _is_bare_secret(head, value, text[end : end + 1]):
             continue
-        if group == "bare" and head["sign"] != "=" and not _is_key_like(head["name"], value):
-            continue  # an expression (token = read_token), or prose (token: invalid)
         # login(token=my_token): a variable, not its value, though one cannot be sure
-        learn = group != "bare" or not value.isidentifier() or any(map(str.isdigit, value))
-        yield Find(*match.span(group), head["name"], learn)
-        position = match.end()
+        learn = quoted is not None or not value.isidentifier() or any(map(str.isdigit, value))
+        yield Find(start, end, name, learn)
+        position = end if quoted is None else quoted.end()
+
+
+def _is_bare_secret(head: re.Match[str], value: str, following: str) -> bool:
+    """Whether a value without quotes is meant as one, and is no code or prose."""
+    if len(value) < 4 or (following in ("(", "[", "{") and following):
+        return False
+    if NEXT_NAME.match(value) or _is_reference(head["name"], value):
+        return False
+    # An expression (token = read_token), or prose (token: invalid).
+    return head["sign"] == "=" or _is_key_like(head["name"], value)
+
+
+def _is_reference(name: str, value: str) -> bool:
+    """Whether a value is a variable of the same name: ``api_key=self._api_key``."""
+    return value.replace(".", "_").isidentifier() and name.casefold() in value.casefold()
 
 
 def is_telling(text: str) -> bool:

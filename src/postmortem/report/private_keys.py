@@ -24,9 +24,11 @@ def key_parts(texts: Sequence[str]) -> Iterator[str]:
     for index, text in enumerate(texts):
         if _BEGIN not in text:
             continue
-        for begin in _BEGINS.finditer(text):
-            if _ENDS.search(text, begin.end()) is None:
-                yield from _parts(text[begin.end() :], texts[index + 1 : index + 1 + _LONGEST])
+        ended = text.rfind("-----END ")
+        begins = (begin.end() for begin in _BEGINS.finditer(text))
+        open_from = next((at for at in begins if at > ended), None)
+        if open_from is not None:
+            yield from _parts(text[open_from:], texts[index + 1 : index + 1 + _LONGEST])
 
 
 def open_key(before: tuple[str, int] | None, lines: Sequence[str]) -> tuple[str, int] | None:

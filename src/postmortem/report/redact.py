@@ -134,14 +134,17 @@ class Redactor:
             known = self._texts[text] = self._mask_text(text)
         return known
 
-    def facts(self, facts: T) -> T:
+    def facts(self, facts: T, *, commands: bool = True) -> T:
         """Return facts with every string masked; what is secret in them is known from now on.
 
-        Records that hold no secret stay the same objects.
+        Records that hold no secret stay the same objects. `commands`: whether there are command
+        lines (`argv`) among them.
         """
         texts = [*strings(facts)]
         self._learn_texts(texts)
         self._prepare(texts)
+        if not commands and all(self.text(text) == text for text in texts):
+            return facts
         return replaced(facts, self.text, self.argv)
 
     def report(self, report: Report) -> Report:
@@ -237,7 +240,7 @@ class Redactor:
         return "[masked]" if any(form in name for form in self._roots) else f"[masked: {name}]"
 
     def _cut_out(self, text: str, finds: Iterable[Find]) -> str:
-        """Replace parts of a text by masks; where finds overlap, the first one counts."""
+        """Replace parts of a text by masks; where finds overlap, by one mask."""
         ordered = [*finds]
         if not ordered:
             return text
@@ -248,6 +251,8 @@ class Redactor:
             if find.start >= position and find.end > find.start:
                 mask = self._mask(find.root or text[find.start : find.end], find.name)
                 parts += [text[position : find.start], mask]
+                position = find.end
+            elif find.end > position:  # two that overlap: the mask of the first stands for both
                 position = find.end
         return "".join([*parts, text[position:]])
 

@@ -180,7 +180,26 @@ PRIVATE_KEY = Pattern(_PEM)
 """Begins with `KEY_BEGINS`; apart from `VALUE` because it takes 2 ms to compile."""
 KEY_BEGINS = "-----BEGIN"
 
-_TELLING = ("pass", "secret", "token", "key", "cred", "auth", "cookie", "psk", "jwt", "dsn", "conn")
+_TELLING = (
+    "pass",
+    "secret",
+    "token",
+    "key",
+    "cred",
+    "auth",
+    "cookie",
+    "psk",
+    "jwt",
+    "dsn",
+    "conn",
+    "session",
+    "pwd",
+    "salt",
+    "hmac",
+    "signature",
+    "webhook",
+    "private",
+)
 
 
 def may_tell(text: str) -> bool:
@@ -194,14 +213,18 @@ def may_tell(text: str) -> bool:
 
 ASSIGNMENT = Pattern(
     r"(?P<name>[A-Za-z_][\w.-]{0,60})(?:\\{0,4}[\"'])?\]?"
-    r"(?P<sign>\s{0,9}(?:=|:(?![:/]))\s{0,9}|(?<=[\"'])\s{0,9},\s{0,9}(?=[\"']))"
+    r"(?P<sign>\s{0,9}(?:=>?|:(?![:/]))\s{0,9}|(?<=[\"'])\s{0,9},\s{0,9}(?=[\"']))"
 )
 """``name = ``, ``"name": ``, ``"name", ``; what follows is `ASSIGNED`."""
 
-ASSIGNED = Pattern(
-    r"\\{1,4}\"(?P<escaped>[^\"\\\n]{1,9999})\\{1,4}\""  # JSON inside of a string
-    r"|[bru]{0,2}\"(?P<double>(?:[^\"\\\n]|\\.){1,9999})\""
-    r"|[bru]{0,2}'(?P<single>(?:[^'\\\n]|\\.){1,9999})'"
-    r"|(?P<bare>(?![A-Za-z_][\w.-]*=[^=\s])[^\s\"'`,;&|(){}\[\]<>]{4,9999}+)(?![(\[{])"
+QUOTED = Pattern(
+    r"\\{1,4}\"(?P<escaped>[^\"\\\n]+)\\{1,4}\""  # JSON inside of a string
+    r"|[bru]{0,2}\"(?P<double>(?:[^\"\\\n]|\\.)+)\"|[bru]{0,2}'(?P<single>(?:[^'\\\n]|\\.)+)'"
 )
-"""``"value"``, ``'value'``, ``\\"value\\"``, ``value``."""
+"""``"value"``, ``'value'``, ``\\"value\\"``."""
+
+BARE = Pattern(r"[^\s\"'`,;&|(){}\[\]<>]+")
+"""A value without quotes goes so far."""
+
+NEXT_NAME = Pattern(r"[A-Za-z_]{2,60}=[^=\s]")
+"""What stands behind a name where the value is another assignment: ``env -u TOKEN=A=b``."""

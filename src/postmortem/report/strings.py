@@ -106,4 +106,4 @@ class _Changing:
 
 
 def _same(one: object, other: object) -> bool:
-    return one is other
+    return one is other or (type(one) is str and one == other)

@@ -77,7 +77,7 @@ def test_a_thread_that_is_no_daemon_is_waited_for(tmp_path: Path) -> None:
 def test_exit_codes_and_output_are_whole(number: str, tmp_path: Path) -> None:
     code = (
         "import postmortem.cli.main as main\n"
-        f"main.main = lambda: sys.stdout.write('x' * 100_000) and {number}\n"
+        f"main.main = lambda **_: sys.stdout.write('x' * 100_000) and {number}\n"
         "run_as_program()"
     )
     done = ended(code, folder=tmp_path)

@@ -335,3 +335,32 @@ def test_standard_input(log: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any)
     with log.open("rb") as stream:
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(stream))
         assert the_path(answer(capsys, "-", "--find", "ENOSPC", code=1)) is not None
+
+
+@pytest.mark.parametrize("query", ["enospc", "path=real_target.bin", "errno=Enospc path=*.bin"])
+def test_names_are_understood_as_they_are_typed(
+    query: str, log: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = the_path_of_first(answer(capsys, log, "--find", query, code=1))
+    assert path == "/data/job-001/mnt/real_target.bin"
+
+
+def the_path_of_first(document: dict[str, Any]) -> str | None:
+    path: str | None = document["finds"][0]["matches"][0]["target"]["path"]
+    return path
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [("ENOSPCC", "there is no errno ENOSPCC; did you mean ENOSPC?"), ("EQQQ", "no errno EQQQ")],
+)
+def test_an_errno_that_is_none_is_a_usage_error(
+    query: str, said: str, log: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["strace", str(log), "--find", query]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_name_is_no_part_of_another(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = answer(capsys, log, "--find", "path=target.bin", code=0)
+    assert found["finds"][0]["matches"] == []

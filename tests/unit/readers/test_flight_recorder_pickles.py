@@ -7,6 +7,7 @@ import json
 import pickle
 import pickletools
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +16,9 @@ from hypothesis import strategies as st
 
 from postmortem import _native
 from postmortem.errors import EvidenceError
-from postmortem.readers.flight_recorder import read_recorder
+from postmortem.facts.flight_recorder import Recorder
+from postmortem.readers.flight_recorder import looks_like_recorder, rank_of, read_recorder
+from postmortem.readers.ranklogs.hung import read_recorders
 
 _TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=12)
 _SIZES = st.lists(st.lists(st.integers(0, 2**40), max_size=3), max_size=3)
@@ -35,16 +38,32 @@ _ENTRY = st.fixed_dictionaries(
         "retired": st.booleans(),
         "is_p2p": st.booleans(),
         "frames": st.lists(_FRAME, max_size=4),
+        "pg_id": st.integers(0, 5),
+        "timeout_ms": st.integers(1, 2**40),
         "time_created_ns": st.integers(0, 2**62),
+        "time_discovered_started_ns": st.one_of(st.none(), st.integers(1, 2**62)),
         "duration_ms": st.one_of(st.none(), st.floats(allow_nan=False, allow_infinity=False)),
     }
 )
+MEMBERS = {"[0, 1]": (0, 1), "[3]": (3,), "[5, 2, 4]": (5, 2, 4), "[1, 1]": (1,), "no list": ()}
+"""As a dump writes them, and what that means: the order is the group's own."""
 _DUMP = st.fixed_dictionaries(
     {
         "version": st.sampled_from(["2.10", "1.1"]),
         "pg_config": st.dictionaries(
             _TEXT.filter(bool),
-            st.fixed_dictionaries({"ranks": st.sampled_from(["[0, 1]", "[3]", "no list"])}),
+            st.fixed_dictionaries({"ranks": st.sampled_from(list(MEMBERS)), "desc": _TEXT}),
+            max_size=3,
+        ),
+        "pg_status": st.dictionaries(
+            st.integers(0, 9).map(str),
+            st.fixed_dictionaries(
+                {
+                    "last_enqueued_collective": st.integers(-1, 2**40),
+                    "last_started_collective": st.integers(-1, 2**40),
+                    "last_completed_collective": st.integers(-1, 2**40),
+                }
+            ),
             max_size=3,
         ),
         "entries": st.lists(_ENTRY, max_size=6),
@@ -52,18 +71,42 @@ _DUMP = st.fixed_dictionaries(
 )
 
 
-def python_only(data: bytes) -> Any:
-    """Read a pickle with Python, and the dump as the JSON form of it is read."""
+def in_json(data: bytes) -> Any:
+    """Read a pickle with Python, and the same dump in JSON."""
     return read_recorder(json.dumps(pickle.loads(data)).encode(), "fr_0")
 
 
 @given(_DUMP, st.integers(2, 5), st.booleans())
 @settings(max_examples=150, deadline=None)
-def test_the_same_as_python(dump: dict[str, Any], protocol: int, without_memo: bool) -> None:
+def test_the_same_as_in_json(dump: dict[str, Any], protocol: int, without_memo: bool) -> None:
     data = pickle.dumps(dump, protocol=protocol)
     if without_memo:
         data = pickletools.optimize(data)
-    assert read_recorder(data, "fr_0") == python_only(data)
+    one = read_recorder(data, "fr_0")
+    assert one == in_json(data)
+    assert_says(one, dump)
+
+
+def assert_says(one: Recorder, dump: dict[str, Any]) -> None:
+    """Compare a dump that was read with what was written."""
+    rows = dump["entries"]
+    assert list(one.created) == [row["time_created_ns"] for row in rows]
+    assert list(one.started) == [row["time_discovered_started_ns"] or 0 for row in rows]
+    for (number, shape), row in zip(one.rows(), rows, strict=True):
+        assert number == row["p2p_seq_id" if row["is_p2p"] else "collective_seq_id"]
+        assert shape.group_number == row["pg_id"]
+        assert (shape.state, shape.retired) == (row["state"], row["retired"])
+        assert shape.timeout_ms == row["timeout_ms"]
+        assert [list(size) for size in shape.input_sizes] == row["input_sizes"]
+        assert [frame.line for frame in shape.frames] == [frame["line"] for frame in row["frames"]]
+    listed = {name: about for name, about in dump["pg_config"].items() if "ranks" in about}
+    assert {group.name: group.members for group in one.groups} == {
+        name: MEMBERS[about["ranks"]] for name, about in listed.items()
+    }
+    assert {row.group_number: (row.enqueued, row.completed) for row in one.status} == {
+        int(number): (row["last_enqueued_collective"], row["last_completed_collective"])
+        for number, row in dump["pg_status"].items()
+    }
 
 
 def entries(count: int, frames: int = 20) -> list[dict[str, Any]]:
@@ -88,7 +131,7 @@ def entries(count: int, frames: int = 20) -> list[dict[str, Any]]:
 
 def test_what_calls_have_in_common_is_there_once() -> None:
     raw = _native.read_flight_recorder(pickle.dumps({"entries": entries(500)}))
-    assert len(raw["calls"]) == 500
+    assert len(raw["numbers"]) == 500 * 8
     assert len(raw["shapes"]) == len(raw["stacks"]) == 1
     assert len(raw["frames"]) == 20
 
@@ -96,7 +139,7 @@ def test_what_calls_have_in_common_is_there_once() -> None:
 def test_many_dumps_take_seconds_not_minutes() -> None:
     data = pickle.dumps({"version": "2.10", "entries": entries(2000)})
     began = time.process_time()
-    assert len(read_recorder(data, "fr_0").calls) == 2000
+    assert read_recorder(data, "fr_0").calls == 2000
     assert time.process_time() - began < 1.0  # 0.02 s on a quiet machine; followed in Python 0.5 s
 
 
@@ -121,7 +164,7 @@ def bomb(levels: int) -> bytes:
 
 def test_a_bomb_of_shared_lists_does_not_unfold() -> None:
     raw = _native.read_flight_recorder(bomb(60))
-    assert raw["calls"] == []
+    assert raw["numbers"] == b""
 
 
 def test_a_shared_size_list_is_kept_once() -> None:
@@ -130,7 +173,7 @@ def test_a_shared_size_list_is_kept_once() -> None:
     one = entries(1)[0] | {"input_sizes": shared, "output_sizes": shared}
     rows = [one | {"collective_seq_id": i} for i in range(5000)]
     raw = _native.read_flight_recorder(pickle.dumps({"entries": rows}))
-    assert len(raw["calls"]) == 5000
+    assert len(raw["numbers"]) == 500 * 80
     assert len(raw["shapes"]) == 1
 
 
@@ -151,3 +194,58 @@ def test_a_shared_size_list_is_kept_once() -> None:
 def test_damage_is_told(data: bytes) -> None:
     with pytest.raises(EvidenceError):
         _native.read_flight_recorder(data)
+
+
+@pytest.mark.parametrize(
+    ("name", "rank"),
+    [
+        ("/tmp/nccl_trace_rank_12", 12),
+        ("comm_lib_trace_rank_3", 3),
+        ("fr_0", 0),
+        ("json_7.json", 7),
+        ("/dumps/fr_node07_12", 12),
+        ("/dumps/nccl_trace_gpu3.cluster.example_12", 12),
+        ("/dumps/node9_rank_4.pkl", 4),
+        ("dump", None),
+    ],
+)
+def test_whose_dump(name: str, rank: int | None) -> None:
+    assert rank_of(name) == rank
+
+
+def test_hosts_in_the_names_of_dumps(tmp_path: Path) -> None:
+    data = pickle.dumps({"version": "2.10", "entries": entries(1)})
+    names = [f"fr_node{rank // 2}.cluster_{rank}" for rank in range(4)]
+    for name in names:
+        (tmp_path / name).write_bytes(data)
+    read = read_recorders([str(tmp_path / name) for name in names], [], [])
+    hosts = {one.rank: one.host for one in read}
+    assert hosts == {0: "node0.cluster", 1: "node0.cluster", 2: "node1.cluster", 3: "node1.cluster"}
+    read = read_recorders([str(tmp_path / name) for name in names[:2]], [], [])
+    assert [one.host for one in read] == [None, None]
+
+
+class Harmful:
+    """Would write a file if it were unpickled."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (Path.touch, (Path(self._path),))
+
+
+def test_nothing_in_a_dump_is_run(tmp_path: Path) -> None:
+    trap = tmp_path / "trap"
+    data = pickle.dumps({"version": "2.10", "entries": [Harmful(str(trap)), *entries(1)]})
+    assert looks_like_recorder(data)
+    assert read_recorder(data, "fr_0").calls == 1
+    assert not trap.exists()
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"\x80\x04", b"{", b"[]", b'{"pg_config": {}}', b"\x80\x04N.", b"[" * 100_000]
+)
+def test_what_is_no_dump(data: bytes) -> None:
+    with pytest.raises(EvidenceError):
+        read_recorder(data, "fr_0")

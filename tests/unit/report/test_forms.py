@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+import time
 import urllib.parse
 from collections.abc import Callable
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from builders.fake_secrets import Fake, fakes, leaked
 from postmortem.readers.present import words_in as native_words_in
@@ -93,6 +96,33 @@ def test_a_token_that_was_cut_is_masked(kept: int) -> None:
 )
 def test_text(text: str, masked: str | None) -> None:
     assert Redactor().text(text) == (masked or text)
+
+
+NOISE = st.text(st.characters(codec="ascii"), max_size=60) | st.sampled_from(
+    ("https://a:[masked", "'\\", "curl -u a:", "-----BEGIN X PRIVATE KEY-----", "%", "=", "sk-")
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(before=NOISE, after=NOISE, number=st.integers(0, 160))
+def test_a_token_is_masked_whatever_stands_around_it(before: str, after: str, number: int) -> None:
+    fake = FAKES[number]
+    assert not leaked(fake.secret, Redactor().text(f"{before} {fake.text} {after}"))
+
+
+@pytest.mark.parametrize(
+    "text", ["sk-", "docker login ", "-----BEGIN A PRIVATE KEY-----\n", "\\x41", "token:", "://a:"]
+)
+def test_the_cost_grows_with_the_text(text: str) -> None:
+    def instructions(count: int) -> float:
+        begin = time.process_time()
+        Redactor().facts((text * count,))
+        return time.process_time() - begin
+
+    instructions(10)
+    small = min(instructions(500) for _ in range(3))
+    large = min(instructions(4000) for _ in range(2))
+    assert large < 40 * small + 0.5  # eight times the text; squared it would be 64
 
 
 # --- private keys

@@ -186,3 +186,30 @@ Thread 17813 (idle): "MainThread"
     row = {"pid": 17813, "thread_id": 1, "frames": [], "process_info": about}
     (one,) = read_stack_dumps(json.dumps([row]), "all.json")
     assert (one.pid, one.parent) == (17813, 17811)
+
+
+DEBUG_SERVER = f"""\
+PARTIAL DATA: 2/3 workers responded
+  Rank 1: connection refused
+
+=== Rank 0: http://node7:45999/handler/dump_traceback? ===
+{FAULTHANDLER}
+=== Rank 1: http://node8:45999/handler/dump_traceback? ===
+Error: 503
+=== Rank 2: http://node8:46001/handler/dump_traceback? ===
+{FAULTHANDLER}"""
+
+
+def test_stacks_of_all_ranks_that_pytorchs_debug_server_wrote() -> None:
+    assert looks_like_stacks(DEBUG_SERVER)
+    found = read_stack_dumps(DEBUG_SERVER, "stacks_20261122_160000.txt")
+    assert [(one.rank, one.host, one.tool) for one in found] == [
+        (0, "node7", "faulthandler"),
+        (2, "node8", "faulthandler"),
+    ]
+    assert [one.threads for one in found] == [read_stack_dumps(FAULTHANDLER, "x")[0].threads] * 2
+
+
+def test_the_heading_alone_is_no_dump_of_stacks() -> None:
+    """A log that says so, and the same server's other files."""
+    assert not looks_like_stacks("=== Rank 0: http://node7:45999/handler/x? ===\nstep 1 loss 2.3\n")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from postmortem.analyses.strace import StraceOptions, analyse
-from postmortem.diagnose.strace.ending.killed_by_process import was_given_up
+from postmortem.diagnose.strace.ending.killed_by_process import GivenUp
 from postmortem.diagnose.strace.lastfailures import is_asking
 from postmortem.errors import EvidenceError
 from postmortem.facts.syscalls import Ending, LastFailure, SystemCalls, Task
@@ -83,7 +83,7 @@ def test_who_fails_may_end_what_it_started(
     server = Task(2, 1, None, ("server",), Ending("log", 20, 0, None, False), None)
     killed = Ending("log", 10, None, signal, False, sender=sender)
     worker = Task(3, 2, None, ("worker",), killed, None)
-    assert was_given_up((main, server, worker), worker) is given_up
+    assert GivenUp((main, server, worker))(worker) is given_up
 
 
 def test_a_child_of_vfork_that_ends_first_is_one_process(tmp_path: Path) -> None:

@@ -56,7 +56,10 @@ def judged(event: Event, document: Document, job: Job | None) -> tuple[Event, st
     process = document.get("process") or {}
     parent = process.get("ppid")
     if event.pid in job.pids or (parent and parent in job.pids):
-        return replace(event, belongs=True), None
+        return replace(event, belongs=True, ranks=event.ranks or _ranks_of(event.pid, job)), None
+    recorded = {row["pid"] for row in document.get("processes") or ()}
+    if document["kind"] == "strace" and job.own and recorded and not recorded & job.pids:
+        return replace(event, belongs=False), "none of its processes is one of this job's"
     size = process.get("world_size")
     if size is not None and job.world_size is not None and size != job.world_size:
         return (
@@ -72,6 +75,10 @@ def judged(event: Event, document: Document, job: Job | None) -> tuple[Event, st
         why = f"{of} pid {pid}; rank {event.ranks[0]} of this job was pid {known}"
         return replace(event, belongs=False), why
     return event, None
+
+
+def _ranks_of(pid: int | None, job: Job) -> tuple[int, ...]:
+    return tuple(rank for rank, pids in sorted(job.own.items()) if pid in pids)
 
 
 def standing_alone(events: Sequence[Event], linked: set[int]) -> tuple[int, ...]:

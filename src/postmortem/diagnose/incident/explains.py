@@ -48,6 +48,15 @@ def same_end(cause: Event, effect: Event) -> Confidence | None:
     return same_process(cause, effect)
 
 
+def same_exit(cause: Event, effect: Event) -> Confidence | None:
+    """What a process said explains the code that it ended with; a launcher's follows its ranks'."""
+    if cause.source == effect.source:
+        return None
+    if not effect.ranks and effect.confidence is Confidence.POSSIBLE and cause.belongs:
+        return Confidence.LIKELY
+    return same_process(cause, effect)
+
+
 def lost_child(cause: Event, effect: Event) -> Confidence | None:
     """The effect says which child it lost; or the cause is a child of its rank."""
     if cause.pid is not None and effect.children:
@@ -79,14 +88,14 @@ def refused_call(cause: Event, effect: Event) -> Confidence | None:
 
 
 def same_tensor(cause: Event, effect: Event) -> Confidence | None:
-    """Both name a tensor or module; without names only that numbers went bad joins them."""
+    """Both tell of bad numbers, and not of other tensors or modules than each other."""
     if cause.source == effect.source:
         return None
     if cause.names and effect.names:
         if any(a == b or a.startswith(f"{b}.") for a in cause.names for b in effect.names):
             return Confidence.LIKELY
         return None
-    return Confidence.POSSIBLE
+    return Confidence.LIKELY
 
 
 def same_device(cause: Event, effect: Event) -> Confidence | None:
@@ -125,6 +134,7 @@ _DEPTH = ("core", "strace", "hang", "scan", "logs")
 _ENDS = frozenset(
     {EventType.CRASHED, EventType.KILLED, EventType.EXITED, EventType.RAISED, EventType.FAILED}
 )
+_ERRORS = frozenset({EventType.RAISED, EventType.COULD_NOT_START, EventType.NON_FINITE})
 _CRASHES = frozenset({EventType.CRASHED, EventType.KILLED})
 _REFUSALS = frozenset({EventType.STORAGE, EventType.REFUSED, EventType.NETWORK})
 _MISSED = frozenset({EventType.NOT_IN_COLLECTIVE, EventType.CALLED_OTHER})
@@ -145,6 +155,7 @@ TABLE: tuple[Explains, ...] = (
     ),
     Explains("gpu-lost", frozenset({EventType.DEVICE_LOST}), _ENDS | _MISSED, same_device),
     Explains("host-failed", frozenset({EventType.HOST_FAILED}), _ENDS | _MISSED, same_host),
+    Explains("error-ends-process", _ERRORS, frozenset({EventType.EXITED}), same_exit),
     Explains("held-up", frozenset({EventType.STUCK}), _MISSED | {EventType.STUCK}, holds_up),
     Explains("end-is-missed", _ENDS, _MISSED, same_end),
     Explains(

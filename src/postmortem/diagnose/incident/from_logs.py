@@ -8,11 +8,13 @@ from typing import Any
 from postmortem.diagnose.incident.common import best, confidence, evidence, root_of
 from postmortem.diagnose.incident.events import Event, EventType
 from postmortem.diagnose.strace.saying import worded
+from postmortem.patterns import Pattern
 from postmortem.report.model import Confidence, Evidence
 
 Document = Mapping[str, Any]
 
 _MOST_KERNEL = 64
+_NUMBERS = Pattern(r"(?i)\b(?:nan|inf|non-?finite|not finite|overflow in backward)\b")
 _TYPES = {
     "own exception": EventType.RAISED,
     "every rank": EventType.RAISED,
@@ -88,6 +90,8 @@ def _first(document: Document, kernel: list[Event]) -> Event | None:
     if kind is EventType.CRASHED and signal == "SIGKILL":
         kind = EventType.KILLED
     what = str(found["what"])
+    if kind is EventType.RAISED and _NUMBERS.search(what):
+        kind = EventType.NON_FINITE
     return Event(
         kind or EventType.FAILED,
         what,

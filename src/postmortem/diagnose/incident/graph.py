@@ -40,6 +40,19 @@ class Incident:
         found = [link for link in self.links if link.effect == effect]
         return tuple(sorted(found, key=lambda link: _DEGREES.index(link.confidence)))
 
+    def ranks_of(self, root: int) -> tuple[int, ...]:
+        """Return whose fault it is: its own ranks, else those that it hit first, no victims."""
+        if self.events[root].ranks:
+            return self.events[root].ranks
+        hit = {
+            rank
+            for link in self.links
+            if link.cause == root and link.confidence is not Confidence.POSSIBLE
+            for rank in self.events[link.effect].ranks
+            if self.events[link.effect].type not in EFFECTS
+        }
+        return tuple(sorted(hit))
+
     def explained_by(self, root: int) -> tuple[int, ...]:
         """Return all events that would not be there without a root, in their order."""
         seen = {root}

@@ -22,7 +22,7 @@ CRASHES = {
 
 def process_of(logs: Logs, pid: int) -> Task | None:
     """Return the process with a pid, if the log has it."""
-    return next((task for task in logs.tasks() if task.pid == pid and pid), None)
+    return logs.first(pid) if pid else None
 
 
 def sender_words(task: Task) -> str:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from itertools import islice
 
-from postmortem.diagnose.ranks.blame import How, Party
+from postmortem.diagnose.ranks.blame import Party
+from postmortem.diagnose.ranks.causes import How
 from postmortem.facts.rank_logs import LogFailure
 from postmortem.facts.rank_sets import rank_words
 from postmortem.patterns import Pattern
 from postmortem.present.ranks.attempts import attempt_rows
 from postmortem.present.ranks.flights import flight_blocks
+from postmortem.present.ranks.jam import jam_blocks
 from postmortem.present.ranks.network import network_rows
 from postmortem.present.ranks.stacks import stack_blocks
 from postmortem.present.ranks.view import RankLogsView, SameTraceback
@@ -26,7 +29,8 @@ _NAMES_SHOWN = 8
 
 def rank_logs_blocks(view: RankLogsView, *, verbose: bool) -> tuple[Block, ...]:
     """Return the blocks in the order in which they are read."""
-    blocks: list[Block] = [*_parties(view, verbose), *_first(view, verbose)]
+    blocks: list[Block] = [*jam_blocks(view, verbose=verbose), *_parties(view, verbose)]
+    blocks += _first(view, verbose)
     blocks += flight_blocks(view.logs, verbose=verbose)
     blocks += stack_blocks(view.logs, verbose=verbose)
     blocks += _others(view, verbose)
@@ -79,12 +83,13 @@ def _silent(view: RankLogsView) -> str | None:
     size = view.logs.world_size
     if size is None or view.blame.how is How.NOTHING:
         return None
-    said = {view.logs.who(f.writer).rank for f in view.logs.failures}
-    silent = [rank for rank in range(min(size, 100_000)) if rank not in said]
-    if len(silent) == size:
+    ranks = (view.logs.who(f.writer).rank for f in view.logs.failures)
+    said = {rank for rank in ranks if rank is not None and rank < size}
+    if not said:
         return None
-    shown = ", ".join(str(rank) for rank in silent[:12])
-    return f"{len(silent)} of {size}" + (f": {shown}" if silent else "")
+    silent = (str(rank) for rank in range(size) if rank not in said)
+    shown = ", ".join(islice(silent, 12))
+    return f"{size - len(said)} of {size}" + (f": {shown}" if shown else "")
 
 
 def _first(view: RankLogsView, verbose: bool) -> Iterator[Block]:
@@ -191,6 +196,10 @@ def _about(view: RankLogsView, verbose: bool) -> Iterator[Block]:
         told = ", ".join(f"{count} {how}" for how, count in ends.most_common(5))
         rows.append(("endings", told))
     rows += network_rows(logs.nccl)[: None if verbose else 5]
+    if verbose:
+        for reason, files in view.left_out_by_reason().items():
+            names = ", ".join(files[:_NAMES_SHOWN]) + (" …" if len(files) > _NAMES_SHOWN else "")
+            rows.append(("left out", f"{counted(len(files), 'file')} ({reason}): {names}"))
     if rows:
         yield KeyValues(tuple(rows))
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from postmortem.diagnose.ranks.blame import Blame, How, Party
+from postmortem.diagnose.ranks.blame import Blame, Party
+from postmortem.diagnose.ranks.causes import How
+from postmortem.diagnose.ranks.jammed import weakest
 from postmortem.facts.kernel_log import KernelEvent
 from postmortem.facts.rank_logs import GroupPart, LogExit
 from postmortem.present.ranks.attempts import attempts_body
+from postmortem.present.ranks.jam import jam_body
 from postmortem.present.ranks.network import nccl_body, network_rows
 from postmortem.present.ranks.stacks import stack_body
 from postmortem.present.ranks.view import RankLogsView, SameTraceback
 from postmortem.report.model import Confidence
 
+_MOST_LEFT_OUT = 100
 _MOST_TRACEBACKS = 500
 _MOST_KERNEL_EVENTS = 500
 _MOST_PIDS = 100_000
@@ -56,6 +60,11 @@ def rank_logs_body(view: RankLogsView, confidence: Confidence | None) -> dict[st
             for tie in view.blame.ties[:_MOST_KERNEL_EVENTS]
         ],
         "lines": logs.lines,
+        "left_out": [
+            {"reason": reason, "count": len(files), "files": files[:_MOST_LEFT_OUT]}
+            for reason, files in view.left_out_by_reason().items()
+        ],
+        **jam_body(view),
         **stack_body(logs),
     }
 
@@ -114,9 +123,16 @@ def _first(view: RankLogsView, confidence: Confidence | None) -> dict[str, objec
         "what": party.why,
         "file": file,
         "line": line,
-        "confidence": (confidence or Confidence.POSSIBLE).value,
+        "confidence": _confidence(blame, confidence),
         "ranks": sorted(p.rank for p in blame.first if p.rank is not None),
     }
+
+
+def _confidence(blame: Blame, best: Confidence | None) -> str:
+    """Return the confidence in all that failed first: the weakest of several culprits'."""
+    if blame.how is How.RECORDED and blame.jam is not None:
+        return weakest(one.sure for one in blame.jam.culprits).value
+    return (best or Confidence.POSSIBLE).value
 
 
 def _place(view: RankLogsView, party: Party, blame: Blame) -> tuple[str, int]:

@@ -67,17 +67,17 @@ def class_rows(found: StackClasses) -> dict[str, object]:
 
 
 def _recorder(one: Recorder) -> dict[str, object]:
-    last = one.calls[-1] if one.calls else None
+    number, last = one.call(-1) if one.calls else (None, None)
     return {
         "rank": one.rank,
         "file": one.where,
-        "calls": len(one.calls),
+        "calls": one.calls,
         "last": None
         if last is None
         else {
             "operation": last.operation,
             "group": last.group,
-            "sequence": last.sequence,
+            "sequence": number,
             "finished": last.finished,
         },
     }

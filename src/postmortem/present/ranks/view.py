@@ -29,6 +29,15 @@ class RankLogsView:
     first: LogFailure | None
     """The failure of who failed first, if it wrote one."""
     attempts: Attempts
+    left_out: tuple[tuple[str, str], ...] = ()
+    """Files of folders that were not read, each with the reason."""
+
+    def left_out_by_reason(self) -> dict[str, list[str]]:
+        """Return the files that were not read by why they were not."""
+        found: dict[str, list[str]] = {}
+        for path, reason in self.left_out:
+            found.setdefault(reason, []).append(path)
+        return found
 
 
 _NUMBER = Pattern(r"\d+")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from postmortem.diagnose.tensors.series import Series
 from postmortem.facts.tensors import NanNumber, ScannedTensor, Tensors
 
 
@@ -23,11 +24,21 @@ def worst_first(tensors: Tensors) -> tuple[ScannedTensor, ...]:
     )
 
 
-def scan_body(tensors: Tensors, nan_numbers: Sequence[NanNumber] = ()) -> dict[str, object]:
-    """Return every tensor, the worst first, and the plain numbers that are NaN."""
+def scan_body(
+    tensors: Tensors, nan_numbers: Sequence[NanNumber] = (), found: Series | None = None
+) -> dict[str, object]:
+    """Return every tensor, the worst first, the plain numbers that are NaN, and the series."""
     return {
         "tensors": [_tensor(tensor) for tensor in worst_first(tensors)],
         "nan_numbers": [{"name": number.name, "file": number.file} for number in nan_numbers],
+        "series": None
+        if found is None
+        else {
+            "files": list(found.files),
+            "last_clean": found.last_clean,
+            "first_bad": found.first_bad,
+            "clean_again": found.back_to_clean,
+        },
     }
 
 

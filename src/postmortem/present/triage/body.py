@@ -46,7 +46,7 @@ def triage_body(
                 "id": index,
                 "type": event.type.value,
                 "what": event.what,
-                "ranks": list(event.ranks),
+                "ranks": list(incident.ranks_of(index)),
                 "host": event.host,
                 "pid": event.pid,
                 "confidence": event.confidence.value,

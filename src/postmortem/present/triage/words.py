@@ -90,11 +90,17 @@ def verdict(incident: Incident, documents: Sequence[Document]) -> str:
         event = incident.events[root]
         doubt = "possibly " if event.confidence is Confidence.POSSIBLE else ""
         first = f"{doubt}{step_words(event)}"
-        later = [short_step(incident.events[i]) for i in steps[1 : 1 + _STEPS_IN_VERDICT]]
-        said.append(" → ".join([first, *later]))
+        rest = (incident.events[index] for index in steps[1:])
+        later = [step for step in rest if _is_told(step, event)]
+        said.append(" → ".join([first, *map(short_step, later[:_STEPS_IN_VERDICT])]))
     more = len(incident.roots) - len(said)
     also = f"; and {more} more" if more > 0 else ""
     return "; and apart from it: ".join(said) + also
+
+
+def _is_told(step: Event, root: Event) -> bool:
+    """Return whether a step adds to the first one: whom else it hit, or how it ended."""
+    return bool(step.ranks or step.label) and (step.type, step.actor) != (root.type, root.actor)
 
 
 def _undecided(documents: Sequence[Document]) -> str:

@@ -25,6 +25,7 @@ from postmortem.readers.checkpoint.layout import Layout, NotScanned
 from postmortem.readers.checkpoint.objects import PickleError, Unknown
 from postmortem.readers.checkpoint.pickled import load
 from postmortem.readers.checkpoint.window import Window
+from postmortem.readers.regular import open_regular
 from postmortem.records import record, replace
 
 METADATA = ".metadata"
@@ -120,7 +121,7 @@ def _entries(metadata: str) -> tuple[Entry, ...]:
 @lru_cache(maxsize=2)
 def _read_entries(metadata: str, size: int, _changed: int) -> tuple[Entry, ...]:
     """Follow the pickle once for all the shards that it describes."""
-    with Path(metadata).open("rb") as stream:
+    with open_regular(metadata) as stream:
         try:
             value = load(io.BytesIO(stream.read(size)))
         except PickleError as error:

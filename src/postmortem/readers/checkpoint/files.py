@@ -23,6 +23,7 @@ from postmortem.readers.checkpoint import (
 )
 from postmortem.readers.checkpoint.layout import Layout, NotScanned
 from postmortem.readers.formats import compression_of
+from postmortem.readers.regular import is_regular, open_regular
 from postmortem.records import record
 
 _SUFFIXES = (
@@ -65,7 +66,7 @@ def find_files(names: Iterable[str]) -> tuple[list[str], list[Problem]]:
         path = Path(name)
         if path.is_dir():
             named_so = [entry for entry in path.rglob("*") if entry.name.endswith(_SUFFIXES)]
-            inside = sorted(str(entry) for entry in named_so if entry.is_file())
+            inside = sorted(str(entry) for entry in named_so if is_regular(entry))
             problems += _broken_links(named_so)
             for index in sorted(str(entry) for entry in path.rglob(f"*{indexes.SUFFIX}")):
                 problems += indexes.missing_shards(index)
@@ -103,14 +104,11 @@ def _broken_links(entries: Iterable[Path]) -> Iterator[Problem]:
 def read_places(path: str) -> Places:
     """Return where the tensors of a file lie; raises EvidenceError if it cannot be read."""
     try:
-        # Without O_NONBLOCK the open of a FIFO would wait for its writer.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        opened = open_regular(path)
     except OSError as error:
         raise EvidenceError(path, error.strerror or str(error)) from None
-    with open(descriptor, "rb") as stream:  # noqa: PTH123 - a descriptor
-        status = os.fstat(descriptor)
-        if not os.path.isfile(path):  # noqa: PTH113
-            raise EvidenceError(path, "is no regular file")
+    with opened as stream:
+        status = os.fstat(stream.fileno())
         try:
             layout = _read(stream, status.st_size, path)
         except OSError as error:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from postmortem.readers.regular import open_regular
+
 HINT = "convert it first, as to .safetensors or .npz, where the program that wrote it is at hand"
 TAR_HINT = (
     "of NeMo (.nemo): unpack it with tar and scan what is in it; of the first releases of PyTorch: "
@@ -103,7 +105,7 @@ def folder(path: Path) -> str | None:
 
 def _ends_as_table(path: str) -> bool:
     try:
-        with Path(path).open("rb") as stream:
+        with open_regular(path) as stream:
             stream.seek(-len(_TABLE_MAGIC), 2)
             return stream.read() == _TABLE_MAGIC
     except OSError:

@@ -8,8 +8,10 @@ from pathlib import Path
 
 from postmortem.errors import EvidenceError
 from postmortem.facts.source import Problem
+from postmortem.readers.regular import read_regular
 
 SUFFIX = ".index.json"
+_MOST_BYTES = 256 << 20
 _HELD_SUFFIX = ".safetensors"
 """Of tied weights a pickle is followed to the first name only."""
 
@@ -71,7 +73,7 @@ def _first(names: list[str]) -> str:
 
 def _weight_map(index: str) -> dict[str, str]:
     try:
-        text = Path(index).read_bytes()
+        text = read_regular(index, most=_MOST_BYTES)
         weights = json.loads(text)["weight_map"]
         return {str(name): str(file) for name, file in weights.items()}
     except OSError as error:

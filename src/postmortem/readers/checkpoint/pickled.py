@@ -22,6 +22,9 @@ from postmortem.readers.checkpoint.rebuilding import (
 )
 
 _MOST_OPCODES = 20_000_000
+_MOST_COPIED = 50_000_000
+"""Elements that calls copy from one container into another, in all."""
+_LONGEST_NAME = 4096
 _MARK = object()
 
 
@@ -58,6 +61,7 @@ def _followed(stream: BinaryIO, storages: dict[str, Storage]) -> object:
         AttributeError,
         OverflowError,
         RecursionError,
+        MemoryError,
     ) as error:
         raise PickleError(f"it is damaged ({type(error).__name__}: {str(error)[:80]})") from None
     raise PickleError(f"it has more than {_MOST_OPCODES:,} opcodes")
@@ -70,6 +74,13 @@ class _Machine:
         self._storages = storages
         self._stack: list[Any] = []
         self._memo: dict[int, Any] = {}
+        self._copied = 0
+
+    def copies(self, count: int) -> None:
+        """Account for elements that are copied: a few bytes of a pickle ask for it each time."""
+        self._copied += count
+        if self._copied > _MOST_COPIED:
+            raise PickleError("it makes containers of containers without end")
 
     def pop(self) -> Any:
         value = self._stack.pop()
@@ -106,6 +117,9 @@ class _Machine:
 
     def _stack_global(self, _: Any) -> None:
         name, module = self.pop(), self.pop()
+        parts = (module, name)
+        if not all(isinstance(part, str) and len(part) <= _LONGEST_NAME for part in parts):
+            raise PickleError("a class is named by something else than a name")
         self._stack.append(Global(f"{module}.{name}"))
 
     def _tuple_of(self, count: int) -> None:
@@ -135,12 +149,13 @@ class _Machine:
 
     def _reduce(self, _: Any) -> None:
         arguments, function = self.pop(), self.pop()
-        self._stack.append(called(function, arguments))
+        self._stack.append(called(function, arguments, self.copies))
 
     def _newobj_ex(self, _: Any) -> None:
         words, arguments, function = self.pop(), self.pop(), self.pop()
-        made = called(function, arguments)
+        made = called(function, arguments, self.copies)
         if isinstance(made, Unknown) and isinstance(words, dict):
+            self.copies(len(words))
             made.entries.update(words)
         self._stack.append(made)
 
@@ -148,7 +163,7 @@ class _Machine:
         state = self.pop()
         target = self._stack[-1]
         if isinstance(target, (Unknown, Entries)):
-            target.state = attributes_of(state)
+            target.state = attributes_of(state, self.copies)
 
     def _persistent(self, _: Any) -> None:
         value = storage_of(self.pop())
@@ -158,11 +173,13 @@ class _Machine:
 
     def _inst(self, argument: Any) -> None:
         items = self._to_mark()
-        self._stack.append(called(Global(str(argument).replace(" ", ".", 1)), tuple(items)))
+        self._stack.append(
+            called(Global(str(argument).replace(" ", ".", 1)), tuple(items), self.copies)
+        )
 
     def _object(self, _: Any) -> None:
         items = self._to_mark()
-        self._stack.append(called(items[0], tuple(items[1:])))
+        self._stack.append(called(items[0], tuple(items[1:]), self.copies))
 
 
 _NOTHING = frozenset({"PROTO", "FRAME", "READONLY_BUFFER"})

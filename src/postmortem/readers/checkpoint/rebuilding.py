@@ -5,6 +5,7 @@ How tensors are rebuilt: torch/_utils.py and torch/_tensor.py.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from postmortem.readers.checkpoint.objects import (
@@ -16,6 +17,10 @@ from postmortem.readers.checkpoint.objects import (
     Unknown,
 )
 
+Copies = Callable[[int], None]
+_LONGEST_KEY = 4096
+_MOST_DIMENSIONS = 64
+"""Of a tensor (c10/core/TensorImpl.h has no more in practice)."""
 _MAY_HOLD = (Tensor, Storage, Unknown, dict, list, tuple)
 """Where a tensor can be."""
 
@@ -101,6 +106,8 @@ def storage_of(value: object) -> object:
     if not isinstance(value, tuple) or len(value) < 5 or value[0] != "storage":
         return Unknown("persistent ID", value)
     _, kind, key, _, numel = value[:5]
+    if not isinstance(key, (str, int)) or len(str(key)) > _LONGEST_KEY:
+        raise PickleError("the key of a storage is no name")
     name = kind.name.rpartition(".")[2] if isinstance(kind, Global) else ""
     if not isinstance(numel, int):
         raise PickleError("the size of a storage is no number")
@@ -112,10 +119,13 @@ def storage_of(value: object) -> object:
     return Storage(str(key), _STORAGES.get(name), numel, begin)
 
 
-def called(function: object, arguments: object) -> object:
-    """Return what a call makes, as far as it is understood; else an Unknown with its arguments."""
+def called(function: object, arguments: object, copies: Copies) -> object:
+    """Return what a call makes, as far as it is understood; else an Unknown with its arguments.
+
+    `copies` is told before elements are copied, and may refuse by PickleError.
+    """
     if isinstance(function, Unknown):
-        return _called_later(function, arguments)
+        return _called_later(function, arguments, copies)
     name = function.name if isinstance(function, Global) else "?"
     parts = arguments if isinstance(arguments, tuple) else ()
     if name.startswith(REBUILT) and len(parts) >= 4:
@@ -124,24 +134,26 @@ def called(function: object, arguments: object) -> object:
             return tensor
     if name in _REBUILT_IN_PLACE and parts:
         is_call = name == _FROM_TYPE and len(parts) >= 3
-        made = called(parts[0], parts[2]) if is_call else parts[0]
-        return _with_attributes(name, made, parts[3] if len(parts) > 3 else None)
+        made = called(parts[0], parts[2], copies) if is_call else parts[0]
+        return _with_attributes(name, made, parts[3] if len(parts) > 3 else None, copies)
     if name in _IN_PARTS:
         return Unknown(name, _in_parts(name, parts))
     container = _CONTAINERS.get(name)
     if container is not None:
         inside = parts[0] if parts else ()
+        copies(len(inside) if isinstance(inside, (list, tuple, dict)) else 0)
         if container is Entries:
             return _entries(inside)
         return container(inside) if isinstance(inside, (list, tuple)) else container()
     return Unknown(name, arguments)
 
 
-def _called_later(function: Unknown, arguments: object) -> Unknown:
+def _called_later(function: Unknown, arguments: object, copies: Copies) -> Unknown:
     """Return what a made function makes: protocol 2 gives words to a class by functools.partial."""
     made = Unknown("?", arguments)
     state = function.state
     if function.name == "functools.partial" and isinstance(state, tuple) and len(state) == 4:
+        copies(len(state[2]) if isinstance(state[2], dict) else 0)
         made.parts = (state[1], arguments)
         update(made.entries, [part for pair in _items(state[2]) for part in pair])
     else:
@@ -164,16 +176,19 @@ def _entries(inside: object) -> Entries:
     return made
 
 
-def attributes_of(state: object) -> object:
+def attributes_of(state: object, copies: Copies) -> object:
     """Return what BUILD sets; of a class with slots it is a pair, without and with slots."""
     if isinstance(state, tuple) and len(state) == 2 and isinstance(state[1], dict):
-        return {**(state[0] if isinstance(state[0], dict) else {}), **state[1]}
+        first = state[0] if isinstance(state[0], dict) else {}
+        copies(len(first) + len(state[1]))
+        return {**first, **state[1]}
     return state
 
 
-def _with_attributes(name: str, made: object, state: object) -> object:
+def _with_attributes(name: str, made: object, state: object, copies: Copies) -> object:
     """Return a tensor with what its attributes hold, as `main_grad` of Megatron's parameters."""
-    state = attributes_of(state)
+    state = attributes_of(state, copies)
+    copies(len(state) if isinstance(state, dict) else 0)
     if name == _FROM_TYPE and isinstance(made, Unknown):
         made.state = state
         if isinstance(state, dict) and "_local_tensor" in state:  # a DTensor
@@ -195,7 +210,9 @@ def _in_parts(name: str, parts: tuple[Any, ...]) -> object:
         scales = parts[4][1] if isinstance(parts[4], tuple) and len(parts[4]) > 1 else None
         return {"int_repr": _tensor(name, parts), "scales": scales}
     if name in _SPARSE and len(parts) > 1 and isinstance(parts[1], tuple):
-        tensors = [part for part in parts[1] if isinstance(part, (Tensor, Unknown))]
+        tensors = [
+            part for part in parts[1][:_MOST_DIMENSIONS] if isinstance(part, (Tensor, Unknown))
+        ]
         return dict(zip(_SPARSE_PARTS.get(len(tensors), ()), tensors, strict=False))
     return parts
 
@@ -205,6 +222,8 @@ def _tensor(name: str, parts: tuple[Any, ...]) -> Tensor | None:
     if not isinstance(storage, Storage) or type(offset) is not int or offset >= 1 << 62:
         return None
     if not isinstance(shape, (tuple, list)) or not isinstance(strides, (tuple, list)):
+        return None
+    if max(len(shape), len(strides)) > _MOST_DIMENSIONS:
         return None
     sizes = [*shape, *strides]
     if len(shape) != len(strides) or not all(type(n) is int and n < 1 << 62 for n in sizes):

@@ -16,6 +16,7 @@ from postmortem.facts.tensors import ScannedTensor, TensorPlace
 from postmortem.readers.checkpoint.archives import ZIP_ERRORS
 from postmortem.readers.checkpoint.joining import together
 from postmortem.readers.checkpoint.storages import ITEM_BYTES
+from postmortem.readers.regular import open_regular
 from postmortem.records import replace
 
 _PIECE_BYTES = 8 << 20  # a multiple of all sizes of elements
@@ -43,7 +44,11 @@ def scan_packed(
     whole: ScannedTensor | None = None
     before = 0
     try:
-        with zipfile.ZipFile(path) as archive, archive.open(place.packed) as record:
+        with (
+            open_regular(path) as stream,
+            zipfile.ZipFile(stream) as archive,
+            archive.open(place.packed) as record,
+        ):
             _skip(record, place.offset)
             if place.strides is not None:
                 return scan(place, _filled(record, left), place.shape, place.strides)

@@ -37,9 +37,10 @@ class Heard:
 
 
 class Child:
-    """A program in a session of its own; leaving the block kills it and all that it started.
+    """A program in a process group of its own; leaving the block kills it and all that it started.
 
-    Its own session keeps a terminal's Ctrl-C from it, so that we decide when it ends.
+    Its own group keeps a terminal's Ctrl-C from it, so that we decide when it ends. A guardian
+    leads the group, and kills it if we end without having done so (SIGKILL).
     """
 
     def __init__(self, command: Sequence[str], *, cwd: str | None, env: Mapping[str, str]) -> None:
@@ -50,18 +51,27 @@ class Child:
         self._open: set[int] = set()
         self._selector = selectors.DefaultSelector()
         self._process: subprocess.Popen[bytes] | None = None
+        self._group = 0
+        self._guardian_pipe = -1
 
     def __enter__(self) -> Self:
-        self._process = subprocess.Popen(
-            self._command,
-            cwd=self._cwd,
-            env=self._env,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-            bufsize=0,
-        )
+        from postmortem import _native
+
+        self._group, self._guardian_pipe = _native.start_guardian()
+        try:
+            self._process = subprocess.Popen(
+                self._command,
+                cwd=self._cwd,
+                env=self._env,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                process_group=self._group,
+                bufsize=0,
+            )
+        except BaseException:
+            self._kill_group()
+            raise
         for name in ("stdin", "stdout", "stderr"):
             pipe = getattr(self._process, name).fileno()
             os.set_blocking(pipe, False)
@@ -81,8 +91,13 @@ class Child:
 
     @property
     def pid(self) -> int:
-        """Its process ID, which is also the ID of its process group."""
+        """Its process ID."""
         return self._started.pid
+
+    @property
+    def group(self) -> int:
+        """ID of the process group that it and what it starts are in."""
+        return self._group
 
     @property
     def _started(self) -> subprocess.Popen[bytes]:
@@ -137,8 +152,7 @@ class Child:
     def ending(self) -> str | None:
         """Return how it ended (``"exit status 1"``, ``"killed by SIGKILL"``), None if it runs.
 
-        It is not reaped here: while it is a zombie its process group ID stays its own, so that
-        `kill` cannot hit a stranger.
+        It is not reaped here: `kill` does that.
         """
         try:
             info = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
@@ -167,8 +181,7 @@ class Child:
         process = self._process
         if process is None or process.returncode is not None:
             return
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
+        self._kill_group()
         for pipe in (process.stdin, process.stdout, process.stderr):
             if pipe is not None:
                 with contextlib.suppress(OSError):
@@ -176,6 +189,13 @@ class Child:
         # Stuck in the kernel (a dead NFS server) it cannot die yet; we do not wait for that.
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(timeout=_REAP_SECONDS)
+
+    def _kill_group(self) -> None:
+        # Until its leader, the guardian, is reaped, the ID stays its own and hits no stranger.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._group, signal.SIGKILL)
+        os.close(self._guardian_pipe)
+        os.waitpid(self._group, 0)
 
     def _watch_stdin(self) -> None:
         pipe = self._started.stdin

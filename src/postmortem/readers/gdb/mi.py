@@ -133,8 +133,13 @@ class Conversation:
 
     @property
     def pid(self) -> int:
-        """Process ID of gdb, and ID of its process group."""
+        """Process ID of gdb."""
         return self._child.pid
+
+    @property
+    def group(self) -> int:
+        """ID of the process group that gdb and what it starts are in."""
+        return self._child.group
 
     @property
     def log(self) -> tuple[str, ...]:

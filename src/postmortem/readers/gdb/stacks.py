@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import tempfile
 import time
@@ -11,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from postmortem import underway
 from postmortem.errors import DebuggerError
 from postmortem.facts.source import Problem
 from postmortem.readers.gdb import answers, plain
@@ -19,6 +21,7 @@ from postmortem.readers.gdb.find import Gdb
 from postmortem.readers.gdb.launch import arguments, environment
 from postmortem.readers.gdb.mi import Conversation, GdbDied, GdbRefused
 from postmortem.readers.gdb.session import Request, complaint, open_core
+from postmortem.readers.opening import terminations_unwind
 from postmortem.records import replace
 
 __all__ = ["GdbStacks", "GdbThread", "SourceLine", "read_stacks"]
@@ -88,7 +91,12 @@ def read_stacks(
     deadline = time.monotonic() + deadline_seconds
     reading = _Reading(gdb, request, question, deadline, cpu_seconds, progress)
     try:
-        with tempfile.TemporaryDirectory(prefix="postmortem-gdb-") as folder:
+        with (
+            terminations_unwind(),
+            tempfile.TemporaryDirectory(prefix="postmortem-gdb-") as folder,
+            _in_memory(Path(folder, "answer.jsonl")),
+        ):
+            underway.leave(folder)
             reading.run(
                 str(Path(core).absolute()),
                 Path(folder),
@@ -101,6 +109,24 @@ def read_stacks(
         what = f"no room to exchange files with gdb: {error.strerror or error}"
         reading.give_up(Problem(tempfile.gettempdir(), what, "set TMPDIR to a folder with space"))
     return reading.result()
+
+
+@contextmanager
+def _in_memory(path: Path) -> Iterator[None]:
+    """Let a file be a link into our memory: what is written there is on no disk, ever.
+
+    gdb's answer holds arguments and locals as they are, which may be secrets.
+    """
+    try:
+        memory = os.memfd_create(path.name, os.MFD_CLOEXEC)
+    except (AttributeError, OSError):  # a C library or kernel without it
+        yield
+        return
+    try:
+        path.symlink_to(f"/proc/{os.getpid()}/fd/{memory}")
+        yield
+    finally:
+        os.close(memory)
 
 
 def _version_line(said: Sequence[str]) -> str:

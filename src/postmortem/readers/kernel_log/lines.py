@@ -12,6 +12,7 @@ from postmortem.patterns import Pattern
 from postmortem.readers.codecs import StreamError, decoded
 from postmortem.readers.formats import HEAD_BYTES, compression_of
 from postmortem.readers.kernel_log.stamps import Stamped, stamped
+from postmortem.readers.regular import open_regular
 
 LARGEST = 256 << 20
 """Bytes of one log that are looked at, from its end: what ended the job is what came last."""
@@ -83,7 +84,7 @@ def _spoken_by_kernel(stamps: list[Stamped]) -> bool:
 def read_text(path: str, sources: list[Source], problems: list[Problem]) -> bytes | None:
     """Return the text of a log, unpacked; of one that is too long the end."""
     try:
-        with open(path, "rb") as stream:  # noqa: PTH123
+        with open_regular(path) as stream:
             head = stream.read(HEAD_BYTES)
             packed = compression_of(head)
             stream.seek(0)

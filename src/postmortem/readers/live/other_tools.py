@@ -2,7 +2,7 @@
 
 Both tools may hang or die with the process stopped (py-spy by SIGSTOP's kin of ptrace(2), gdb by
 PTRACE_ATTACH, which sends a SIGSTOP). So each has a deadline, is killed with all that it started,
-and the process is looked at afterwards.
+and the process is looked at afterwards: by us, and if we are killed by the tool's guardian.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import shutil
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from postmortem.errors import DebuggerError, EvidenceError
@@ -37,11 +37,9 @@ def by_pyspy(pid: int, *, deadline_seconds: float) -> StackDump:
     path = shutil.which("py-spy") or shutil.which("py-spy", path=str(Path(sys.executable).parent))
     if path is None:
         raise EvidenceError("py-spy", "is not installed", hint="pip install py-spy")
-    before = _state(pid)
-    try:
-        said, complaint = _output((path, "dump", "--json", "--pid", str(pid)), deadline_seconds)
-    finally:
-        _wake(pid, before)
+    with _left_running(pid):
+        command = (path, "dump", "--json", "--pid", str(pid))
+        said, complaint = _output(command, deadline_seconds)
     if not said.strip():
         words = " ".join(complaint.split())[:200] or "no output"
         raise EvidenceError("py-spy", f"says of pid {pid}: {words}")
@@ -55,24 +53,19 @@ def by_gdb(pid: int, gdb: Sequence[str], *, deadline_seconds: float) -> tuple[Th
     """Return the native stacks that gdb sees; raises DebuggerError."""
     from postmortem.readers.gdb.plain import read_threads
 
-    before = _state(pid)
     deadline = time.monotonic() + deadline_seconds
     command = (*gdb, *arguments("mi2"))
-    try:
-        talk = Conversation(command, cwd="/", env=environment(), deadline=deadline)
-        with talk:
-            try:
-                talk.ask(f"-target-attach {pid}")
-                found = [
-                    Thread(tid=row.tid, name=row.name, frames=row.frames, stopped=row.stopped)
-                    for row in read_threads(
-                        talk, tid=None, max_frames=_MAX_FRAMES, with_locals=False
-                    )
-                ]
-            finally:
-                _detach(talk)
-    finally:
-        _wake(pid, before)
+    talk = Conversation(command, cwd="/", env=environment(), deadline=deadline)
+    with _left_running(pid), talk:
+        try:
+            talk.ask(f"-target-attach {pid}")
+            rows = read_threads(talk, tid=None, max_frames=_MAX_FRAMES, with_locals=False)
+            found = [
+                Thread(tid=row.tid, name=row.name, frames=row.frames, stopped=row.stopped)
+                for row in rows
+            ]
+        finally:
+            _detach(talk)
     return tuple(found)
 
 
@@ -159,22 +152,46 @@ def _output(command: Sequence[str], seconds: float) -> tuple[str, str]:
     return heard.said, heard.complaint
 
 
+@contextlib.contextmanager
+def _left_running(pid: int) -> Iterator[None]:
+    """Let a process go on that a tool leaves stopped, also if we are killed in the block."""
+    from postmortem import _native
+
+    before = _state(pid)
+    guardian, pipe = _native.start_guardian(pid)
+    goes_on = False
+    try:
+        try:
+            yield
+        finally:
+            goes_on = _wake(pid, before)
+    finally:
+        if goes_on:
+            os.write(pipe, b".")
+        os.close(pipe)
+        os.waitpid(guardian, 0 if goes_on else os.WNOHANG)
+
+
 def _state(pid: int) -> str:
     status = read_status(pid)
     return status.state if status is not None else ""
 
 
-def _wake(pid: int, before: str) -> None:
-    """Let a process go on that a tool has left stopped, and that was not before."""
+def _wake(pid: int, before: str) -> bool:
+    """Let a process go on that a tool has left stopped, and that was not before.
+
+    Returns whether it is as it was.
+    """
     if before in ("", "T", "t"):
-        return
+        return True
     for _ in range(20):
         status = read_status(pid)
         if status is None or status.state not in ("T", "t"):
-            return
+            return True
         if status.state == "T" and status.tracer == 0:
             try:
                 os.kill(pid, signal.SIGCONT)
             except OSError:
-                return
+                return True
         time.sleep(_LOOK_SECONDS)
+    return False

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from postmortem.facts.rank_logs import LogExit, LogFailure, RankLogs, Remark, Writer
-from postmortem.patterns import Pattern
+from postmortem.facts.rank_logs import LogExit, LogFailure, NativeFrame, RankLogs, Remark, Writer
 from postmortem.readers.ranklogs.attempts import FileAttempts
 from postmortem.readers.ranklogs.endings import endings, rank_named, without_echoes
 from postmortem.readers.ranklogs.error_files import read_error_file
 from postmortem.readers.ranklogs.groups import group_text, group_tree
-from postmortem.readers.ranklogs.known_words import remarks_with_known_words, with_known_words
+from postmortem.readers.ranklogs.known_lines import KnownLines
+from postmortem.readers.ranklogs.known_words import with_known_words
 from postmortem.readers.ranklogs.launchers import Launchers
-from postmortem.readers.ranklogs.lines import goes_on_as_before, shape_of
+from postmortem.readers.ranklogs.lines import goes_on_as_before, shape_of, shapes_of_work
 from postmortem.readers.ranklogs.native_stacks import native_below
 from postmortem.readers.ranklogs.nccl import read_nccl
 from postmortem.readers.ranklogs.roles import with_ray_ranks, with_roles
+from postmortem.readers.ranklogs.rows import KeptRegion, KeptRows
 from postmortem.readers.ranklogs.sources import Found, LogFile, sections
 from postmortem.readers.ranklogs.unmix import Traceback, Unmixer
 from postmortem.readers.ranklogs.weeding import is_agent, once, still_in_flight
@@ -28,11 +30,6 @@ from postmortem.records import record, replace
 
 if TYPE_CHECKING:
     from postmortem._native import RawRankLog, RawRegion
-
-# ray/exceptions.py, RayTaskError
-_REMOTE = Pattern(
-    r"ray::(?P<name>[\w.]+?)(?:\.\w+)?\(\).*?\(pid=(?P<pid>\d{1,9})(?:, ip=(?P<ip>[\w.:-]+))?"
-)
 
 
 @record
@@ -49,6 +46,7 @@ class Assembly:
     def __init__(self, read: list[ReadLog], found: Found) -> None:
         self._read = read
         self._found = found
+        self._known = KnownLines(row[2] for one in read for r in one.raw["regions"] for row in r[3])
         self._labels: list[Label] = []
         self._first: list[int] = []
         """Position of each file's first label."""
@@ -58,15 +56,17 @@ class Assembly:
             labels = one.raw["labels"]
             parts = sections(one.file, {x["section"] for x in labels if x["section"]})
             self._labels += [Label(parts.get(x["section"] or "", one.file), x) for x in labels]
-        self._labels = with_ray_ranks(with_roles(self._labels), [one.raw for one in read])
-        self._attempts = [FileAttempts(one.raw, one.file.attempt) for one in read]
+        self._labels = with_ray_ranks(
+            with_roles(self._labels), [one.raw for one in read], self._known
+        )
+        self._attempts = [FileAttempts(one.raw, one.file.attempt, self._known) for one in read]
         self._file_of = [i for i, one in enumerate(read) for _ in one.raw["labels"]]
         self._regions: dict[int, list[RawRegion]] = defaultdict(list)
         for base, one in zip(self._first, read, strict=True):
             for region in one.raw["regions"]:
                 self._regions[base + region[0]].append(region)
         for position, regions in self._regions.items():
-            launchers = Launchers(self._labels[position].file.path, position)
+            launchers = Launchers(self._labels[position].file.path, position, self._known)
             for region in regions:
                 launchers.take(region[3])
             self._launchers[position] = launchers
@@ -81,7 +81,7 @@ class Assembly:
         failures: list[LogFailure] = []
         remarks: list[Remark] = []
         for position, regions in self._regions.items():
-            failures += self._failures(position, regions)
+            failures += self._failures(position, KeptRows(regions))
             remarks += self._remarks(position, regions)
         exits = self._exits()
         failures += self._error_files(failures)
@@ -93,7 +93,7 @@ class Assembly:
             writers=tuple(writers),
             failures=tuple(with_known_words(once(failures))),
             exits=exits,
-            remarks=tuple(remarks_with_known_words(remarks)),
+            remarks=tuple(remarks),
             stopped_pids=frozenset().union(*(x.stopped for x in self._launchers.values())),
             killed_by_kernel=frozenset().union(
                 *(x.killed_by_kernel for x in self._launchers.values())
@@ -134,23 +134,24 @@ class Assembly:
         local = {one.file.local_rank for one in self._read} - {None}
         return len(local) or None
 
-    def _failures(self, position: int, regions: list[RawRegion]) -> Iterator[LogFailure]:
+    def _failures(self, position: int, kept: KeptRows) -> Iterator[LogFailure]:
         label = self._labels[position]
         writer = self._writers.index(position)
         skip = self._launchers[position].summary_lines
         unmixer = Unmixer()
-        for _, _, _, rows, *_ in regions:
+        for region in kept:
             unmixer.take(
                 shape_of(number, ordinal, text)
-                for number, ordinal, text in rows
+                for number, ordinal, text in region.rows
                 if number not in skip
             )
         for traceback in unmixer.finish():
             if not is_agent(traceback):
-                failure = self._failure(traceback, writer, position, regions)
-                remote = _REMOTE.search(traceback.remote) if traceback.remote else None
+                failure = self._failure(traceback, writer, position, kept)
+                known = self._known.of(traceback.remote) if traceback.remote else {}
+                remote = known.get("ray-remote")
                 if remote:
-                    worker = self._worker(remote["name"], int(remote["pid"]), remote["ip"])
+                    worker = self._worker(remote["name"], int(remote["pid"]), remote["ip"] or None)
                     failure = replace(failure, writer=worker, lines_after=0, resumed=False)
                 if traceback.rank is not None:
                     whose = self._rank_writer(traceback.rank, label.file.path)
@@ -158,41 +159,39 @@ class Assembly:
                         failure, writer=whose, lines_after=0, resumed=False, source="quoted"
                     )
                 yield failure
-        for failure in without_echoes(self._endings(position, writer, regions)):
-            rank = rank_named(failure) if self._writers.writers[writer].shared else None
+        for failure in without_echoes(self._endings(position, writer, kept)):
+            rank = (
+                rank_named(failure, self._known) if self._writers.writers[writer].shared else None
+            )
             if rank is not None:
                 failure = replace(failure, writer=self._rank_writer(rank, label.file.path))
             yield failure
 
-    def _endings(
-        self, position: int, writer: int, regions: list[RawRegion]
-    ) -> Iterator[LogFailure]:
-        for region in regions:
-            until = self._lines_until(position, region[3][-1][0])
-            for failure in endings(region, writer, self._labels[position].file.path, until):
+    def _endings(self, position: int, writer: int, kept: KeptRows) -> Iterator[LogFailure]:
+        for region in kept:
+            until = self._lines_until(position, region.rows[-1][0])
+            for failure in endings(
+                region.raw, writer, self._labels[position].file.path, until, self._known
+            ):
                 yield replace(failure, attempt=self._attempt(position, failure.line))
 
     def _failure(
-        self, traceback: Traceback, writer: int, position: int, regions: list[RawRegion]
+        self, traceback: Traceback, writer: int, position: int, kept: KeptRows
     ) -> LogFailure:
         label = self._labels[position]
         until = self._lines_until(position, traceback.line)
         after = until - traceback.ordinal
-        after -= sum(
-            1 for region in regions for row in region[3] if traceback.ordinal < row[1] <= until
-        )
-        rows = [
-            row
-            for region in regions
-            if region[3][0][0] <= traceback.line <= region[3][-1][0]
-            for row in region[3]
-        ]
+        after -= kept.count(traceback.ordinal, until)
+        region = kept.region(traceback.line)
         tree, text = None, traceback.text
-        if "Exception Group" in text:
-            raw = [row for row in rows if row[0] >= traceback.begin]
-            tree = group_tree(row[2] for row in raw)
-            text = group_text(raw, traceback.line) or text
-        native, below = native_below(rows, traceback.ordinal)
+        if region is not None and "Exception Group" in text:
+            first = region.index(traceback.begin)
+            tree = group_tree(row[2] for row in islice(region.rows, first, None))
+            text = group_text(islice(region.rows, first, None), traceback.line) or text
+        native: tuple[NativeFrame, ...] = ()
+        below: list[str] = []
+        if region is not None:
+            native, below = native_below(region.rows, region.behind(traceback.ordinal))
         return LogFailure(
             kind=traceback.kind,
             said=traceback.said,
@@ -207,7 +206,7 @@ class Assembly:
             text="\n".join([text, *below]),
             begin_line=traceback.begin,
             lines_after=max(0, after),
-            resumed=self._resumed(traceback, position, writer, regions),
+            resumed=region is not None and self._resumed(traceback, position, writer, region),
             attempt=self._attempt(position, traceback.line),
         )
 
@@ -224,26 +223,24 @@ class Assembly:
         return len(self._writers.writers) - 1
 
     def _resumed(
-        self, traceback: Traceback, position: int, writer: int, regions: list[RawRegion]
+        self, traceback: Traceback, position: int, writer: int, region: KeptRegion
     ) -> bool:
         """Return whether lines like those before a traceback come behind it too.
 
         Where no prefix tells ranks apart only the last lines of all count.
         """
-        region = next((r for r in regions if r[3][0][0] <= traceback.line <= r[3][-1][0]), None)
-        if region is None:
-            return False
         raw = self._labels[position].raw
         until = self._lines_until(position, traceback.line)
         last = raw["last_words"] if until >= raw["lines"] else []  # else of a later attempt
-        behind = [row for row in region[3] if row[0] > traceback.line and row[1] <= until]
         shared = self._writers.writers[writer].shared
         if shared and until - traceback.ordinal < len(last):
             return False
         if still_in_flight(region, traceback.line, until - traceback.ordinal):
             return False
-        after = last if shared else [*(text for _, _, text in behind), *last]
-        return goes_on_as_before(region[4], after)
+        before = region.raw[4]
+        if goes_on_as_before(before, last):
+            return True
+        return not shared and region.works_on(shapes_of_work(before), traceback.line, until)
 
     def _remarks(self, position: int, regions: list[RawRegion]) -> Iterator[Remark]:
         writer = self._writers.index(position)
@@ -252,7 +249,9 @@ class Assembly:
         for _, _, _, rows, *_ in regions:
             for number, _, text in rows:
                 if number not in skip:
-                    yield Remark(text, writer, path, number, self._attempt(position, number))
+                    attempt = self._attempt(position, number)
+                    matches = self._known.matches(text)
+                    yield Remark(text, writer, path, number, attempt, matches)
 
     def _exits(self) -> tuple[LogExit, ...]:
         """Return each process's end once, with its rank where local ranks tell it."""

@@ -8,6 +8,7 @@ from postmortem.facts.rank_logs import LogFailure, Said
 from postmortem.readers.ranklogs.lines import shape_of
 from postmortem.readers.ranklogs.sources import LogFile
 from postmortem.readers.ranklogs.unmix import Unmixer
+from postmortem.readers.regular import open_regular
 
 _LARGEST_ERROR_JSON = 4 << 20
 
@@ -18,7 +19,7 @@ def read_error_file(file: LogFile) -> LogFailure | None:
     Written by torch/distributed/elastic/multiprocessing/errors/error_handler.py.
     """
     try:
-        with open(file.path, "rb") as stream:  # noqa: PTH123
+        with open_regular(file.path) as stream:
             data = json.loads(stream.read(_LARGEST_ERROR_JSON))
         message = data["message"]
         if isinstance(message, str):

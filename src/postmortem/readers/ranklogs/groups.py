@@ -71,7 +71,7 @@ def _cause(path: list[_Node], depth: int, chained: dict[int, tuple[Said, ...]]) 
     chained[depth] = (*node.causes, node.said)
 
 
-def group_text(rows: list[tuple[int, int, str]], last: int) -> str:
+def group_text(rows: Iterable[tuple[int, int, str]], last: int) -> str:
     """Return the lines up to number `last`, and the margins that go on behind it."""
     kept = []
     for number, _, text in rows:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,11 +12,19 @@ from postmortem.facts.frames import Flight
 from postmortem.facts.source import Problem, Source
 from postmortem.facts.stackdumps import RankStack, StackDump
 from postmortem.patterns import Pattern
-from postmortem.readers.codecs import StreamError, decoded
+from postmortem.readers.codecs import StreamError
 from postmortem.readers.flight import is_flight, read_flight
-from postmortem.readers.flight_recorder import Shared, followed, looks_like_recorder, read_recorder
+from postmortem.readers.flight_recorder import (
+    Shared,
+    followed,
+    looks_like_recorder,
+    name_without_rank,
+    read_recorder,
+)
 from postmortem.readers.formats import compression_of
 from postmortem.readers.kernel_log.lines import looks_like_kernel_log
+from postmortem.readers.log_heads import looks_like_binary, text_head
+from postmortem.readers.regular import open_regular, read_regular
 from postmortem.readers.stackdumps import looks_like_stacks, read_stack_dumps
 from postmortem.readers.stackdumps.frames import Interned
 from postmortem.readers.stackdumps.labels import rank_stacks
@@ -39,7 +47,7 @@ def kind_of_file(path: str) -> str | None:
     An empty file with the name of a recorder's dump is one: its process died before it was written.
     """
     try:
-        with open(path, "rb") as stream:  # noqa: PTH123
+        with open_regular(path) as stream:
             head = stream.read(_HEAD)
     except OSError:
         return None
@@ -48,21 +56,20 @@ def kind_of_file(path: str) -> str | None:
     if is_flight(head):
         return FLIGHT
     if compression_of(head) is not None:
-        head = _unpacked(path)
+        head = _text(path)
         return KERNEL if looks_like_kernel_log(head, path) else None
     if b"\0" in head:
+        head = _text(path)
+    if looks_like_binary(head):
         return None
     if looks_like_kernel_log(head, path):
         return KERNEL
     return STACKS if looks_like_stacks(head.decode("utf-8", "replace")) else None
 
 
-def _unpacked(path: str) -> bytes:
+def _text(path: str) -> bytes:
     try:
-        with open(path, "rb") as stream:  # noqa: PTH123
-            packed = compression_of(stream.read(64))
-            stream.seek(0)
-            return b"" if packed is None else next(decoded(stream, packed), b"")[:_HEAD]
+        return text_head(path)
     except (OSError, StreamError):
         return b""
 
@@ -94,7 +101,7 @@ def read_recorders(
     found: dict[int, Recorder] = {}
     for path, data, raw in _followed(paths, sources, problems):
         try:
-            one = read_recorder(data, path, shared, raw)
+            one = read_recorder(data, path, shared, raw, _written(path))
         except EvidenceError as error:
             problems.append(Problem(path, error.what, error.hint))
             continue
@@ -102,7 +109,30 @@ def read_recorders(
         # The JSON form has the same calls and no frames.
         if known is None or _worth(one) > _worth(known):
             found[one.rank] = one
-    return [found[rank] for rank in sorted(found)]
+    hosts = _hosts({rank: one.where for rank, one in found.items()})
+    return [replace(found[rank], host=hosts.get(rank)) for rank in sorted(found)]
+
+
+def _written(path: str) -> float | None:
+    try:
+        return Path(path).stat().st_mtime
+    except OSError:
+        return None
+
+
+def _hosts(paths: Mapping[int, str]) -> dict[int, str]:
+    """Return the hosts that names of dumps have in their prefixes: ``fr_node07_12``.
+
+    It is what differs between the names once the rank is taken out, and one part of them.
+    """
+    parts = {rank: name_without_rank(path).split("_") for rank, path in paths.items()}
+    if len({len(words) for words in parts.values()}) != 1:
+        return {}
+    columns = zip(*parts.values(), strict=True)
+    differing = [at for at, words in enumerate(columns) if len(set(words)) > 1]
+    if len(differing) != 1:
+        return {}
+    return {rank: host for rank, words in parts.items() if (host := words[differing[0]])}
 
 
 def _followed(
@@ -147,7 +177,7 @@ def read_flights(
 
 
 def _worth(one: Recorder) -> tuple[int, bool]:
-    return len(one.calls), any(call.frames for call in one.calls)
+    return one.calls, any(shape.frames for shape in one.shapes)
 
 
 def _bytes(path: str, sources: list[Source], problems: list[Problem]) -> bytes | None:
@@ -156,7 +186,7 @@ def _bytes(path: str, sources: list[Source], problems: list[Problem]) -> bytes |
         if size > _LARGEST:
             problems.append(Problem(path, f"{size:,} bytes are too many for a dump"))
             return None
-        data = Path(path).read_bytes()
+        data = read_regular(path, most=_LARGEST)
     except OSError as error:
         problems.append(Problem(path, f"cannot be read: {error.strerror}"))
         return None

@@ -153,11 +153,16 @@ _COMPARED = 160
 
 def goes_on_as_before(before: Iterable[str], after: Iterable[str]) -> bool:
     """Return whether a line behind differs in its numbers only from one before: ``step 12 …``."""
-    shapes = {shape for text in before if (shape := _work(text))}
-    return bool(shapes) and any(_work(text) in shapes for text in after)
+    shapes = shapes_of_work(before)
+    return bool(shapes) and any(shape_of_work(text) in shapes for text in after)
 
 
-def _work(text: str) -> str | None:
+def shapes_of_work(texts: Iterable[str]) -> set[str]:
+    """Return the lines of progress without their numbers."""
+    return {shape for text in texts if (shape := shape_of_work(text))}
+
+
+def shape_of_work(text: str) -> str | None:
     """Return a line of progress without its numbers; None for lines that tell no progress."""
     start = text[:_COMPARED]
     if _NO_WORK.search(start) or not _WORD.search(start):

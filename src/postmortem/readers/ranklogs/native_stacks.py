@@ -120,14 +120,15 @@ def frames_behind(rows: list[tuple[int, int, str]], at: int, gap: int = 8) -> tu
 
 
 def native_below(
-    rows: list[tuple[int, int, str]], ordinal: int
+    rows: list[tuple[int, int, str]], at: int
 ) -> tuple[tuple[NativeFrame, ...], list[str]]:
     """Return the C++ frames that PyTorch writes below an exception, and the lines of them.
+
+    `at` is the index of the row behind the exception's last.
 
     TORCH_SHOW_CPP_STACKTRACES=1: "Exception raised from f at file:line (most recent call first):"
     (c10/util/Exception.cpp), part of the message.
     """
-    at = next((i for i, row in enumerate(rows) if row[1] > ordinal), len(rows))
     begin, end = frames_behind(rows, at)
     if begin == end or not rows[begin][2].startswith(("frame #", "#0")):
         return (), []

@@ -13,11 +13,15 @@ from postmortem.facts.rank_logs import RankLogs
 from postmortem.facts.source import Problem, Source
 from postmortem.readers.log_files import OpenedLog
 from postmortem.readers.ranklogs.assembly import Assembly, ReadLog
+from postmortem.readers.ranklogs.known_lines import keep_literals
 from postmortem.readers.ranklogs.sources import Found, LogFile
 from postmortem.records import record
 
 if TYPE_CHECKING:
     from postmortem._native import RawRankLog
+
+
+_HOLE = 8
 
 
 @record
@@ -31,6 +35,8 @@ class RankFacts:
     """Names of the prefix forms that were voted for."""
     labels: dict[str, tuple[int, ...]]
     """Of each file, which writer each of its labels is."""
+    left_out: tuple[tuple[str, str], ...] = ()
+    """Files of folders that were not read, each with the reason."""
 
 
 def read_rank_logs(found: Found, *, world: int | None = None) -> RankFacts:
@@ -52,7 +58,9 @@ def read_rank_logs(found: Found, *, world: int | None = None) -> RankFacts:
     logs = assembly.logs(world)
     sources += [Source(file.path, _size(file.path)) for file in found.errors]
     forms = sorted({name for one in read for name in one.raw["grammar"]})
-    return RankFacts(logs, tuple(sources), tuple(problems), tuple(forms), assembly.labels())
+    return RankFacts(
+        logs, tuple(sources), tuple(problems), tuple(forms), assembly.labels(), found.left_out
+    )
 
 
 def _size(path: str) -> int:
@@ -65,7 +73,7 @@ def _size(path: str) -> int:
 def _read_one(file: LogFile, sources: list[Source], problems: list[Problem]) -> ReadLog | None:
     with contextlib.ExitStack() as stack:
         opened = OpenedLog(file.path, stack)
-        raw = _native.read_ranklog(opened.source)
+        raw = _native.read_ranklog(opened.source, keep_literals())
         problems += opened.problems
         problems += opened.shrunk(raw["bytes"])
         source = opened.as_source(raw["bytes"])
@@ -81,6 +89,10 @@ def _read_one(file: LogFile, sources: list[Source], problems: list[Problem]) -> 
 def _remarks(path: str, raw: RawRankLog) -> Iterator[Problem]:
     if raw["cut_lines"]:
         yield Problem(path, f"{raw['cut_lines']:,} lines over 1 MiB were read in part")
+    if raw["zeros"]:
+        what = f"{raw['zeros']:,} zero bytes in it were passed"
+        remedy = "a log has them that was cut while it was written, or where power failed"
+        yield Problem(path, what, remedy if raw["zeros"] >= _HOLE else None)
     if raw["binary_lines"]:
         yield Problem(path, f"{raw['binary_lines']:,} lines hold binary data")
     if raw["left_out"]:
@@ -94,4 +106,4 @@ def split_rank_log(file: LogFile, sink: Callable[[int, bytes], None]) -> None:
     """Hand out the clean text of each label of a file, by the label's position in it."""
     with contextlib.ExitStack() as stack:
         opened = OpenedLog(file.path, stack)
-        _native.read_ranklog(opened.source, sink=sink)
+        _native.read_ranklog(opened.source, [], sink=sink)

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from postmortem.errors import EvidenceError
 from postmortem.facts.source import Problem
 from postmortem.patterns import Pattern
-from postmortem.readers.codecs import StreamError, decoded
-from postmortem.readers.formats import HEAD_BYTES, compression_of
+from postmortem.readers.codecs import StreamError
 from postmortem.readers.log_files import STANDARD_INPUT
+from postmortem.readers.log_heads import looks_like_binary, text_head
 from postmortem.readers.ranklogs.hung import FLIGHT, KERNEL, RECORDER, STACKS, kind_of_file
 from postmortem.readers.ranklogs.runs import in_run, older_runs
 from postmortem.records import record, replace
+from postmortem.underway import Refused
 
 if TYPE_CHECKING:
     from re import Match
 
 _MOST_FILES = 200_000
+REFUSED = "is no regular file"  # which is told of already
+EMPTY, HIDDEN, NAMED_OTHERWISE = "is empty", "is hidden", "has the name of another kind of file"
 _PACKED = (".gz", ".zst", ".xz", ".bz2", ".lz4")
 _NO_LOGS = (
     ".py .json .pkl .pt .pth .safetensors .bin .so .npy .npz .parquet .csv .png .svg .html .yaml "
@@ -77,7 +81,9 @@ class Found:
     kernel_logs: tuple[str, ...] = ()
     """What dmesg, journalctl -k and syslog daemons wrote."""
     problems: tuple[Problem, ...] = ()
-    """What was left out, and why."""
+    """What was left out that may be evidence, and why."""
+    left_out: tuple[tuple[str, str], ...] = ()
+    """Files of folders that are none of these, each with the reason."""
 
 
 def find_rank_logs(names: Iterable[str]) -> Found:
@@ -86,13 +92,17 @@ def find_rank_logs(names: Iterable[str]) -> Found:
     errors: dict[str, LogFile] = {}
     hung: dict[str, str] = {}
     problems: list[Problem] = []
+    left_out: list[tuple[str, str]] = []
     for name in names:
         path = Path(name)
         if name == STANDARD_INPUT:
             logs[name] = LogFile(name)
         elif path.is_dir():
             before = len(logs) + len(errors) + len(hung)
-            below = list(_files_below(path))
+            below = list(islice(_files_below(path), _MOST_FILES + 1))
+            if len(below) > _MOST_FILES:
+                what = f"holds more than {_MOST_FILES:,} files: those behind {below.pop()} are left"
+                problems.append(Problem(name, f"{what} out", "name the folders of one job"))
             old, said = older_runs(below)
             problems += said
             for file in below:
@@ -101,8 +111,10 @@ def find_rank_logs(names: Iterable[str]) -> Found:
                 kind = kind_of_file(file)
                 if kind is not None:
                     hung[file] = kind
-                else:
-                    _sort_in(file, str(path), logs, errors, chosen=False)
+                    continue
+                why = _sort_in(file, str(path), logs, errors, chosen=False)
+                if why is not None:
+                    left_out.append((file, why))
             if len(logs) + len(errors) + len(hung) == before:
                 hint = "name the files, or the folder that torchrun --log-dir wrote"
                 raise EvidenceError(name, "holds no logs", hint=hint)
@@ -120,24 +132,33 @@ def find_rank_logs(names: Iterable[str]) -> Found:
         recorders=tuple(path for path, kind in hung.items() if kind == RECORDER),
         flights=tuple(path for path, kind in hung.items() if kind == FLIGHT),
         kernel_logs=tuple(path for path, kind in hung.items() if kind == KERNEL),
-        problems=tuple(problems),
+        problems=(*problems, *_worth_telling(left_out)),
+        left_out=tuple(left_out),
     )
 
 
+def _worth_telling(left_out: list[tuple[str, str]]) -> Iterator[Problem]:
+    """Yield what may have been a log: one of each reason, with how many there are."""
+    reasons: dict[str, list[str]] = {}
+    for path, why in left_out:
+        if why not in (NAMED_OTHERWISE, EMPTY, HIDDEN, REFUSED):
+            reasons.setdefault(why, []).append(path)
+    for why, paths in reasons.items():
+        more = f"; so it is with {len(paths) - 1:,} more files" if len(paths) > 1 else ""
+        yield Problem(paths[0], f"{why}: left out{more}")
+
+
 def _files_below(folder: Path) -> Iterator[str]:
-    count = 0
     for base, folders, files in os.walk(folder):
         folders.sort()
         for file in sorted(files):
-            count += 1
-            if count > _MOST_FILES:
-                return
             yield str(Path(base) / file)
 
 
 def _sort_in(
     path: str, root: str, logs: dict[str, LogFile], errors: dict[str, LogFile], *, chosen: bool
-) -> None:
+) -> str | None:
+    """Put a file where it belongs; returns why it belongs nowhere, if it does not."""
     if chosen and _ELASTIC_ERROR.search(str(Path(path).absolute())):
         root = ""
     found = _ELASTIC_ERROR.search(path)
@@ -148,10 +169,11 @@ def _sort_in(
             host=_host_above(path, root),
             attempt=int(found["attempt"]),
         )
-        return
-    if not chosen and not may_be_log(path):
-        return
-    logs[path] = _named(path, root)
+        return None
+    why = None if chosen else _why_no_log(path)
+    if why is None:
+        logs[path] = _named(path, root)
+    return why
 
 
 def _named(path: str, root: str) -> LogFile:
@@ -249,23 +271,32 @@ def _rank_above(path: str, root: str) -> Match[str] | None:
 
 def may_be_log(path: str) -> bool:
     """Return whether a file that nobody named is text, and no evidence of another kind."""
+    return _why_no_log(path) is None
+
+
+def _why_no_log(path: str) -> str | None:
+    """Return why a file that nobody named is none of the logs; None where it may be one."""
     name = Path(path).name
     plain = name
     for suffix in _PACKED:
         plain = plain.removesuffix(suffix)
-    if name.startswith(".") or any(plain.endswith(suffix) for suffix in _NO_LOGS):
-        return False
+    if name.startswith("."):
+        return HIDDEN
+    if any(plain.endswith(suffix) for suffix in _NO_LOGS):
+        return NAMED_OTHERWISE
     try:
-        with open(path, "rb") as stream:  # noqa: PTH123
-            head = stream.read(HEAD_BYTES)
-            if not head:
-                return False
-            packed = compression_of(head)
-            if packed is not None:
-                stream.seek(0)
-                head = next(iter(decoded(stream, packed)), b"")[:HEAD_BYTES]
-    except (OSError, StreamError):
-        return False
-    if b"\0" in head:
-        return False
-    return len(_STRACE.findall(head.decode("latin-1"))) < 3
+        if not Path(path).stat().st_size:
+            return EMPTY
+        head = text_head(path)
+    except Refused:
+        return REFUSED
+    except OSError as error:
+        return f"cannot be read: {error.strerror}"
+    except StreamError as error:
+        return f"cannot be unpacked: {error}"
+    if not head:
+        return "holds zero bytes only"
+    if looks_like_binary(head):
+        return "is no text"
+    is_strace = len(_STRACE.findall(head.decode("latin-1"))) >= 3
+    return "is a log of strace: postmortem strace explains it" if is_strace else None

@@ -7,7 +7,10 @@ for which it repeats what another rank has already shown, else to the one that w
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
+from heapq import heappop, heappush
+from itertools import islice
 
 from postmortem.facts.rank_logs import LogFrame, Said
 from postmortem.readers.ranklogs.lines import Line, Shape, looks_like_log
@@ -17,6 +20,10 @@ _MOST_OPEN = 4096
 _RAY = "ray.exceptions.RayTaskError("
 _LONGEST_MESSAGE = 8
 """Lines of a message that are kept."""
+_MOST_FRAMES = 1000
+"""Of exceptions that are raised again and again in one traceback."""
+_MOST_CALLERS = 64
+"""Of one place in a program that are compared."""
 
 
 @record
@@ -51,19 +58,18 @@ class _Building:
         self.remote = ""
         """Whose traceback it is, where another process of Ray raised: ``ray::Name.f() (pid=…)``."""
         self.lines = [line.text]
-        self.causes: tuple[Said, ...] = ()
+        self.causes: list[Said] = []
         self.parts: list[Said] = []
         self.group = group
+        self.at = 0
+        """Where its frames lead, in a tree of all calls."""
+        self.serial = 0
         self.cause_frames: list[LogFrame] = []
         """Of the exception that it was raised from."""
         self.said: Said | None = None
         self.line = line.number
         self.ordinal = line.ordinal
         self.syntax = False
-
-    @property
-    def places(self) -> tuple[tuple[str, int], ...]:
-        return tuple((frame.file, frame.line) for frame in self.frames)
 
     def take(self, line: Line) -> None:
         self.lines.append(line.text)
@@ -79,7 +85,8 @@ class _Building:
         self.lines.append(line.text)
         self.line, self.ordinal = line.number, line.ordinal
         self.said = Said(line.exception, line.message)
-        if self.causes and self.causes[-1] == self.said:
+        again = bool(self.causes) and self.causes[-1] == self.said
+        if again and len(self.frames) + len(self.cause_frames) <= _MOST_FRAMES:
             # A pool's process raised it, and it is raised once more where its result was asked for.
             self.frames += self.cause_frames
 
@@ -96,7 +103,7 @@ class _Building:
         self.lines += ["", *origin.lines]
         self.line, self.ordinal = origin.line, origin.ordinal
         self.frames += origin.frames
-        self.causes = (*origin.causes, origin.said, *self.causes)
+        self.causes = [*origin.causes, origin.said, *self.causes]
         if self.remote:  # what Ray makes of an error is the error itself, and who raised it
             self.said, self.causes = origin.said, origin.causes
             return
@@ -108,7 +115,7 @@ class _Building:
             self.kind,
             said,
             tuple(self.frames),
-            self.causes,
+            tuple(self.causes),
             tuple(self.parts),
             "\n".join(self.lines),
             self.begin,
@@ -123,17 +130,29 @@ class Unmixer:
     """Takes the lines of one writer, in order, and gives its tracebacks."""
 
     def __init__(self) -> None:
-        self._open: list[_Building] = []
+        self._open: dict[int, _Building] = {}
+        self._begun = 0
+        self._framed = 0
+        """How many of the open ones have frames."""
+        self._calls: dict[tuple[int, tuple[str, int]], int] = {}
+        """A tree: from a node, 0 the outermost, by a place that it calls to the next node."""
+        self._standing: dict[int, list[int]] = defaultdict(list)
+        """Open tracebacks by their node, as heaps; those that have moved on are left in them."""
         self._done: list[_Building] = []
         self._last: _Building | None = None
         self._kind = "exception"
-        self._cause: tuple[Said, ...] = ()
+        self._cause: list[Said] = []
         self._cause_frames: list[LogFrame] = []
         self._before: _Building | None = None
         self._between: list[str] = []
         self._group: _Building | None = None
         self._message = 0
-        self._seen: set[tuple[tuple[str, int], ...]] = set()
+        self._seen: dict[tuple[str, int], dict[int, None]] = defaultdict(dict)
+        """The nodes below which others have shown a place."""
+        self._first_seen: set[tuple[str, int]] = set()
+        self._ends: dict[str, set[int]] = defaultdict(set)
+        """Where tracebacks stood when they ended, by their exception."""
+        self._indexed = 0
 
     def take(self, lines: Iterable[Line]) -> None:
         """Take the lines of one region."""
@@ -142,7 +161,7 @@ class Unmixer:
 
     def finish(self) -> tuple[Traceback, ...]:
         """Return all tracebacks, those that were cut off too, in the order of their ends."""
-        cut = [building for building in self._open if building.frames]
+        cut = [building for building in self._open.values() if building.frames]
         return tuple(building.done() for building in (*self._done, *cut))
 
     def _one(self, line: Line) -> None:
@@ -170,68 +189,114 @@ class Unmixer:
 
     def _begin(self, line: Line) -> None:
         if len(self._open) >= _MOST_OPEN:
-            self._open.pop(0)
+            self._close(next(iter(self._open.values())))
         building = _Building(self._kind, line, group=line.shape is Shape.GROUP)
-        building.causes, self._cause = self._cause, ()
+        building.causes, self._cause = self._cause, []
         building.cause_frames, self._cause_frames = self._cause_frames, []
         if self._before is not None:
-            building.lines[:0] = [*self._before.lines, *self._between]
-            building.begin = self._before.begin
+            # The list is taken over: of many exceptions in a chain it would be copied each time.
+            lines, self._before.lines = self._before.lines, []
+            lines += [*self._between, *building.lines]
+            building.lines, building.begin = lines, self._before.begin
             self._before = None
         self._kind = "exception"
         if line.text.startswith("Original Traceback") and self._done and self._done[-1].said:
             building.outer = self._done[-1]
-        self._open.append(building)
-        self._last = building
+        self._add(building)
         self._message = 0
+
+    def _add(self, building: _Building) -> None:
+        self._begun += 1
+        building.serial = self._begun
+        self._open[building.serial] = building
+        heappush(self._standing[0], building.serial)
+        self._last = building
+
+    def _close(self, building: _Building) -> None:
+        del self._open[building.serial]
+        self._framed -= bool(building.frames)
+
+    def _is_open(self, building: _Building | None) -> bool:
+        return building is not None and building.serial in self._open
+
+    def _newest(self) -> _Building:
+        return next(reversed(self._open.values()))
+
+    def _first_at(self, node: int) -> _Building | None:
+        """Return the open traceback that begins first of those whose frames lead to a node."""
+        heap = self._standing.get(node, [])
+        while heap:
+            building = self._open.get(heap[0])
+            if building is not None and building.at == node:
+                return building
+            heappop(heap)
+        return None
+
+    def _first_of(self, nodes: Iterable[int]) -> _Building | None:
+        there = [building for node in nodes if (building := self._first_at(node)) is not None]
+        return min(there, key=lambda building: building.serial, default=None)
+
+    def _below_of(self, node: int, place: tuple[str, int]) -> int:
+        return self._calls.setdefault((node, place), len(self._calls) + 1)
 
     def _frame(self, line: Line) -> None:
         if line.function is None and not self._open:  # a SyntaxError has no head
             self._begin(line)
-            self._open[-1].lines.remove(line.text)
-            self._open[-1].syntax = True
+            self._newest().lines.remove(line.text)
+            self._newest().syntax = True
         if not self._open:
             return
         building = self._taker(line)
+        self._framed += not building.frames
         building.take(line)
         self._last = building
+        frame = building.frames[-1]
+        here, above = (frame.file, frame.line), building.at
+        building.at = self._below_of(above, here)
+        heappush(self._standing[building.at], building.serial)
         if len(self._open) > 1:
-            self._seen.add(building.places)
+            self._seen[here][above] = None
+            first = building.frames[0]
+            self._first_seen.add((first.file, first.line))
 
     def _taker(self, line: Line) -> _Building:
         """Return the open traceback that a frame goes on with."""
         if len(self._open) == 1:
-            return self._open[0]
+            return self._newest()
         here = (line.file or "", line.at)
-        for building in self._open:
-            if (*building.places, here) in self._seen:
-                return building
-        fresh = [building for building in self._open if not building.frames]
-        begins_so = any(places and places[0] == here for places in self._seen)
-        if fresh and begins_so and (self._last is None or self._last.frames):
-            return fresh[0]  # a traceback begins where those of this program begin
-        return self._last if self._last in self._open else self._open[-1]
+        seen = self._seen.get(here)
+        repeats = self._first_of(islice(seen, _MOST_CALLERS)) if seen else None
+        if repeats is not None:
+            return repeats
+        if here in self._first_seen and (self._last is None or self._last.frames):
+            fresh = self._first_at(0)
+            if fresh is not None:
+                return fresh  # a traceback begins where those of this program begin
+        return self._last if self._last and self._is_open(self._last) else self._newest()
 
     def _below(self, line: Line) -> None:
         if self._open:
-            building = self._last if self._last in self._open else self._open[-1]
+            building = self._last if self._last and self._is_open(self._last) else self._newest()
             building.take(line)
         elif self._message and self._done:
             self._plain(line)
 
     def _ends_one(self, line: Line) -> bool:
-        return any(building.frames or not building.syntax for building in self._open)
+        if self._framed:
+            return True
+        return any(not building.syntax for building in self._open.values())
 
     def _end(self, line: Line) -> None:
-        with_frames = [building for building in self._open if building.frames]
-        chosen = self._last if self._last in with_frames else None
-        if len(with_frames) > 1:
+        last = self._last
+        building = last if last and last.frames and self._is_open(last) else None
+        if self._framed > 1:
             # Of several, one that stands where another stood when it ended with the same words.
-            ends = {b.places for b in self._done if b.said and b.said.exception == line.exception}
-            chosen = next((b for b in with_frames if b.places in ends), chosen)
-        building = chosen or (with_frames[-1] if with_frames else self._open[-1])
+            building = self._first_of(self._ends_of(line.exception or "")) or building
+        if building is None and self._framed:
+            building = next(one for one in reversed(self._open.values()) if one.frames)
+        building = building or self._newest()
+        self._close(building)
         building.end(line)
-        self._open.remove(building)
         self._message = _LONGEST_MESSAGE
         if self._group is not None and building.framed:
             assert building.said is not None
@@ -247,9 +312,22 @@ class Unmixer:
             building.remote = line.message
             inner = _Building(building.kind, line)
             inner.lines, inner.outer = [], building
-            self._open.append(inner)
-            self._last = inner
+            self._add(inner)
             self._message = 0
+
+    def _ends_of(self, exception: str) -> Iterable[int]:
+        """Return the nodes where tracebacks ended with an exception."""
+        for done in self._done[self._indexed :]:
+            if done.said is not None and done.frames:
+                node = 0
+                for frame in done.frames:
+                    node = self._below_of(node, (frame.file, frame.line))
+                self._ends[done.said.exception].add(node)
+        self._indexed = len(self._done)
+        ends = self._ends.get(exception, set())
+        if len(ends) <= len(self._open):
+            return ends
+        return {one.at for one in self._open.values() if one.frames and one.at in ends}
 
     def _plain(self, line: Line) -> None:
         """More of a message, if it can be."""
@@ -270,7 +348,9 @@ class Unmixer:
             return  # inside of a group: its tree tells
         if self._done:
             cause = self._done.pop()
+            self._indexed = min(self._indexed, len(self._done))
             if cause.said is not None:
-                self._cause = (*cause.causes, cause.said)
+                cause.causes.append(cause.said)
+                self._cause = cause.causes
                 self._cause_frames = cause.frames
                 self._before, self._between = cause, ["", line.text, ""]

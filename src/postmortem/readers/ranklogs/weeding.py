@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from postmortem.facts.rank_logs import LogFailure
+from postmortem.readers.ranklogs.rows import KeptRegion
 from postmortem.readers.ranklogs.unmix import Traceback
 from postmortem.records import replace
-
-if TYPE_CHECKING:
-    from postmortem._native import RawRegion
 
 _LAUNCHERS = ("accelerate/commands/", "deepspeed/launcher/", "torch/distributed/launch.py")
 _OF_LAUNCHERS = (
@@ -55,15 +52,15 @@ def once(failures: Iterable[LogFailure]) -> list[LogFailure]:
 _IN_FLIGHT = 3
 
 
-def still_in_flight(region: RawRegion, line: int, behind: int) -> bool:
+def still_in_flight(region: KeptRegion, line: int, behind: int) -> bool:
     """Return whether all `behind` lines after a traceback's last came through the other pipe.
 
     mpirun reads both pipes of a process in no order: what was written before an error may come
     after it, a few lines at most.
     """
-    rows, streams = region[3], region[5]
-    at = next((i for i, row in enumerate(rows) if row[0] == line), None)
-    if at is None or streams[at] == " " or not 0 < behind <= _IN_FLIGHT:
+    at, streams = region.index(line), region.raw[5]
+    known = region.has_line(line) and streams[at] != " "
+    if not known or not 0 < behind <= _IN_FLIGHT:
         return False
     others = streams[at + 1 : at + 1 + behind]
     return len(others) == behind and streams[at] not in others

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from postmortem.facts.stackdumps import StackDump
+from postmortem.patterns import Pattern
 from postmortem.readers.stackdumps import fault_handler, gdb_text, own, pyspy, pystack
 from postmortem.readers.stackdumps.frames import Interned
+from postmortem.records import replace
 
 _LOOKED_AT = 64 << 10
+# torch.distributed.debug writes the stacks of all ranks into one file, in parts
+_RANK = Pattern(r"(?m)^=== Rank (?P<rank>\d{1,7}): https?://(?P<host>[^\s:/]*)\S* ===$")
 _ENOUGH = 3
 _WRITTEN = ("  ", "Thread ", "Current thread ", "Timeout (", "Fatal Python error", "Extension mod")
 _OF_GDB = ("#", " ", "\t", "[", "(gdb)", "warning: ", "Core was", "Program term", "Reading sym")
@@ -17,7 +21,9 @@ def looks_like_stacks(head: str) -> bool:
 
     A traceback of faulthandler inside of a log is the log's: its lines are read with that rank's.
     """
-    return _tool(head[:_LOOKED_AT]) is not None
+    head = head[:_LOOKED_AT]
+    parts = _parts(head)
+    return any(_tool(part) is not None for _, _, part in parts) if parts else bool(_tool(head))
 
 
 def read_stack_dumps(text: str, path: str, frames: Interned | None = None) -> list[StackDump]:
@@ -27,6 +33,28 @@ def read_stack_dumps(text: str, path: str, frames: Interned | None = None) -> li
     EvidenceError for JSON that only looked like a dump.
     """
     frames = Interned() if frames is None else frames
+    found: list[StackDump] = []
+    parts = _parts(text)
+    for rank, host, part in parts:
+        dumps = _read(part, path, frames)
+        # what else is in its part are its children
+        found += [replace(one, rank=rank, host=host) for one in dumps[:1]]
+    return found if parts else _read(text, path, frames)
+
+
+def _parts(text: str) -> list[tuple[int, str, str]]:
+    """Return rank, host and text of each part that torch.distributed.debug wrote."""
+    if "=== Rank " not in text:
+        return []
+    heads = list(_RANK.finditer(text))
+    ends = [*(head.start() for head in heads[1:]), len(text)]
+    return [
+        (int(head["rank"]), head["host"], text[head.end() : end].lstrip("\n"))
+        for head, end in zip(heads, ends, strict=True)
+    ]
+
+
+def _read(text: str, path: str, frames: Interned) -> list[StackDump]:
     tool = _tool(text[:_LOOKED_AT])
     if tool == "json list":
         return pyspy.read_json(text, path, frames)

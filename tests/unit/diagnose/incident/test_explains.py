@@ -62,6 +62,12 @@ JOINED: list[tuple[str, Event, Event, Confidence]] = [
         Confidence.LIKELY,
     ),
     (
+        "error-ends-process",
+        event(T.RAISED, pid=7, ranks=(1,)),
+        event(T.EXITED, "strace", pid=7),
+        Confidence.CERTAIN,
+    ),
+    (
         "held-up",
         event(T.STUCK, "hang", pid=7, ranks=(1,)),
         event(T.NOT_IN_COLLECTIVE, ranks=(1,)),
@@ -123,6 +129,12 @@ APART: list[tuple[str, Event, Event]] = [
         "host-failed",
         event(T.HOST_FAILED, host="node4"),
         event(T.NOT_IN_COLLECTIVE, ranks=(5,), host="node3"),
+    ),
+    # another process, which surely failed by itself
+    (
+        "error-ends-process",
+        event(T.RAISED, pid=7, ranks=(1,)),
+        event(T.EXITED, "strace", pid=8),
     ),
     # the rank that hangs is not the one that is missed
     (

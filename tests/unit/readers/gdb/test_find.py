@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,8 @@ from postmortem.readers.gdb import find
 from postmortem.readers.gdb.find import find_gdb, version_of
 
 from .conftest import FakeGdb
+
+GDB = shutil.which("gdb")
 
 
 @pytest.fixture(autouse=True)
@@ -150,6 +153,21 @@ def test_broken_gdb_on_path_is_named_when_nothing_else_works(
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(DebuggerError, match="gdb is not a gdb that works"):
         find_gdb()
+
+
+def test_the_version_is_asked_without_init_files(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    if GDB is None:
+        pytest.skip("no gdb")
+    early = tmp_path / ".config" / "gdb" / "gdbearlyinit"
+    early.parent.mkdir(parents=True)
+    for path in (early, tmp_path / ".gdbearlyinit", tmp_path / ".gdbinit"):
+        path.write_text(f"shell touch {tmp_path}/ran\n")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / ".config"))
+    assert find_gdb(GDB).version is not None
+    assert not (tmp_path / "ran").exists()
 
 
 def test_unseen_gdb_is_not_started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

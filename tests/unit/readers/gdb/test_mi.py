@@ -88,7 +88,7 @@ def test_hanging_gdb_is_left_at_the_deadline_and_killed(fake_gdb: FakeGdb) -> No
     )
     began = time.monotonic()
     with talk_to(path, 0.7) as gdb:
-        group = gdb.pid
+        group = gdb.group
         with pytest.raises(GdbTooSlow, match="-thread-info"):
             gdb.ask("-thread-info")
     assert 0.6 < time.monotonic() - began < 20
@@ -131,7 +131,7 @@ def test_grandchild_neither_hides_the_death_nor_survives(fake_gdb: FakeGdb) -> N
     )
     began = time.monotonic()
     with talk_to(path, 30) as gdb:
-        group = gdb.pid
+        group = gdb.group
         with pytest.raises(GdbDied, match="exit status 1"):
             gdb.ask("-thread-info")
     assert time.monotonic() - began < 20
@@ -148,7 +148,7 @@ def test_gdb_that_closes_its_output_but_lives_on_is_left(fake_gdb: FakeGdb) -> N
     with talk_to(path, 30) as gdb:
         with pytest.raises(GdbDied, match="closed its output"):
             gdb.ask("-thread-info")
-        group = gdb.pid
+        group = gdb.group
     assert group_is_gone(group)
 
 
@@ -232,7 +232,7 @@ def test_ctrl_c_kills_gdb_and_what_it_started(fake_gdb: FakeGdb, tmp_path: Path)
         f"talk = Conversation(({path!r},), cwd=None, env=dict(os.environ),\n"
         "    deadline=time.monotonic() + 100)\n"
         "with talk as gdb:\n"
-        "    print(gdb.pid, flush=True)\n"
+        "    print(gdb.group, flush=True)\n"
         "    gdb.ask('-thread-info')\n"
     )
     asking = subprocess.Popen(
@@ -304,7 +304,7 @@ def test_a_gdb_that_works_too_long_is_stopped_by_its_own_time(fake_gdb: FakeGdb)
     with talk_to(path, 60, cpu_seconds=0.2) as gdb:
         with pytest.raises(GdbTooBusy, match=r"0\.2 s of processor time"):
             gdb.ask("-slow")
-        group = gdb.pid
+        group = gdb.group
     assert group_is_gone(group)
 
 

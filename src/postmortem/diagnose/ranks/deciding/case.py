@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import functools
+from collections.abc import Iterable, Iterator
 
+from postmortem.diagnose.jam.jam import Jam
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.blame import Party
 from postmortem.diagnose.ranks.deciding.standing import Standing, standings
 from postmortem.diagnose.ranks.wordings import Part, part_of
 from postmortem.facts.rank_logs import LogFailure, RankLogs
-from postmortem.patterns import Pattern
+from postmortem.text import without_numbers
 
-_CHANGING = Pattern(r"0x[0-9a-fA-F]+|\d+")
+_FEW_RANKS = 4096
+_SPARSE = 16
+"""A rank says that those below it exist, where one in so many of them is known."""
 
 
 class Case:
@@ -24,13 +28,35 @@ class Case:
         self.known = {s.rank: s for s in self.ranks if s.rank is not None}
         self.shared = tuple(s for s in self.all if s.writer.shared)
         largest = max(self.known, default=-1) + 1
+        if largest > max(_FEW_RANKS, _SPARSE * len(self.known)):
+            largest = len(self.known)  # such a number tells nothing of ranks below it
         self.world = max(logs.world_size or 0, largest)
         """Ranks that there are at least."""
+        self.hosts = {one.rank: one.host for one in logs.recorders if one.host is not None}
         self.summarised = any(e.launcher == "torchrun" and e.rank is not None for e in logs.exits)
+
+    @functools.cached_property
+    def jam(self) -> Jam | None:
+        """Who waits for whom, by the flight recorders."""
+        if not self.logs.recorders:
+            return None
+        from postmortem.diagnose.jam.decide import find_jam
+
+        waited = next((f for s in self.all for f in s.about_peers), None)
+        said = f"{waited.file}:{waited.line} tells of a time-out or a lost peer" if waited else None
+        return find_jam(self.logs.recorders, world=self.logs.world_size, timed_out=said)
 
     def about_peers(self) -> tuple[Standing, ...]:
         """Return the ranks that only report on a peer."""
         return tuple(s for s in self.ranks if s.about_peers)
+
+    def without(self, ranks: Iterable[int]) -> tuple[int, Iterator[int]]:
+        """Return how many of all ranks are not in `ranks`, and these in order.
+
+        How many there are is what evidence claims; only those who ask for them spend time on each.
+        """
+        there = {rank for rank in ranks if 0 <= rank < self.world}
+        return self.world - len(there), (r for r in range(self.world) if r not in there)
 
     def failed(self) -> bool:
         """Return whether anything at all went wrong."""
@@ -60,24 +86,18 @@ def peer_words(failure: LogFailure) -> str:
     """Return what a victim says, in few words."""
     part = part_of(failure)
     said = failure.first_said
-    message = said.message
-    address = _ADDRESS.search(message)
+    address, waited = said.match("peer-address"), said.match("peer-waited")
     if part is Part.CLOSED and address:
-        return f"its connection to {address[1]}:{address[2]} closed"
-    waited = _WAITED.search(message)
+        return f"its connection to {address['peer']}:{address['port']} closed"
     if part is Part.WAITED and waited:
-        return f"it waited {int(waited[1]) / 1000:g} s for a peer"
+        return f"it waited {int(waited['ms']) / 1000:g} s for a peer"
     return clip(said.words, 120)
-
-
-_ADDRESS = Pattern(r"(?:closed by peer|Read error|reset by peer) \[?([0-9a-fA-F.:]+?)\]?:(\d+)")
-_WAITED = Pattern(r"[Tt]imed out waiting (\d+) ?ms")
 
 
 def same_words(failure: LogFailure) -> str:
     """Return an error without what differs from rank to rank."""
     said = failure.said
-    return said.exception + ": " + _CHANGING.sub("#", said.message.split("\n", 1)[0])
+    return said.exception + ": " + without_numbers(said.message.split("\n", 1)[0])
 
 
 def cited(parties: Iterable[Party]) -> tuple[tuple[str, str], ...]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from postmortem.diagnose.ranks.blame import Blame, How
+from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.causes import NothingFailed
 from postmortem.diagnose.ranks.deciding.case import Case
 from postmortem.diagnose.ranks.deciding.crashes import crashed, exited_silently, thread_died
-from postmortem.diagnose.ranks.deciding.hung import parted, stands_elsewhere
+from postmortem.diagnose.ranks.deciding.hung import holding_up, jam_undecided, stands_elsewhere
 from postmortem.diagnose.ranks.deciding.kernel import named_by_kernel, ties
 from postmortem.diagnose.ranks.deciding.numbers import numbers_went_bad
 from postmortem.diagnose.ranks.deciding.own_errors import raised
@@ -36,13 +37,14 @@ _STEPS: Sequence[Callable[[Case], Blame | None]] = (
     raised,
     node_failed,
     crashed,
-    parted,
+    holding_up,
     stands_elsewhere,
     called_differently,
     sent_too_much,
     named_by_others,
     thread_died,
     exited_silently,
+    jam_undecided,
     could_not_start,
     left_early,
     silent_ones,
@@ -59,7 +61,7 @@ def decide(logs: RankLogs) -> Blame:
         blame = step(case)
         if blame is not None:
             return _finished(case, blame)
-    return Blame(How.NOTHING, ties=ties(case))
+    return Blame(NothingFailed(), jam=case.jam, ties=ties(case))
 
 
 def _finished(case: Case, blame: Blame) -> Blame:

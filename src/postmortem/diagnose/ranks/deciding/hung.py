@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from postmortem.diagnose.jam.jam import CalledOther, Culprit, Disagrees, Sign, Sure
+from postmortem.diagnose.jam.words import culprit_words, detail_words, place_words
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.ranks.blame import Blame, How, Party
+from postmortem.diagnose.ranks.blame import Blame, Party
+from postmortem.diagnose.ranks.causes import Doubt, HoldsUp, StandsElsewhere, Undecided
 from postmortem.diagnose.ranks.deciding.case import Case
-from postmortem.diagnose.ranks.deciding.recorder import Difference, Differs, compare
 from postmortem.diagnose.ranks.telling import LIBRARIES
-from postmortem.facts.flight_recorder import Collective
 from postmortem.facts.stackdumps import Doing, RankStack, StackClass
 from postmortem.facts.threads import Frame, program_frames
+from postmortem.records import replace
 
 _WAITS = (Doing.COLLECTIVE, Doing.DEVICE)
 _MOST_CITED = 6
@@ -23,27 +27,40 @@ _VERBS = {
 }
 
 
-def parted(case: Case) -> Blame | None:
-    """Return who differs by the flight recorders of all ranks."""
-    found = compare(case.logs.recorders)
-    if found is None:
+def holding_up(case: Case) -> Blame | None:
+    """Return who holds up all others by the flight recorders, if the job stood still."""
+    jam = case.jam
+    if jam is None or not jam.culprits:
         return None
-    where = {one.rank: one.where for one in case.logs.recorders}
-    parties = tuple(_recorded(case, rank, _why(found, rank)) for rank in found.odd)
-    evidence = tuple(
-        (where[rank], f"rank {rank}, number {call.sequence} of group {call.group}: {_call(call)}")
-        for rank, call in sorted(found.calls, key=lambda row: row[0] not in found.odd)
-    )[:_MOST_CITED]
-    if not found.most or found.how is Differs.AHEAD:
-        return Blame(How.UNDECIDED, candidates=parties, evidence=evidence, detail="collectives")
-    other = next((call for rank, call in found.calls if rank in found.most), None)
-    detail = f"{_call(other)}" if other is not None else "another one"
+    chosen = jam.culprits
+    if jam.sign is Sign.AGAINST:  # a job that runs waits everywhere; what differs, differs
+        chosen = tuple(one for one in chosen if isinstance(one.cause, CalledOther))
+        if not chosen:
+            return None
+        jam = replace(jam, culprits=chosen)
+    elif jam.sign is Sign.UNKNOWN:
+        jam = replace(jam, culprits=tuple(_unless_called_other(one) for one in chosen))
     return Blame(
-        How.RECORDED,
-        parties,
-        sure=found.how is not Differs.BEHIND,
-        evidence=evidence,
-        detail=detail,
+        HoldsUp(),
+        tuple(_recorded(case, one) for one in jam.culprits),
+        sure=all(one.sure is Sure.CERTAIN for one in jam.culprits),
+        evidence=_cited(case, jam.culprits),
+        jam=jam,
+    )
+
+
+def jam_undecided(case: Case) -> Blame | None:
+    """Return who may hold up the others by the flight recorders, where nothing decides it."""
+    jam = case.jam
+    if jam is None or jam.culprits or jam.sign is Sign.AGAINST:
+        return None
+    disagree = tuple(one for one in jam.candidates if isinstance(one.cause, Disagrees))
+    chosen = disagree or jam.candidates
+    return Blame(
+        Undecided(Doubt.COLLECTIVES if disagree else Doubt.JAM),
+        candidates=tuple(_recorded(case, one) for one in chosen),
+        evidence=_cited(case, chosen),
+        jam=jam,
     )
 
 
@@ -67,13 +84,12 @@ def stands_elsewhere(case: Case) -> Blame | None:
     evidence = tuple((m.where, _stack_words(m)) for m in members[:_MOST_CITED])
     evidence += tuple((w.members[0].where, _stack_words(w.members[0])) for w in waiting[:1])
     if 2 * len(members) >= ranks:
-        return Blame(How.UNDECIDED, candidates=parties, evidence=evidence, detail="stacks")
+        return Blame(Undecided(Doubt.STACKS), candidates=parties, evidence=evidence)
     return Blame(
-        How.STACK,
+        StandsElsewhere(_where(waiting[0].thread.frames)),
         parties,
         sure=bool(still) and stacks.samples > 1 and len(chosen) == 1,
         evidence=evidence,
-        detail=_where(waiting[0].thread.frames),
     )
 
 
@@ -85,8 +101,8 @@ def _in_other_collectives(case: Case, waiting: list[StackClass], ranks: int) -> 
     parties = tuple(_stack_party(case, one, member) for one in odd for member in one.members)
     evidence = tuple((m.where, _stack_words(m)) for m in (*members[:_MOST_CITED], most.members[0]))
     if 2 * len(members) >= ranks:
-        return Blame(How.UNDECIDED, candidates=parties, evidence=evidence, detail="stacks")
-    return Blame(How.STACK, parties, evidence=evidence, detail=_where(most.thread.frames))
+        return Blame(Undecided(Doubt.STACKS), candidates=parties, evidence=evidence)
+    return Blame(StandsElsewhere(_where(most.thread.frames)), parties, evidence=evidence)
 
 
 def _goes_on(one: StackClass, moved: tuple[str, ...]) -> bool:
@@ -94,35 +110,26 @@ def _goes_on(one: StackClass, moved: tuple[str, ...]) -> bool:
     return one.is_running is True or any(member.label in moved for member in one.members)
 
 
-def _recorded(case: Case, rank: int, why: str) -> Party:
-    standing = case.known.get(rank)
+def _unless_called_other(one: Culprit) -> Culprit:
+    return one if isinstance(one.cause, CalledOther) else replace(one, sure=Sure.POSSIBLE)
+
+
+def _recorded(case: Case, one: Culprit) -> Party:
+    why = "; ".join(words for words in (culprit_words(one), detail_words(one)) if words)
+    standing = case.known.get(one.rank)
     if standing is not None:
         return standing.party(why)
-    return Party(f"rank {rank}", rank, None, why)
+    return Party(f"rank {one.rank}", one.rank, case.hosts.get(one.rank), why)
 
 
-def _why(found: Difference, rank: int) -> str:
-    call = found.call(rank)
-    if found.how is Differs.BEHIND:
-        missed = next((c for r, c in found.calls if r in found.most), None)
-        words = f"{_call(missed)}, " if missed is not None else ""
-        last = f"; its last was {_call(call)}" if call is not None else ""
-        return f"never came to {words}number {found.sequence} of group {found.group}{last}"
-    if call is None:
-        return "called something else"
-    return f"called {_call(call)}"
-
-
-def _call(call: Collective) -> str:
-    sizes = ", ".join("x".join(map(str, size)) or "1" for size in call.input_sizes[:2])
-    types = f" {call.dtypes[0]}" if call.dtypes else ""
-    site = f" at {_place(call.site)}" if call.site is not None else ""
-    return clip(f"{call.operation}({sizes}{types}){site}", 120)
-
-
-def _place(frame: Frame) -> str:
-    name = (frame.file or "?").rpartition("/")[2]
-    return f"{name}:{frame.line} in {frame.function}" if frame.line else f"{frame.function}"
+def _cited(case: Case, culprits: Sequence[Culprit]) -> tuple[tuple[str, str], ...]:
+    """Return the dumps of the culprits, and for each of some who waits for it."""
+    where = {one.rank: one.where for one in case.logs.recorders}
+    rows = []
+    for one in culprits[:_MOST_CITED]:
+        said = where.get(one.rank, "dumps of the others")
+        rows.append((said, f"rank {one.rank} {culprit_words(one)}"))
+    return tuple(rows)
 
 
 def _stack_party(case: Case, one: StackClass, member: RankStack) -> Party:
@@ -144,7 +151,7 @@ def _where(frames: tuple[Frame, ...]) -> str:
     own = [f for f in python if not _is_library(f.file or "")]
     shown = own or python or program_frames(frames) or [f for f in frames if f.function != "??"]
     shown = shown[:2]
-    return clip(", called by ".join(map(_place, shown)) or "unknown code", 160)
+    return clip(", called by ".join(map(place_words, shown)) or "unknown code", 160)
 
 
 def _is_library(file: str) -> bool:

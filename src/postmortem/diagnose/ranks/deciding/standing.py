@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.diagnose.ranks.blame import Party
-from postmortem.diagnose.ranks.wordings import Part, part_of
+from postmortem.diagnose.ranks.wordings import MPI_ENDS, Part, part_of
 from postmortem.facts.rank_logs import LogExit, LogFailure, RankLogs, Writer
 from postmortem.records import record, replace
 
@@ -69,8 +69,11 @@ def standings(logs: RankLogs) -> tuple[Standing, ...]:
     of_workers = {e.writer: e for e in logs.exits if e.launcher == "ray"}
     found: list[Standing] = []
     seen: set[int] = set()
+    by_writer: dict[int, list[LogFailure]] = {}
+    for failure in logs.failures:
+        by_writer.setdefault(failure.writer, []).append(failure)
     for index, writer in enumerate(logs.writers):
-        mine = [f for f in logs.failures if f.writer == index]
+        mine = by_writer.get(index, [])
         end = of_hosts.get(writer.host or "") if writer.rank is None else exits.get(writer.rank)
         end = end if end is not None else of_workers.get(index)
         if writer.shared and not mine and end is None:
@@ -97,7 +100,7 @@ def _ended_after_others(found: list[Standing]) -> Iterator[Standing]:
 
     Slurm tells it by the order of its lines alone; MPI's launchers kill all when one has aborted.
     """
-    aborted = any(f.said.exception.startswith("MPI") for s in found for f in s.own)
+    aborted = any(f.match(*MPI_ENDS) for s in found for f in s.own)
     first: dict[str, int] = {}
     for one in found:
         end = one.exit

@@ -55,7 +55,8 @@ def program_not_found(logs: Logs) -> Iterator[Finding]:
             missing.setdefault(row.path.rpartition("/")[2], []).append(row)
     for name, rows in [item for item in missing.items() if item[0] not in ran][:2]:
         row = rows[0]
-        parent = next((task.ppid for task in logs.tasks() if task.pid == row.pid), None)
+        task = logs.first(row.pid)
+        parent = None if task is None else task.ppid
         yield _finding(logs, name, rows, parent or row.pid)
     yield from _said(logs, ran | set(missing))
 

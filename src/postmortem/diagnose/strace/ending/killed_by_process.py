@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Finding, rule
@@ -13,6 +13,9 @@ from postmortem.diagnose.strace.who import who
 from postmortem.facts.syscall_logs import Fate, Logs
 from postmortem.facts.syscalls import Ending, Task
 from postmortem.report.model import Confidence, Evidence, Role, Subject
+
+_MOST_FOREBEARS = 1000
+"""Generations; a chain of parents may also lead back to where it began."""
 
 
 @rule(
@@ -59,7 +62,7 @@ def killed_by_process(logs: Logs) -> Iterator[Finding]:
                 Role.CONTEXT,
                 "; the sender exited with 0: it may be how it ends its workers",
             )
-        elif was_given_up(tuple(logs.tasks()), task):
+        elif GivenUp(logs.tasks())(task):
             role, why = (
                 Role.CASCADE,
                 (
@@ -101,28 +104,29 @@ def killed_by_process(logs: Logs) -> Iterator[Finding]:
         )
 
 
-def was_given_up(tasks: Sequence[Task], victim: Task) -> bool:
-    """Return whether who started a process asked it to end, said something, and failed too."""
-    end = victim.ending
-    if end is None or end.signal != "SIGTERM" or end.sender not in _forebears(tasks, victim):
+class GivenUp:
+    """Tells whether who started a process asked it to end, said something, and failed too."""
+
+    def __init__(self, tasks: Iterable[Task]) -> None:
+        self._parents: dict[int, int] = {}
+        self._failed: set[int] = set()
+        for task in tasks:
+            if task.ppid:
+                self._parents[task.pid] = task.ppid
+            end = task.ending
+            if end is not None and end.code and last_said(task) is not None:
+                self._failed.add(task.pid)
+
+    def __call__(self, victim: Task) -> bool:
+        end = victim.ending
+        if end is None or end.signal != "SIGTERM" or end.sender not in self._failed:
+            return False
+        pid = victim.ppid
+        for _ in range(_MOST_FOREBEARS):
+            if not pid or pid == end.sender:
+                return bool(pid)
+            pid = self._parents.get(pid)
         return False
-    return any(
-        task.pid == end.sender
-        and task.ending is not None
-        and bool(task.ending.code)
-        and last_said(task) is not None
-        for task in tasks
-    )
-
-
-def _forebears(tasks: Sequence[Task], task: Task) -> set[int]:
-    parents = {one.pid: one.ppid for one in tasks if one.ppid}
-    found: set[int] = set()
-    pid = task.ppid
-    while pid and pid not in found:
-        found.add(pid)
-        pid = parents.get(pid)
-    return found
 
 
 def _is_before(one: Ending, other: Ending) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.tensors.series import series
 from postmortem.facts.tensors import ScannedTensor, Tensors
 from postmortem.patterns import Pattern
 from postmortem.report.model import Confidence, Evidence, Role
@@ -149,7 +150,12 @@ def _cause(
 
 
 def _where(bad: Sequence[ScannedTensor], tensors: Tensors) -> str:
-    """Return which of several checkpoints are bad, where each is in a folder of its own."""
+    """Return which of several checkpoints are bad, where each is in a folder of its own.
+
+    Of a series of one model the verdict says where the bad values begin.
+    """
+    if series(tensors) is not None:
+        return ""
     folders = {tensor.file.rpartition("/")[0] for tensor in tensors}
     spoilt = {tensor.file.rpartition("/")[0] for tensor in bad}
     if len(folders) == len(spoilt):

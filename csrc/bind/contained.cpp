@@ -1,0 +1,45 @@
+// What a process that reads evidence does about itself: who watches it, and what it may not do.
+#include "bind/register.h"
+
+#include <pybind11/stl.h>
+#include <sys/prctl.h>
+
+#include "base/drawer.h"
+#include "base/underway.h"
+
+namespace py = pybind11;
+
+namespace pm::bind {
+namespace {
+
+void watch(const py::buffer& page) {
+  const py::buffer_info info = page.request(true);
+  if (info.size < static_cast<py::ssize_t>(underway::kPathBytes)) {
+    throw py::value_error("the page is too small");
+  }
+  page.inc_ref();  // for ever: any thread may write to it
+  underway::watch(static_cast<char*>(info.ptr));
+}
+
+int put_away(const std::vector<int>& descriptors) {
+  const int drawer = pm::put_away(descriptors);
+  if (drawer < 0) {
+    PyErr_SetFromErrno(PyExc_OSError);
+    throw py::error_already_set();
+  }
+  return drawer;
+}
+
+bool renounce_rights() { return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0; }
+
+}  // namespace
+
+void register_contained(py::module_& module) {
+  module.def("watch", &watch, py::arg("page"));
+  module.def("refuse", &underway::refuse, py::arg("path"), py::arg("why"));
+  module.def("put_away", &put_away, py::arg("descriptors"));
+  module.def("take_out", &take_out, py::arg("drawer"));
+  module.def("renounce_rights", &renounce_rights);
+}
+
+}  // namespace pm::bind

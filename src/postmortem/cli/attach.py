@@ -1,0 +1,77 @@
+"""``postmortem attach``: the terminal of a breakpoint that waits on a rank."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+SUMMARY = "connect this terminal to a breakpoint that waits on a rank"
+EXAMPLES = """\
+examples:
+  postmortem attach
+  postmortem attach --rank 3 --wait 600
+  postmortem attach 10.0.0.7:40123
+  ssh -t node3 postmortem attach
+
+The program calls postmortem.breakpoint_on_rank(3), and rank 3 prints its address. Without
+ADDRESS the breakpoint of yours that waits on this host is taken. Ctrl-C goes to the rank; Ctrl-]
+leaves, and the program goes on, as it does when the connection breaks.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this command."""
+    parser.add_argument(
+        "address",
+        metavar="ADDRESS",
+        nargs="?",
+        help="HOST:PORT that the rank printed (default: the one that waits on this host)",
+    )
+    parser.add_argument(
+        "--rank", type=int, metavar="N", help="the breakpoint of rank N (default: any)"
+    )
+    parser.add_argument(
+        "--job",
+        metavar="ID",
+        help="a breakpoint of this job: SLURM's number, torchrun's --rdzv-id (default: any)",
+    )
+    parser.add_argument(
+        "--wait",
+        type=_seconds,
+        default=0.0,
+        metavar="S",
+        help="wait so many seconds for a breakpoint to come (default: 0)",
+    )
+    parser.add_argument(
+        "--list", action="store_true", help="list the breakpoints that wait, and connect to none"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Connect, and be the terminal until the breakpoint ends."""
+    from postmortem.breakpoints import client
+    from postmortem.render.safe import line
+
+    if args.list:
+        for one in client.waiting():
+            print(line(f"{one.address}  {one.words}"))
+        return 0
+    address, token, words = client.choose(args.address, args.rank, args.job, args.wait)
+    link = client.connect(address, token)
+    print(f"postmortem: attached to {line(words)}; Ctrl-] leaves", file=sys.stderr)
+    last = client.converse(link)
+    if last is None:
+        print("postmortem: the connection has ended, as has the breakpoint", file=sys.stderr)
+        return 3
+    print(line(last), file=sys.stderr)
+    return 0
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds <= 86_400 * 7:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds")
+    return seconds

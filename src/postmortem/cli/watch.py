@@ -1,0 +1,173 @@
+"""``postmortem watch``: memory, descriptors and threads of a tree of processes over time."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from postmortem.cli.hang import _pid, _seconds
+from postmortem.cli.output import add_report_options, emit
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from postmortem.watch.loop import Watch
+
+SUMMARY = "watch memory, descriptors and threads of a job over time, and say who grows"
+EXAMPLES = """\
+examples:
+  postmortem watch 4711
+  postmortem watch --job 815302 --ring /scratch/$(hostname).ring
+  postmortem watch 4711 --for 600 --json -o watch.json
+  postmortem watch --read /scratch/node3.ring
+
+A pid stands for itself and for all that it starts. Ctrl-C ends the watch and writes the report. The
+ring file can be read after the watch, or the node, was killed.
+"""
+
+_PLAIN_SECONDS = 10.0
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this command."""
+    parser.add_argument(
+        "pids", metavar="PID", nargs="*", type=_pid, help="processes, with all that they start"
+    )
+    parser.add_argument(
+        "--job", metavar="NAME", help="all processes of a job here, as for postmortem hang"
+    )
+    parser.add_argument(
+        "--interval",
+        type=_seconds,
+        default=1.0,
+        metavar="S",
+        help="seconds between two looks; more where a look would cost 0.4 %% of one core "
+        "(default: 1)",
+    )
+    parser.add_argument(
+        "--for",
+        dest="seconds",
+        type=_seconds,
+        metavar="S",
+        help="end after so many seconds (default: when the last process has ended)",
+    )
+    parser.add_argument(
+        "--ring", metavar="FILE", help="keep the newest looks in FILE (default: none)"
+    )
+    parser.add_argument(
+        "--ring-size",
+        type=_mebibytes,
+        default=16,
+        metavar="MIB",
+        help="size of that file (default: 16, which is 30 min of 64 processes)",
+    )
+    parser.add_argument(
+        "--no-lines",
+        action="store_true",
+        help="do not look at Python stacks of processes that grow (default: look now and then)",
+    )
+    parser.add_argument("--read", metavar="FILE", help="explain a ring file, and watch nothing")
+    add_report_options(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Watch, or read a ring, and write the report."""
+    from postmortem.analyses.watch import of_ring, report_on
+
+    if (bool(args.pids) + (args.job is not None) + (args.read is not None)) != 1:
+        print("postmortem watch: give PIDs, --job NAME or --read FILE", file=sys.stderr)
+        return 2
+    if args.read is not None:
+        return emit(of_ring(args.read), args)
+    from postmortem.watch.gpu import gpu_note
+    from postmortem.watch.loop import Watch
+    from postmortem.watch.loop import run as watch_them
+
+    watch = Watch(
+        args.pids, args.job, args.interval, args.ring, args.ring_size << 20, lines=not args.no_lines
+    )
+    show = _Screen() if sys.stderr.isatty() and os.environ.get("TERM") != "dumb" else _Lines()
+    before = signal.signal(signal.SIGTERM, _interrupt)
+    began = time.process_time()
+    try:
+        watch_them(watch, args.seconds, show)
+    except KeyboardInterrupt:
+        pass
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        cost = time.process_time() - began
+        watch.close()
+        show.close()
+    seen = watch.seen()
+    notes = [gpu_note()]
+    if watch.left_out:
+        notes.append(f"{watch.left_out} more processes")
+    share = 100 * cost / max(seen.seconds, 0.001)
+    footer = f"{seen.seconds:.0f} s watched, for {share:.2f} % of one core · --json for all samples"
+    return emit(report_on(seen, tuple(watch.problems), tuple(notes), footer), args)
+
+
+class _Screen:
+    """The table, drawn again in its place on standard error."""
+
+    def __init__(self) -> None:
+        self._drawn = 0
+
+    def __call__(self, watch: Watch) -> None:
+        from postmortem.present.watch.table import lines
+        from postmortem.render.safe import line
+
+        try:
+            size = os.get_terminal_size(2)
+        except OSError:
+            return
+        text = [line(row) for row in lines(watch.seen(), size.columns - 1, size.lines - 1)]
+        up = f"\x1b[{self._drawn}A" if self._drawn else ""
+        sys.stderr.write(up + "".join(f"\r{row}\x1b[K\n" for row in text) + "\x1b[J")
+        sys.stderr.flush()
+        self._drawn = len(text)
+
+    def close(self) -> None:
+        """Take the table away: the report has it."""
+        if self._drawn:
+            sys.stderr.write(f"\x1b[{self._drawn}A\r\x1b[J")
+            sys.stderr.flush()
+
+
+class _Lines:
+    """A line now and then, for logs."""
+
+    def __init__(self) -> None:
+        self._next = 0.0
+
+    def __call__(self, watch: Watch) -> None:
+        from postmortem.render.safe import line
+        from postmortem.text import counted, size
+
+        if time.monotonic() < self._next:
+            return
+        self._next = time.monotonic() + _PLAIN_SECONDS
+        last = watch.latest()
+        total = sum(sample.held for _, sample in last)
+        words = f"{counted(len(last), 'process', 'processes')}, {size(total)} of their own"
+        if len(last) > 1:
+            label, sample = max(last, key=lambda pair: pair[1].held)
+            words += f"; {label} most: {size(sample.held)}"
+        print(line(f"{time.strftime('%H:%M:%S')} {words}"), file=sys.stderr, flush=True)
+
+    def close(self) -> None:
+        """Nothing is left to take away."""
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def _mebibytes(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= 1 << 16:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of MiB")
+    return int(text)

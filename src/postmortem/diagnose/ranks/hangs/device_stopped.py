@@ -1,0 +1,39 @@
+"""The device of a rank, or who watches it, no longer does what its peers' do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.diagnose.jam.jam import NotBegun, NotFinished, StoppedNoting
+from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.jammed import jam_finding
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.report.model import Role
+
+
+@rule(
+    role=Role.ROOT,
+    references=("https://docs.nvidia.com/deploy/xid-errors/index.html",),
+)
+def device_stopped(blame: Blame) -> Iterator[Finding]:
+    """The device of a rank, or who watches it, no longer does what its peers' do.
+
+    What it means
+        Calls that take part of every rank are finished at a peer and still open here. So the device
+        did run them, and nobody took note: it failed, or the watchdog thread is stuck (a lost
+        device, a lock that it needs). Or all others' devices have begun a call, and this one has
+        not.
+    How to be sure
+        The kernel's log of that host has an Xid, or dcgmi diag fails. TORCH_NCCL_ENABLE_TIMING=1
+        notes when devices begin.
+    What to do
+        Look at the host's GPU; if it is well, take the stack of that process, with its threads.
+    """
+    yield from jam_finding(
+        blame,
+        (StoppedNoting, NotBegun, NotFinished),
+        (
+            "dmesg -T | grep -i xid; nvidia-smi -q  on the hosts of these ranks",
+            "py-spy dump --native --pid PID  of these ranks: where is the watchdog thread?",
+        ),
+    )

@@ -1,0 +1,74 @@
+"""All wait for each other by the flight recorders, and nothing tells who began."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.diagnose.jam.jam import Jam, NoDump, Sign
+from postmortem.diagnose.jam.words import culprit_words, operation_words, ranks_and
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.causes import How
+from postmortem.diagnose.ranks.telling import cite, victims_words
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.facts.rank_sets import rank_words
+from postmortem.report.model import Confidence, Role
+
+
+@rule(
+    role=Role.ROOT,
+    references=("https://pytorch.org/tutorials/prototype/flight_recorder_tutorial.html",),
+)
+def jam_undecided(blame: Blame) -> Iterator[Finding]:
+    """All wait for each other by the flight recorders, and nothing tells who began.
+
+    What it means
+        All ranks of a group have called the same, and it does not end: the network between them, or
+        one of their devices. Or ranks disagree and no side is larger, wait in a ring, or lack one
+        of several ranks without a dump.
+    How to be sure
+        Each operation is named with the ranks that are in it.
+    What to do
+        Run with TORCH_NCCL_ENABLE_TIMING=1, which tells whose device has not begun; look at the
+        network and at the kernel logs of these hosts; give the dumps of all ranks.
+    """
+    jam = blame.jam
+    if blame.how is not How.UNDECIDED or jam is None or jam.disagree:
+        return
+    doubt = f" If the job hangs at all: {jam.sign_words}." if jam.sign is Sign.UNKNOWN else ""
+    told = "; ".join(
+        f"ranks {rank_words(one.ranks)} are in {operation_words(one.operation)}"
+        for one in jam.unended[:4]
+    )
+    others = "; ".join(
+        f"rank {one.rank} {culprit_words(one)}"
+        for one in jam.candidates[:4]
+        if not any(one.rank in stuck.ranks for stuck in jam.unended)
+    )
+    yield Finding(
+        title=clip(_title(jam), 100),
+        cause=f"{'; '.join(filter(None, (told, others))) or 'some ranks wait'}, and nothing in the "
+        f"dumps tells who began.{doubt}{victims_words(blame)}",
+        confidence=Confidence.POSSIBLE,
+        next_steps=(
+            "TORCH_NCCL_ENABLE_TIMING=1 makes the dumps tell whose device has not begun",
+            "look at the network and at dmesg of the hosts of these ranks",
+            "give the dumps of all ranks, and their stacks: py-spy dump --native --pid PID",
+        ),
+        evidence=cite(blame),
+    )
+
+
+def _title(jam: Jam) -> str:
+    if jam.unended:
+        first = jam.unended[0]
+        call = "a call" if first.operation.call is None else first.operation.call.operation
+        where = f"{call}, number {first.operation.number} of group {first.operation.group}"
+        return f"ranks {rank_words(first.ranks)} are all in {where}, which does not end"
+    lost = [one.rank for one in jam.candidates if isinstance(one.cause, NoDump)]
+    if lost:
+        return f"{ranks_and(lost)}, without a dump, may hold up the others"
+    if jam.candidates:
+        who = ranks_and([one.rank for one in jam.candidates])
+        return f"{who} wait for each other"
+    return f"{jam.waiting:,} ranks wait, and no dump tells for whom"

@@ -1,0 +1,61 @@
+"""What the rules over a jam say alike: one finding for all culprits of a kind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from postmortem.diagnose.jam.jam import Culprit, Sign, Sure
+from postmortem.diagnose.jam.words import (
+    culprit_words,
+    detail_words,
+    ranks_and,
+    share_words,
+    short_words,
+)
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.causes import How
+from postmortem.diagnose.ranks.telling import cite, torchrun_words, victims_words
+from postmortem.diagnose.rule import Finding
+from postmortem.report.model import Confidence
+
+_MOST_TOLD = 8
+
+
+def jam_finding(
+    blame: Blame, causes: tuple[type, ...], next_steps: tuple[str, ...]
+) -> Iterator[Finding]:
+    """Yield one finding on the culprits of these kinds, if there are any."""
+    jam = blame.jam
+    if blame.how is not How.RECORDED or jam is None:
+        return
+    mine = [one for one in jam.culprits if isinstance(one.cause, causes)]
+    if not mine:
+        return
+    who = ranks_and([one.rank for one in mine])
+    words = list(dict.fromkeys(short_words(one) for one in mine))
+    what = words[0] + (f", and {len(words) - 1} more alike" if len(words) > 1 else "")
+    rows = [_sentence(one) for one in mine[:_MOST_TOLD]]
+    left = len(mine) - len(rows)
+    told = ". ".join(row[0].upper() + row[1:] for row in rows)
+    told += f", and {left} more alike" if left else ""
+    conditional = jam.sign is Sign.UNKNOWN and any(one.sure is Sure.POSSIBLE for one in mine)
+    doubt = f" If the job hangs at all: {jam.sign_words}." if conditional else ""
+    yield Finding(
+        title=clip(f"{who} {what}", 100),
+        cause=f"{told}. {share_words(jam)}.{doubt}{victims_words(blame)}{torchrun_words(blame)}",
+        confidence=weakest(one.sure for one in mine),
+        next_steps=next_steps,
+        evidence=cite(blame),
+    )
+
+
+def weakest(degrees: Iterable[Sure]) -> Confidence:
+    """Return the least of these degrees."""
+    order = list(Sure)
+    return Confidence(max(degrees, key=order.index).value)
+
+
+def _sentence(one: Culprit) -> str:
+    more = detail_words(one)
+    return f"rank {one.rank} {culprit_words(one)}" + (f" ({more})" if more else "")

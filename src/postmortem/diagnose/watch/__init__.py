@@ -1,0 +1,1 @@
+"""Rules over what processes held over time."""

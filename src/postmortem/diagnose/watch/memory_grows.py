@@ -1,0 +1,71 @@
+"""A process that holds more and more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.facts.watch import MIB, Trend, Watched, Watching, growth
+from postmortem.report.model import Confidence, Evidence, Role
+from postmortem.text import size
+
+_LONG = 60.0
+_MOST = 8
+
+
+@rule(role=Role.CONTRIBUTING)
+def memory_grows(seen: Watching) -> Iterator[Finding]:
+    """A process holds more and more memory of its own, steadily.
+
+    What it means
+        What it took it did not give back while it was watched: a leak, a cache, a list of losses
+        with their graphs, or a program that is still loading.
+    How to be sure
+        Watch it over many steps: a leak grows by as much each time. The line named is where its
+        main thread stood when it had just grown, which is likely where it allocates, not proof.
+    What to do
+        Look at what that line keeps. `tracemalloc` tells who allocated Python's part of it,
+        PyTorch's memory snapshot what tensors hold.
+    """
+    grown = []
+    for one in seen.processes:
+        points = [(sample.at, float(sample.held)) for sample in one.samples]
+        if (found := growth(points)) is not None:
+            grown.append((one, found))
+    grown.sort(key=lambda pair: -pair[1].per_second)
+    for one, found in grown[:_MOST]:
+        yield _finding(one, found)
+
+
+def _finding(one: Watched, found: Trend) -> Finding:
+    first, last = one.samples[0], one.samples[-1]
+    rate = f"{found.per_second * 60 / MIB:,.1f} MiB a minute"
+    evidence = [
+        Evidence(
+            one.label,
+            f"{size(first.held)} at first, {size(last.held)} {found.seconds:.0f} s later; a "
+            f"straight line explains {found.fit:.0%} of it",
+        )
+    ]
+    kinds = (("own memory", first.anonymous, last.anonymous), ("shared", first.shared, last.shared))
+    for name, before, after in kinds:
+        if after - before > MIB:
+            evidence.append(Evidence(one.label, f"{name}: {size(before)} to {size(after)}"))
+    where = ""
+    if one.lines:
+        line, count = one.lines[0]
+        where = f"; likely at {line}, where it stood {count} of {one.looks} times when it had grown"
+        evidence += [
+            Evidence(one.label, f"stood at {row} {number} of {one.looks} times")
+            for row, number in one.lines[1:4]
+        ]
+    return Finding(
+        title=f"{one.label} grows by {rate}",
+        cause=f"{one.label} ({one.name[:80]}) grows by {rate}{where}.",
+        confidence=Confidence.LIKELY if found.seconds >= _LONG else Confidence.POSSIBLE,
+        next_steps=(
+            "watch it for longer, over many steps: what only loads stops growing",
+            "python -X tracemalloc=10 and tracemalloc.take_snapshot() name what allocated it",
+        ),
+        evidence=tuple(evidence),
+    )

@@ -1,0 +1,70 @@
+"""A limit on memory that is being filled."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.facts.watch import MIB, Ceiling, Watching, growth
+from postmortem.report.model import Confidence, Evidence, Role
+from postmortem.text import size
+
+_FAR = 24 * 3600.0
+_NEAR = 0.97
+
+
+@rule(role=Role.ROOT)
+def memory_will_run_out(seen: Watching) -> Iterator[Finding]:
+    """What is used of a memory limit grows towards it, or has reached it.
+
+    What it means
+        If it goes on like this, the kernel kills a process of the job (SIGKILL) when the limit is
+        reached: that of its cgroup, or the memory of the machine.
+    How to be sure
+        The forecast is a straight line through what was seen; a program that only loads stops.
+    What to do
+        Find who grows, or give the job more memory.
+    """
+    for ceiling in seen.ceilings:
+        found = _forecast(ceiling)
+        if found is not None:
+            yield found
+            return  # the nearest limit first; the others come later
+
+
+def _forecast(ceiling: Ceiling) -> Finding | None:
+    last_at, last = ceiling.used[-1]
+    share = last / ceiling.limit if ceiling.limit else 0.0
+    rising = growth([(at, float(used)) for at, used in ceiling.used], 16 * MIB)
+    evidence = [
+        Evidence(ceiling.name, f"{size(last)} of {size(ceiling.limit)} in use ({share:.0%})")
+    ]
+    if rising is None:
+        if share < _NEAR:
+            return None
+        when, confidence = "is all but reached", Confidence.POSSIBLE
+    else:
+        left = max(0.0, ceiling.limit - last) / rising.per_second
+        if left > _FAR:
+            return None
+        clock = time.strftime("%H:%M", time.localtime(last_at + left))
+        when = f"will be reached in {_words(left)}, at {clock}, if it goes on like this"
+        confidence = Confidence.LIKELY if rising.seconds >= 60 else Confidence.POSSIBLE
+        rate = rising.per_second * 60 / MIB
+        evidence.append(
+            Evidence(ceiling.name, f"grows by {rate:,.1f} MiB a minute over {rising.seconds:.0f} s")
+        )
+    return Finding(
+        title=f"{ceiling.name} {when}",
+        cause=f"{ceiling.name}, {size(ceiling.limit)}, {when}; then the kernel kills.",
+        confidence=confidence,
+        next_steps=("see who grows below", "afterwards, the kernel's log tells who was killed"),
+        evidence=tuple(evidence),
+    )
+
+
+def _words(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

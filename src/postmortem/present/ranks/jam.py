@@ -1,0 +1,130 @@
+"""Who holds up whom by the flight recorders: one row a culprit, and their JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+from postmortem.diagnose.jam.jam import (
+    CalledOther,
+    CameLate,
+    Culprit,
+    Disagrees,
+    InRing,
+    Inside,
+    NeverCame,
+    NoDump,
+    NotBegun,
+    NotFinished,
+    Operation,
+    OutOfOrder,
+    Sign,
+    StoppedNoting,
+)
+from postmortem.diagnose.jam.words import culprit_words, detail_words, share_words
+from postmortem.present.ranks.view import RankLogsView
+from postmortem.report.blocks import Block, Note, Table, Tone
+
+_ROWS_SHOWN = 12
+_KINDS: dict[type, str] = {
+    StoppedNoting: "stopped taking note",
+    CalledOther: "called something else",
+    NeverCame: "never came",
+    OutOfOrder: "another order",
+    CameLate: "late",
+    NotBegun: "device has not begun",
+    NotFinished: "not finished",
+    NoDump: "no dump",
+    InRing: "in a ring",
+    Disagrees: "disagrees",
+    Inside: "inside",
+}
+
+
+def jam_blocks(view: RankLogsView, *, verbose: bool) -> Iterator[Block]:
+    """Yield a table with one row for each culprit, and how many of the waiting ranks they hold."""
+    jam = view.blame.jam
+    if jam is None or (jam.sign is Sign.AGAINST and not jam.culprits):
+        return
+    rows = jam.culprits or jam.candidates
+    shown = rows if verbose else rows[:_ROWS_SHOWN]
+    if shown:
+        title = "who holds up the others" if jam.culprits else "who may hold up the others"
+        columns = ("rank", "how", "since", "holds up", "operation")
+        yield Table(columns, tuple(map(_row, shown)), title, right_aligned=(0, 3))
+    if len(rows) > len(shown):
+        yield Note(f"{len(rows) - len(shown):,} more: -v or --json shows them", Tone.QUIET)
+    if jam.culprits:
+        yield Note(share_words(jam), Tone.QUIET)
+    if jam.unseen:
+        noun = "rank" if jam.unseen == 1 else "ranks"
+        yield Note(f"there is no dump of {jam.unseen:,} {noun}", Tone.QUIET)
+
+
+def jam_body(view: RankLogsView) -> dict[str, object]:
+    """Return the fields of the JSON report; null and empty where nobody waits."""
+    jam = view.blame.jam
+    if jam is None:
+        return {"culprits": [], "jam": None}
+    return {
+        "culprits": [_culprit(one) for one in jam.culprits],
+        "jam": {
+            "waiting": jam.waiting,
+            "explained": jam.explained,
+            "sign": jam.sign.value,
+            "sign_words": jam.sign_words,
+            "seen": jam.seen,
+            "unseen": jam.unseen,
+            "operations_left_out": jam.left_out,
+            "candidates": [_culprit(one) for one in jam.candidates],
+            "unended": [
+                {"operation": _operation(one.operation), "ranks": list(one.ranks)}
+                for one in jam.unended
+            ],
+        },
+    }
+
+
+def _row(one: Culprit) -> tuple[str, ...]:
+    operation = one.operation
+    call = "" if operation is None or operation.call is None else operation.call.operation
+    where = "" if operation is None else f"{call} {operation.number} of group {operation.group}"
+    words = f" ({operation.group_words})" if operation is not None and operation.group_words else ""
+    since = None if operation is None else operation.since
+    return (
+        str(one.rank),
+        f"{_KINDS[type(one.cause)]}, {one.sure.value}",
+        "" if since is None else _clock(since),
+        f"{one.holds_up:,}",
+        where.strip() + words,
+    )
+
+
+def _clock(seconds: float) -> str:
+    try:
+        return datetime.fromtimestamp(seconds, UTC).strftime("%H:%M:%S UTC")
+    except (ValueError, OverflowError, OSError):
+        return ""
+
+
+def _culprit(one: Culprit) -> dict[str, object]:
+    detail = detail_words(one)
+    return {
+        "rank": one.rank,
+        "kind": _KINDS[type(one.cause)],
+        "what": culprit_words(one) + (f"; {detail}" if detail else ""),
+        "confidence": one.sure.value,
+        "holds_up": one.holds_up,
+        "operation": None if one.operation is None else _operation(one.operation),
+    }
+
+
+def _operation(one: Operation) -> dict[str, object]:
+    return {
+        "name": None if one.call is None else one.call.operation,
+        "group": one.group,
+        "group_words": one.group_words,
+        "sequence": one.number,
+        "members": one.members,
+        "since": one.since,
+    }

@@ -1,0 +1,74 @@
+"""The report at the end of a watch: blocks, and the fields of ``kind watch``."""
+
+from __future__ import annotations
+
+from postmortem.facts.watch import Watched, Watching
+from postmortem.present.watch.table import COLUMNS, biggest_first, row
+from postmortem.report.blocks import Block, KeyValues, Table
+from postmortem.text import size
+
+_MOST_POINTS = 240
+
+
+def blocks(seen: Watching, notes: tuple[str, ...]) -> tuple[Block, ...]:
+    """Return what is shown beside the diagnoses."""
+    table = Table(
+        (*COLUMNS[:-1], "command"),
+        tuple(row(one) for one in biggest_first(seen)[:100]),
+        title="what each holds",
+        right_aligned=(1, 2, 3, 4, 5, 6, 7),
+    )
+    ceilings = tuple(
+        (one.name, f"{size(one.used[-1][1])} of {size(one.limit)} in use") for one in seen.ceilings
+    )
+    found: list[Block] = [table]
+    if ceilings:
+        found.append(KeyValues(ceilings, title="limits"))
+    if notes:
+        found.append(KeyValues(tuple(("not seen", note) for note in notes)))
+    return tuple(found)
+
+
+def body(seen: Watching) -> dict[str, object]:
+    """Return the fields of the JSON report."""
+    return {
+        "seconds": seen.seconds,
+        "interval_seconds": seen.interval,
+        "processes": [_process(one) for one in seen.processes],
+        "limits": [
+            {"name": one.name, "limit_bytes": one.limit, "used_bytes": one.used[-1][1]}
+            for one in seen.ceilings
+        ],
+    }
+
+
+def _process(one: Watched) -> dict[str, object]:
+    step = max(1, -(-len(one.samples) // _MOST_POINTS))
+    picked = [*one.samples[:-1:step], one.samples[-1]]
+    return {
+        "pid": one.pid,
+        "rank": one.rank,
+        "command": one.name,
+        "ended": one.ended,
+        "samples": [
+            {
+                "time": sample.at,
+                "rss_bytes": sample.rss,
+                "anonymous_bytes": sample.anonymous,
+                "file_bytes": sample.file,
+                "shared_bytes": sample.shared,
+                "locked_bytes": sample.locked,
+                "swap_bytes": sample.swap,
+                "pss_bytes": _known(sample.pss),
+                "descriptors": _known(sample.descriptors),
+                "threads": _known(sample.threads),
+            }
+            for sample in picked
+        ],
+        "grew_at": [{"line": line, "times": count} for line, count in one.lines],
+        "looks": one.looks,
+    }
+
+
+def _known(number: int) -> int | None:
+    return number if number >= 0 else None

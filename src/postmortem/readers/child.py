@@ -1,0 +1,281 @@
+"""A child of ours that does what may end badly: limited, watched, never waited for in vain.
+
+Evidence may be made to take all memory, to loop, or to break the reader, and a file may lie on a
+file system that does not answer; a process that waits for one cannot even be killed. So it is read
+by a child that has a limit of memory and fewer rights, and that dies with us. What it was at when
+it ended stands in a page that both share (`postmortem.underway`).
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import time
+from contextlib import suppress
+from mmap import mmap
+
+from postmortem import underway
+from postmortem.records import record
+
+MOST_MEMORY = 4 << 30
+PATIENCE_SECONDS = 20.0
+CPU_SECONDS = 600.0
+_CHUNK = 1 << 20
+_HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD)
+
+
+@record
+class Limits:
+    """What a child may use; None is no limit."""
+
+    memory_bytes: int | None = MOST_MEMORY
+    """Of data: what it maps of files does not count (setrlimit(2), RLIMIT_DATA)."""
+    cpu_seconds: float | None = CPU_SECONDS
+    patience_seconds: float | None = PATIENCE_SECONDS
+    """How long it may do nothing at all while it reads a file."""
+    fewer_rights: bool = True
+    """No program that it starts gains rights (prctl(2), PR_SET_NO_NEW_PRIVS)."""
+
+
+@record
+class Ending:
+    """How a child ended, or had to be ended."""
+
+    code: int | None = None
+    """Its exit status; None if it was killed."""
+    signal: int | None = None
+    """What killed it, if not we."""
+    why: str | None = None
+    """What it did wrong, in words that follow the name of a file; None if nothing."""
+    path: str | None = None
+    """The file that it was reading."""
+    silent: bool = False
+    """Whether the file system of that gave no answer."""
+
+
+def available_memory() -> int:
+    """Return how much memory can be had now: of the machine, and of our control group."""
+    found = [1 << 62]
+    with suppress(OSError, ValueError, IndexError):
+        words = _read("/proc/meminfo").partition(b"MemAvailable:")[2].split()
+        found.append(int(words[0]) << 10)
+    for limit, used in (
+        ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"),
+        (
+            "/sys/fs/cgroup/memory/memory.limit_in_bytes",
+            "/sys/fs/cgroup/memory/memory.usage_in_bytes",
+        ),
+    ):
+        with suppress(OSError, ValueError):  # "max"
+            found.append(max(0, int(_read(limit)) - int(_read(used))))
+    return min(found)
+
+
+class Child:
+    """A child, from the side of its parent."""
+
+    def __init__(self, pid: int, page: mmap, limits: Limits) -> None:
+        self.pid = pid
+        self.page = underway.Page(page)
+        self._limits = limits
+        self._ending: Ending | None = None
+        self._turn = -1
+        self._activity = b""
+        self._moved = time.monotonic()
+
+    def look(self) -> Ending | None:
+        """Return how it ended, None if it goes on; one over its limits is ended here."""
+        if self._ending is not None:
+            return self._ending
+        pid, status = os.waitpid(self.pid, os.WNOHANG)
+        if pid:
+            self._ending = self._ended(status)
+        else:
+            why = self._excess()
+            if why is not None:
+                path = self.page.path
+                silent = self._is_silent()
+                self.kill()
+                self._ending = Ending(why=why, path=path, silent=silent)
+        return self._ending
+
+    def kill(self) -> None:
+        """End it; one that waits in the kernel (a dead file server) is left to it."""
+        if self._ending is None:
+            os.kill(self.pid, signal.SIGKILL)
+            end = time.monotonic() + 0.5
+            while os.waitpid(self.pid, os.WNOHANG) == (0, 0) and time.monotonic() < end:
+                time.sleep(0.002)
+            self._ending = Ending()
+        self._clean_up()
+
+    def _ended(self, status: int) -> Ending:
+        path = self.page.path
+        if self.page.lacked_memory:
+            self._clean_up()
+            return Ending(why=self._memory_words(), path=path)
+        if not os.WIFSIGNALED(status):
+            return Ending(code=os.WEXITSTATUS(status), path=path)
+        self._clean_up()
+        number = os.WTERMSIG(status)
+        name = signal.Signals(number).name if number in set(signal.Signals) else str(number)
+        why = f"ended the process that read it ({name})"
+        return Ending(signal=number, why=why, path=path)
+
+    def _memory_words(self) -> str:
+        most = self._limits.memory_bytes
+        return f"took more than {(most or 0) / 1e9:.1f} GB of memory to read"
+
+    def _excess(self) -> str | None:
+        """Return which limit it has passed."""
+        state = self.page.state
+        if state == underway.WRITING:
+            return None  # whoever reads the report may take any time
+        most = self._limits.cpu_seconds
+        if most is not None and _cpu_seconds(self.pid) > most:
+            return f"took more than {most:g} s of processor time to read"
+        patience = self._limits.patience_seconds
+        if patience is None or state != underway.READING:
+            self._moved = time.monotonic()
+            return None
+        turn, activity = self.page.turn, _activity(self.pid)
+        if (turn, activity) != (self._turn, self._activity):
+            self._turn, self._activity = turn, activity
+            self._moved = time.monotonic()
+            return None
+        return f"gave no answer for {patience:g} s" if self._is_silent() else None
+
+    def _is_silent(self) -> bool:
+        patience = self._limits.patience_seconds
+        return patience is not None and time.monotonic() - self._moved > patience
+
+    def _clean_up(self) -> None:
+        for path in self.page.leavings:
+            with suppress(OSError):
+                os.unlink(path)  # noqa: PTH108  as the child wrote it
+                continue
+            import shutil
+
+            shutil.rmtree(path, ignore_errors=True)
+
+
+class Output:
+    """Standard output and standard error where they are pipes, kept from a child until it writes.
+
+    A child that can neither go on nor be killed would hold them open, and who reads them would wait
+    for their end. What the child says before is kept in memory, and comes out with the rest.
+    """
+
+    def __init__(self) -> None:
+        from postmortem import _native
+
+        self._numbers = [number for number in (1, 2) if _is_pipe(number)]
+        self._drawer = _native.put_away(self._numbers) if self._numbers else -1
+
+    def hold_back(self) -> None:
+        """In the child: write into memory until `underway.writing` is called."""
+        for number in self._numbers:
+            memory = os.memfd_create("output")
+            os.dup2(memory, number)
+            os.close(memory)
+        if self._numbers:
+            underway.before_writing = self._release
+
+    def _release(self) -> None:
+        from postmortem import _native
+
+        for number, found in zip(self._numbers, _native.take_out(self._drawer), strict=False):
+            said = os.pread(number, _CHUNK, 0)
+            os.dup2(found, number)
+            os.close(found)
+            while said:
+                said = said[os.write(number, said) :]
+
+    def take_away(self) -> None:
+        """In the parent: let no child have them any more."""
+        from postmortem import _native
+
+        if self._drawer >= 0:
+            for found in _native.take_out(self._drawer):
+                os.close(found)
+            os.close(self._drawer)
+
+
+def _is_pipe(number: int) -> bool:
+    try:
+        mode = os.fstat(number).st_mode
+    except OSError:  # closed
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
+
+
+def fork(limits: Limits, page: mmap) -> Child | None:
+    """Return a child; in the child itself, which is limited, None.
+
+    No thread but the caller may run. Raises OSError.
+    """
+    underway.Page(page).clear()
+    parent = os.getpid()
+    # A signal must not meet the child while it has what its parent does about signals.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _HANDLED)
+    try:
+        pid = os.fork()
+        if pid:
+            return Child(pid, page, limits)
+        _limit(limits, page, parent)
+        return None
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _limit(limits: Limits, page: mmap, parent: int) -> None:
+    import resource
+
+    from postmortem import _native
+
+    if not _native.die_with_parent(parent):
+        os._exit(1)
+    if limits.fewer_rights:
+        _native.renounce_rights()
+    underway.watch(page)
+    _native.watch(page)
+    for path, why in underway.refused.items():
+        _native.refuse(path, why)
+    _lower(resource.RLIMIT_CORE, 0)  # it would hold the evidence, and be found as evidence
+    if limits.memory_bytes is not None:
+        _lower(resource.RLIMIT_DATA, limits.memory_bytes)
+    if limits.cpu_seconds is not None:  # should we be too busy to look
+        _lower(resource.RLIMIT_CPU, int(limits.cpu_seconds) + 5)
+
+
+def _lower(which: int, most: int) -> None:
+    import resource
+
+    soft, hard = resource.getrlimit(which)
+    bounds = [most, *(one for one in (soft, hard) if one != resource.RLIM_INFINITY)]
+    with suppress(OSError, ValueError):
+        resource.setrlimit(which, (min(bounds), hard))
+
+
+def _cpu_seconds(pid: int) -> float:
+    try:
+        fields = _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError, IndexError):
+        return 0.0
+
+
+def _activity(pid: int) -> bytes:
+    """Return something that changes whenever any thread of a process has run."""
+    rows: list[bytes] = []
+    with suppress(OSError):
+        tasks = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208
+        rows.extend(_read(f"/proc/{pid}/task/{task}/schedstat") for task in tasks)
+    return b"".join(rows)
+
+
+def _read(path: str) -> bytes:
+    """Return what the kernel tells in a file; raises OSError."""
+    with open(path, "rb") as stream:  # noqa: PTH123
+        return stream.read()

@@ -1,0 +1,68 @@
+"""The beginning of a log: unpacked, and without the zero bytes that a file may have in it.
+
+A log has zeros where it was cut to nothing while its writer kept its place (copytruncate), where
+power failed before its text was on the disk, and where a program printed the end of a C string.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from typing import BinaryIO
+
+from postmortem.readers.codecs import decoded
+from postmortem.readers.formats import HEAD_BYTES, compression_of
+from postmortem.readers.regular import open_regular
+
+_LOOKED_FOR = 64 << 20
+"""Bytes of zeros behind which the text of a file is looked for."""
+_TEXT_CONTROLS = bytes(range(7, 14)) + b"\x1b"
+_OTHER_CONTROLS = bytes(c for c in range(0x20) if c not in _TEXT_CONTROLS)
+_MOST_OTHERS = 100
+"""A text has fewer characters of no text than one in so many."""
+
+
+def text_head(path: str) -> bytes:
+    """Return the first bytes of a file's text, at most `HEAD_BYTES`; raises OSError, StreamError.
+
+    Of a packed file it is what it unpacks to; of what is no text some bytes of it.
+    """
+    with open_regular(path) as stream:
+        head = stream.read(HEAD_BYTES)
+        packed = compression_of(head)
+        if packed is not None:
+            stream.seek(0)
+            head = next(decoded(stream, packed), b"")[:HEAD_BYTES]
+        elif head and not head.strip(b"\0"):
+            head = _behind_zeros(stream)
+    return head if looks_like_binary(head) else head.replace(b"\0", b"")
+
+
+def looks_like_binary(head: bytes) -> bool:
+    """Return whether bytes with zeros among them are no text, even without these."""
+    if b"\0" not in head:
+        return False
+    text = head.replace(b"\0", b"")
+    others = len(text) - len(text.translate(None, _OTHER_CONTROLS))
+    undecoded = len(text) - len(text.decode("utf-8", "ignore").encode())
+    return not text or (others + undecoded) * _MOST_OTHERS > len(text)
+
+
+def _behind_zeros(stream: BinaryIO) -> bytes:
+    """Return what stands behind the zeros that a file begins with; nothing if that is too far."""
+    descriptor = stream.fileno()
+    passed = 0
+    while passed < _LOOKED_FOR:
+        piece = stream.read(1 << 20)
+        if not piece:
+            return b""
+        rest = piece.lstrip(b"\0")
+        if rest:
+            return rest[:HEAD_BYTES]
+        passed += len(piece)
+        try:
+            stream.seek(os.lseek(descriptor, stream.tell(), os.SEEK_DATA))
+        except OSError as error:
+            if error.errno == errno.ENXIO:  # the rest is one hole
+                return b""
+    return b""

@@ -1,0 +1,76 @@
+"""The lines that were kept of one label, found by number without a look at all of them.
+
+A job that tries again prints thousands of tracebacks; each asks what stands around it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from postmortem.readers.ranklogs.lines import shape_of_work
+
+if TYPE_CHECKING:
+    from postmortem._native import RawRegion
+
+
+class KeptRegion:
+    """One region, with what is asked of it again and again."""
+
+    def __init__(self, raw: RawRegion) -> None:
+        self.raw = raw
+        self.rows = raw[3]
+        self._numbers = [row[0] for row in self.rows]
+        self._work: dict[str, list[int]] | None = None
+
+    def index(self, line: int) -> int:
+        """Return the index of the first row with a line's number, or with a larger one."""
+        return bisect_left(self._numbers, line)
+
+    def behind(self, ordinal: int) -> int:
+        """Return the index of the first row behind an ordinal."""
+        return bisect_right(self.rows, ordinal, key=lambda row: row[1])
+
+    def has_line(self, line: int) -> bool:
+        at = self.index(line)
+        return at < len(self._numbers) and self._numbers[at] == line
+
+    def works_on(self, shapes: set[str], line: int, until: int) -> bool:
+        """Return whether a row behind a line, up to an ordinal, is progress of one of `shapes`."""
+        if self._work is None:
+            self._work = {}
+            for at, row in enumerate(self.rows):
+                shape = shape_of_work(row[2])
+                if shape is not None:
+                    self._work.setdefault(shape, []).append(at)
+        first = bisect_right(self._numbers, line)
+        for shape in shapes:
+            places = self._work.get(shape, [])
+            at = bisect_left(places, first)
+            if at < len(places) and self.rows[places[at]][1] <= until:
+                return True
+        return False
+
+
+class KeptRows:
+    """All regions of a label, in the order of their lines."""
+
+    def __init__(self, regions: list[RawRegion]) -> None:
+        self._regions = [KeptRegion(raw) for raw in regions]
+        self._ends = [region.rows[-1][0] for region in self._regions]
+        self._ordinals = sorted(row[1] for raw in regions for row in raw[3])
+
+    def __iter__(self) -> Iterator[KeptRegion]:
+        return iter(self._regions)
+
+    def count(self, after: int, until: int) -> int:
+        """Return how many rows have an ordinal behind `after`, up to `until`."""
+        return max(0, bisect_right(self._ordinals, until) - bisect_right(self._ordinals, after))
+
+    def region(self, line: int) -> KeptRegion | None:
+        """Return the region that a line lies in."""
+        at = bisect_left(self._ends, line)
+        if at == len(self._regions) or self._regions[at].rows[0][0] > line:
+            return None
+        return self._regions[at]

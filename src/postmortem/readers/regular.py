@@ -1,0 +1,68 @@
+"""The one way to open evidence, and files that evidence names: regular files, without waiting.
+
+In a folder of a job anything may lie under any name: a FIFO whose open() waits for a writer, a
+device that never ends, a socket.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from typing import BinaryIO
+
+from postmortem import underway
+
+_KINDS = {
+    stat.S_IFIFO: "a pipe (FIFO)",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a character device",
+    stat.S_IFBLK: "a block device",
+}
+
+
+def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
+    """Open a regular file for reading; raises OSError, `underway.Refused` for all that is none."""
+    name = os.fspath(path)
+    underway.reading(name)
+    # Looked at first: to open a device alone may do something, such as rewind a tape.
+    _require_regular(name, os.stat(name).st_mode)  # noqa: PTH116  a name may hold any bytes
+    descriptor = os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    try:
+        _require_regular(name, os.fstat(descriptor).st_mode)
+        return os.fdopen(descriptor, "rb")
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def is_regular(path: str | os.PathLike[str]) -> bool:
+    """Return whether a regular file is there; what is neither that nor a folder is noted."""
+    name = os.fspath(path)
+    try:
+        mode = os.stat(name).st_mode  # noqa: PTH116
+    except (OSError, ValueError):
+        return False
+    if stat.S_ISDIR(mode):
+        return False
+    try:
+        _require_regular(name, mode)
+    except underway.Refused:
+        return False
+    return True
+
+
+def read_regular(path: str | os.PathLike[str], *, most: int) -> bytes:
+    """Return what a regular file holds; more than `most` bytes are an OSError, too."""
+    with open_regular(path) as stream:
+        data = stream.read(most + 1)
+    if len(data) > most:
+        raise underway.refuse(os.fspath(path), f"holds more than {most:,} bytes")
+    return data
+
+
+def _require_regular(name: str, mode: int) -> None:
+    kind = stat.S_IFMT(mode)
+    if kind == stat.S_IFDIR:
+        raise IsADirectoryError(21, "is a directory", name)
+    if kind != stat.S_IFREG:
+        raise underway.refuse(name, f"is {_KINDS.get(kind, 'of an unknown kind')}, no regular file")

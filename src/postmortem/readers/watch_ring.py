@@ -1,0 +1,85 @@
+"""The ring file of ``postmortem watch`` to facts: also after the watch, or the node, was killed."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+from postmortem.errors import EvidenceError
+from postmortem.facts.source import Problem
+from postmortem.facts.watch import Ceiling, Sample, Watched, Watching
+from postmortem.facts.watch_format import (
+    CEILING,
+    END,
+    HEADER,
+    HEADER_BYTES,
+    MAGIC,
+    NAME,
+    RECORD_BYTES,
+    SAMPLE,
+    Record,
+    unpack,
+)
+
+_LARGEST = 1 << 30
+
+
+def is_watch_ring(head: bytes) -> bool:
+    """Return whether a file begins as a ring of ours does."""
+    return head.startswith(MAGIC)
+
+
+def read_watch_ring(path: Path) -> tuple[Watching, bool, tuple[Problem, ...]]:
+    """Return what was watched, whether the watch ended by itself, and what could not be read."""
+    try:
+        with path.open("rb") as stream:
+            data = stream.read(_LARGEST)
+    except OSError as error:
+        raise EvidenceError(str(path), error.strerror or str(error)) from None
+    if len(data) < HEADER_BYTES or not is_watch_ring(data):
+        raise EvidenceError(
+            str(path), "is no ring file", hint="postmortem watch --ring FILE writes one"
+        )
+    _, size, _, _, interval = HEADER.unpack_from(data)
+    if size != RECORD_BYTES:
+        raise EvidenceError(str(path), f"has records of {size} bytes; this version knows 128")
+    rows, torn = [], 0
+    for start in range(HEADER_BYTES, len(data) - RECORD_BYTES + 1, RECORD_BYTES):
+        chunk = data[start : start + RECORD_BYTES]
+        row = unpack(chunk)
+        if row is not None and math.isfinite(row[2]):
+            rows.append(row)
+        else:
+            torn += any(chunk)
+    rows.sort(key=lambda row: row[1])
+    problems = [Problem(str(path), f"{torn} records are damaged")] if torn else []
+    ended = bool(rows) and rows[-1][0] == END
+    return _watching(rows, interval if 0 < interval < 1e6 else 1.0), ended, tuple(problems)
+
+
+def _watching(rows: list[Record], gap: float) -> Watching:
+    names: dict[int, tuple[str, int | None]] = {}
+    samples: dict[int, list[Sample]] = {}
+    ceilings: dict[int, tuple[int, list[tuple[float, int]]]] = {}
+    for kind, _, at, pid, numbers, text in rows:
+        if kind == NAME:
+            rank, _, name = text.partition(" ")
+            names[pid] = (name, int(rank) if rank.isdecimal() else None)
+        elif kind == SAMPLE:
+            samples.setdefault(pid, []).append(Sample(at, *numbers[:9]))
+        elif kind == CEILING:
+            ceilings.setdefault(pid, (numbers[0], []))[1].append((at, numbers[1]))
+    times = [row[2] for row in rows]
+    last = max(times, default=0.0)
+    return Watching(
+        processes=tuple(
+            Watched(pid, *names.get(pid, ("?", None)), tuple(s), ended=s[-1].at < last - 3 * gap)
+            for pid, s in samples.items()
+        ),
+        ceilings=tuple(
+            Ceiling(names.get(pid, ("a limit", None))[0], limit, tuple(used))
+            for pid, (limit, used) in ceilings.items()
+        ),
+        seconds=last - min(times, default=0.0),
+        interval=gap,
+    )

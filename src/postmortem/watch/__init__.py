@@ -1,0 +1,1 @@
+"""Watching live processes over time, at a cost that can be left on."""

@@ -1,0 +1,144 @@
+"""Breakpoints in jobs of mpirun and srun, and over several nodes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from builders.terminals import Job, Terminal
+
+RANKS = Path(__file__).parents[2] / "programs" / "breakpoints" / "ranks.py"
+PLAIN = RANKS.with_name("plain.py")
+SHORT = 3.0
+
+
+def test_mpirun(
+    needs: Callable[[str], str],
+    start: Callable[..., Job],
+    attach: Callable[..., Terminal],
+    tmp_path: Path,
+) -> None:
+    pytest.importorskip("torch")
+    root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
+    words = [needs("mpirun"), *root, "--oversubscribe", "-n", "4", sys.executable, RANKS, "plain"]
+    job = start([*words, str(SHORT)], STORE=f"file://{tmp_path}/store")
+    held(job, attach)
+
+
+def test_mpirun_without_a_process_group(
+    needs: Callable[[str], str], start: Callable[..., Job], attach: Callable[..., Terminal]
+) -> None:
+    root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
+    job = start(
+        [needs("mpirun"), *root, "--oversubscribe", "-n", "3", sys.executable, PLAIN, "stop"]
+    )
+    near = attach()
+    near.until("(rank 0) ")
+    time.sleep(1)
+    assert "result" not in job.output
+    near.type("c\r")
+    near.rest()
+    assert job.ends() == 0
+    assert job.output.count("result 42") == 3
+
+
+def test_srun(
+    needs: Callable[[str], str],
+    start: Callable[..., Job],
+    attach: Callable[..., Terminal],
+    tmp_path: Path,
+) -> None:
+    """Needs a Slurm that runs: one node is enough."""
+    pytest.importorskip("torch")
+    try:
+        ready = subprocess.run(
+            [needs("sinfo"), "-h", "-o", "%D %T"], capture_output=True, text=True, timeout=10
+        ).stdout
+    except subprocess.TimeoutExpired:
+        ready = ""
+    if "idle" not in ready:
+        pytest.skip("no Slurm with an idle node here")
+    words = [needs("srun"), "-n", "4", "--overcommit", sys.executable, RANKS, "plain", str(SHORT)]
+    held(start(words, STORE=f"file://{tmp_path}/store"), attach)
+
+
+def held(job: Job, attach: Callable[..., Terminal]) -> None:
+    """Rank 1 stops longer than the time-out lasts; all end well."""
+    near = attach()
+    near.until("(rank 1) ")
+    time.sleep(SHORT + 2)
+    near.type("c\r")
+    near.rest()
+    assert job.ends() == 0
+    assert job.output.count("] over") == 4
+
+
+@pytest.fixture
+def two_nodes() -> Iterator[list[list[str]]]:
+    """Return what runs a command on one of two nodes: namespaces of networks, joined by a wire."""
+    if os.geteuid() != 0 or shutil.which("ip") is None:
+        pytest.skip("needs root and ip for namespaces of networks")
+    names = [f"pm-{os.getpid()}-{n}" for n in (0, 1)]
+    made = []
+    try:
+        for name in names:
+            ip("netns", "add", name)
+            made.append(name)
+        ip("-n", names[0], "link", "add", "wire", "type", "veth", "peer", "wire", "netns", names[1])
+        for number, name in enumerate(names):
+            ip("-n", name, "addr", "add", f"10.88.7.{number + 1}/24", "dev", "wire")
+            for link in ("lo", "wire"):
+                ip("-n", name, "link", "set", link, "up")
+        yield [["ip", "netns", "exec", name] for name in names]
+    finally:
+        for name in made:
+            ip("netns", "del", name)
+
+
+def ip(*words: str) -> None:
+    done = subprocess.run(["ip", *words], capture_output=True, text=True)
+    if done.returncode != 0:
+        pytest.skip(f"ip {' '.join(words)}: {done.stderr.strip()}")
+
+
+def test_two_nodes(
+    two_nodes: list[list[str]],
+    start: Callable[..., Job],
+    terminal: Callable[..., Terminal],
+    env: dict[str, str],
+) -> None:
+    """Rank 1 stops on the first node; who attaches sits on the second one, and shares a folder."""
+    pytest.importorskip("torch")
+    jobs = []
+    for node, prefix in enumerate(two_nodes):
+        words = [*prefix, sys.executable, "-m", "torch.distributed.run", "--nnodes", "2"]
+        words += ["--nproc-per-node", "2", "--node-rank", str(node), "--master-addr", "10.88.7.1"]
+        words += ["--master-port", "29577", RANKS, "plain", str(SHORT)]
+        jobs.append(start(words, POSTMORTEM_LISTEN="10.88.7.1", GLOO_SOCKET_IFNAME="wire"))
+    words = [*two_nodes[1], sys.executable, "-m", "postmortem", "attach", "--wait", "100"]
+    near = terminal(words)
+    near.until("(rank 1) ")
+    time.sleep(SHORT + 2)
+    near.type("c\r")
+    near.rest()
+    assert [job.ends() for job in jobs] == [0, 0]
+    assert sum(job.output.count("] over") for job in jobs) == 4
+    assert "postmortem attach 10.88.7.1:" in jobs[0].output
+
+
+def test_loopback_is_not_reached_from_another_node(
+    two_nodes: list[list[str]], start: Callable[..., Job], env: dict[str, str]
+) -> None:
+    job = start([*two_nodes[0], sys.executable, PLAIN, "stop"])
+    job.until("postmortem attach")
+    words = [*two_nodes[1], sys.executable, "-m", "postmortem", "attach"]
+    done = subprocess.run(words, env=env, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 3
+    assert "loopback of its own host" in done.stderr

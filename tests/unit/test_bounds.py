@@ -1,0 +1,114 @@
+"""What hostile evidence costs: memory under a limit, and time that grows as the evidence does."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+from builders import hostile
+from builders.commands import ENVIRONMENT, run_here
+
+_LIMIT = 2_000_000_000
+_MEGABYTE = 1000  # of ru_maxrss, which counts in KiB
+
+
+def _under_limit() -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (_LIMIT, _LIMIT))
+
+
+def peak(words: list[str]) -> tuple[int, int, str]:
+    """Return the exit code, peak memory in MB and standard error of a command under a limit."""
+    with tempfile.TemporaryFile() as err:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "postmortem", *words],
+            env=ENVIRONMENT,
+            stdout=subprocess.DEVNULL,
+            stderr=err,
+            preexec_fn=_under_limit,
+        )
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        err.seek(0)
+        return process.returncode, usage.ru_maxrss // _MEGABYTE, err.read().decode()
+
+
+@pytest.mark.parametrize(
+    ("make", "size", "code", "most"),
+    [
+        (hostile.large_rank, 100_000_000, 0, 100),
+        (hostile.large_rank, 9_999_999, 0, 100),
+        (hostile.dated, 50, 0, 100),
+        (hostile.waiting_ranks, 10_000_000, 1, 100),
+        (hostile.nul_hole, 1 << 30, 1, 100),
+        (hostile.nested_names, 30, 3, 100),
+        (hostile.nested_keys, 30, 3, 100),
+        (hostile.copied_lists, 5000, 3, 900),
+        (hostile.deep_pickle, 512_000, 0, 400),
+        (hostile.chained_openat, 40_000, 1, 600),
+        (hostile.many_forks, 20_000, 0, 400),
+        (hostile.many_mappings, 10_000, 0, 600),
+        (hostile.high_numbers, 1000, 0, 100),
+        (hostile.unfinished_reads, 60_000, 0, 500),
+        (hostile.libc_often, 10_000, 1, 300),
+    ],
+)
+def test_memory_is_bounded(
+    make: hostile.Maker, size: int, code: int, most: int, tmp_path: Path
+) -> None:
+    ended, memory, said = peak(make(tmp_path, size))
+    assert (ended, "bug" in said) == (code, False), said
+    assert memory < most
+
+
+def _cost(make: hostile.Maker, size: int) -> float:
+    """Return CPU seconds of a command in this process, the better one of two."""
+    best = float("inf")
+    with tempfile.TemporaryDirectory() as folder:
+        words = make(Path(folder), size)
+        for _ in range(2):
+            began = time.process_time()
+            done = run_here(*words)
+            best = min(best, time.process_time() - began)
+            assert done.returncode in (0, 1), done.stderr
+    return best
+
+
+@pytest.mark.parametrize(
+    ("make", "size"),
+    [
+        (hostile.one_traceback_often, 1000),
+        (hostile.one_left_open, 1000),
+        (hostile.chained_tracebacks, 2000),
+        (hostile.alike_in_a_chain, 1000),
+        (hostile.kills, 2000),
+        (hostile.many_forks, 2000),
+        (hostile.begun_forks, 2500),
+        (hostile.deep_pickle_of_numbers, 10_000),
+    ],
+)
+def test_time_grows_as_the_evidence_does(make: hostile.Maker, size: int) -> None:
+    """Eight times as much takes eight times as long, not 64 times: a machine may be slow."""
+    _cost(make, 10)  # imports
+    for _ in range(3):  # another program may have the caches for itself meanwhile
+        small, large = _cost(make, size), _cost(make, 8 * size)
+        if large < 24 * small:
+            return
+    pytest.fail(f"{size} took {small:.2f} s, and {8 * size} {large:.2f} s")
+
+
+def test_a_date_is_no_rank(tmp_path: Path) -> None:
+    done = run_here(*hostile.dated(tmp_path, 50), "--json")
+    assert '"rank": 2025' not in done.stdout
+
+
+def test_all_of_many_ranks_are_known(tmp_path: Path) -> None:
+    done = run_here(*hostile.real_ranks(tmp_path, 20_000), "--width", "200")
+    assert "rank 5 failed first: ValueError: bad batch" in done.stdout
+    assert "19999 of 20000: 0, 1, 2, 3, 4, 6" in done.stdout
