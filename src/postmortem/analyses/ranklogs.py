@@ -107,7 +107,7 @@ def report_on(read: RankFacts, options: RankLogOptions) -> Report:
         Report(
             kind="logs",
             inputs=read.sources,
-            verdict=_verdict(view, best) + attempts_said(attempts),
+            verdict=_verdict(view, best) + _also_said(blame) + attempts_said(attempts),
             failed=blame.how is not How.NOTHING or (best is not None and best.role is Role.ROOT),
             diagnoses=outcome.diagnoses,
             blocks=rank_logs_blocks(view, verbose=options.verbose),
@@ -123,6 +123,14 @@ def _masked(logs: RankLogs, masking: Masking) -> RankLogs:
     """Return the facts masked; dumps of recorders and of numbers are large and hold no text."""
     small = masking.facts(replace(logs, recorders=(), flights=()))
     return replace(small, recorders=logs.recorders, flights=logs.flights)
+
+
+def _also_said(blame: Blame) -> str:
+    if not blame.also:
+        return ""
+    first = blame.also[0]
+    more = f" (and {len(blame.also) - 1} more)" if len(blame.also) > 1 else ""
+    return f"; {first.words} failed by itself too: {clip(first.why, 120)}{more}"
 
 
 def _verdict(view: RankLogsView, best: Diagnosis | None) -> str:
