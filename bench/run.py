@@ -106,7 +106,9 @@ def steps(pairs: int) -> dict[str, object]:
     Two processes of one program differ by some percent, as their pages happen to lie: so there are
     several pairs, and pairs of bare ones beside them.
     """
-    bare = [sys.executable, "-c", TRAIN]
+    # The trainings share a processor; the supervisor is where it may be, as in a job.
+    processor = str(max(os.sched_getaffinity(0)))
+    bare = ["taskset", "-c", processor, sys.executable, "-c", TRAIN]
     watched, control, shares = [], [], []
     for _ in range(pairs):
         ratio, share = compared([bare, [*RUN, *bare]])
@@ -124,10 +126,9 @@ def steps(pairs: int) -> dict[str, object]:
 
 def compared(commands: list[list[str]]) -> tuple[float, float]:
     """Return the median ratio of the second's steps to the first's, and its parent's share."""
-    processor = str(max(os.sched_getaffinity(0)))
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     both = [
-        subprocess.Popen(["taskset", "-c", processor, *words], **pipes)  # type: ignore[call-overload]
+        subprocess.Popen(words, **pipes)  # type: ignore[call-overload]
         for words in commands
     ]
     times: list[list[float]] = [[], []]
