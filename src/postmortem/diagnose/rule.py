@@ -36,6 +36,8 @@ class Finding:
     """It tells of a consequence and points at another process, whose end a fallback may tell."""
     about: Subject | None = None
     """Whom and what it is about, where the evidence names them."""
+    references: tuple[str, ...] = ()
+    """Of this case, beside those of the rule."""
 
 
 RuleFunction = Callable[..., Iterable[Finding]]
@@ -182,7 +184,7 @@ def _diagnoses(item: Rule, arguments: dict[str, object]) -> Iterator[tuple[Diagn
             cause=finding.cause,
             next_steps=finding.next_steps,
             evidence=finding.evidence,
-            references=item.references,
+            references=(*item.references, *finding.references),
             about=finding.about,
         )
         yield diagnosis, role in (Role.ROOT, Role.CASCADE) and not finding.elsewhere
