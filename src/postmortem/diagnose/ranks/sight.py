@@ -34,6 +34,8 @@ def _texts(
             yield where, f"{said.exception}: {said.message}"
     for remark in logs.remarks[:_MOST]:
         yield f"{remark.file}:{remark.line}", remark.text
+    for event in logs.kernel.events[:_MOST]:
+        yield f"{event.file}:{event.line}", event.text
     for words, _ in nccl.warnings if nccl is not None else ():
         yield "NCCL", words
     for writer in logs.writers[:_MOST]:
@@ -41,9 +43,7 @@ def _texts(
             yield writer.source or writer.label, words
 
 
-def _messages(
-    logs: RankLogs, failures: tuple[LogFailure, ...]
-) -> Iterator[tuple[str, str, str]]:
+def _messages(logs: RankLogs, failures: tuple[LogFailure, ...]) -> Iterator[tuple[str, str, str]]:
     for failure in failures:
         for said in (failure.said, *failure.causes):
             for name in said.known:

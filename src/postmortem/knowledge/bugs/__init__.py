@@ -1,7 +1,7 @@
 """Bugs of libraries that public trackers document: one TOML file for each library beside this one.
 
-docs/known-bugs.md says what stands in them. Of TOML only what `load_table` reads. `needles.txt` says
-in a fraction of the time which files can matter at all; it is made by
+docs/known-bugs.md says what stands in them. Of TOML only what `load_table` reads. `needles.txt`
+says in a fraction of the time which files can matter at all; it is made by
 ``python -m postmortem.knowledge.bugs``.
 """
 
