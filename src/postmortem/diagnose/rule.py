@@ -37,7 +37,7 @@ class Finding:
     about: Subject | None = None
     """Whom and what it is about, where the evidence names them."""
     references: tuple[str, ...] = ()
-    """Of this case, beside those of the rule."""
+    """Of this case, in place of those of the rule."""
 
 
 RuleFunction = Callable[..., Iterable[Finding]]
@@ -184,7 +184,7 @@ def _diagnoses(item: Rule, arguments: dict[str, object]) -> Iterator[tuple[Diagn
             cause=finding.cause,
             next_steps=finding.next_steps,
             evidence=finding.evidence,
-            references=(*item.references, *finding.references),
+            references=finding.references or item.references,
             about=finding.about,
         )
         yield diagnosis, role in (Role.ROOT, Role.CASCADE) and not finding.elsewhere

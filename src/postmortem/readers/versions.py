@@ -111,9 +111,9 @@ def versions_in(text: str, where: str) -> Versions:
                 (library, version), LibraryVersion(library, version, f"{where}:{line}", sure)
             )
 
-    for library, pattern in (*_LINES, *_WORDS):
+    for name, pattern in (*_LINES, *_WORDS):
         for match in pattern.finditer(text):
-            add(library, match[1], match.start(1))
+            add(name, match[1], match.start(1))
     for pattern in (_LISTED, _TABLE):
         for match in pattern.finditer(text):
             library = library_of(match[1])

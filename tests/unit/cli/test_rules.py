@@ -45,7 +45,7 @@ GLOO_CLOSED = Signature(
 )
 
 STUCK = KnownBug(
-    id="nccl-stuck",
+    id="proxy-stuck",
     family="nccl",
     library="nccl",
     title="NCCL 2.99 stands still",
@@ -75,14 +75,14 @@ def test_list(capsys: pytest.CaptureFixture[str]) -> None:
     assert "nccl_watchdog  root          NCCL's watchdog stopped the process on purpose." in out
     assert "peer_died      cascade       Another rank went away first." in out
     assert "known lines: gloo\n  gloo-closed  cascade       This rank is a victim.\n" in out
-    assert "known bugs: nccl\n  nccl-stuck  contributing  NCCL 2.99 stands still\n" in out
+    assert "known bugs: nccl\n  proxy-stuck  contributing  NCCL 2.99 stands still\n" in out
     assert "2 rules, 1 signature, 1 known bug; postmortem rules ID explains one" in out
 
 
 def test_one_bug(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["rules", "nccl-stuck"]) == 0
+    assert main(["rules", "proxy-stuck"]) == 0
     out = capsys.readouterr().out
-    assert out.startswith("nccl-stuck   known bug of nccl, contributing\n")
+    assert out.startswith("proxy-stuck   known bug of nccl, contributing\n")
     assert "\nVersions\n    nccl >=2.99, <2.99.2 on aarch64\n" in out
     assert "    on one stack: ncclStuck\n    environment: NCCL_STUCK=1\n" in out
     assert out.endswith("Reference\n    https://example.org/stuck\n")
@@ -91,7 +91,7 @@ def test_one_bug(capsys: pytest.CaptureFixture[str]) -> None:
 def test_bugs_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["rules", "--json", "--find", "a lock is lost"]) == 0
     document = json.loads(capsys.readouterr().out)
-    assert [bug["id"] for bug in document["bugs"]] == ["nccl-stuck"]
+    assert [bug["id"] for bug in document["bugs"]] == ["proxy-stuck"]
     assert document["rules"] == document["signatures"] == []
 
 

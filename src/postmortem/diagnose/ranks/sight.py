@@ -25,32 +25,36 @@ def sight_of(logs: RankLogs, nccl: Nccl | None, versions: Versions) -> Sight:
     )
 
 
+def _place(file: str, line: int) -> str:
+    return f"{file.rpartition('/')[2]}:{line}"
+
+
 def _texts(
     logs: RankLogs, failures: tuple[LogFailure, ...], nccl: Nccl | None
 ) -> Iterator[tuple[str, str]]:
     for failure in failures:
-        where = f"{failure.file}:{failure.line}"
+        where = _place(failure.file, failure.line)
         for said in (failure.said, *failure.causes, *failure.parts):
             yield where, f"{said.exception}: {said.message}"
     for remark in logs.remarks[:_MOST]:
-        yield f"{remark.file}:{remark.line}", remark.text
+        yield _place(remark.file, remark.line), remark.text
     for event in logs.kernel.events[:_MOST]:
-        yield f"{event.file}:{event.line}", event.text
+        yield _place(event.file, event.line), event.text
     for words, _ in nccl.warnings if nccl is not None else ():
         yield "NCCL", words
     for writer in logs.writers[:_MOST]:
         for words in writer.last_words:
-            yield writer.source or writer.label, words
+            yield f"last lines of {writer.label}", words
 
 
 def _messages(logs: RankLogs, failures: tuple[LogFailure, ...]) -> Iterator[tuple[str, str, str]]:
     for failure in failures:
         for said in (failure.said, *failure.causes):
             for name in said.known:
-                yield name, f"{failure.file}:{failure.line}", said.words
+                yield name, _place(failure.file, failure.line), said.words
     for remark in logs.remarks[:_MOST]:
         for name in remark.known:
-            yield name, f"{remark.file}:{remark.line}", remark.text
+            yield name, _place(remark.file, remark.line), remark.text
 
 
 def _stacks(logs: RankLogs, failures: tuple[LogFailure, ...]) -> Iterator[SeenStack]:
@@ -59,7 +63,7 @@ def _stacks(logs: RankLogs, failures: tuple[LogFailure, ...]) -> Iterator[SeenSt
         python = tuple(f"{f.file} {f.function}" for f in reversed(failure.frames))
         if native or python:
             modules = tuple(f.module.rpartition("/")[2] for f in failure.native if f.module)
-            yield SeenStack(f"{failure.file}:{failure.line}", native + python, modules, True)
+            yield SeenStack(_place(failure.file, failure.line), native + python, modules, True)
     for one in logs.stacks if logs.stacks is not None else ():
         frames = one.thread.frames
         yield SeenStack(

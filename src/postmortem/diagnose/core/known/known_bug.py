@@ -19,7 +19,13 @@ from postmortem.facts.versions import Versions
 from postmortem.report.model import Role
 
 
-@rule(role=Role.CONTRIBUTING)
+@rule(
+    role=Role.CONTRIBUTING,
+    references=(
+        "https://github.com/NVIDIA/nccl/issues",
+        "https://github.com/pytorch/pytorch/issues",
+    ),
+)
 def known_bug(
     process: Process,
     versions: Versions | None,

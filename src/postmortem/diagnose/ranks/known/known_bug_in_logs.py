@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from postmortem.diagnose.ranks.blame import Blame, How
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.facts.nccl import Nccl
 from postmortem.facts.rank_logs import RankLogs
@@ -11,9 +12,15 @@ from postmortem.facts.versions import Versions
 from postmortem.report.model import Role
 
 
-@rule(role=Role.CONTRIBUTING)
+@rule(
+    role=Role.CONTRIBUTING,
+    references=(
+        "https://github.com/NVIDIA/nccl/issues",
+        "https://github.com/pytorch/pytorch/issues",
+    ),
+)
 def known_bug_in_logs(
-    logs: RankLogs, versions: Versions | None, nccl: Nccl | None
+    blame: Blame, logs: RankLogs, versions: Versions | None, nccl: Nccl | None
 ) -> Iterator[Finding]:
     """The logs show a bug of a library that its developers know.
 
@@ -29,6 +36,8 @@ def known_bug_in_logs(
     What to do
         What the record says: postmortem rules ID shows it, where ID is named in the cause.
     """
+    if blame.how is How.NOTHING:
+        return  # what is printed while a job goes on, or has gone well, explains nothing
     from postmortem.diagnose.known_bugs import find_bugs
     from postmortem.diagnose.ranks.sight import sight_of
 
