@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
     """List or explain; an ID that does not exist is a usage error."""
     from postmortem.diagnose import rule
     from postmortem.knowledge.bugs import bugs
-    from postmortem.knowledge.signatures import signatures
+    from postmortem.knowledge.messages import signatures
 
     kinds = ("tensors", "strace", "ranks", "hang", "watch")
     rules: Sequence[Rule] = [*rule.load(), *(item for kind in kinds for item in rule.load(kind))]

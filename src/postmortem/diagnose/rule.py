@@ -34,6 +34,10 @@ class Finding:
     """Overrides the rule's own role where this case has another."""
     elsewhere: bool = False
     """It tells of a consequence and points at another process, whose end a fallback may tell."""
+    lead: str = ""
+    """What the title begins with, where that is who it is about: ``"rank 2 on node1"``."""
+    verdict: str | None = None
+    """The whole verdict, where this is the best and its title cannot be put into a sentence."""
     about: Subject | None = None
     """Whom and what it is about, where the evidence names them."""
     references: tuple[str, ...] = ()
@@ -185,6 +189,8 @@ def _diagnoses(item: Rule, arguments: dict[str, object]) -> Iterator[tuple[Diagn
             next_steps=finding.next_steps,
             evidence=finding.evidence,
             references=finding.references or item.references,
+            lead=finding.lead,
+            verdict=finding.verdict,
             about=finding.about,
         )
         yield diagnosis, role in (Role.ROOT, Role.CASCADE) and not finding.elsewhere

@@ -12,7 +12,7 @@ from postmortem.diagnose import rule as engine
 from postmortem.diagnose.rule import Finding, Rule, rule
 from postmortem.facts.bug import KnownBug
 from postmortem.facts.signature import Signature
-from postmortem.knowledge import bugs, signatures
+from postmortem.knowledge import bugs, messages
 from postmortem.report.model import Role
 
 
@@ -65,7 +65,7 @@ STUCK = KnownBug(
 def _rules(monkeypatch: pytest.MonkeyPatch) -> None:
     rules: tuple[Rule, ...] = (nccl_watchdog, peer_died)
     monkeypatch.setattr(engine, "load", lambda evidence="core": rules if evidence == "core" else ())
-    monkeypatch.setattr(signatures, "signatures", lambda: (GLOO_CLOSED,))
+    monkeypatch.setattr(messages, "signatures", lambda: (GLOO_CLOSED,))
     monkeypatch.setattr(bugs, "bugs", lambda: (STUCK,))
 
 

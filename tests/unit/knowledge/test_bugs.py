@@ -10,7 +10,7 @@ import pytest
 import postmortem.knowledge.bugs as knowledge
 from postmortem.facts.bug import KnownBug
 from postmortem.knowledge.bugs import NEEDLES, bugs, families_for, needle_table
-from postmortem.knowledge.signatures import by_id
+from postmortem.knowledge.messages import by_id
 from postmortem.knowledge.version_ranges import bounds, is_in, version
 from postmortem.report.model import Confidence, Role
 

@@ -15,6 +15,7 @@ from postmortem.facts.source import Problem, Source
 from postmortem.facts.versions import LibraryVersion, Versions
 from postmortem.readers.log_files import OpenedLog
 from postmortem.readers.ranklogs.assembly import Assembly, ReadLog
+from postmortem.readers.ranklogs.known_lines import keep_literals
 from postmortem.readers.ranklogs.sources import Found, LogFile
 from postmortem.readers.versions import joined, versions_in
 from postmortem.records import record
@@ -93,7 +94,7 @@ def _read_one(
 ) -> ReadLog | None:
     with contextlib.ExitStack() as stack:
         opened = OpenedLog(file.path, stack)
-        raw = _native.read_ranklog(opened.source)
+        raw = _native.read_ranklog(opened.source, keep_literals())
         problems += opened.problems
         problems += opened.shrunk(raw["bytes"])
         source = opened.as_source(raw["bytes"])
@@ -129,4 +130,4 @@ def split_rank_log(file: LogFile, sink: Callable[[int, bytes], None]) -> None:
     """Hand out the clean text of each label of a file, by the label's position in it."""
     with contextlib.ExitStack() as stack:
         opened = OpenedLog(file.path, stack)
-        _native.read_ranklog(opened.source, sink=sink)
+        _native.read_ranklog(opened.source, [], sink=sink)

@@ -32,7 +32,7 @@ def known_error_text(
     What to do
         What the signature says: postmortem rules ID shows it with its reference.
     """
-    from postmortem.knowledge.signatures import by_id  # only where there is something known
+    from postmortem.knowledge.messages import by_id  # only where there is something known
 
     known = by_id()
     crashed = threads.crashed if threads is not None else None

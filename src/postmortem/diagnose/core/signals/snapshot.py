@@ -33,13 +33,14 @@ def snapshot(kind: FaultKind, core: CoreFile, threads: Threads | None) -> Iterat
     """
     if kind is not FaultKind.SNAPSHOT:
         return
-    evidence = [Evidence(f"core {core.path}", "written by gcore from a live process")]
+    by = "gcore" if core.origin == "gcore" else "a tool"
+    evidence = [Evidence(f"core {core.path}", f"written by {by} from a live process")]
     main = threads.main if threads is not None else None
     if main is not None and main.frames:
         evidence.extend([cite_frame(main, 0), *cite_python(main)])
     yield Finding(
-        title="a snapshot of a live process (gcore): it did not crash",
-        cause="gcore wrote this core while the process was running; it tells where the threads "
+        title=f"a snapshot of a live process ({by}): it did not crash",
+        cause=f"{by} wrote this core while the process was running; it tells where the threads "
         "stood at that moment",
         confidence=Confidence.CERTAIN,
         next_steps=(

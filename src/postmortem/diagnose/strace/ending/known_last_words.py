@@ -10,7 +10,7 @@ from postmortem.diagnose.strace.saying import worded
 from postmortem.diagnose.strace.who import who
 from postmortem.facts.last_words import LastWords
 from postmortem.facts.syscall_logs import Logs
-from postmortem.knowledge.signatures import by_id
+from postmortem.knowledge.messages import by_id
 from postmortem.report.model import Confidence, Evidence, Role, Subject
 
 _ORDER = ("root", "contributing", "cascade")

@@ -1,0 +1,36 @@
+"""How sure a conclusion is, and what part it has in a failure."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Role(StrEnum):
+    """What part a diagnosis has in the failure.
+
+    A cascade (something that died because something else did) or a context is never shown as the
+    cause while a root is known.
+    """
+
+    ROOT = "root"
+    CONTRIBUTING = "contributing"
+    CASCADE = "cascade"
+    CONTEXT = "context"
+
+
+class Confidence(StrEnum):
+    """How sure: the evidence states it, one known cause fits, or it is one of several."""
+
+    CERTAIN = "certain"
+    LIKELY = "likely"
+    POSSIBLE = "possible"
+
+
+class Outcome(StrEnum):
+    """What became of what the evidence tells of."""
+
+    FAILED = "failed"
+    HEALTHY = "healthy"
+    """The evidence itself says that it went well: it is never concluded from silence."""
+    UNKNOWN = "unknown"
+    """Nothing in the evidence settles it."""
