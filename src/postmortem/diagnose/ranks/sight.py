@@ -50,11 +50,11 @@ def _texts(
 def _messages(logs: RankLogs, failures: tuple[LogFailure, ...]) -> Iterator[tuple[str, str, str]]:
     for failure in failures:
         for said in (failure.said, *failure.causes):
-            for name in said.known:
-                yield name, _place(failure.file, failure.line), said.words
+            for match in said.matches:
+                yield match.id, _place(failure.file, failure.line), said.words
     for remark in logs.remarks[:_MOST]:
-        for name in remark.known:
-            yield name, _place(remark.file, remark.line), remark.text
+        for match in remark.matches:
+            yield match.id, _place(remark.file, remark.line), remark.text
 
 
 def _stacks(logs: RankLogs, failures: tuple[LogFailure, ...]) -> Iterator[SeenStack]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from postmortem.diagnose.ranks.blame import Blame, How
+from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.causes import How
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.facts.nccl import Nccl
 from postmortem.facts.rank_logs import RankLogs
