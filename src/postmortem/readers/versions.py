@@ -44,6 +44,8 @@ _FILES = (
 _FOLDER = Pattern(
     r"/(nccl|ucx|libfabric)[-/](\d+\.\d+\.\d+)[^/]*/", words=("/nccl", "/ucx", "/libfabric")
 )
+_OF_FOLDER = {"nccl": "libnccl", "ucx": "libuc", "libfabric": "libfabric"}
+_NAMES = ("libc-", "ld-", "libpthread-", "libcuda.", "libcublas.", *_OF_FOLDER.values())
 _SITE = ("/site-packages/", "/dist-packages/")
 _MOST_FOLDERS = 2
 _MOST_ENTRIES = 5000
@@ -153,34 +155,41 @@ def joined(parts: Iterable[Versions]) -> Versions:
 def of_modules(modules: Iterable[Module], python: str | None, machine: str) -> Versions:
     """Return what a core tells: names of files, the interpreter, packages beside its libraries."""
     items = [LibraryVersion("cpython", python, "the interpreter")] if python else []
-    folders: dict[str, bool] = {}
+    folders: dict[str, set[str]] = {}
     for module in modules:
         items += _of_path(module.path)
         for marker in _SITE:
-            head, found, _ = (module.disk_path or "").partition(marker)
+            head, found, rest = (module.disk_path or "").partition(marker)
             if found:
-                folder = head + marker
-                folders[folder] = folders.get(folder, False) or module.status == "ok"
+                proven = folders.setdefault(head + marker, set())
+                if module.status == "ok":
+                    proven.add(rest.removeprefix("nvidia/").partition("/")[0].partition(".")[0])
     known = {item.library for item in items}
-    for folder, is_ok in list(folders.items())[:_MOST_FOLDERS]:
-        items += (one for one in _installed(folder, is_ok) if one.library not in known)
+    for folder, proven in list(folders.items())[:_MOST_FOLDERS]:
+        items += (one for one in _installed(folder, proven) if one.library not in known)
     unique = {(item.library, item.version): item for item in reversed(items)}
     return Versions(tuple(reversed(unique.values())), machine)
 
 
 def _of_path(path: str) -> Iterator[LibraryVersion]:
     plain = path.removesuffix(" (deleted)")
+    name = plain.rpartition("/")[2]
+    if not name.startswith(_NAMES):
+        return
     for library, pattern in _FILES:
         found = pattern.search(plain)
         if found:
             yield LibraryVersion(library, found[1], plain)
     folder = _FOLDER.search(plain)
-    if folder and f"lib{folder[1]}"[:6] in plain.rpartition("/")[2]:
+    if folder and name.startswith(_OF_FOLDER[folder[1]]):
         yield LibraryVersion(folder[1], folder[2], plain)
 
 
-def _installed(folder: str, is_ok: bool) -> Iterator[LibraryVersion]:
-    """Yield what is installed in a folder of packages, by the names of its dist-info folders."""
+def _installed(folder: str, proven: set[str]) -> Iterator[LibraryVersion]:
+    """Yield what is installed in a folder of packages, by the names of its dist-info folders.
+
+    `proven` are packages with a file there that is the one that was mapped.
+    """
     try:
         with os.scandir(folder) as entries:
             for number, entry in enumerate(entries):
@@ -190,6 +199,7 @@ def _installed(folder: str, is_ok: bool) -> Iterator[LibraryVersion]:
                 name, dash, version = stem.partition("-")
                 library = library_of(name) if found and dash else None
                 if library is not None:
-                    yield LibraryVersion(library, version, f"{folder}{entry.name}", is_ok)
+                    where = f"{folder}{entry.name}"
+                    yield LibraryVersion(library, version, where, library in proven)
     except OSError:  # a core of another machine, or a folder that is gone
         return

@@ -112,8 +112,11 @@ def test_packages_beside_a_module(tmp_path: Path) -> None:
     same = of_modules([module(library, library, "ok")], None, "x86_64")
     assert {(i.library, i.version, i.sure) for i in same.items} == {
         ("torch", "2.1.0+cu121", True),
-        ("nccl", "2.18.1", True),
+        ("nccl", "2.18.1", False),
     }
+    nccl = str(site / "nvidia/nccl/lib/libnccl.so.2")
+    (proven,) = of_modules([module(nccl, nccl, "ok")], None, "x86_64").of("nccl")
+    assert proven.sure
     other = of_modules([module(library, library, "unverified")], None, "x86_64")
     assert not any(item.sure for item in other.items)
     gone = str(tmp_path / "gone/site-packages/torch/lib/libtorch.so")
