@@ -1,4 +1,4 @@
-"""What the heads of logs tell of versions reaches the rules, and says nothing where nothing failed."""
+"""Versions in the heads of logs reach the rules, and say nothing where nothing failed."""
 
 from __future__ import annotations
 
