@@ -13,7 +13,7 @@ import signal
 import struct
 from collections.abc import Mapping
 
-from postmortem.emulate.fault import Fault
+from postmortem.emulate.fault import CannotEmulate, Fault
 from postmortem.emulate.namespaces import links
 from postmortem.emulate.tree import end_all
 
@@ -116,6 +116,8 @@ def _start_actor(fault: Fault, command: int, control: int, report: int) -> tuple
 
         try:
             fault.act(command, wait, say)
+        except (CannotEmulate, OSError) as error:
+            say(f"not done: {error}")
         finally:
             fault.relax(command)
     finally:

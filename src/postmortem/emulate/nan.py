@@ -23,10 +23,11 @@ class Nan(Fault):
         self._module = module
         self._step = step
         self._name = f"postmortem-emulate-{secrets.token_hex(8)}"
+        only = "" if rank is None else str(rank)
         before = os.environ.get("PYTHONPATH")
         self.variables = {
             "PYTHONPATH": f"{HOOK}:{before}" if before else str(HOOK),
-            "POSTMORTEM_EMULATE_NAN": f"{self._name}:{step}:{'' if rank is None else rank}:{module}",
+            "POSTMORTEM_EMULATE_NAN": f"{self._name}:{step}:{only}:{module}",
         }
         where = "" if rank is None else f" on rank {rank}"
         self.missed = f"no module {module!r} was called {step + 1} times{where} in a Python process"

@@ -11,9 +11,7 @@ _MODULES = "torch.nn.modules.module"
 
 def install(words):
     name, step, rank, module = words.split(":", 3)
-    if rank and os.environ.get("RANK", "0") != rank:
-        return
-    sys.meta_path.insert(0, _Finder(_Injector(name, int(step), module)))
+    sys.meta_path.insert(0, _Finder(_Injector(name, int(step), module, rank)))
 
 
 class _Finder:
@@ -30,19 +28,19 @@ class _Finder:
             find = getattr(finder, "find_spec", None)
             spec = find(name, path, target) if find else None
             if spec is not None and spec.loader is not None:
-                execute = spec.loader.exec_module
-
-                def exec_module(module):
-                    execute(module)
-                    self._injector.register(module)
-
-                spec.loader.exec_module = exec_module
+                self._execute = spec.loader.exec_module
+                spec.loader.exec_module = self._exec_module
                 return spec
         return None
 
+    def _exec_module(self, module):
+        self._execute(module)
+        self._injector.register(module)
+
 
 class _Injector:
-    def __init__(self, name, step, module):
+    def __init__(self, name, step, module, rank):
+        self._rank = rank
         self._name = name
         self._step = step
         self._wanted = module
@@ -78,6 +76,8 @@ class _Injector:
         self._calls += 1
         if self._calls != self._step + 1:
             return None
+        if self._rank and os.environ.get("RANK", "0") != self._rank:  # set late where a fork is one
+            return None
         for handle in self._handles:
             handle.remove()
         changed, done = _with_nan(output)
@@ -97,7 +97,7 @@ class _Injector:
 
 
 def _with_nan(value):
-    """Return a copy with NaN in the first element of the first tensor of floats, and if there is one."""
+    """Return a copy with NaN at the start of the first tensor of floats, if there is one."""
     import torch
 
     if isinstance(value, torch.Tensor):
