@@ -13,7 +13,7 @@ import signal
 import struct
 from collections.abc import Mapping
 
-from postmortem.emulate.fault import CannotEmulate, Fault
+from postmortem.emulate.fault import Fault
 from postmortem.emulate.namespaces import links
 from postmortem.emulate.tree import end_all
 
@@ -116,8 +116,8 @@ def _start_actor(fault: Fault, command: int, control: int, report: int) -> tuple
 
         try:
             fault.act(command, wait, say)
-        except (CannotEmulate, OSError) as error:
-            say(f"not done: {error}")
+        except Exception as error:
+            say(f"not done: {type(error).__name__}: {error}")
         finally:
             fault.relax(command)
     finally:
@@ -125,11 +125,14 @@ def _start_actor(fault: Fault, command: int, control: int, report: int) -> tuple
 
 
 def _keep_files(*kept: int) -> None:
-    """Close everything else: who reads the command's output waits until nobody has it open."""
+    """Let go of all other files: who reads the command's output waits until nobody has it open.
+
+    Their numbers stay taken: what is loaded here (the hook of `run`) may close, after a fork, a
+    number that it believes to be its own.
+    """
+    nowhere = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
     for name in os.listdir("/proc/self/fd"):  # noqa: PTH208
-        if int(name) not in kept:
+        if int(name) not in kept and int(name) != nowhere:
             with contextlib.suppress(OSError):
-                os.close(int(name))
-    nowhere = os.open(os.devnull, os.O_RDWR)
-    while nowhere < 2:
-        nowhere = os.dup(nowhere)
+                os.fstat(int(name))
+                os.dup2(nowhere, int(name), inheritable=False)
