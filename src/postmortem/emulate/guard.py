@@ -26,17 +26,20 @@ class Guard:
 
     def __init__(self, fault: Fault, mark: str, outside: Mapping[str, str]) -> None:
         """Start it; `outside` are the namespaces that we were in before the fault was entered."""
-        self._control, control = _pair()
-        self._report, report = _pair(writer_first=False)
+        self._fault, self._mark = fault, mark
+        control, self._control = os.pipe2(os.O_CLOEXEC)
+        self._report, report = os.pipe2(os.O_CLOEXEC)
         every = signal.valid_signals()
         before = signal.pthread_sigmask(signal.SIG_BLOCK, every)
         parent = os.getpid()
         self.pid = os.fork()
         if self.pid == 0:
+            code = 1
             try:
                 _guard(fault, mark, outside, parent, control, report)
+                code = 0
             finally:
-                os._exit(0)
+                os._exit(code)
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
         os.close(control)
         os.close(report)
@@ -56,14 +59,14 @@ class Guard:
                 break
             said += data
         os.close(self._report)
-        with contextlib.suppress(ChildProcessError):
-            os.waitpid(self.pid, 0)
+        try:
+            killed = os.waitpid(self.pid, 0)[1] != 0
+        except ChildProcessError:  # its parent has heard of its end before: it was killed
+            killed = True
+        if killed:
+            end_all([os.getpid()], self._mark, {}, without=())
+            self._fault.undo()
         return said.decode("utf-8", "replace").splitlines()
-
-
-def _pair(*, writer_first: bool = True) -> tuple[int, int]:
-    reader, writer = os.pipe2(os.O_CLOEXEC)
-    return (writer, reader) if writer_first else (reader, writer)
 
 
 def _guard(

@@ -93,7 +93,7 @@ class Net(Fault):
 
     def _drop(self, verb: str) -> None:
         for at, kind in enumerate(("ip", "ip6"), start=1):
-            front = ("tc", "filter", verb, "dev", "lo", "parent", "1:")
+            front: tuple[str, ...] = ("tc", "filter", verb, "dev", "lo", "parent", "1:")
             protocol = "ipv6" if kind == "ip6" else "ip"
             front += ("protocol", protocol, "prio", str(at))
             if verb == "del":
