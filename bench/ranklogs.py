@@ -30,7 +30,9 @@ LITERALS = (
     "|onnection closed by peer|clients joined|gai error|EADDRINUSE|CUDA error|No space left"
 ).split("|")
 OURS = (
-    "from postmortem import _native; import os, sys; _native.read_ranklog(os.open(sys.argv[1], 0))"
+    "from postmortem import _native; import os, sys; "
+    "from postmortem.readers.ranklogs.known_lines import keep_literals; "
+    "_native.read_ranklog(os.open(sys.argv[1], 0), keep_literals())"
 )
 THEIRS = r"""
 import re, sys

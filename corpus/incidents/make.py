@@ -64,6 +64,8 @@ def postmortem(*words: str) -> str:
     done = subprocess.run(
         [sys.executable, "-m", "postmortem", *words], capture_output=True, text=True, check=False
     )
+    if not done.stdout:
+        raise SystemExit(done.stderr)
     return done.stdout
 
 
@@ -79,10 +81,12 @@ def neutral(folder: Path) -> None:
     """Write the paths and the host of the machine that recorded as those of no machine."""
     names = {
         sys.prefix: "/opt/env",
+        sys.base_prefix: "/usr/local",
+        str(Path.home()): "/home/me",
         str(TRAIN.parent): "/job",
         str(folder): "/job/run",
         str(HERE.parents[1]): "/src",
-        os.uname().nodename.encode().decode(): "node1",
+        os.uname().nodename: "node1",
     }
     for path in folder.rglob("*"):
         if path.suffix in (".pt",) or not path.is_file():

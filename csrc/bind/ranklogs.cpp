@@ -1,5 +1,6 @@
 // read_ranklog(): one call for a whole log of many ranks.
 #include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -89,9 +90,23 @@ std::optional<Log> read_interruptibly(Pull& pull, const Options& options) {
   }
 }
 
-py::dict read_ranklog(const py::object& source, const py::object& sink, std::size_t block_bytes,
-                      std::size_t sample_bytes, std::size_t kept_bytes) {
+// Rows of (text, name of its kind).
+std::vector<KeepLiteral> literals_of(const std::vector<std::pair<std::string, std::string>>& rows) {
+  std::vector<KeepLiteral> literals;
+  for (const auto& [text, name] : rows) {
+    const std::optional<Kind> kind = kind_of(name);
+    if (!kind) throw py::value_error("lines are kept for nothing that is called " + name);
+    literals.push_back({text, *kind});
+  }
+  return literals;
+}
+
+py::dict read_ranklog(const py::object& source,
+                      const std::vector<std::pair<std::string, std::string>>& keep,
+                      const py::object& sink, std::size_t block_bytes, std::size_t sample_bytes,
+                      std::size_t kept_bytes) {
   Options options;
+  options.keep = literals_of(keep);
   options.block_bytes = block_bytes;
   options.sample_bytes = sample_bytes;
   options.kept_bytes = kept_bytes;
@@ -140,9 +155,9 @@ py::dict read_ranklog(const py::object& source, const py::object& sink, std::siz
 
 void register_ranklogs(py::module_& module) {
   using py::literals::operator""_a;
-  module.def("read_ranklog", &read_ranklog, "source"_a, py::kw_only(), "sink"_a = py::none(),
-             "block_bytes"_a = std::size_t{1} << 20, "sample_bytes"_a = std::size_t{4} << 20,
-             "kept_bytes"_a = std::size_t{256} << 20,
+  module.def("read_ranklog", &read_ranklog, "source"_a, "keep"_a, py::kw_only(),
+             "sink"_a = py::none(), "block_bytes"_a = std::size_t{1} << 20,
+             "sample_bytes"_a = std::size_t{4} << 20, "kept_bytes"_a = std::size_t{256} << 20,
              "Reads one log of many ranks: who wrote how much, and the lines worth keeping.");
 }
 

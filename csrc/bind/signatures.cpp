@@ -76,8 +76,9 @@ py::tuple scan_signatures(const py::capsule& compiled, const py::buffer& data, s
   return py::make_tuple(rows, py::cast(found.counts), found.line_ends);
 }
 
+// With what the named groups hold where `groups` says so.
 py::list scan_signature_lines(const py::capsule& compiled, const py::buffer& data,
-                              const py::buffer& begins, const py::buffer& ends) {
+                              const py::buffer& begins, const py::buffer& ends, bool groups) {
   const signatures::Scanner& all = scanner(compiled);
   const Held held(data);
   const Held first(begins);
@@ -92,7 +93,15 @@ py::list scan_signature_lines(const py::capsule& compiled, const py::buffer& dat
   }
   py::list rows(hits.size());
   for (std::size_t i = 0; i < hits.size(); ++i) {
-    rows[i] = py::make_tuple(hits[i].line, hits[i].signature);
+    const signatures::LineHit& hit = hits[i];
+    if (!groups) {
+      rows[i] = py::make_tuple(hit.line, hit.signature);
+      continue;
+    }
+    const auto at = static_cast<std::size_t>(from[hit.line]);
+    const auto size = static_cast<std::size_t>(to[hit.line]) - at;
+    rows[i] = py::make_tuple(hit.line, hit.signature,
+                             named(all, hit.signature, held.text().substr(at, size), hit.captures));
   }
   return rows;
 }
@@ -128,7 +137,7 @@ void register_signatures(py::module_& module) {
   module.def("scan_signatures", &scan_signatures, py::arg("compiled"), py::arg("data"),
              py::arg("each"));
   module.def("scan_signature_lines", &scan_signature_lines, py::arg("compiled"), py::arg("data"),
-             py::arg("begins"), py::arg("ends"));
+             py::arg("begins"), py::arg("ends"), py::arg("groups") = false);
   module.def("signature_groups", &signature_groups, py::arg("compiled"), py::arg("signature"),
              py::arg("line"));
   module.def("signature_literals", &signature_literals, py::arg("compiled"));

@@ -51,17 +51,6 @@ bool is_binary(std::string_view line) noexcept {
   });
 }
 
-// torch/distributed/elastic: the first is an agent's last word on a group of processes; the second
-// says only at LOGLEVEL=INFO what follows. The others are Slurm's.
-bool is_mark(std::string_view text) noexcept {
-  for (const std::string_view words :
-       {"failed (exitcode: ", "will restart worker group", "DUE TO JOB REQUEUE",
-        "DUE TO PREEMPTION", "DUE TO NODE FAILURE"}) {
-    if (text.find(words) != std::string_view::npos) return true;
-  }
-  return false;
-}
-
 struct Writer {
   std::uint32_t index = 0;
   Label label;
@@ -86,7 +75,8 @@ void words_before(const Writer& writer, std::vector<std::string>& to) {
 
 class Reader {
  public:
-  explicit Reader(const Options& options) : options_(options), shelves_(options.kept_bytes) {
+  explicit Reader(const Options& options)
+      : options_(options), literals_(options.keep), shelves_(options.kept_bytes) {
     writers_.push_back(std::make_unique<Writer>());  // of lines without a prefix
   }
 
@@ -110,7 +100,7 @@ class Reader {
   void hand_out(std::uint32_t index, std::string_view text);
 
   const Options& options_;
-  const Needles needles_;
+  const KeepLiterals literals_;
   Heads heads_;
   Log log_;
   std::vector<std::unique_ptr<Writer>> writers_;
@@ -277,7 +267,7 @@ void Reader::piece(std::uint32_t index, std::string_view text) {
   }
   const RecordHead head = record_head(text);
   text.remove_prefix(head.size);
-  Kinds kinds = needles_.find(text);
+  Kinds kinds = literals_.find(text);
   if (head.error) kinds |= bit(Kind::kError);
   if (kinds && writer.plain) {
     auto& before = writer.before;
@@ -290,7 +280,10 @@ void Reader::piece(std::uint32_t index, std::string_view text) {
     kinds &= ~bit(Kind::kLink);
   }
   if (kinds & bit(Kind::kTrail) && !is_trail(text)) kinds &= ~bit(Kind::kTrail);
-  if (kinds & bit(Kind::kLauncher) && is_mark(text)) mark(index, text);
+  if (kinds & bit(Kind::kMark)) {
+    mark(index, text);
+    kinds &= ~bit(Kind::kMark);
+  }
   if (kinds & bit(Kind::kTraceback)) {
     // Behind a progress bar or the log's own head: the traceback begins in the middle of a line.
     const std::size_t at = text.find("Traceback (most recent call last)");

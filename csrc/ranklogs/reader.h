@@ -9,9 +9,9 @@
 #include <unordered_map>
 #include <vector>
 
+#include "ranklogs/keep_literals.h"
 #include "ranklogs/lines.h"
 #include "ranklogs/links.h"
-#include "ranklogs/needles.h"
 #include "ranklogs/prefix.h"
 
 namespace pm::ranklogs {
@@ -54,6 +54,7 @@ struct Label {
 };
 
 struct Options {
+  std::vector<KeepLiteral> keep;  // what makes a line worth keeping
   std::size_t block_bytes = std::size_t{1} << 20;
   std::size_t sample_bytes = std::size_t{4} << 20;  // what votes on the grammar
   std::size_t kept_bytes = std::size_t{256} << 20;  // of text in regions, in all

@@ -161,7 +161,7 @@ std::vector<LineHit> Scanner::scan_lines(std::string_view data,
       fresh = false;
       for (const std::uint32_t signature : users_[text]) {
         if (pass.look(line, signature, at)) {
-          hits.push_back({static_cast<std::uint32_t>(i), signature});
+          hits.push_back({static_cast<std::uint32_t>(i), signature, pass.captures(signature)});
         }
       }
     });

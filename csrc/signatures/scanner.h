@@ -41,6 +41,7 @@ struct Found {
 struct LineHit {
   std::uint32_t line;
   std::uint32_t signature;
+  std::vector<Capture> captures;  // offsets in that line
 };
 
 class Scanner {

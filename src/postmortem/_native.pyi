@@ -5,7 +5,7 @@ can be opened again; renderers make it printable.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypedDict
+from typing import Any, Literal, TypedDict, overload
 
 from _typeshed import WriteableBuffer
 from numpy.typing import NDArray
@@ -271,6 +271,8 @@ class RawCore(TypedDict):
     initial_env: list[str]
     env: list[str] | None
     """libc's ``environ`` at the end; None when it cannot be read."""
+    code: list[tuple[int, int]]
+    """Where code can be, by address: executable segments, files without a segment."""
     modules: list[RawModule]
     abort_message: str | None
     python_fatal: tuple[str, str] | None
@@ -816,10 +818,21 @@ def scan_signatures(
     Of a line of over 8 KiB pieces around what the filter found are looked at.
     """
 
+@overload
 def scan_signature_lines(
     compiled: Any, data: bytes | bytearray | memoryview, begins: Any, ends: Any
-) -> list[tuple[int, int]]:
+) -> list[tuple[int, int]]: ...
+@overload
+def scan_signature_lines(
+    compiled: Any,
+    data: bytes | bytearray | memoryview,
+    begins: Any,
+    ends: Any,
+    groups: Literal[True],
+) -> list[tuple[int, int, dict[str, str]]]:
     """Return (line, signature) for the lines ``data[begins[i]:ends[i]]``, in this order.
+
+    With `groups` also what its named groups hold.
 
     `begins` and `ends` are contiguous buffers of 64-bit integers; lines that do not lie in the
     data have no signature.
@@ -921,10 +934,15 @@ class RawRankLog(TypedDict):
 
 def read_ranklog(
     source: int | Callable[[], bytes],
+    keep: list[tuple[str, str]],
     *,
     sink: Callable[[int, bytes], object] | None = None,
     block_bytes: int = ...,
     sample_bytes: int = ...,
     kept_bytes: int = ...,
 ) -> RawRankLog:
-    """Read one log in one pass, in bounded memory; `sink` gets the clean text of each label."""
+    """Read one log in one pass, in bounded memory; `sink` gets the clean text of each label.
+
+    `keep` has (text, kind) of the lines that are kept: texts of four bytes or more, and the kinds
+    that `KEEPS` in facts/signature.py names.
+    """

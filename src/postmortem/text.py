@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
@@ -56,3 +57,8 @@ def some(items: Sequence[object], most: int = 8) -> str:
     """Return the first few of many, and how many more there are."""
     shown = ", ".join(str(item) for item in items[:most])
     return shown if len(items) <= most else f"{shown} and {len(items) - most:,} more"
+
+
+def without_numbers(text: str) -> str:
+    """Return a text with its numbers and addresses as ``#``: what differs from rank to rank."""
+    return re.sub(r"0x[0-9a-fA-F]+|\d+", "#", text)

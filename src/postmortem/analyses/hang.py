@@ -9,7 +9,8 @@ from postmortem.diagnose import rule
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.signals.deadlock import deadlock
 from postmortem.diagnose.hang.live_waits import place_words, wait_words
-from postmortem.diagnose.ranks.blame import Blame, How
+from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.causes import How, NothingFailed
 from postmortem.diagnose.ranks.deciding.case import Case
 from postmortem.diagnose.ranks.deciding.hung import stands_elsewhere
 from postmortem.diagnose.stacks.classes import classes
@@ -163,7 +164,7 @@ def _is_anything_known(job: LiveJob) -> bool:
 
 def _blame(job: LiveJob) -> Blame:
     """Return who holds up the others; nobody does where those who wait go on."""
-    nobody = Blame(How.NOTHING)
+    nobody = Blame(NothingFailed())
     if _progresses(job):
         return nobody
     logs = RankLogs((), (), (), (), frozenset(), frozenset(), None, None, (), 0, (), job.stacks)

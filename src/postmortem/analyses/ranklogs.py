@@ -9,7 +9,8 @@ from postmortem.diagnose import rule
 from postmortem.diagnose.jam.jam import Jam, Sign, Sure
 from postmortem.diagnose.jam.words import holding_up, ranks_and
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.ranks.blame import Attempts, Blame, How
+from postmortem.diagnose.ranks.blame import Attempts, Blame
+from postmortem.diagnose.ranks.causes import How
 from postmortem.diagnose.ranks.deciding.attempts import decide_attempts
 from postmortem.diagnose.ranks.telling import at_frame, ranks_words
 from postmortem.diagnose.stacks.classes import classes
@@ -64,7 +65,7 @@ def with_kernel(
 ) -> RankLogs:
     """Return the facts with what kernels wrote, in files of their own or between other lines."""
     pids = rank_pids(logs.writers, logs.exits, logs.failures, logs.remarks, logs.flights)
-    quoted = [r for r in logs.remarks if "Xid (" in r.text or "Killed process" in r.text]
+    quoted = [r for r in logs.remarks if r.match("says-xid", "kernel-killed")]
     if not paths and not quoted:
         return replace(logs, pids=pids)
     from postmortem.readers.kernel_log.read import (
@@ -106,7 +107,7 @@ def report_on(read: RankFacts, options: RankLogOptions) -> Report:
         Report(
             kind="logs",
             inputs=read.sources,
-            verdict=_verdict(view, best) + attempts_said(attempts),
+            verdict=_verdict(view, best) + _also_said(blame) + attempts_said(attempts),
             failed=blame.how is not How.NOTHING or (best is not None and best.role is Role.ROOT),
             diagnoses=outcome.diagnoses,
             blocks=rank_logs_blocks(view, verbose=options.verbose),
@@ -122,6 +123,14 @@ def _masked(logs: RankLogs, masking: Masking) -> RankLogs:
     """Return the facts masked; dumps of recorders and of numbers are large and hold no text."""
     small = masking.facts(replace(logs, recorders=(), flights=()))
     return replace(small, recorders=logs.recorders, flights=logs.flights)
+
+
+def _also_said(blame: Blame) -> str:
+    if not blame.also:
+        return ""
+    first = blame.also[0]
+    more = f" (and {len(blame.also) - 1} more)" if len(blame.also) > 1 else ""
+    return f"; {first.words} failed by itself too: {clip(first.why, 120)}{more}"
 
 
 def _verdict(view: RankLogsView, best: Diagnosis | None) -> str:
@@ -150,17 +159,16 @@ def _verdict(view: RankLogsView, best: Diagnosis | None) -> str:
             if blame.first[0].rank is None and len(view.logs.writers) == 1:
                 return f"{words}{at_frame(failure)}"
             return f"{doubt}{who}{host} failed first: {words}{at_frame(failure)}"
-        rest = best.title.removeprefix(who)
         it = "it" if len(blame.first) == 1 else "they"
-        said = best.title if rest == best.title else f"{it}{rest}"
+        rest = best.title[len(best.lead) :] if best.lead else ""
+        said = f"{it}{rest}" if rest else best.title
         if blame.how is How.NUMBERS:
             return f"{doubt}the numbers of {who} went bad first: {clip(blame.first[0].why, 200)}"
         if blame.how is How.STACK:
             return f"{doubt}{who} {'holds' if it == 'it' else 'hold'} up all others: {said}"
         return f"{doubt}{who} failed first: {said}"
-    peer_named = best.id == "one_bad_peer"
-    if blame.how is How.UNDECIDED and not best.title.startswith("undecided") and not peer_named:
-        return f"undecided: {best.title}"
+    if blame.how is How.UNDECIDED:
+        return best.verdict or f"undecided: {best.title}"
     return best.title
 
 

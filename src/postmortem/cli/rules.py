@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """List or explain; an ID that does not exist is a usage error."""
     from postmortem.diagnose import rule
-    from postmortem.knowledge.signatures import signatures
+    from postmortem.knowledge.messages import signatures
 
     kinds = ("tensors", "strace", "ranks", "hang", "watch")
     rules: Sequence[Rule] = [*rule.load(), *(item for kind in kinds for item in rule.load(kind))]

@@ -59,6 +59,10 @@ class KernelEvent:
     fault: Fault = Fault.UNKNOWN
     words: str = ""
     """What it means, in a few words."""
+    brief: str = ""
+    """The same in fewer: ``Xid 79 (GPU has fallen off the bus)``, ``wrote to 0x0``."""
+    limit: bool = False
+    """Of a kill for memory: a container or a job used up what it was given, not the host."""
     host: str | None = None
     """Of the line itself, or of the name of its file."""
     time: float | None = None

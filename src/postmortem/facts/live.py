@@ -25,8 +25,12 @@ class Descriptor:
     @property
     def words(self) -> str:
         """``fd 7 (fifo /tmp/gate, nobody has it open for writing)``."""
-        inside = ", ".join(part for part in (self._named(), self.others) if part)
-        return f"fd {self.number} ({inside})"
+        return f"fd {self.number} ({self.inside})"
+
+    @property
+    def inside(self) -> str:
+        """``fifo /tmp/gate, nobody has it open for writing``."""
+        return ", ".join(part for part in (self._named(), self.others) if part)
 
     def _named(self) -> str:
         if self.kind == "socket":

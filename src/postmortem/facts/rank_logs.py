@@ -6,6 +6,7 @@ from postmortem.facts.flight_recorder import Recorder
 from postmortem.facts.frames import Flight
 from postmortem.facts.kernel_log import KernelLog
 from postmortem.facts.nccl import Nccl
+from postmortem.facts.signature import Match
 from postmortem.facts.stackdumps import StackClasses
 from postmortem.records import record, replace
 
@@ -27,8 +28,12 @@ class Said:
 
     exception: str
     message: str
-    known: tuple[str, ...] = ()
-    """Ids of the signatures that its words have."""
+    matches: tuple[Match, ...] = ()
+    """Known messages that its words hold."""
+
+    def match(self, *ids: str) -> Match | None:
+        """Return the first of these messages that its words hold, if there is one."""
+        return next((match for match in self.matches if match.id in ids), None)
 
     @property
     def words(self) -> str:
@@ -110,6 +115,12 @@ class LogFailure:
     """``"log"``, ``"error.json"``, ``"summary"`` (torchelastic's), ``"quoted"`` by another rank."""
     attempt: int | None = None
     """Which start of the job it is of, from 0, where its launcher starts it again."""
+    matches: tuple[Match, ...] = ()
+    """Known messages of its first line, where that is no traceback."""
+
+    def match(self, *ids: str) -> Match | None:
+        """Return the first of these messages that its first line holds, if there is one."""
+        return next((match for match in self.matches if match.id in ids), None)
 
     @property
     def first_said(self) -> Said:
@@ -142,6 +153,14 @@ class LogExit:
     time: float | None = None
     """Seconds since 1970 as the launcher's clock shows them, of no time zone."""
 
+    @property
+    def words(self) -> str:
+        """``process 4711 on node1 was killed by SIGKILL``."""
+        how = f"was killed by {self.signal}" if self.signal else f"exited with {self.code}"
+        how += ", out of memory" if self.memory else ""
+        pid = f"process {self.pid}" if self.pid else "a process"
+        return f"{pid}{f' on {self.host}' if self.host else ''} {how}"
+
 
 @record
 class RankPid:
@@ -168,8 +187,17 @@ class Remark:
     file: str
     line: int
     attempt: int | None = None
-    known: tuple[str, ...] = ()
-    """Ids of the signatures that it has, where it is about the start of a job."""
+    matches: tuple[Match, ...] = ()
+    """Known messages that it holds."""
+
+    def match(self, *ids: str) -> Match | None:
+        """Return the first of these messages that it holds, if there is one."""
+        return next((match for match in self.matches if match.id in ids), None)
+
+    @property
+    def where(self) -> str:
+        """``FILE:LINE``."""
+        return f"{self.file}:{self.line}"
 
 
 @record

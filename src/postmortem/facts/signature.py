@@ -42,10 +42,71 @@ class Signature:
     """What an exception with these words says of the rank that raised it: a `Part`."""
     startup: str | None = None
     """What a job lacked when it started, if an error has these words: a `StartupFault`."""
+    keep: tuple[str, ...] = ()
+    """What the native reader keeps lines of rank logs for that hold it: kinds of `KEEPS`."""
+    ending: str | None = None
+    """Of a line with which a process ends, the kind of the failure: that of a `LogFailure`."""
+    exception: str | None = None
+    """Of such a line, what the failure is called, unless a group of that name says so."""
+    refines: tuple[str, ...] = ()
+    """Ids of messages of which it says more, or less: their words stand in its pattern too."""
+
+    @property
+    def is_wording(self) -> bool:
+        """Whether it needs no explanation: readers look for it, and nobody is told of it."""
+        return not self.next_steps
+
+
+@record
+class Brief:
+    """What a program needs to know of a message to find it and to decide by it."""
+
+    id: str
+    family: str
+    role: str
+    where: tuple[str, ...]
+    pattern: str
+    part: str | None = None
+    startup: str | None = None
+    keep: tuple[str, ...] = ()
+    ending: str | None = None
+    exception: str | None = None
+
+
+KEEPS = (
+    "traceback",
+    "fatal",
+    "frames",
+    "launcher",
+    "comm",
+    "nccl",
+    "startup",
+    "world",
+    "trail",
+    "link",
+    "error",
+    "mark",
+)
+"""What lines of rank logs are kept for: the names of ``Kind`` in csrc/ranklogs/keep_literals.h."""
+
+
+@record
+class Match:
+    """A message that a text holds."""
+
+    id: str
+    captures: dict[str, str]
+    """What its named groups hold; those without a part in the match are left out."""
+
+    def __getitem__(self, name: str) -> str:
+        """Return what a group holds; empty where it has no part in the match."""
+        return self.captures.get(name, "")
 
 
 WHERE = (
+    "line",  # what readers look for in the lines that are kept of rank logs
     "log",  # what programs and launchers print
+    "process text",  # what rules over cores read: the text of an exception, of abort()
     "error message",  # what an exception says: too general to look for in all of a log
     "kernel log",
     "scheduler log",

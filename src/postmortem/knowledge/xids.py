@@ -44,9 +44,9 @@ def xid(number: int) -> Xid:
 
 @lru_cache(maxsize=1)
 def _table() -> dict[int, Xid]:
-    from postmortem.knowledge.signatures import by_id
+    from postmortem.knowledge.messages import family
 
-    known = by_id()
+    known = {signature.id: signature for signature in family("xid")}
     found: dict[int, Xid] = {}
     for row in load_table("xid.toml")["xid"]:
         number, fault = int(row["number"]), Fault(row["fault"])

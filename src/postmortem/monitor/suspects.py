@@ -13,13 +13,14 @@ from collections.abc import Iterator
 import torch
 
 from postmortem.diagnose.numerics.first_bad import READ_OUTSIDE, FirstBad, Origin
+from postmortem.facts.confidence import Confidence
 from postmortem.facts.frames import Cell, CellKind
 from postmortem.monitor.scans import is_mask_kept, scan_any
 
 
 def bad_tensor(
     model: torch.nn.Module, found: FirstBad
-) -> tuple[str, torch.nn.Module, Cell, str] | None:
+) -> tuple[str, torch.nn.Module, Cell, Confidence] | None:
     """Return module, cell and confidence of a bad tensor that explains what was found, if any is.
 
     Waits for a device: only for what is bad already.
@@ -36,7 +37,7 @@ def bad_tensor(
             is_weight = own in owner._parameters
             sure = is_near and is_weight and (owner is module or _reads_its_parts(module))
             cell = Cell(CellKind.WEIGHT, own, numbers, READ_OUTSIDE)
-            return name, owner, cell, "certain" if sure else "likely"
+            return name, owner, cell, Confidence.CERTAIN if sure else Confidence.LIKELY
     return None
 
 

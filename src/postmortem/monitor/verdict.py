@@ -18,6 +18,7 @@ from postmortem.diagnose.numerics.first_bad import (
     read_outside,
     with_beside,
 )
+from postmortem.facts.confidence import Confidence
 from postmortem.facts.frames import Cell, CellKind, Frame, Phase
 from postmortem.monitor.backward import Backward
 from postmortem.monitor.calls import Call, frame_of
@@ -144,7 +145,9 @@ class Verdict:
         assert self.backward is not None
         steps = self.backward.steps
         if self._batches.get(found.batch, (None, steps))[1] != steps:
-            confidence = "possible"  # numbers of a device came late: a step has written it since
+            confidence = (
+                Confidence.POSSIBLE
+            )  # numbers of a device came late: a step has written it since
         self._records.note(name, type(owner).__name__, [cell], found.batch)
         before = self._with_previous(name, self._records.forward, found.frame)
         return read_outside(found, name, type(owner).__name__, cell, confidence, before)

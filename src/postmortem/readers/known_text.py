@@ -12,7 +12,7 @@ from pathlib import Path
 from postmortem.facts.known_words import KnownWord, KnownWords
 from postmortem.facts.signature import Signature
 
-TABLE = Path(__file__).parent.parent / "knowledge" / "signatures" / "literals.txt"
+TABLE = Path(__file__).parent.parent / "knowledge" / "messages" / "literals.txt"
 _LONGEST = 64 << 10
 _MOST = 8
 
@@ -32,7 +32,7 @@ def known_in(texts: Iterable[tuple[str, str, int | None]]) -> KnownWords | None:
 def _looked_up(
     given: list[tuple[str, str, int | None]], may: set[tuple[str, str]]
 ) -> KnownWords | None:
-    from postmortem.knowledge.signatures import family
+    from postmortem.knowledge.messages import family
     from postmortem.readers.signatures import Signatures
 
     ids = {name for _, name in may}
@@ -70,13 +70,14 @@ def table() -> str:
 
     ``python -c "from postmortem.readers import known_text as k; k.TABLE.write_text(k.table())"``
     """
-    from postmortem.knowledge.signatures import signatures
+    from postmortem.knowledge.messages import signatures
     from postmortem.readers.signatures import Signatures
 
-    engine = Signatures(filter(is_asked_for, signatures()))
+    asked = [signature for signature in signatures() if is_asked_for(signature)]
+    engine = Signatures(asked)
     rows = [
         f"{signature.family}\t{signature.id}\t{literal}"
-        for signature, literals in zip(engine.signatures, engine.literals(), strict=True)
+        for signature, literals in zip(asked, engine.literals(), strict=True)
         for literal in sorted(literals)
     ]
     head = "# Family, id, a text of each match; made of the TOML files by readers/known_text.py"

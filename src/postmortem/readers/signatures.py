@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, BinaryIO, TypeAlias
 
-from postmortem.facts.signature import Hit, Signature, Tally
+from postmortem.facts.signature import Brief, Hit, Match, Signature, Tally
 from postmortem.readers.regular import open_regular
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ BLOCK_BYTES = 1 << 20
 """What the second-level cache holds."""
 LINE_BYTES = 4 << 20
 """A line that goes on for longer is cut: no memory is spent on a file without line ends."""
+LONGEST_TEXT = 64 << 10
 MOST_HITS = 10_000
 """Of one signature; a log may repeat one line a hundred million times."""
 TEXT = frozenset({"log", "kernel log", "scheduler log", "ncclras"})
@@ -38,7 +39,7 @@ TEXT = frozenset({"log", "kernel log", "scheduler log", "ncclras"})
 class Signatures:
     """Signatures that were compiled together; safe to use from several threads."""
 
-    def __init__(self, signatures: Iterable[Signature]) -> None:
+    def __init__(self, signatures: Iterable[Signature | Brief]) -> None:
         """Compile those that have a pattern; raises ValueError for one that cannot be."""
         from postmortem import _native
 
@@ -84,6 +85,28 @@ class Signatures:
         of type "q", or of NumPy). `groups` gives what a pattern holds.
         """
         return self._native.scan_signature_lines(self._compiled, buffer, begins, ends)
+
+    def matches(self, texts: Iterable[str]) -> list[tuple[Match, ...]]:
+        """Return, for each text as a whole, the messages that it holds, in the order of `self`.
+
+        Of a text only the first 64 Ki characters are looked at.
+        """
+        begins, ends = array.array("q"), array.array("q")
+        pieces: list[bytes] = []
+        at = 0
+        for text in texts:
+            piece = text[:LONGEST_TEXT].encode("utf-8", "surrogateescape")
+            begins.append(at)
+            at += len(piece)
+            ends.append(at)
+            pieces.append(piece)
+        found: list[list[Match]] = [[] for _ in pieces]
+        data = b"".join(pieces)
+        scan = self._native.scan_signature_lines
+        rows = scan(self._compiled, data, begins, ends, groups=True) if data else []
+        for line, number, groups in rows:
+            found[line].append(Match(self.signatures[number].id, groups))
+        return [tuple(row) for row in found]
 
     def groups(self, number: int, line: Data) -> dict[str, str] | None:
         """Return the named groups of one signature in one line, None where it does not match."""
@@ -144,9 +167,9 @@ class Signatures:
 
 @lru_cache(maxsize=8)
 def _load(where: frozenset[str]) -> Signatures:
-    from postmortem.knowledge.signatures import signatures
+    from postmortem.knowledge.messages import briefs
 
-    return Signatures(item for item in signatures() if where.intersection(item.where))
+    return Signatures(item for item in briefs().values() if where.intersection(item.where))
 
 
 def _blocks(stream: BinaryIO) -> Iterator[bytes]:

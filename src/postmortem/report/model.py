@@ -3,42 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from enum import StrEnum
 
+from postmortem.facts.confidence import Confidence as Confidence
+from postmortem.facts.confidence import Outcome as Outcome
+from postmortem.facts.confidence import Role as Role
+from postmortem.facts.confidence import Topic as Topic
 from postmortem.facts.source import Problem, Source
 from postmortem.records import record
 from postmortem.report.blocks import Block
-
-
-class Role(StrEnum):
-    """What part a diagnosis has in the failure.
-
-    A cascade (something that died because something else did) or a context is never shown as the
-    cause while a root is known.
-    """
-
-    ROOT = "root"
-    CONTRIBUTING = "contributing"
-    CASCADE = "cascade"
-    CONTEXT = "context"
-
-
-class Confidence(StrEnum):
-    """How sure: the evidence states it, one known cause fits, or it is one of several."""
-
-    CERTAIN = "certain"
-    LIKELY = "likely"
-    POSSIBLE = "possible"
-
-
-class Outcome(StrEnum):
-    """What became of what the evidence tells of."""
-
-    FAILED = "failed"
-    HEALTHY = "healthy"
-    """The evidence itself says that it went well: it is never concluded from silence."""
-    UNKNOWN = "unknown"
-    """Nothing in the evidence settles it."""
 
 
 @record
@@ -74,7 +46,12 @@ class Diagnosis:
     next_steps: tuple[str, ...]
     evidence: tuple[Evidence, ...]
     references: tuple[str, ...] = ()
+    lead: str = ""
+    """What the title begins with, where that is who it is about: ``"rank 2 on node1"``."""
+    verdict: str | None = None
+    """The whole verdict, where this is the best and its title cannot be put into a sentence."""
     about: Subject | None = None
+    topic: Topic = Topic.FAILURE
 
 
 @record

@@ -226,7 +226,8 @@ class Supervisor:
             for member in self._family.scan():
                 self._ended(member)
             # A large tree is looked through more seldom, so that it costs a hundredth at most.
-            self._delay = max(min(self._delay * 1.5, 1.0), 100 * self._family.scan_seconds)
+            slow = min(100 * self._family.scan_seconds, 5.0)
+            self._delay = max(min(self._delay * 1.5, 1.0), slow)
             self._scan_at = now + self._delay
         if now >= self._sample_at:
             self._sample_at = now + max(1.0, 200 * self._family.sample())

@@ -11,7 +11,7 @@ from postmortem.cli.main import main
 from postmortem.diagnose import rule as engine
 from postmortem.diagnose.rule import Finding, Rule, rule
 from postmortem.facts.signature import Signature
-from postmortem.knowledge import signatures
+from postmortem.knowledge import messages
 from postmortem.report.model import Role
 
 
@@ -48,7 +48,7 @@ GLOO_CLOSED = Signature(
 def _rules(monkeypatch: pytest.MonkeyPatch) -> None:
     rules: tuple[Rule, ...] = (nccl_watchdog, peer_died)
     monkeypatch.setattr(engine, "load", lambda evidence="core": rules if evidence == "core" else ())
-    monkeypatch.setattr(signatures, "signatures", lambda: (GLOO_CLOSED,))
+    monkeypatch.setattr(messages, "signatures", lambda: (GLOO_CLOSED,))
 
 
 def test_list(capsys: pytest.CaptureFixture[str]) -> None:

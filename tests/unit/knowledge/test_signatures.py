@@ -5,24 +5,23 @@ from __future__ import annotations
 import pytest
 
 from postmortem.diagnose import rule
-from postmortem.diagnose.ranks.blame import StartupFault
+from postmortem.diagnose.ranks.causes import StartupFault
 from postmortem.diagnose.ranks.wordings import Part
 from postmortem.facts.kernel_log import Fault, KernelKind
-from postmortem.facts.signature import WHERE, Signature
-from postmortem.knowledge.signatures import by_id, signatures
+from postmortem.facts.signature import KEEPS, WHERE, Signature
+from postmortem.knowledge.messages import by_id, messages, signatures
 from postmortem.readers.signatures import Signatures
 from postmortem.report.model import Role
 
 # What exceptions say is looked for in nothing but exceptions, where several may speak.
-ALL = Signatures(item for item in signatures() if item.where != ("error message",))
-ERRORS = Signatures(item for item in signatures() if item.where == ("error message",))
+ALL = Signatures(item for item in signatures() if set(item.where) - {"error message", "line"})
+ERRORS = Signatures(item for item in signatures() if "error message" in item.where)
 
 ALSO = {
     # The watchdog quotes the CUDA error that it met: both records speak of the line.
     "pgnccl-watchdog-cuda-error": {"cuda-illegal-access"},
     # What was not in time says as much as that it was not.
-    "error-missing": {"error-waits-for-keys", "error-peer-late"},
-    "error-waits-for-keys": {"error-peer-late"},
+    "error-missing": {"store-wait-timeout", "error-peer-late"},
     "error-unreachable": {"error-client-socket"},
 }
 """Other signatures that rightly match a sample."""
@@ -65,7 +64,9 @@ def test_a_record_is_whole(record: Signature) -> None:
     assert record.startup in {None, *StartupFault}
     assert record.event in {None, *KernelKind}
     assert record.fault in {None, *Fault}
-    assert bool(record.part or record.startup) == ("error message" in record.where)
+    assert not (record.part or record.startup) or "error message" in record.where
+    assert not record.keep or "line" in record.where
+    assert set(record.keep) <= set(KEEPS)
     assert not any(step.endswith(".") or step[0].isspace() for step in record.next_steps)
 
 
@@ -73,7 +74,7 @@ def test_a_record_is_whole(record: Signature) -> None:
     "record", [record for record in signatures() if record.pattern], ids=lambda record: record.id
 )
 def test_its_lines(record: Signature) -> None:
-    engine = ERRORS if record.where == ("error message",) else ALL
+    engine = ALL if set(record.where) - {"error message", "line"} else ERRORS
     for sample in record.samples:
         found = {hit.id for hit in engine.find(b"before\n" + sample.encode() + b"\nbehind\n")}
         assert record.id in found
@@ -83,8 +84,9 @@ def test_its_lines(record: Signature) -> None:
 
 
 def test_ids_are_of_one_thing() -> None:
-    rules = {item.id for kind in ("core", "tensors", "strace") for item in rule.load(kind)}
-    assert len(by_id()) == len(signatures())
+    kinds = ("core", "tensors", "strace", "ranks", "hang")
+    rules = {item.id for kind in kinds for item in rule.load(kind)}
+    assert len(by_id()) == len(messages())
     assert not rules & by_id().keys()
     assert {record.rule for record in signatures() if record.rule} <= rules
 

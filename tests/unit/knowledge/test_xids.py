@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from postmortem.facts.kernel_log import Fault
 from postmortem.knowledge.lookup import load_table
-from postmortem.knowledge.signatures import by_id
+from postmortem.knowledge.messages import by_id
 from postmortem.knowledge.xids import xid
 
 

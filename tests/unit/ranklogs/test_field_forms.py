@@ -10,6 +10,7 @@ import pytest
 
 from postmortem import _native
 from postmortem.analyses.ranklogs import RankLogOptions, analyse
+from postmortem.readers.ranklogs.known_lines import keep_literals
 from postmortem.report.model import Report
 
 STEPS = [f"step {step} loss 2.{step}" for step in range(12)]
@@ -87,7 +88,7 @@ def test_a_logger_says_its_rank_once_a_record(tmp_path: Path, head: str) -> None
 )
 def test_what_only_looks_like_a_head_names_nobody(line: str) -> None:
     pieces = iter([f"{line}\nTraceback (most recent call last):\n".encode()])
-    found = _native.read_ranklog(lambda: next(pieces, b""))
+    found = _native.read_ranklog(lambda: next(pieces, b""), keep_literals())
     assert [label["lines"] for label in found["labels"]] == [2]
 
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from builders.ranklogs import FORMS, mixed
 from postmortem import _native
+from postmortem.readers.ranklogs.known_lines import keep_literals
 
 WORDS = st.text("abcdefgh ijkl.-_/", min_size=1, max_size=30).map(str.strip)
 
@@ -23,7 +24,7 @@ def read(text: str | bytes, **options: int) -> tuple[_native.RawRankLog, dict[in
     def sink(label: int, piece: bytes) -> None:
         clean[label] = clean.get(label, b"") + piece
 
-    raw = _native.read_ranklog(lambda: next(pieces, b""), sink=sink, **options)
+    raw = _native.read_ranklog(lambda: next(pieces, b""), keep_literals(), sink=sink, **options)
     return raw, {label: text.decode().splitlines() for label, text in clean.items()}
 
 
@@ -118,7 +119,11 @@ def test_escapes_and_controls_are_taken_out() -> None:
 def test_any_bytes_are_read(data: bytes, block: int, sample: int) -> None:
     pieces = iter([data])
     raw = _native.read_ranklog(
-        lambda: next(pieces, b""), block_bytes=block, sample_bytes=sample, kept_bytes=2000
+        lambda: next(pieces, b""),
+        keep_literals(),
+        block_bytes=block,
+        sample_bytes=sample,
+        kept_bytes=2000,
     )
     assert raw["bytes"] == len(data)
     assert sum(label["lines"] for label in raw["labels"]) >= raw["lines"]
@@ -130,7 +135,7 @@ def test_any_bytes_are_read(data: bytes, block: int, sample: int) -> None:
 def test_a_line_of_megabytes_is_read_in_part() -> None:
     data = b"[rank0]: " + b"x" * (3 << 20) + b"\n[rank0]: Traceback (most recent call last):\n"
     pieces = iter([data])
-    raw = _native.read_ranklog(lambda: next(pieces, b""))
+    raw = _native.read_ranklog(lambda: next(pieces, b""), keep_literals())
     assert raw["cut_lines"] == 1
     assert raw["labels"][1]["lines"] == 2
     assert len(raw["regions"]) == 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from postmortem.facts.signature import Signature
-from postmortem.knowledge.signatures import signatures
+from postmortem.knowledge.messages import signatures
 from postmortem.readers import known_text
 
 ASKED = [signature for signature in signatures() if known_text.is_asked_for(signature)]

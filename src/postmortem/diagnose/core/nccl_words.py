@@ -5,21 +5,16 @@ from __future__ import annotations
 import re
 
 from postmortem.diagnose.names import clip
+from postmortem.knowledge.messages import Wording
 from postmortem.patterns import Pattern
 from postmortem.records import record
 
-_TIMEOUT = Pattern(
-    r"WorkNCCL\(SeqNum=(?P<seq>\d+), OpType=(?P<op>\w+)(?P<rest>[^)]*(?:\(ms\)=\d+)?)\) ran for "
-    r"(?P<ms>\d+) milliseconds",
-    words=("WorkNCCL(SeqNum=",),
-)
-_TIMED_OUT = Pattern(
-    r"collective operation timeout|timed out|[Tt]imeout at NCCL work",
-    words=("collective operation timeout", "timed out", "imeout at NCCL work"),
-)
-_VERSION = Pattern(r"NCCL version (\d+(?:\.\d+)+)", words=("NCCL version ",))
-_LAST = Pattern(r"Last error:\s*\n?(?P<text>[^\n]+)", words=("Last error:",))
-_CUDA = Pattern(r"(?:CUDA|HIP) error: (?P<words>[^\n]+)", words=("CUDA error: ", "HIP error: "))
+_TIMEOUT = Wording("pgnccl-work-ran")
+_TIMED_OUT = Wording("pgnccl-timed-out")
+_VERSION = Wording("nccl-version")
+_LAST = Wording("nccl-last-error")
+_CUDA = Wording("gpu-error")
+_CUDA_FAILURE = Wording("nccl-cuda-failure")
 _SEQUENCE = Pattern(r"\bseq(?:uence)?(?:[ _]?num(?:ber)?)?[=: ]+(\d+)", re.IGNORECASE)
 
 
@@ -45,7 +40,7 @@ def parse(text: str) -> NcclError:
         return NcclError()
     details = _details(text)
     cuda = _CUDA.search(text)
-    if cuda is not None and "Cuda failure" not in text:
+    if cuda is not None and _CUDA_FAILURE.search(text) is None:
         words = clip(cuda["words"], 60)
         return NcclError(
             f"CUDA error, {clip(words, 30)}",
@@ -86,15 +81,15 @@ def _timed_out(found: re.Match[str] | None, details: str) -> NcclError:
 
 
 # In order: the remote error's words also contain "network error", which others do not.
-_RESULTS: tuple[tuple[str, str, str, str], ...] = (
+_RESULTS: tuple[tuple[Wording, str, str, str], ...] = (
     (
-        r"remote process exited or there was a network error|ncclRemoteError",
+        Wording("nccl-result-remote"),
         "another process or the network went away",
         "This rank is a victim: its peer died or could not be reached any more",
         "find the peer: the NCCL WARN line before this one names its address; read that rank's log",
     ),
     (
-        r"unhandled system error|ncclSystemError",
+        Wording("nccl-result-system"),
         "NCCL unhandled system error",
         "A system call failed inside NCCL: sockets, InfiniBand verbs, shared memory or a driver "
         "call. Only an NCCL WARN line has the words for it",
@@ -102,33 +97,33 @@ _RESULTS: tuple[tuple[str, str, str, str], ...] = (
         "interface (NCCL_SOCKET_IFNAME), and df -h /dev/shm",
     ),
     (
-        r"unhandled cuda error|ncclUnhandledCudaError|Cuda failure",
+        Wording("nccl-result-cuda"),
         "NCCL unhandled CUDA error",
         "A CUDA call failed inside NCCL: an earlier fault of a kernel of this rank, no GPU memory "
         "left, or GPUs that cannot reach each other",
         "dmesg for Xid lines; nvidia-smi for memory; run with NCCL_DEBUG=WARN for the CUDA call",
     ),
     (
-        r"invalid usage|ncclInvalidUsage",
+        Wording("nccl-result-usage"),
         "NCCL invalid usage",
         "NCCL was called wrongly: two ranks on one GPU, or calls that do not match between ranks",
         "check that each rank calls torch.cuda.set_device(LOCAL_RANK) before its first collective",
     ),
     (
-        r"invalid argument|ncclInvalidArgument",
+        Wording("nccl-result-argument"),
         "NCCL invalid argument",
         "NCCL refused an argument of a collective",
         "check sizes and types of the tensors of that collective on all ranks",
     ),
     (
-        r"internal error|ncclInternalError",
+        Wording("nccl-result-internal"),
         "NCCL internal error",
         "NCCL met something that it did not expect: mixed versions, a damaged topology, or memory "
         "trouble",
         "compare torch.cuda.nccl.version() of all ranks; run with NCCL_DEBUG=INFO",
     ),
     (
-        r"communicator was aborted|ncclComm.*abort",
+        Wording("nccl-aborted"),
         "the communicator had been aborted",
         "Something aborted NCCL's communicator before; this is what follows",
         "find the first error before this one, on this rank and on the others",
@@ -137,8 +132,8 @@ _RESULTS: tuple[tuple[str, str, str, str], ...] = (
 
 
 def _by_result(text: str, details: str) -> NcclError:
-    for pattern, words, meaning, step in _RESULTS:
-        if re.search(pattern, text):
+    for wording, words, meaning, step in _RESULTS:
+        if wording.search(text):
             return NcclError(words, f"{words}{details}", meaning, step)
     return NcclError("", f'the error "{clip(text, 200)}"')
 
@@ -151,7 +146,7 @@ def _details(text: str) -> str:
         parts.append(f"sequence {sequence.group(1)}")
     version = _VERSION.search(text)
     if version is not None:
-        parts.append(f"NCCL {version.group(1)}")
+        parts.append(f"NCCL {version['version']}")
     last = _LAST.search(text)
     if last is not None:
         parts.append(f"its last words: {clip(last['text'], 160)}")

@@ -7,6 +7,7 @@ from enum import Enum
 
 from postmortem.diagnose.numerics.last_clean import clean_batch, weight_hint
 from postmortem.diagnose.numerics.near_edge import near_the_edge
+from postmortem.facts.confidence import Confidence
 from postmortem.facts.frames import Cell, CellKind, Frame, Numbers, Phase
 from postmortem.records import record, replace
 
@@ -56,8 +57,8 @@ class FirstBad:
     numel: int
     first_index: int | None
     dtype: str
-    confidence: str
-    """``certain``, ``likely`` or ``possible``, of the origin: the numbers are bad for certain."""
+    confidence: Confidence
+    """Of the origin: the numbers are bad for certain."""
     hints: tuple[str, ...] = ()
     rank: int = 0
     names: tuple[str, ...] = ()
@@ -76,25 +77,25 @@ class FirstBad:
         where = f" of rank {self.rank}" if ranks > 1 else ""
         if where and self.summed:
             where = f", as rank {self.rank} has it after the sum over all ranks"
-        return f"{self._what()} in batch {self.batch}{where}"
-
-    def _what(self) -> str:
         bad = f"{_counted(self.nan_count, self.inf_count)} of {self.numel:,} {self.dtype} values"
+        return f"{self.brief}: {bad} in batch {self.batch}{where}"
+
+    @property
+    def brief(self) -> str:
+        """What went bad, and by what, without numbers."""
         module = f"{self.module or 'the model'} ({self.class_name})"
         if self.unseen:
-            return f"{self.cell} of {module} was the first to be bad: {bad}"
+            return f"{self.cell} of {module} was the first to be bad"
         if self.in_place:
-            return f"{self.cell} of {module} was made bad in place, by it or right before it: {bad}"
+            return f"{self.cell} of {module} was made bad in place, by it or right before it"
         read = f", or read it from {self.beside}, which is bad too" if self.beside else ""
         said = {
-            Origin.PRODUCER: f"{module} made {self.cell} bad out of clean inputs and weights{read}"
-            f": {bad}",
-            Origin.WEIGHT: f"{self.cell} of {module} was bad before it ran: {bad}",
-            Origin.BATCH: f"{self.cell} came into {module} bad from outside: {bad}",
-            Origin.BETWEEN: f"{self.cell} of {module} was made bad by code between modules{read}: "
-            f"{bad}",
-            Origin.GRADIENT: f"the gradient of {self.cell} of {module} went bad: {bad}",
-            Origin.STATE: f"{self.cell} of {module} in the optimizer's state is bad: {bad}",
+            Origin.PRODUCER: f"{module} made {self.cell} bad out of clean inputs and weights{read}",
+            Origin.WEIGHT: f"{self.cell} of {module} was bad before it ran",
+            Origin.BATCH: f"{self.cell} came into {module} bad from outside",
+            Origin.BETWEEN: f"{self.cell} of {module} was made bad by code between modules{read}",
+            Origin.GRADIENT: f"the gradient of {self.cell} of {module} went bad",
+            Origin.STATE: f"{self.cell} of {module} in the optimizer's state is bad",
         }
         return said[self.origin]
 
@@ -136,7 +137,7 @@ def _judge(frame: Frame, bad: list[Cell], before: Sequence[Frame], rank: int) ->
     origin, cell, confidence = _origin(frame, bad)
     if _only_outputs(frame):
         clean = any(f.batch == frame.batch and f.phase is Phase.FORWARD for f in before)
-        confidence = "likely" if clean else "possible"
+        confidence = Confidence.LIKELY if clean else Confidence.POSSIBLE
     numbers = cell.numbers
     assert numbers is not None
     return FirstBad(
@@ -165,7 +166,7 @@ def read_outside(
     module: str,
     class_name: str,
     cell: Cell,
-    confidence: str,
+    confidence: Confidence,
     before: Sequence[Frame],
 ) -> FirstBad:
     """Return what was found, but of a weight that was read without a call of its module."""
@@ -188,7 +189,7 @@ def with_beside(found: FirstBad, module: str, class_name: str, cell: Cell) -> Fi
     assert numbers is not None
     bad = f"{_counted(numbers.nan_count, numbers.inf_count)} of {numbers.numel:,} values"
     hint = f"{name} (of {class_name}) is bad too, {bad}: it is the cause, or what this call left"
-    sure = "likely" if found.confidence == "certain" else found.confidence
+    sure = Confidence.LIKELY if found.confidence == Confidence.CERTAIN else found.confidence
     return replace(found, confidence=sure, hints=(hint, *found.hints), beside=name)
 
 
@@ -237,7 +238,7 @@ def from_batch(found: FirstBad, came: FirstBad, frames: Sequence[Frame]) -> Firs
         f"it shows first in {found.cell} of {where}, after modules with clean numbers: if the "
         "model replaces NaN in its data, look at the code that calls that"
     )
-    return replace(came, confidence="likely", hints=(LOOK_AT_DATA, hint))
+    return replace(came, confidence=Confidence.LIKELY, hints=(LOOK_AT_DATA, hint))
 
 
 def _only_outputs(frame: Frame) -> bool:
@@ -245,23 +246,27 @@ def _only_outputs(frame: Frame) -> bool:
     return frame.phase is Phase.FORWARD and all(c.kind is CellKind.OUTPUT for c in frame.cells)
 
 
-def _origin(frame: Frame, bad: list[Cell]) -> tuple[Origin, Cell, str]:
+def _origin(frame: Frame, bad: list[Cell]) -> tuple[Origin, Cell, Confidence]:
     kinds = {cell.kind: cell for cell in reversed(bad)}  # the first of each kind
     if frame.phase is Phase.BATCH:
-        return Origin.BATCH, bad[0], "certain"
+        return Origin.BATCH, bad[0], Confidence.CERTAIN
     if CellKind.STATE in kinds:
-        return Origin.STATE, kinds[CellKind.STATE], "certain"
+        return Origin.STATE, kinds[CellKind.STATE], Confidence.CERTAIN
     if CellKind.GRADIENT in kinds:
-        return Origin.GRADIENT, kinds[CellKind.GRADIENT], "certain"
+        return Origin.GRADIENT, kinds[CellKind.GRADIENT], Confidence.CERTAIN
     if CellKind.WEIGHT in kinds:
-        return Origin.WEIGHT, kinds[CellKind.WEIGHT], "certain"
+        return Origin.WEIGHT, kinds[CellKind.WEIGHT], Confidence.CERTAIN
     if CellKind.INPUT in kinds:
         cell = kinds[CellKind.INPUT]
-        return Origin.BETWEEN, cell, "possible" if cell.note == IN_PLACE else "likely"
+        return (
+            Origin.BETWEEN,
+            cell,
+            Confidence.POSSIBLE if cell.note == IN_PLACE else Confidence.LIKELY,
+        )
     unread = [cell for cell in frame.cells if cell.numbers is None and cell.note.startswith("no ")]
     masked = any(cell.masked for cell in frame.cells if cell.kind is not CellKind.OUTPUT)
     unsure = unread or masked or _has_shards(frame) or bad[0].note == ONLY_NEGATIVE
-    return Origin.PRODUCER, bad[0], "likely" if unsure else "certain"
+    return Origin.PRODUCER, bad[0], Confidence.LIKELY if unsure else Confidence.CERTAIN
 
 
 def _has_shards(frame: Frame) -> bool:

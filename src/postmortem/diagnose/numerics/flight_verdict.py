@@ -17,6 +17,7 @@ from postmortem.diagnose.numerics.first_bad import (
     read_outside,
     with_beside,
 )
+from postmortem.facts.confidence import Confidence
 from postmortem.facts.frames import Flight, Frame, Phase
 from postmortem.records import replace
 
@@ -56,7 +57,7 @@ def find_first_bad(flight: Flight) -> FirstBad | None:
     weight = f"{found.module}.{found.cell}".lstrip(".")
     gradient = _before_sum(gradient, flight.frames)
     hints = (f"it was applied: {weight} was bad in batch {found.batch}", *gradient.hints)
-    return replace(gradient, confidence="likely", hints=hints)
+    return replace(gradient, confidence=Confidence.LIKELY, hints=hints)
 
 
 def _of_gradients(flight: Flight) -> FirstBad | None:
@@ -73,7 +74,7 @@ def _of_gradients(flight: Flight) -> FirstBad | None:
     if found is None:
         return None
     found = _before_sum(found, flight.frames)
-    return replace(found, confidence="likely") if len(last) > 1 else found
+    return replace(found, confidence=Confidence.LIKELY) if len(last) > 1 else found
 
 
 def _last_bad_batches(frames: Sequence[Frame]) -> list[Frame]:
@@ -118,7 +119,7 @@ def _explained(found: FirstBad | None, frames: Sequence[Frame]) -> FirstBad | No
             for cell in frame.cells:
                 if cell.note == READ_OUTSIDE and is_bad(cell):
                     at = (frame.module, frame.class_name, cell)
-                    return read_outside(found, *at, "likely", frames)
+                    return read_outside(found, *at, Confidence.LIKELY, frames)
                 if cell.note == BESIDE and is_bad(cell):
                     return with_beside(found, frame.module, frame.class_name, cell)
     return found

@@ -2,70 +2,18 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-
 from postmortem.diagnose.jam.jam import Jam
-from postmortem.diagnose.numerics.first_bad import FirstBad
-from postmortem.facts.kernel_log import KernelEvent
+from postmortem.diagnose.ranks.causes import (
+    Cause,
+    CouldNotStart,
+    How,
+    NeverJoined,
+    SeenByKernel,
+    StartupFault,
+)
+from postmortem.diagnose.ranks.ties import Tie
 from postmortem.facts.rank_logs import LogExit, LogFailure
 from postmortem.records import record
-
-IF_ONE_GROUP = ", if all are of one group"
-"""Ends the detail of a blame that holds only then."""
-
-
-class How(StrEnum):
-    """What singles out who failed first, or why nobody is singled out."""
-
-    OWN_EXCEPTION = "own exception"
-    EVERY_RANK = "every rank"
-    CRASH = "crash"
-    """A signal, or a message that announces one."""
-    SILENT_EXIT = "silent exit"
-    """An exit code other than 0, and no error."""
-    THREAD = "thread"
-    """A thread of it died; the process lived on and was missed."""
-    COLLECTIVE = "collective"
-    """It called another collective than most."""
-    NUMBERS = "numbers"
-    """The numerics monitor saw its numbers go bad first."""
-    RECORDED = "recorded"
-    """The flight recorders show that it called something else, or not what the others wait in."""
-    STACK = "stack"
-    """It stands elsewhere, while all others wait in a collective."""
-    KERNEL = "kernel log"
-    """The kernel's log names it, its GPU, or its host."""
-    NODE = "node"
-    """The scheduler says that a host failed."""
-    NAMED = "named"
-    """A monitored barrier or a watchdog names it."""
-    CALL_SITE = "call site"
-    """It waits elsewhere than most."""
-    SILENT = "silent"
-    """It has no error while all others wait for a peer."""
-    LEFT_EARLY = "left early"
-    """It ended with 0 while others still needed it."""
-    MISSING = "missing"
-    """It never joined."""
-    STARTUP = "startup"
-    """No rank: what the job needs to start was not there."""
-    STOPPED = "stopped"
-    """From outside: a signal, a scheduler, Ctrl-C."""
-    UNDECIDED = "undecided"
-    NOTHING = "nothing"
-
-
-class StartupFault(StrEnum):
-    """What a job lacked when it started."""
-
-    PORT_IN_USE = "port in use"
-    INTERFACE = "interface"
-    NAME = "name"
-    UNREACHABLE = "unreachable"
-    MISSING = "missing"
-    RENDEZVOUS = "rendezvous"
-    TOO_MANY = "too many"
-    """More processes counted themselves in a store than the job has."""
 
 
 @record
@@ -86,35 +34,11 @@ class Party:
         return f"{self.label}" if self.rank is None else f"rank {self.rank}{host}"
 
 
-class By(StrEnum):
-    """What joins a line of a kernel's log with a rank; the strongest first."""
-
-    PID = "pid"
-    CHILD = "child"
-    """The pid of a process that the rank itself says it lost."""
-    GPU = "gpu"
-    HOST = "host"
-    NOTHING = "nothing"
-
-
-@record
-class Tie:
-    """One event of a kernel, and the ranks that it is about."""
-
-    event: KernelEvent
-    by: By
-    ranks: tuple[int, ...] = ()
-    why: str = ""
-    """What joins them, in words."""
-    sure: bool = False
-    """Both sides name the host, or there is only one."""
-
-
 @record
 class Blame:
     """What was decided."""
 
-    how: How
+    cause: Cause
     first: tuple[Party, ...] = ()
     """Who failed first; several when they failed alike. The one with evidence first."""
     sure: bool = False
@@ -122,23 +46,38 @@ class Blame:
     candidates: tuple[Party, ...] = ()
     """Filled where it cannot be decided."""
     victims: tuple[Party, ...] = ()
-    fault: StartupFault | None = None
+    also: tuple[Party, ...] = ()
+    """Who failed by itself too, with an error that the end of `first` does not explain."""
     evidence: tuple[tuple[str, str], ...] = ()
     """(where, what)."""
-    detail: str = ""
-    """What of the fault a sentence needs: a port, a name, what most others called."""
     whole_host: str | None = None
     """All ranks of this host failed alike, and none of another host."""
     blamed: tuple[int, ...] = ()
     """Ranks that torchrun called the root cause."""
-    cause: Tie | None = None
-    """Where the kernel's log decides, its line."""
-    numbers: FirstBad | None = None
-    """What the numerics monitor saw to be bad first, where that decides."""
     jam: Jam | None = None
     """Who waits for whom by the flight recorders, where anybody does."""
     ties: tuple[Tie, ...] = ()
     """All faults in kernel logs, with the ranks that they are about."""
+
+    @property
+    def how(self) -> How:
+        """What singles out who failed first; NOTHING where nothing failed."""
+        return self.cause.how
+
+    @property
+    def fault(self) -> StartupFault | None:
+        """What the job lacked when it started, if that is why."""
+        return self.cause.fault if isinstance(self.cause, CouldNotStart | NeverJoined) else None
+
+    @property
+    def tie(self) -> Tie | None:
+        """The line of a kernel's log, where that decides."""
+        return self.cause.tie if isinstance(self.cause, SeenByKernel) else None
+
+    @property
+    def tie_said(self) -> str:
+        """The error of the rank that the deciding line of a kernel's log is about; may be empty."""
+        return self.cause.said if isinstance(self.cause, SeenByKernel) else ""
 
 
 @record

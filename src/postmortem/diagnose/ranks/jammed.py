@@ -13,7 +13,8 @@ from postmortem.diagnose.jam.words import (
     short_words,
 )
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.ranks.blame import Blame, How
+from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.causes import How
 from postmortem.diagnose.ranks.telling import cite, torchrun_words, victims_words
 from postmortem.diagnose.rule import Finding
 from postmortem.report.model import Confidence

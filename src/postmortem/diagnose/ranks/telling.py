@@ -10,7 +10,7 @@ from postmortem.facts.rank_logs import LogFailure, LogFrame
 from postmortem.facts.rank_sets import rank_words
 from postmortem.facts.signature import Signature
 from postmortem.facts.threads import of_c_library
-from postmortem.knowledge.signatures import by_id
+from postmortem.knowledge.messages import briefs, explained
 from postmortem.report.model import Confidence, Evidence
 
 LIBRARIES = ("site-packages/", "dist-packages/", "/lib/python3", "<frozen ")
@@ -59,12 +59,12 @@ def known_cause(failure: LogFailure | None) -> Signature | None:
     """Return what the knowledge base says of a failure of a rank's own, if it knows its words."""
     if failure is None:
         return None
-    table = by_id()
+    table = briefs()
     for said in (failure.said, *failure.causes):
-        for name in said.known:
-            signature = table[name]
+        for match in said.matches:
+            signature = table[match.id]
             if signature.role in ("root", "contributing") and "log" in signature.where:
-                return signature
+                return explained(signature.id)
     return None
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from enum import StrEnum
 
-from postmortem.diagnose.ranks.blame import StartupFault
+from postmortem.diagnose.ranks.causes import StartupFault
 from postmortem.facts.rank_logs import LogFailure, Said
-from postmortem.knowledge.signatures import by_id
+from postmortem.facts.signature import Match
+from postmortem.knowledge.messages import briefs
 
 
 class Part(StrEnum):
@@ -41,19 +42,19 @@ def part_of(failure: LogFailure) -> Part:
 
 def part_of_words(said: Said) -> Part:
     """Return what part one exception's words give."""
-    if said.exception == "Fatal Python error" or not said.known:
+    if said.exception == "Fatal Python error" or not said.matches:
         return Part.OWN
-    known = by_id()
-    parts = {known[name].part for name in said.known}
+    known = briefs()
+    parts = {known[name].part for name in (match.id for match in said.matches)}
     if Part.OWN.value in parts:  # of a server outside of the job, whatever became of the connection
         return Part.OWN
     return next((part for part in Part if part.value in parts), Part.OWN)
 
 
-def startup_fault(known: Iterable[str]) -> StartupFault | None:
-    """Return which fault of the start signatures tell of, the most telling one."""
-    table = by_id()
-    faults = {table[name].startup for name in known}
+def startup_fault(matches: Iterable[Match]) -> StartupFault | None:
+    """Return which fault of the start messages tell of, the most telling one."""
+    table = briefs()
+    faults = {table[match.id].startup for match in matches}
     return next((fault for fault in _STARTUP if fault.value in faults), None)
 
 
@@ -65,3 +66,6 @@ _STARTUP = (
     StartupFault.UNREACHABLE,
     StartupFault.RENDEZVOUS,
 )
+
+MPI_ENDS = ("mpi-abort-invoked", "mpi-error", "mpich-abort-called", "mpich-abort")
+"""Messages with which MPI ends a rank, and with it the job."""

@@ -146,7 +146,7 @@ def _everything(one: LiveProcess) -> Iterator[Block]:
         else:
             title = f"{counted(len(group.threads), 'thread')} of {_who(one)}: {_name(first)}"
         yield _stack(one, first, title, verbose=True)
-    rows = tuple((str(d.number), d.words.partition(" (")[2][:-1]) for d in one.descriptors)
+    rows = tuple((str(d.number), d.inside) for d in one.descriptors)
     if rows:
         left = len(rows) - _DESCRIPTORS
         more = f", {left} more in the JSON" if left > 0 else ""

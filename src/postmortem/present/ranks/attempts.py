@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from postmortem.diagnose.ranks.blame import Attempts, Blame, How
+from typing import assert_never
+
+from postmortem.diagnose.ranks import causes
+from postmortem.diagnose.ranks.blame import Attempts, Blame
+from postmortem.diagnose.ranks.causes import Cause, How
 from postmortem.facts.rank_sets import rank_words
 from postmortem.patterns import Pattern
 
@@ -41,7 +45,7 @@ def attempt_words(blame: Blame, longest: int = _LONGEST) -> str:
     if blame.how is How.NOTHING:
         return "no failure"
     if not blame.first:
-        words = (blame.detail or "").split("\n", 1)[0]
+        words = _cause_words(blame.cause).split("\n", 1)[0]
         said = f"{blame.how.value}: {words}" if words else blame.how.value
         return _cut(_SOURCE.sub("", said), longest)
     ranks = [party.rank for party in blame.first if party.rank is not None]
@@ -49,6 +53,46 @@ def attempt_words(blame: Blame, longest: int = _LONGEST) -> str:
     who = party.words if len(blame.first) == 1 else f"ranks {rank_words(ranks)}"
     why = party.failure.said.words if party.failure is not None else party.why
     return _cut(f"{who}: {why}", longest)
+
+
+def _cause_words(cause: Cause) -> str:
+    """Return what is known beside the kind of a cause where nobody is singled out."""
+    match cause:
+        case causes.CouldNotStart(said=said) | causes.NeverJoined(said=said):
+            return said
+        case causes.StoppedFromOutside(said=said):
+            return said
+        case causes.HostFailed(host):
+            return host
+        case causes.Undecided(doubt):
+            return doubt.value
+        case causes.UnnamedProcessEnded(end):
+            return f"unnamed: {end.words}"
+        case causes.SeenByKernel(tie):
+            return tie.why
+        case (
+            causes.CalledOther(most=most)
+            | causes.WaitsElsewhere(most=most)
+            | causes.StandsElsewhere(most=most)
+        ):
+            return most
+        case causes.NamedMissing(by):
+            return by.value
+        case (
+            causes.Raised()
+            | causes.EveryRankRaised()
+            | causes.Crashed()
+            | causes.ExitedSilently()
+            | causes.ThreadDied()
+            | causes.NumbersWentBad()
+            | causes.SilentAlone()
+            | causes.HoldsUp()
+            | causes.LeftEarly()
+            | causes.NothingFailed()
+        ):
+            return ""
+        case never:
+            assert_never(never)
 
 
 def attempt_rows(attempts: Attempts, *, verbose: bool) -> list[tuple[str, str]]:

@@ -46,6 +46,7 @@ def event_of(
 ) -> KernelEvent:
     """Return the event that a line tells of."""
     kind = KernelKind(signature.event or "note")
+    words = _first_sentence(signature.cause)
     event = KernelEvent(
         kind,
         signature.id,
@@ -53,7 +54,8 @@ def event_of(
         file,
         line,
         fault=Fault(signature.fault or "unknown"),
-        words=_first_sentence(signature.cause),
+        words=words,
+        brief=words,
         host=stamp.host,
         time=stamp.time,
         uptime=stamp.uptime,
@@ -66,7 +68,8 @@ def event_of(
     if signature is XID:
         return _xid(event, groups)
     if kind is KernelKind.OOM_KILL:
-        return replace(event, words=_memory_words(signature.id, groups, event.text))
+        limit = _is_limit(signature.id, groups, event.text)
+        return replace(event, words=_memory_words(signature.id, groups, limit=limit), limit=limit)
     if signature.id == "dmesg-nvswitch" and groups.get("what", "").startswith("Non-fatal"):
         return replace(event, fault=Fault.UNKNOWN)
     return event
@@ -90,33 +93,41 @@ def _first_sentence(text: str) -> str:
 def _xid(event: KernelEvent, groups: Mapping[str, str]) -> KernelEvent:
     known = xid(min(int(groups["number"][:6]), 999_999))
     rest = groups.get("rest", "")
-    name = _NAME.search(rest)
+    process = _NAME.search(rest)
     pid = _PID.search(rest)
     said = _AFTER.sub("", rest).strip(" ,.") or known.name
+    name = f"Xid {known.number} ({known.name})"
     return replace(
         event,
         number=known.number,
         fault=known.fault,
         pid=_pid(pid["pid"]) if pid else None,
-        process=name["name"].strip() if name else None,
-        words=f"Xid {known.number} ({known.name}): {said[:_SHORT]}",
+        process=process["name"].strip() if process else None,
+        words=f"{name}: {said[:_SHORT]}",
+        brief=name,
     )
 
 
-def _memory_words(signature: str, groups: Mapping[str, str], text: str) -> str:
+def _is_limit(signature: str, groups: Mapping[str, str], text: str) -> bool:
+    return signature != "dmesg-oomd" and (
+        "Memory cgroup" in text or groups.get("constraint") == "MEMCG"
+    )
+
+
+def _memory_words(signature: str, groups: Mapping[str, str], *, limit: bool) -> str:
     who = groups.get("name", "")
     if signature == "dmesg-oomd":
         return f"systemd-oomd killed {groups.get('cgroup', 'a unit')}"
     size = groups.get("rss_kb", "")
     held = f" holding {int(size) / (1 << 20):.1f} GiB" if size and len(size) < 15 else ""
-    limit = ""
-    if "Memory cgroup" in text or groups.get("constraint") == "MEMCG":
-        limit = "its container or job was over its memory limit"
+    why = ""
+    if limit:
+        why = "its container or job was over its memory limit"
     elif signature == "dmesg-oom-host" or groups.get("constraint") == "NONE":
-        limit = "the whole host was out of memory"
+        why = "the whole host was out of memory"
     elif groups.get("constraint"):
-        limit = f"memory of one NUMA node was short ({groups['constraint']})"
-    return f"the kernel killed {who}{held}" + (f": {limit}" if limit else " for memory")
+        why = f"memory of one NUMA node was short ({groups['constraint']})"
+    return f"the kernel killed {who}{held}" + (f": {why}" if why else " for memory")
 
 
 def _crash(event: KernelEvent, groups: Mapping[str, str]) -> KernelEvent:
@@ -125,27 +136,31 @@ def _crash(event: KernelEvent, groups: Mapping[str, str]) -> KernelEvent:
     if number.isdecimal() and len(number) < 3:
         name = _BY_NUMBER.get(int(number), name)
     place = _place(groups)
-    words = event.words
+    brief, reason = event.words, ""
     if event.signature == "dmesg-segfault":
-        words = _page_fault(groups)
+        brief, reason = _page_fault(groups)
     elif event.signature == "dmesg-arm64-fault":
         at = f" at {groups['address']}" if groups.get("address") else ""
-        words = f"{groups.get('what', 'fault')}{at}"
+        brief = f"{groups.get('what', 'fault')}{at}"
     return replace(
         event,
         signal=name,
         place=place,
-        words=f"{words} in {place}" if place else words,
+        words=f"{brief}{reason} in {place}" if place else f"{brief}{reason}",
+        brief=brief,
         process=(event.process or "").removeprefix("traps: ") or None,
     )
 
 
-def _page_fault(groups: Mapping[str, str]) -> str:
-    """Return the error code of x86 in words: arch/x86/include/asm/trap_pf.h."""
+def _page_fault(groups: Mapping[str, str]) -> tuple[str, str]:
+    """Return what the error code of x86 says was done, and why that may not be.
+
+    The codes are those of arch/x86/include/asm/trap_pf.h.
+    """
     address = int(groups["address"][-16:], 16)
     error = int(groups.get("error", "0")[-8:] or "0", 16)
     if " nip " in groups.get("text", ""):
-        return f"touched {address:#x}"
+        return f"touched {address:#x}", ""
     if error & 16:
         did, where = "jumped to", "executable" if error & 1 else "mapped"
     elif error & 2:
@@ -155,7 +170,7 @@ def _page_fault(groups: Mapping[str, str]) -> str:
     null = " (a null pointer)" if address < _PAGE else ""
     key = " (a protection key forbids it)" if error & 32 else ""
     stack = " (the shadow stack)" if error & 64 else ""
-    return f"{did} {address:#x}{null}, which is not {where}{key}{stack}"
+    return f"{did} {address:#x}{null}", f", which is not {where}{key}{stack}"
 
 
 def _place(groups: Mapping[str, str]) -> str | None:

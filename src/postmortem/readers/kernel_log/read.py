@@ -8,7 +8,7 @@ from pathlib import Path
 
 from postmortem.facts.kernel_log import MOST_COUNTED, KernelEvent, KernelKind, KernelLog
 from postmortem.facts.rank_logs import Remark
-from postmortem.facts.signature import Hit
+from postmortem.facts.signature import Hit, Signature
 from postmortem.facts.source import Problem, Source
 from postmortem.patterns import Pattern
 from postmortem.readers.kernel_log.events import XID, event_of
@@ -79,23 +79,28 @@ def events_of_remarks(
 
 
 @lru_cache(maxsize=1)
-def _known() -> Signatures:
-    from postmortem.knowledge.signatures import signatures
+def _known() -> tuple[Signature, ...]:
+    from postmortem.knowledge.messages import signatures
 
-    return Signatures([s for s in signatures() if s.event is not None] + [XID])
+    return (*(s for s in signatures() if s.event is not None), XID)
+
+
+@lru_cache(maxsize=1)
+def _engine() -> Signatures:
+    return Signatures(_known())
 
 
 def _found(data: bytes, path: str, entries: list[tuple[int, Stamped]] | None) -> list[KernelEvent]:
     known = _known()
     events: list[KernelEvent] = []
-    for hit in known.tally(data, each=MOST_COUNTED).hits[:_MOST_EVENTS]:
+    for hit in _engine().tally(data, each=MOST_COUNTED).hits[:_MOST_EVENTS]:
         if entries is None:
             line, stamp = hit.line_number, stamped(hit.text)
         else:
             line, stamp = entries[hit.line_number - 1]
         if stamp.tag not in _OF_KERNEL:
             continue  # another program quotes the kernel
-        event = event_of(known.signatures[hit.index], hit.groups, stamp, path, line)
+        event = event_of(known[hit.index], hit.groups, stamp, path, line)
         events.append(_with_lines_around(event, hit, data))
     return events
 

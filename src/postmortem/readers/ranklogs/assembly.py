@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from postmortem.facts.rank_logs import LogExit, LogFailure, NativeFrame, RankLogs, Remark, Writer
-from postmortem.patterns import Pattern
 from postmortem.readers.ranklogs.attempts import FileAttempts
 from postmortem.readers.ranklogs.endings import endings, rank_named, without_echoes
 from postmortem.readers.ranklogs.error_files import read_error_file
 from postmortem.readers.ranklogs.groups import group_text, group_tree
-from postmortem.readers.ranklogs.known_words import remarks_with_known_words, with_known_words
+from postmortem.readers.ranklogs.known_lines import KnownLines
+from postmortem.readers.ranklogs.known_words import with_known_words
 from postmortem.readers.ranklogs.launchers import Launchers
 from postmortem.readers.ranklogs.lines import goes_on_as_before, shape_of, shapes_of_work
 from postmortem.readers.ranklogs.native_stacks import native_below
@@ -31,11 +31,6 @@ from postmortem.records import record, replace
 if TYPE_CHECKING:
     from postmortem._native import RawRankLog, RawRegion
 
-# ray/exceptions.py, RayTaskError
-_REMOTE = Pattern(
-    r"ray::(?P<name>[\w.]+?)(?:\.\w+)?\(\).*?\(pid=(?P<pid>\d{1,9})(?:, ip=(?P<ip>[\w.:-]+))?"
-)
-
 
 @record
 class ReadLog:
@@ -51,6 +46,7 @@ class Assembly:
     def __init__(self, read: list[ReadLog], found: Found) -> None:
         self._read = read
         self._found = found
+        self._known = KnownLines(row[2] for one in read for r in one.raw["regions"] for row in r[3])
         self._labels: list[Label] = []
         self._first: list[int] = []
         """Position of each file's first label."""
@@ -60,15 +56,17 @@ class Assembly:
             labels = one.raw["labels"]
             parts = sections(one.file, {x["section"] for x in labels if x["section"]})
             self._labels += [Label(parts.get(x["section"] or "", one.file), x) for x in labels]
-        self._labels = with_ray_ranks(with_roles(self._labels), [one.raw for one in read])
-        self._attempts = [FileAttempts(one.raw, one.file.attempt) for one in read]
+        self._labels = with_ray_ranks(
+            with_roles(self._labels), [one.raw for one in read], self._known
+        )
+        self._attempts = [FileAttempts(one.raw, one.file.attempt, self._known) for one in read]
         self._file_of = [i for i, one in enumerate(read) for _ in one.raw["labels"]]
         self._regions: dict[int, list[RawRegion]] = defaultdict(list)
         for base, one in zip(self._first, read, strict=True):
             for region in one.raw["regions"]:
                 self._regions[base + region[0]].append(region)
         for position, regions in self._regions.items():
-            launchers = Launchers(self._labels[position].file.path, position)
+            launchers = Launchers(self._labels[position].file.path, position, self._known)
             for region in regions:
                 launchers.take(region[3])
             self._launchers[position] = launchers
@@ -95,7 +93,7 @@ class Assembly:
             writers=tuple(writers),
             failures=tuple(with_known_words(once(failures))),
             exits=exits,
-            remarks=tuple(remarks_with_known_words(remarks)),
+            remarks=tuple(remarks),
             stopped_pids=frozenset().union(*(x.stopped for x in self._launchers.values())),
             killed_by_kernel=frozenset().union(
                 *(x.killed_by_kernel for x in self._launchers.values())
@@ -150,9 +148,10 @@ class Assembly:
         for traceback in unmixer.finish():
             if not is_agent(traceback):
                 failure = self._failure(traceback, writer, position, kept)
-                remote = _REMOTE.search(traceback.remote) if traceback.remote else None
+                known = self._known.of(traceback.remote) if traceback.remote else {}
+                remote = known.get("ray-remote")
                 if remote:
-                    worker = self._worker(remote["name"], int(remote["pid"]), remote["ip"])
+                    worker = self._worker(remote["name"], int(remote["pid"]), remote["ip"] or None)
                     failure = replace(failure, writer=worker, lines_after=0, resumed=False)
                 if traceback.rank is not None:
                     whose = self._rank_writer(traceback.rank, label.file.path)
@@ -161,7 +160,9 @@ class Assembly:
                     )
                 yield failure
         for failure in without_echoes(self._endings(position, writer, kept)):
-            rank = rank_named(failure) if self._writers.writers[writer].shared else None
+            rank = (
+                rank_named(failure, self._known) if self._writers.writers[writer].shared else None
+            )
             if rank is not None:
                 failure = replace(failure, writer=self._rank_writer(rank, label.file.path))
             yield failure
@@ -169,7 +170,9 @@ class Assembly:
     def _endings(self, position: int, writer: int, kept: KeptRows) -> Iterator[LogFailure]:
         for region in kept:
             until = self._lines_until(position, region.rows[-1][0])
-            for failure in endings(region.raw, writer, self._labels[position].file.path, until):
+            for failure in endings(
+                region.raw, writer, self._labels[position].file.path, until, self._known
+            ):
                 yield replace(failure, attempt=self._attempt(position, failure.line))
 
     def _failure(
@@ -246,7 +249,9 @@ class Assembly:
         for _, _, _, rows, *_ in regions:
             for number, _, text in rows:
                 if number not in skip:
-                    yield Remark(text, writer, path, number, self._attempt(position, number))
+                    attempt = self._attempt(position, number)
+                    matches = self._known.matches(text)
+                    yield Remark(text, writer, path, number, attempt, matches)
 
     def _exits(self) -> tuple[LogExit, ...]:
         """Return each process's end once, with its rank where local ranks tell it."""

@@ -10,37 +10,33 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from postmortem.patterns import Pattern
+from postmortem.readers.ranklogs.known_lines import KnownLines
 
 if TYPE_CHECKING:
     from postmortem._native import RawRankLog
 
-# torch/distributed/elastic/agent/server/api.py and multiprocessing/api.py
-_FAILED = "failed (exitcode: "
-_LEFT = "attempts left; will restart"
 _AGENT = Pattern(r"^[A-Z]\d{4} [\d:.]+ (?P<pid>\d+) ")
-_SUMMARY = ("ChildFailedError", "exitcode  :", "(local_rank:", "first observed failure")
-_OF_AGENT = ("torch.distributed.elastic", "SignalException", "ChildFailedError")
-_SLURM = ("srun:", "slurmstepd")
+_SUMMARY = ("torchrun-summary", "torchrun-rank", "torchelastic-rootcause")
+_OF_AGENT = ("torchrun-agent", "torchrun-summary")
 _FEW = 12
 """So many lines of all writers between two lines of Slurm on the same end."""
-
-
-def _is_agent(text: str) -> bool:
-    return bool(_AGENT.search(text)) or any(word in text for word in _OF_AGENT)
 
 
 class FileAttempts:
     """The attempts of one file."""
 
-    def __init__(self, raw: RawRankLog, number: int | None) -> None:
+    def __init__(self, raw: RawRankLog, number: int | None, known: KnownLines) -> None:
         self._raw = raw
+        self._known = known
         self._number = number
         agents: dict[object, list[int]] = {}
         for place, (_, label, text) in enumerate(raw["marks"]):
             found = _AGENT.search(text)
-            slurm = "DUE TO" in text
+            said = known.of(text)
+            slurm = "slurm-starts-again" in said
             mine = agents.setdefault("slurm" if slurm else (label, found and found["pid"]), [])
-            follows = _LEFT in text and mine and _FAILED in raw["marks"][mine[-1]][2]
+            again = "torchrun-restarts" in said and said["torchrun-restarts"]["left"]
+            follows = again and mine and self._gives_up(mine[-1])
             if follows or (slurm and mine and self._between(mine[-1], place) <= _FEW):
                 mine[-1] = place
             else:
@@ -54,6 +50,12 @@ class FileAttempts:
             self.count = ends + self._goes_on(self._most[-1])
         self.known = number is not None or ends > 0
 
+    def _gives_up(self, place: int) -> bool:
+        return "torchrun-group-failed" in self._known.of(self._raw["marks"][place][2])
+
+    def _is_agent(self, text: str) -> bool:
+        return bool(_AGENT.search(text)) or any(name in self._known.of(text) for name in _OF_AGENT)
+
     def _between(self, first: int, second: int) -> int:
         marks = self._raw["marks"]
         return marks[second][0] - marks[first][0]
@@ -63,13 +65,14 @@ class FileAttempts:
         line, agent, text = self._raw["marks"][place]
         for _, _, _, rows, *_ in self._raw["regions"]:
             if rows[-1][0] > line and any(
-                number > line and any(word in row for word in _SUMMARY) for number, _, row in rows
+                number > line and any(name in self._known.of(row) for name in _SUMMARY)
+                for number, _, row in rows
             ):
                 return False
         labels = self._raw["labels"]
-        if "DUE TO" in text:
+        if "slurm-starts-again" in self._known.of(text):
             last = [word for label in labels for word in label["last_words"] if word]
-            return any(not word.startswith(_SLURM) for word in last) and any(
+            return any("slurm-line" not in self._known.of(word) for word in last) and any(
                 label["lines"] - label["at_marks"][place] > _FEW for label in labels
             )
         after = [i for i, x in enumerate(labels) if x["lines"] > x["at_marks"][place]]
@@ -85,7 +88,7 @@ class FileAttempts:
             return False
         # Without prefixes the agent's lines and those of the ranks have one label.
         words = [word for word in labels[agent]["last_words"] if word]
-        return bool(after) and bool(words) and not _is_agent(words[-1])
+        return bool(after) and bool(words) and not self._is_agent(words[-1])
 
     def _marks_for(self, label: int) -> list[int]:
         """Return the marks of the agent that started who writes under a label."""

@@ -7,7 +7,9 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from postmortem.facts.rank_logs import LogExit
+from postmortem.facts.signature import Match
 from postmortem.patterns import Pattern
+from postmortem.readers.ranklogs.known_lines import Found, KnownLines
 from postmortem.readers.ranklogs.pod_states import PodStates
 from postmortem.readers.ranklogs.statuses import ended, ended_in_shell, signal_name
 from postmortem.readers.ranklogs.trainer_launchers import TrainerLaunchers
@@ -15,51 +17,15 @@ from postmortem.records import replace
 
 _ENTRY = Pattern(r"^\s*\[(\d+)\]:\s*$")
 _FIELD = Pattern(r"^\s+(time|host|rank|exitcode|error_file|traceback) *: ?(.*)$")
-_RANK = Pattern(r"^(\d+) \(local_rank: (\d+)\)")
 _EXITCODE = Pattern(r"^(-?\d+) \(pid: (\d+)\)")
 _TIME = Pattern(r"(\d{4})-(\d\d)-(\d\d)_(\d\d):(\d\d):(\d\d)$")
-_ROOT = "Root Cause (first observed failure)"
-_FAILED = Pattern(r"failed \(exitcode: (-?\d+)\) local_rank: (\d+) \(pid: (\d+)\) of (?:binary|fn)")
-_CLOSING = Pattern(r"Sending process (\d+) closing signal (SIG\w+)")
-_FORCED = Pattern(r"Unable to shutdown process (\d+) via")
-_SRUN = Pattern(
-    r"(?:srun|slurmstepd(?:-[\w.-]+)?): error: (?P<host>[\w.-]+): tasks? (?P<tasks>[\d,-]+): "
-    r"(?P<how>.+)$"
-)
-_ABORTING = Pattern(
-    r"^srun: (?:forcing job termination|Job step aborted|Terminating|launch/slurm: _step_signal: "
-    r"Terminating|interrupt)|\*\*\* (?:STEP|JOB) \S+ ON \S+ CANCELLED AT"
-)
-# PRRTE breaks the sentence where the line is full.
-_MPIRUN = Pattern(
-    r"noticed that process rank (\d+) with PID (\d+) on node (\S+)\s+exited\s+on\s+signal\s+(\d+)"
-)
-_MPIRUN_BEGINS = Pattern(r"noticed that process rank \d+ with PID \d+")
-# Open MPI 4 and PRRTE: "Process name: [[507,1],0]", "Process name: [prterun-vm-41@1,0]", then the
-# code on the next line
-_MPI_NAME = Pattern(r"Process name: \[\S*?,(\d+)\]\s*$")
-_MPI_CODE = Pattern(r"^\s*Exit code:\s+(\d+)")
-# MPICH 4 leaves the rank out and calls the number of the signal (or 9) an exit code.
-_HYDRA = Pattern(r"=\s+(?:RANK (\d+) )?PID (\d+) RUNNING AT (\S+)")
-_HYDRA_STRING = Pattern(r"EXIT STRING: .*\(signal (\d+)\)")
-_PDSH = Pattern(
-    r"^(?P<who>pdsh@[\w.-]+|clush): (?P<nodes>[\w.,\[\]-]+)(?: \(\d+\))?: (?:\S+ )?"
-    r"(?:exited with exit code (?P<code>\d+)|killed by signal (?P<signal>\d+))"
-)
-_HYDRA_CODE = Pattern(r"=\s+(?:EXIT CODE|KILLED BY SIGNAL): (\d+)")
-_SHELL = Pattern(
-    r"line \d+: +(\d+) (Killed|Segmentation fault|Aborted|Bus error|Terminated|Illegal instruction"
-    r"|Floating point exception)\b"
-)
-_SPAWN = Pattern(
-    r"rocess (\d+) terminated with (?:the following error|signal (SIG\w+)|exit code (\d+))"
-)
-_KILLING = Pattern(r"Killing subprocess (\d+)")
-_KERNEL = Pattern(r"Killed process (\d+)[ ,]")
 _LONGEST_NOTICE = 1000
 _MOST_EXITS = 200_000
 """One line may tell of thousands: ``tasks 0-4095``."""
-_WORDS = {
+_STOPS = ("torchelastic-sigterm-send", "torchrun-forced", "launch-killing")
+"""Messages that name a process which a launcher ended."""
+_OUT_OF_MEMORY = "Out Of Memory"
+_SIGNALS = {
     "Killed": "SIGKILL",
     "Segmentation fault": "SIGSEGV",
     "Aborted": "SIGABRT",
@@ -67,18 +33,18 @@ _WORDS = {
     "Terminated": "SIGTERM",
     "Illegal instruction": "SIGILL",
     "Floating point exception": "SIGFPE",
-    "Out Of Memory": "SIGKILL",
+    _OUT_OF_MEMORY: "SIGKILL",
     "Interrupt": "SIGINT",
 }
-_EXIT_WORDS = Pattern(r"Exited with exit code (\d+)")
 
 
 class Launchers:
     """Takes the lines of one writer and keeps what launchers say in them."""
 
-    def __init__(self, file: str, writer: int) -> None:
+    def __init__(self, file: str, writer: int, known: KnownLines) -> None:
         self._file = file
         self._writer = writer
+        self._known = known
         self.exits: list[LogExit] = []
         self.stopped: set[int] = set()
         self.killed_by_kernel: set[int] = set()
@@ -89,6 +55,7 @@ class Launchers:
         self.aborting: int | None = None
         """First line that tells that Slurm ends all tasks of the step."""
         self._root = False
+        self._rank: Match | None = None
         self._fields: dict[str, str] = {}
         self._quote: list[str] | None = None
         self._in_summary = False
@@ -101,7 +68,9 @@ class Launchers:
     def take(self, rows: Iterable[tuple[int, int, str]]) -> None:
         """Take (line, ordinal, text) of one region."""
         for number, _, text in rows:
-            if self._in_summary or "FAILED" in text or text.startswith(("Failures:", _ROOT)):
+            root = "torchelastic-rootcause" in self._known.of(text)
+            if self._in_summary or root or "FAILED" in text or text.startswith("Failures:"):
+                self._root = self._root or root
                 self._summary(number, text)
             else:
                 self._line(number, text)
@@ -111,30 +80,30 @@ class Launchers:
         self._in_summary = True
         self.summary_lines.add(number)
         field = _FIELD.match(text)
-        if text.startswith(_ROOT):
-            self._root = True
-        elif _ENTRY.match(text):
-            self._fields, self._quote = {}, None
+        if _ENTRY.match(text):
+            self._fields, self._quote, self._rank = {}, None, None
         elif field:
             name, value = field[1], field[2]
             self._fields[name] = value
             self._quote = None
-            if name == "exitcode":
+            if name == "rank":
+                self._rank = self._known.of(text).get("torchrun-rank")
+            elif name == "exitcode":
                 self._entry(number)
             elif name == "traceback" and value.startswith("Traceback"):
-                rank = _RANK.match(self._fields.get("rank", ""))
                 self._quote = [value]
-                if rank:
-                    self.quoted.append((int(rank[1]), number, self._quote))
+                if self._rank:
+                    self.quoted.append((int(self._rank["rank"]), number, self._quote))
         elif text.startswith("====") and self._fields:
-            self._in_summary, self._root, self._fields, self._quote = False, False, {}, None
+            self._in_summary, self._root, self._fields = False, False, {}
+            self._quote = self._rank = None
         elif self._quote is not None and text.startswith("    "):
             self._quote.append(text[4:])
         elif self._quote is not None and text.startswith("  "):
             self._quote.append(text[2:])
 
     def _entry(self, number: int) -> None:
-        rank = _RANK.match(self._fields.get("rank", ""))
+        rank = self._rank
         exitcode = _EXITCODE.match(self._fields["exitcode"])
         if not rank or not exitcode:
             return
@@ -144,8 +113,8 @@ class Launchers:
             LogExit(
                 self._file,
                 number,
-                rank=int(rank[1]),
-                local_rank=int(rank[2]),
+                rank=int(rank["rank"]),
+                local_rank=int(rank["local"]),
                 pid=int(exitcode[2]),
                 code=code,
                 signal=name,
@@ -157,65 +126,90 @@ class Launchers:
         )
 
     def _line(self, number: int, text: str) -> None:
-        failed = _FAILED.search(text) if "exitcode: " in text else None
+        found = self._known.of(text)
+        failed = found.get("torchrun-failed")
         if failed:
-            code, name = ended(int(failed[1]))
+            code, name = ended(int(failed["code"]))
             self.exits.append(
                 LogExit(
                     self._file,
                     number,
-                    local_rank=int(failed[2]),
-                    pid=int(failed[3]),
+                    local_rank=int(failed["local"]),
+                    pid=int(failed["pid"]),
                     code=code,
                     signal=name,
                     blamed=True,
                     writer=self._writer,
                 )
             )
-        for pattern, pids in (
-            (_CLOSING, self.stopped),
-            (_FORCED, self.stopped),
-            (_KILLING, self.stopped),
-        ):
-            found = pattern.search(text)
-            if found:
-                pids.add(int(found[1]))
+        self.stopped |= {int(found[name]["pid"]) for name in _STOPS if name in found}
         if len(self.exits) < _MOST_EXITS:
-            self.exits += islice(self._others(number, text), _MOST_EXITS)
-        kernel = _KERNEL.search(text) if "Killed process" in text else None
+            self.exits += islice(self._others(number, text, found), _MOST_EXITS)
+        kernel = found.get("kernel-killed")
         if kernel:
-            self.killed_by_kernel.add(int(kernel[1]))
+            self.killed_by_kernel.add(int(kernel["pid"]))
 
-    def _others(self, number: int, text: str) -> Iterator[LogExit]:
-        if self.aborting is None and _ABORTING.search(text):
+    def _others(self, number: int, text: str, found: Found) -> Iterator[LogExit]:
+        if self.aborting is None and "slurm-ending" in found:
             self.aborting = number
-        srun = _SRUN.search(text) if "error: " in text else None
+        srun = found.get("srun-task-ended")
         if srun:
-            yield from self._tasks(number, srun["host"], srun["tasks"], srun["how"])
-        if self._noticed is not None:
-            self._noticed = text = f"{self._noticed} {text}"
-        mpi = _MPIRUN.search(text) if "noticed" in text else None
-        begins = mpi is None and "noticed" in text and _MPIRUN_BEGINS.search(text)
-        self._noticed = text if begins and len(text) < _LONGEST_NOTICE else None
-        if mpi:
+            yield from self._tasks(number, srun)
+        yield from self._mpirun(number, text)
+        yield from self._hydra_ends(number, found)
+        yield from self._nodes(number, found)
+        yield from self._trainers.ends(number, text, found)
+        yield from self._pods.ends(number, found)
+        yield from self._mpi_code(number, found)
+        spawn = found.get("spawn-ended")
+        if spawn:
+            code = int(spawn["code"][:9]) if spawn["code"] else None
             yield LogExit(
                 self._file,
                 number,
-                rank=int(mpi[1]),
-                pid=int(mpi[2]) or None,
-                host=mpi[3],
-                signal=signal_name(int(mpi[4])),
+                rank=int(spawn["rank"][:9]),
+                code=1 if not spawn["signal"] and code is None else code,
+                signal=spawn["signal"] or None,
+                launcher="spawn",
+            )
+        shell = found.get("shell-ended") or found.get("shell-ended-alone")
+        if shell:
+            yield LogExit(
+                self._file,
+                number,
+                pid=int(shell["pid"]) if shell["pid"] else None,
+                signal=_SIGNALS[shell["signal"]],
+                launcher="shell",
+            )
+
+    def _mpirun(self, number: int, text: str) -> Iterator[LogExit]:
+        """What mpirun says of a rank, in a sentence that may go on in the next lines."""
+        if self._noticed is not None:
+            text = f"{self._noticed} {text}"
+        said = self._known.of(text).get("mpirun-noticed")
+        begins = said is not None and not said["signal"]
+        self._noticed = text if begins and len(text) < _LONGEST_NOTICE else None
+        if said is not None and not begins:
+            yield LogExit(
+                self._file,
+                number,
+                rank=int(said["rank"]),
+                pid=int(said["pid"]) or None,
+                host=said["host"],
+                signal=signal_name(int(said["signal"])),
                 launcher="mpirun",
             )
-        hydra = _HYDRA.search(text)
-        if hydra:
-            self._hydra = int(hydra[1]) if hydra[1] else None, int(hydra[2]), hydra[3]
-        code = _HYDRA_CODE.search(text)
+
+    def _hydra_ends(self, number: int, found: Found) -> Iterator[LogExit]:
+        process, code = found.get("hydra-process"), found.get("hydra-code")
+        if process:
+            rank = int(process["rank"]) if process["rank"] else None
+            self._hydra = rank, int(process["pid"]), process["host"]
         if code and self._hydra is not None:
             rank, pid, host = self._hydra
-            value = int(code[1])
+            value = int(code["code"])
             exit_code, name = ended_in_shell(value)
-            if "SIGNAL" in text or value in (6, 7, 9, 11):  # hydra prints the raw status
+            if code["signal"] or value in (6, 7, 9, 11):  # hydra prints the raw status
                 exit_code, name = None, signal_name(value)
             self._hydra = None
             yield LogExit(
@@ -228,84 +222,58 @@ class Launchers:
                 signal=name,
                 launcher="mpiexec",
             )
-        yield from self._nodes(number, text)
-        yield from self._trainers.ends(number, text)
-        yield from self._pods.ends(number, text)
-        yield from self._mpi_code(number, text)
-        spawn = _SPAWN.search(text) if "terminated with" in text else None
-        if spawn:
-            code_of = int(spawn[3][:9]) if spawn[3] else None
-            yield LogExit(
-                self._file,
-                number,
-                rank=int(spawn[1][:9]),
-                code=1 if spawn[2] is None and code_of is None else code_of,
-                signal=spawn[2],
-                launcher="spawn",
-            )
-        alone = _WORDS.get(text.removesuffix(" (core dumped)"))
-        if alone and text not in ("Terminated", "Interrupt", "Out Of Memory"):
-            yield LogExit(self._file, number, signal=alone, launcher="shell")
-        shell = _SHELL.search(text) if "line " in text else None
-        if shell:
-            yield LogExit(
-                self._file, number, pid=int(shell[1]), signal=_WORDS[shell[2]], launcher="shell"
-            )
 
-    def _nodes(self, number: int, text: str) -> Iterator[LogExit]:
+    def _nodes(self, number: int, found: Found) -> Iterator[LogExit]:
         """What pdsh and clush say of the command that they ran on each host."""
-        found = _PDSH.match(text) if text.startswith(("pdsh@", "clush: ")) else None
-        if not found:
+        said = found.get("pdsh-ended")
+        if not said:
             return
-        if found["code"]:  # a shell between
-            code, name = ended_in_shell(int(found["code"][:9]))
+        if said["code"]:  # a shell between
+            code, name = ended_in_shell(int(said["code"][:9]))
         else:
-            code, name = None, signal_name(int(found["signal"][:9]))
-        for host in expanded(found["nodes"]):
+            code, name = None, signal_name(int(said["signal"][:9]))
+        for host in expanded(said["nodes"]):
             yield LogExit(
                 self._file,
                 number,
                 host=host,
                 code=code,
                 signal=name,
-                launcher=found["who"].partition("@")[0],
+                launcher=said["who"].partition("@")[0],
             )
 
-    def _mpi_code(self, number: int, text: str) -> Iterator[LogExit]:
-        name = _MPI_NAME.search(text) if "Process name: [" in text else None
-        code = _MPI_CODE.match(text) if self._mpi is not None else None
+    def _mpi_code(self, number: int, found: Found) -> Iterator[LogExit]:
+        name = found.get("mpirun-process")
+        code = found.get("mpirun-code") if self._mpi is not None else None
         if name:
-            self._mpi = int(name[1][:9])
+            self._mpi = int(name["rank"][:9])
         elif code:
-            value = int(code[1][:9])
+            value = int(code["code"][:9])
             status, how = ended_in_shell(value)
             yield LogExit(
                 self._file, number, rank=self._mpi, code=status, signal=how, launcher="mpirun"
             )
             self._mpi = None
-        string = _HYDRA_STRING.search(text) if "EXIT STRING" in text else None
+        string = found.get("hydra-string")
         last = self.exits[-1] if self.exits and self.exits[-1].launcher == "mpiexec" else None
         if string and last is not None:
-            self.exits[-1] = replace(last, code=None, signal=signal_name(int(string[1][:9])))
+            signal = signal_name(int(string["signal"][:9]))
+            self.exits[-1] = replace(last, code=None, signal=signal)
 
-    def _tasks(self, number: int, host: str, tasks: str, how: str) -> Iterator[LogExit]:
-        code = _EXIT_WORDS.search(how)
-        name = next((value for word, value in _WORDS.items() if how.startswith(word)), None)
-        if code is None and name is None:
-            return
-        status = int(code[1]) if code else None
-        if status is not None:  # a shell between, or Slurm's own sum
-            status, name = ended_in_shell(status)
-        for task in _numbers(tasks):
+    def _tasks(self, number: int, said: Match) -> Iterator[LogExit]:
+        status, name = None, _SIGNALS.get(said["signal"])
+        if said["code"]:  # a shell between, or Slurm's own sum
+            status, name = ended_in_shell(int(said["code"]))
+        for task in _numbers(said["tasks"]):
             yield LogExit(
                 self._file,
                 number,
                 rank=task,
-                host=host,
+                host=said["host"],
                 code=status,
                 signal=name,
                 launcher="srun",
-                memory=how.startswith("Out Of Memory"),
+                memory=said["signal"] == _OUT_OF_MEMORY,
             )
 
 

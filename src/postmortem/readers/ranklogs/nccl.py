@@ -7,29 +7,10 @@ from collections.abc import Iterable, Sequence
 
 from postmortem.facts.nccl import BadPeer, HostPair, Nccl, Trail
 from postmortem.facts.rank_logs import Remark
-from postmortem.patterns import Pattern
 
-# host:pid:tid [device] NCCL INFO text (src/debug.cc); since 2.23 a time may stand before it.
-_LINE = Pattern(
-    r"(?P<host>[\w.-]+):(?P<pid>\d+):(?P<tid>\d+) \[\d+\] (?:\S+:\d+ )?NCCL (?P<level>WARN|INFO) "
-    r"(?P<text>.*)"
-)
-_VERSION = Pattern(r"NCCL version (?P<version>\d+\.\d+\.\d+\S*)")
-_NETWORK = Pattern(r"Using network (?P<network>[\w/ .-]+)")
-_WARN = Pattern(r"NCCL WARN (?P<text>.*)")
-# "Bootstrap : Using ib0:10.0.0.3<0>", "… ; OOB ib0:10.0.0.3<0>"
-_OWN = Pattern(r"(?:Using|OOB) [\w.:-]*?:\[?(?P<address>[\d.]{7,15}|[0-9a-fA-F:]{3,45})\]?<\d+>")
-_INIT = Pattern(r"\brank (?P<rank>\d{1,7}) nranks \d")
-_STEP = Pattern(r"NCCL INFO (?P<file>[\w./-]+\.cc):(?P<line>\d+) -> (?P<code>\d{1,3})\b")
-# A peer that a warning complains of, in the wordings of NCCL 2.4 to 2.28: completions of IB, the
-# socket transport ("Call to recv from 10.0.0.2<41> failed"), connects, and proxies.
-_PEER = Pattern(
-    r"(?:from peer|[Ff]rom|to|peer|[Cc]onnect(?:ing|ion)? to|remote peer|[Rr]emote address:?) "
-    r"(?P<address>\[?[0-9a-fA-F:.]{3,45}\]?|[\w.-]+)<(?P<port>\d{1,5})>"
-)
-_CLOSED = Pattern(r"onnection closed by remote peer (?P<address>[\w.-]+)<\d+>")
-# Consequences: a request that was flushed, an operation that was given up, a peer that left.
-_AFTER = Pattern(r"with (?:error |status=)(?:\w+\()?5\b|WR_FLUSH|abort|closed by remote peer")
+_NCCL = "NCCL"
+_AFTER = ("nccl-ib-completion-flush", "nccl-abandoned", "nccl-socket-closed")
+"""Consequences: a request that was flushed, an operation that was given up, a peer that left."""
 _MOST_WARNINGS = 5
 _MOST_TRAILS = 4096
 _MOST_STEPS = 64
@@ -41,8 +22,7 @@ def read_nccl(
     """Return what NCCL's lines say; None where there are none."""
     reading = _Reading()
     for remark in remarks:
-        if "NCCL" in remark.text:
-            reading.take(remark)
+        reading.take(remark)
     pairs = _pairs(links)
     if not (reading.any or pairs):
         return None
@@ -76,34 +56,34 @@ class _Reading:
         self._peers: dict[str, list[tuple[int, str, Remark]]] = defaultdict(list)
 
     def take(self, remark: Remark) -> None:
-        """Take one line with NCCL in it."""
-        line = _LINE.search(remark.text)
+        """Take one line."""
+        line = remark.match("nccl-line")
         host = line["host"] if line else "?"
-        version = _VERSION.search(remark.text)
+        version = remark.match("nccl-version")
         if version:
             self.any = True
-            self.versions.setdefault(version["version"])
-        network = _NETWORK.search(remark.text)
-        if network:
+            self.versions.setdefault(version["version"] + version["build"])
+        network = remark.match("nccl-network")
+        if network and _NCCL in remark.text:
             self.any = True
             self.networks[network["network"].strip()].add(host)
-        own = _OWN.search(remark.text) if line and line["level"] == "INFO" else None
+        own = remark.match("nccl-own-address") if line and line["level"] == "INFO" else None
         if own:
             self.addresses.setdefault(own["address"], host)
-        init = _INIT.search(remark.text) if line and "nranks" in remark.text else None
+        init = remark.match("nccl-init") if line else None
         if init:
             self.ranks.setdefault(int(init["rank"]), host)
-        step = _STEP.search(remark.text)
+        step = remark.match("nccl-trail")
         if step and line:
             thread = (host, line["pid"], line["tid"])
             words = f"{step['file']}:{step['line']}"
             self._step(thread, words, int(step["code"]), remark)
-        warn = _WARN.search(remark.text)
+        warn = remark.match("nccl-warning")
         if warn:
             self.any = True
             said = f"{host}: {warn['text']}"[:300]
             self.warnings[said] = self.warnings.get(said, 0) + 1
-            self._warned(host, warn["text"], remark)
+            self._warned(host, remark)
 
     def _step(self, thread: tuple[str, str, str], words: str, code: int, remark: Remark) -> None:
         """One line of a trail: the innermost function first, each thread a trail of its own."""
@@ -117,10 +97,11 @@ class _Reading:
             self.trails[key] = []
         self.trails[key].append(words)
 
-    def _warned(self, host: str, text: str, remark: Remark) -> None:
-        found = _PEER.search(text) or _CLOSED.search(text)
-        if found and not _AFTER.search(text):
-            self._peers[found["address"].strip("[]")].append((remark.writer, host, remark))
+    def _warned(self, host: str, remark: Remark) -> None:
+        found = remark.match("nccl-peer", "nccl-socket-closed")
+        if found and not remark.match(*_AFTER):
+            address = (found["address"] or found["peer"]).partition("<")[0].strip("[]")
+            self._peers[address].append((remark.writer, host, remark))
 
     def bad_peers(self) -> tuple[BadPeer, ...]:
         """Return the addresses that warnings name, those of the most writers first."""

@@ -6,15 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from postmortem.facts.frames import Flight
 from postmortem.facts.rank_logs import LogExit, LogFailure, RankPid, Remark, Writer
-from postmortem.patterns import Pattern
 
-# host:pid:tid [device] NCCL INFO text (src/debug.cc)
-_NCCL = Pattern(r"(?P<host>[\w.-]+):(?P<pid>\d{1,10}):\d+ \[\d+\] NCCL ")
-_COMM = Pattern(
-    r"\brank (?P<rank>\d{1,7}) nranks \d+ .*?\bbusId (?P<bus>[0-9a-f]{1,16})\b.*Init COMPLETE"
-)
-# torch/utils/data/dataloader.py
-_WORKER = Pattern(r"DataLoader worker \(pid(?:\(s\))? (?P<pids>\d[\d, ]{0,200})\)")
 _MOST = 100_000
 
 
@@ -51,10 +43,9 @@ def _of_exits(who: tuple[Writer, ...], exits: Iterable[LogExit]) -> Iterator[Ran
 
 def _of_nccl(who: tuple[Writer, ...], remarks: Iterable[Remark]) -> Iterator[RankPid]:
     for remark in remarks:
-        found = _NCCL.search(remark.text) if " NCCL " in remark.text else None
+        found, comm = remark.match("nccl-line"), remark.match("nccl-init-done")
         if found is None:
             continue
-        comm = _COMM.search(remark.text)
         rank = who[remark.writer].rank
         if rank is None and comm is not None:
             rank = int(comm["rank"])
@@ -65,7 +56,7 @@ def _of_nccl(who: tuple[Writer, ...], remarks: Iterable[Remark]) -> Iterator[Ran
             int(found["pid"]),
             found["host"],
             "NCCL says so",
-            f"{remark.file}:{remark.line}",
+            remark.where,
             bus=int(comm["bus"], 16) if comm else None,
         )
 
@@ -73,9 +64,10 @@ def _of_nccl(who: tuple[Writer, ...], remarks: Iterable[Remark]) -> Iterator[Ran
 def _of_workers(who: tuple[Writer, ...], failures: Iterable[LogFailure]) -> Iterator[RankPid]:
     for failure in failures:
         rank = who[failure.writer].rank
-        if rank is None or "DataLoader worker" not in failure.text + failure.said.message:
+        if rank is None:
             continue
-        for found in _WORKER.finditer(f"{failure.said.message}\n{failure.text}"):
+        known = (match for said in (failure.said, *failure.causes) for match in said.matches)
+        for found in (match for match in known if match.id == "dataloader-workers"):
             for pid in found["pids"].replace(",", " ").split()[:64]:
                 yield RankPid(
                     rank,

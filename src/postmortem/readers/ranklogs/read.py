@@ -13,6 +13,7 @@ from postmortem.facts.rank_logs import RankLogs
 from postmortem.facts.source import Problem, Source
 from postmortem.readers.log_files import OpenedLog
 from postmortem.readers.ranklogs.assembly import Assembly, ReadLog
+from postmortem.readers.ranklogs.known_lines import keep_literals
 from postmortem.readers.ranklogs.sources import Found, LogFile
 from postmortem.records import record
 
@@ -72,7 +73,7 @@ def _size(path: str) -> int:
 def _read_one(file: LogFile, sources: list[Source], problems: list[Problem]) -> ReadLog | None:
     with contextlib.ExitStack() as stack:
         opened = OpenedLog(file.path, stack)
-        raw = _native.read_ranklog(opened.source)
+        raw = _native.read_ranklog(opened.source, keep_literals())
         problems += opened.problems
         problems += opened.shrunk(raw["bytes"])
         source = opened.as_source(raw["bytes"])
@@ -105,4 +106,4 @@ def split_rank_log(file: LogFile, sink: Callable[[int, bytes], None]) -> None:
     """Hand out the clean text of each label of a file, by the label's position in it."""
     with contextlib.ExitStack() as stack:
         opened = OpenedLog(file.path, stack)
-        _native.read_ranklog(opened.source, sink=sink)
+        _native.read_ranklog(opened.source, [], sink=sink)

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from postmortem.patterns import Pattern
+from postmortem.readers.ranklogs.known_lines import KnownLines
 from postmortem.readers.ranklogs.writers import Label
 from postmortem.records import replace
 
@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from postmortem._native import RawRankLog
 
 _MOST_DIGITS = 4
-# ray/train: the controller's list of workers, and what each says when it joins
-_RAY_LISTED = Pattern(r"\bpid=(?P<pid>\d{1,9})\) world_rank=(?P<rank>\d{1,7})\b")
-_RAY_JOINS = Pattern(r"Setting up process group for: .*\[rank=(?P<rank>\d{1,7}), world_size=")
 
 
 def with_roles(labels: Iterable[Label]) -> list[Label]:
@@ -64,7 +61,9 @@ def _moved(label: Label, width: int) -> Label:
     return replace(label, raw=raw)
 
 
-def with_ray_ranks(labels: list[Label], logs: Iterable[RawRankLog]) -> list[Label]:
+def with_ray_ranks(
+    labels: list[Label], logs: Iterable[RawRankLog], known: KnownLines
+) -> list[Label]:
     """Return the labels of Ray's workers with their ranks, where Ray Train tells them."""
     if not any(label.raw["worker"] for label in labels):
         return labels
@@ -74,10 +73,8 @@ def with_ray_ranks(labels: list[Label], logs: Iterable[RawRankLog]) -> list[Labe
     for log in logs:
         for region in log["regions"]:
             for _, _, text in region[3]:
-                if "rank=" not in text:
-                    continue
-                listed = _RAY_LISTED.search(text)
-                joins = _RAY_JOINS.search(text)
+                found = known.of(text)
+                listed, joins = found.get("ray-rank-listed"), found.get("ray-rank-joins")
                 if listed:
                     joined[int(listed["pid"])] = int(listed["rank"])
                 elif joins:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from postmortem.diagnose.hang.live_waits import wait_words, waits_words
-from postmortem.diagnose.ranks.blame import Blame, How, Party
+from postmortem.diagnose.ranks.blame import Blame, Party
+from postmortem.diagnose.ranks.causes import NothingFailed, StandsElsewhere
 from postmortem.diagnose.rule import Rule, load, run
 from postmortem.diagnose.stacks.classes import classes
 from postmortem.facts.live import (
@@ -64,7 +65,7 @@ def job(*rows: LiveProcess, motions: tuple[Motion, ...] = (), **more: object) ->
 
 
 def diagnosed(found: LiveJob, blame: Blame | None = None) -> dict[str, Diagnosis]:
-    outcome = run(RULES, {LiveJob: found, Blame: blame or Blame(How.NOTHING)})
+    outcome = run(RULES, {LiveJob: found, Blame: blame or Blame(NothingFailed())})
     assert outcome.problems == ()
     for one in outcome.diagnoses:
         assert 0 < len(one.title) <= 100
@@ -74,7 +75,7 @@ def diagnosed(found: LiveJob, blame: Blame | None = None) -> dict[str, Diagnosis
 
 
 def blamed(rank: int) -> Blame:
-    return Blame(How.STACK, (Party(f"rank {rank}", rank, None, "stands"),), detail="train.py:31")
+    return Blame(StandsElsewhere("train.py:31"), (Party(f"rank {rank}", rank, None, "stands"),))
 
 
 WAITING = [process(rank, COLLECTIVE) for rank in (0, 1, 3)]

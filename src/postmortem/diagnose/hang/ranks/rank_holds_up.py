@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from postmortem.diagnose.hang.live_waits import place_words, wait_words, waits_words
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.ranks.blame import Blame, How, Party
+from postmortem.diagnose.ranks.blame import Blame, Party
+from postmortem.diagnose.ranks.causes import StandsElsewhere
 from postmortem.diagnose.ranks.telling import ranks_words
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.facts.live import LiveJob, LiveProcess
@@ -40,7 +41,8 @@ def rank_holds_up(blame: Blame, job: LiveJob) -> Iterator[Finding]:
         Follow the chain that the report gives: the holder of the lock, the writer of the pipe, the
         peer of the socket. A wait in a file system is a matter for whoever runs that.
     """
-    if blame.how is not How.STACK or not blame.first:
+    cause = blame.cause
+    if not isinstance(cause, StandsElsewhere) or not blame.first:
         return
     party = blame.first[0]
     process = job.process(party.label)
@@ -48,7 +50,7 @@ def rank_holds_up(blame: Blame, job: LiveJob) -> Iterator[Finding]:
     doing = _doing(process) if process is not None else party.why
     yield Finding(
         title=_title(blame, process),
-        cause=f"{who}{_where(party, process)} {doing}, while the others wait at {blame.detail}."
+        cause=f"{who}{_where(party, process)} {doing}, while the others wait at {cause.most}."
         + _seen(job, party.label)
         + _workers(job, process),
         confidence=_confidence(blame, job, party.label),

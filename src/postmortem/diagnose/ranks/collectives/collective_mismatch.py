@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.ranks.blame import Blame, How
+from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.causes import CalledOther
 from postmortem.diagnose.ranks.telling import (
     at_frame,
     cite,
@@ -36,14 +37,16 @@ def collective_mismatch(blame: Blame) -> Iterator[Finding]:
         Go to the call of the rank that differs. Mostly a condition on the rank or on its data
         skips a call.
     """
-    if blame.how is not How.COLLECTIVE or not blame.first:
+    cause = blame.cause
+    if not isinstance(cause, CalledOther) or not blame.first:
         return
     party = blame.first[0]
     who = ranks_words(blame.first)
     yield Finding(
-        title=clip(f"{who} {party.why}; the others {blame.detail}", 100),
+        lead=who,
+        title=clip(f"{who} {party.why}; the others {cause.most}", 100),
         cause=f"{who} {party.why}{at_frame(party.failure)}, while most others called "
-        f"{blame.detail}."
+        f"{cause.most}."
         f"{victims_words(blame)}{torchrun_words(blame)}",
         confidence=how_sure(blame),
         next_steps=(

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.ranks.blame import IF_ONE_GROUP, Blame, How
+from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.causes import WaitsElsewhere
 from postmortem.diagnose.ranks.telling import (
     cite,
     look_at,
@@ -33,17 +34,18 @@ def odd_call_site(blame: Blame) -> Iterator[Finding]:
     What to do
         Compare the two lines, and find the branch that leads to the one but not to the other.
     """
-    if blame.how is not How.CALL_SITE or not blame.first:
+    cause = blame.cause
+    if not isinstance(cause, WaitsElsewhere) or not blame.first:
         return
+    most = cause.most + (", if all are of one group" if cause.if_one_group else "")
     who = ranks_words(blame.first)
     yield Finding(
-        title=clip(f"{who} {blame.first[0].why}; the others in {blame.detail}", 100),
-        cause=f"{who} {blame.first[0].why}, while most others wait in {blame.detail}: they "
+        lead=who,
+        title=clip(f"{who} {blame.first[0].why}; the others in {most}", 100),
+        cause=f"{who} {blame.first[0].why}, while most others wait in {most}: they "
         f"are not in "
         f"the same collective.{victims_words(blame)}{torchrun_words(blame)}",
-        confidence=Confidence.POSSIBLE
-        if blame.detail.endswith(IF_ONE_GROUP)
-        else Confidence.LIKELY,
+        confidence=Confidence.POSSIBLE if cause.if_one_group else Confidence.LIKELY,
         next_steps=(
             look_at(blame),
             "TORCH_DISTRIBUTED_DEBUG=DETAIL compares the calls of all ranks, and names who differs",

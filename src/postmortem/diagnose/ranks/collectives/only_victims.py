@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import assert_never
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.ranks.blame import Blame, How
+from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.causes import Doubt, Undecided
 from postmortem.diagnose.ranks.telling import cite, ranks_words
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.report.model import Confidence, Role
@@ -23,26 +25,16 @@ def only_victims(blame: Blame) -> Iterator[Finding]:
     What to do
         Give the logs of all hosts and ranks, and the number of ranks (--world-size).
     """
-    if blame.how is not How.UNDECIDED or blame.detail not in ("peers", "silent", "ends", "cut"):
+    if not isinstance(blame.cause, Undecided):
         return
-    who = ranks_words(blame.candidates)
-    if blame.detail == "silent":
-        cause = f"{who} have no error while others wait for a peer: one of them began."
-        title = f"undecided among {who}, which are silent"
-        if len(blame.candidates) == 1:
-            cause = f"{who} has no error while others wait for a peer; more ranks may be missing."
-            title = f"undecided: {who} is silent, and others may be missing"
-    elif blame.detail == "cut":
-        cause = f"the traceback of {who} is cut off before its last line, which says what failed."
-        title = f"the log is cut off in a traceback of {who}"
-    elif blame.detail == "ends":
-        cause = f"launchers say that {who} ended badly, and no log says why."
-        title = f"{who} ended badly, and no log says why"
-    else:
-        cause = f"{who} only report that a peer was lost or late; no line here says why."
-        title = f"only victims: {who} lost a peer"
+    told = _told(blame.cause.doubt, ranks_words(blame.candidates), len(blame.candidates))
+    if told is None:
+        return
+    title, cause = told
+    silent = blame.cause.doubt is Doubt.SILENT
     yield Finding(
         title=clip(title, 100),
+        verdict=clip(title, 100) if silent else None,
         cause=cause,
         confidence=Confidence.POSSIBLE,
         next_steps=(
@@ -51,3 +43,39 @@ def only_victims(blame: Blame) -> Iterator[Finding]:
         ),
         evidence=cite(blame),
     )
+
+
+def _told(doubt: Doubt, who: str, count: int) -> tuple[str, str] | None:
+    """Return a title and a cause; None where another rule speaks of the doubt."""
+    match doubt:
+        case Doubt.SILENT if count == 1:
+            return (
+                f"undecided: {who} is silent, and others may be missing",
+                f"{who} has no error while others wait for a peer; more ranks may be missing.",
+            )
+        case Doubt.SILENT:
+            return (
+                f"undecided among {who}, which are silent",
+                f"{who} have no error while others wait for a peer: one of them began.",
+            )
+        case Doubt.CUT:
+            return (
+                f"the log is cut off in a traceback of {who}",
+                f"the traceback of {who} is cut off before its last line, which says what failed.",
+            )
+        case Doubt.ENDS:
+            return (
+                f"{who} ended badly, and no log says why",
+                f"launchers say that {who} ended badly, and no log says why.",
+            )
+        case Doubt.PEERS:
+            return (
+                f"only victims: {who} lost a peer",
+                f"{who} only report that a peer was lost or late; no line here says why.",
+            )
+        case (
+            Doubt.ERRORS | Doubt.COLLECTIVES | Doubt.SIZES | Doubt.SITES | Doubt.STACKS | Doubt.JAM
+        ):
+            return None
+        case never:
+            assert_never(never)

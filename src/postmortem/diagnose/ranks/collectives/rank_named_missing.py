@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.ranks.blame import Blame, How
+from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.causes import NamedBy, NamedMissing
 from postmortem.diagnose.ranks.telling import cite, ranks_words, torchrun_words, victims_words
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.report.model import Confidence, Role
 
 _WORDS = {
-    "enqueued": (
+    NamedBy.BARRIER: ("did not reach the barrier", "did not reach the barrier"),
+    NamedBy.ENQUEUED: (
         "is behind: fewer collectives than the others",
         "are behind: fewer collectives than the others",
     ),
-    "heartbeat": (
+    NamedBy.HEARTBEAT: (
         "sends no heartbeats any more: it died, or its host is gone",
         "send no heartbeats any more: they died, or their hosts are gone",
     ),
@@ -39,12 +41,14 @@ def rank_named_missing(blame: Blame) -> Iterator[Finding]:
     What to do
         Find out what that rank did meanwhile: its last lines, its stack.
     """
-    if blame.how is not How.NAMED or not blame.first:
+    cause = blame.cause
+    if not isinstance(cause, NamedMissing) or not blame.first:
         return
     who = ranks_words(blame.first)
-    words = _WORDS.get(blame.detail, ("did not reach the barrier",) * 2)[len(blame.first) > 1]
+    words = _WORDS[cause.by][len(blame.first) > 1]
     it, its = ("it", "its") if len(blame.first) == 1 else ("they", "their")
     yield Finding(
+        lead=who,
         title=clip(f"{who} {words}", 100),
         cause=f"{who} {words}, say other ranks; what {it} did instead is for {its} own lines to "
         f"tell.{victims_words(blame)}{torchrun_words(blame)}",

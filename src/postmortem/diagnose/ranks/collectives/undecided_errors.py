@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.ranks.blame import Blame, How
+from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.causes import Doubt, Undecided
 from postmortem.diagnose.ranks.telling import cite, ranks_words, victims_words
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.report.model import Confidence, Role
@@ -22,7 +23,8 @@ def undecided_errors(blame: Blame) -> Iterator[Finding]:
     What to do
         Read all of them; @record writes times into error.json, which order the ranks of one host.
     """
-    if blame.how is not How.UNDECIDED or blame.detail != "errors":
+    cause = blame.cause
+    if not isinstance(cause, Undecided) or cause.doubt is not Doubt.ERRORS:
         return
     who = ranks_words(blame.candidates)
     said = "; ".join(f"{p.words}: {clip(p.why, 120)}" for p in blame.candidates[:4])

@@ -5,10 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.ranks.blame import Blame, How
+from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.causes import Doubt, Undecided
 from postmortem.diagnose.ranks.telling import cite, ranks_words, victims_words
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.report.model import Confidence, Role
+
+_TITLES = {
+    Doubt.SIZES: "a message has the wrong size",
+    Doubt.STACKS: "they stand in different places, and neither side is the larger one",
+    Doubt.SITES: "they wait elsewhere than the others",
+    Doubt.COLLECTIVES: "different collectives: {what}",
+}
 
 
 @rule(
@@ -27,21 +35,11 @@ def undecided_mismatch(blame: Blame) -> Iterator[Finding]:
         Run with TORCH_DISTRIBUTED_DEBUG=DETAIL and three ranks or more, or compare flight-
         recorder dumps.
     """
-    if blame.how is not How.UNDECIDED or blame.detail not in (
-        "collectives",
-        "sizes",
-        "sites",
-        "stacks",
-    ):
+    if not isinstance(blame.cause, Undecided) or blame.cause.doubt not in _TITLES:
         return
     who = ranks_words(blame.candidates)
     what = " and ".join(dict.fromkeys(clip(p.why, 60) for p in blame.candidates[:2]))
-    title = {
-        "sizes": "a message has the wrong size",
-        "stacks": "they stand in different places, and neither side is the larger one",
-        "sites": "they wait elsewhere than the others",
-        "collectives": f"different collectives: {what}",
-    }[blame.detail]
+    title = _TITLES[blame.cause.doubt].format(what=what)
     yield Finding(
         title=clip(f"{who} disagree: {title}", 100),
         cause=f"{who} do not agree on a collective ({what}), and no third rank votes: which "

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.ranks.blame import Blame, How
+from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.causes import EveryRankRaised
 from postmortem.diagnose.ranks.telling import (
     at_frame,
     cite,
@@ -30,7 +31,7 @@ def every_rank_raised(blame: Blame) -> Iterator[Finding]:
     What to do
         Read one traceback; it is every rank's. It fails in one process just as well.
     """
-    if blame.how is not How.EVERY_RANK or not blame.first:
+    if not isinstance(blame.cause, EveryRankRaised) or not blame.first:
         return
     failure = blame.first[0].failure
     known = known_cause(failure)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.ranks.blame import Blame, How
+from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.causes import Crashed
 from postmortem.diagnose.ranks.telling import cite, how_sure, ranks_words, victims_words
+from postmortem.diagnose.ranks.wordings import MPI_ENDS
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.report.model import Role
 
@@ -31,25 +33,26 @@ def mpi_ended_job(blame: Blame) -> Iterator[Finding]:
         For MPI_Abort, read what that rank wrote before it. For an error, look at the call that it
         names and at its counterpart on the other rank.
     """
-    if blame.how is not How.CRASH or len(blame.first) != 1:
+    if not isinstance(blame.cause, Crashed) or len(blame.first) != 1:
         return
     party = blame.first[0]
-    said = party.failure.said if party.failure is not None else None
-    if said is None or not said.exception.startswith("MPI"):
+    if party.failure is None or not party.failure.match(*MPI_ENDS):
         return
+    said = party.failure.said
     aborted = said.exception == _ABORT
     who = ranks_words(blame.first)
     words = f"called MPI_Abort: {said.message}" if aborted else f"had {said.words}"
     yield Finding(
+        lead=who,
         title=clip(f"{who} {words}", 100),
         cause=clip(f"{who} {words}", 400) + f"; MPI ended the job.{victims_words(blame)}",
         confidence=how_sure(blame),
-        next_steps=_steps(said.words, aborted=aborted),
+        next_steps=_steps(aborted=aborted, truncated=said.match("mpi-truncated") is not None),
         evidence=cite(blame),
     )
 
 
-def _steps(words: str, *, aborted: bool) -> tuple[str, ...]:
+def _steps(*, aborted: bool, truncated: bool) -> tuple[str, ...]:
     if aborted:
         return (
             "read what that rank wrote before it: the program, or mpi4py after an exception, "
@@ -60,7 +63,7 @@ def _steps(words: str, *, aborted: bool) -> tuple[str, ...]:
         "MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN) lets the program say where; a "
         "core of abort() in a handler of its own shows the stack",
     ]
-    if "TRUNCATE" in words or "truncated" in words:
+    if truncated:
         steps.insert(
             0,
             "the message is longer than the buffer: compare count, datatype and tag of this "

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import assert_never
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.ranks.blame import Blame, How, Party
+from postmortem.diagnose.ranks.blame import Blame, Party
+from postmortem.diagnose.ranks.causes import Crashed, HostMemory, MaybeMemory, MemoryLimit
 from postmortem.diagnose.ranks.telling import (
     at_frame,
     cite,
@@ -15,6 +17,7 @@ from postmortem.diagnose.ranks.telling import (
     torchrun_words,
     victims_words,
 )
+from postmortem.diagnose.ranks.wordings import MPI_ENDS
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.report.model import Role
 
@@ -62,10 +65,11 @@ def rank_crashed(blame: Blame) -> Iterator[Finding]:
         Read its core. SIGKILL with no sender is mostly the kernel's OOM killer: look into dmesg
         for the pid.
     """
-    if blame.how is not How.CRASH or not blame.first:
+    crash = blame.cause
+    if not isinstance(crash, Crashed) or not blame.first:
         return
     party = blame.first[0]
-    if party.failure is not None and party.failure.said.exception.startswith("MPI"):
+    if party.failure is not None and party.failure.match(*MPI_ENDS):
         return  # mpi_ended_job
     who = ranks_words(blame.first)
     signal = party.exit.signal if party.exit is not None else None
@@ -83,26 +87,34 @@ def rank_crashed(blame: Blame) -> Iterator[Finding]:
     cause = (
         f"{who}{host} ended without Python's help: {clip(party.why, 300)}{at_frame(party.failure)}."
     )
-    if blame.detail == "oom":
-        cause += " The kernel's OOM killer chose that process: the host ran out of memory."
-    elif blame.detail == "oom of its limit":
-        said, limit = _LIMITS["kubernetes" if _of_pod(party) else "srun"]
-        cause += said
-        steps = list(limit)
-    elif blame.detail.startswith("oom of another pid: "):
-        said = blame.detail.partition(": ")[2]
-        cause += (
-            f" On that host {said}. That is not the pid that its launcher knows; a container "
-            "counts its own, so it may be the same process."
-        )
-    elif killed:
-        cause += " Nothing in the logs says who sent it; mostly it is the kernel's OOM killer."
+    match crash.memory:
+        case HostMemory():
+            cause += " The kernel's OOM killer chose that process: the host ran out of memory."
+        case MemoryLimit():
+            said, limit = _LIMITS["kubernetes" if _of_pod(party) else "srun"]
+            cause += said
+            steps = list(limit)
+        case MaybeMemory(kill):
+            cause += (
+                f" On that host {kill.words}, pid {kill.pid} ({kill.where}). That is not the pid "
+                "that its launcher knows; a container counts its own, so it may be the same "
+                "process."
+            )
+        case None:
+            if killed:
+                cause += (
+                    " Nothing in the logs says who sent it; mostly it is the kernel's OOM killer."
+                )
+        case never:
+            assert_never(never)
     known = known_cause(party.failure)
     if known is not None:
         cause += f" {known.cause}"
         steps = [*known.next_steps, *steps]
-    why = ", out of memory" if blame.detail in ("oom", "oom of its limit") else ""
+    certain = isinstance(crash.memory, HostMemory | MemoryLimit)
+    why = ", out of memory" if certain else ""
     yield Finding(
+        lead=who,
         title=clip(f"{who} {'was' if len(blame.first) == 1 else 'were'} {_how(party)}{why}", 100),
         cause=cause + victims_words(blame) + torchrun_words(blame),
         confidence=how_sure(blame),

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.ranks.blame import Blame, How
+from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.causes import ExitedSilently
 from postmortem.diagnose.ranks.telling import cite, ranks_words, torchrun_words, victims_words
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.report.model import Confidence, Role
@@ -32,7 +33,7 @@ def rank_exited_silently(blame: Blame) -> Iterator[Finding]:
         Look for its output elsewhere (standard output, a file of its own), and for sys.exit in
         the program.
     """
-    if blame.how is not How.SILENT_EXIT or not blame.first:
+    if not isinstance(blame.cause, ExitedSilently) or not blame.first:
         return
     who = ranks_words(blame.first)
     end = blame.first[0].exit
@@ -40,6 +41,7 @@ def rank_exited_silently(blame: Blame) -> Iterator[Finding]:
     if end is not None and end.launcher == "ray":
         how, steps = "died, and Ray does not know how (a signal, a code)", (_OF_RAY, *_STEPS[1:])
     yield Finding(
+        lead=who,
         title=clip(f"{who} {blame.first[0].why} and said nothing", 100),
         cause=f"{who} {how}, and no log has an error of it; what it wrote may be in a file that "
         f"was not given.{victims_words(blame)}{torchrun_words(blame)}",

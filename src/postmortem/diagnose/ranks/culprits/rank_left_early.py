@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.ranks.blame import Blame, How
+from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.causes import LeftEarly
 from postmortem.diagnose.ranks.telling import cite, ranks_words, torchrun_words, victims_words
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.report.model import Confidence, Role
@@ -24,10 +25,11 @@ def rank_left_early(blame: Blame) -> Iterator[Finding]:
         Compare how many steps each rank runs: uneven data, an early return, a condition on the
         rank.
     """
-    if blame.how is not How.LEFT_EARLY or not blame.first:
+    if not isinstance(blame.cause, LeftEarly) or not blame.first:
         return
     who = ranks_words(blame.first)
     yield Finding(
+        lead=who,
         title=clip(f"{who} ended with 0 while the others still waited for a peer", 100),
         cause=f"no launcher lists {who} as failed, and it has no error: it had ended with 0 when "
         f"the others lost their peer.{victims_words(blame)}{torchrun_words(blame)}",

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.ranks.blame import Blame, How
+from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.causes import Raised
 from postmortem.diagnose.ranks.telling import (
     at_frame,
     cite,
@@ -33,7 +34,7 @@ def rank_raised(blame: Blame) -> Iterator[Finding]:
         Read its traceback and leave the others alone. Does the failing line need the group? If
         not, the fault shows on one rank too.
     """
-    if blame.how is not How.OWN_EXCEPTION or not blame.first:
+    if not isinstance(blame.cause, Raised) or not blame.first:
         return
     party = blame.first[0]
     failure = party.failure
@@ -45,6 +46,7 @@ def rank_raised(blame: Blame) -> Iterator[Finding]:
     steps = known.next_steps if known is not None else ()
     verb = "raised" if party.rank is not None else "has"
     yield Finding(
+        lead=who,
         title=clip(f"{who} {verb} {said}", 100),
         cause=f"{who}{host} failed with an error that is not about a peer: {clip(said, 400)}"
         f"{at_frame(failure)}.{means}{victims_words(blame)}{torchrun_words(blame)}",

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.ranks.blame import Blame, How
+from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.causes import SilentAlone
 from postmortem.diagnose.ranks.telling import cite, ranks_words, torchrun_words, victims_words
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.report.model import Confidence, Role
@@ -26,11 +27,12 @@ def rank_silent(blame: Blame) -> Iterator[Finding]:
         Get its stack while it hangs: py-spy dump --pid PID on its host; or run with faulthandler
         and a time-out.
     """
-    if blame.how is not How.SILENT or not blame.first:
+    if not isinstance(blame.cause, SilentAlone) or not blame.first:
         return
     who = ranks_words(blame.first)
     words = "has no error, while all others wait for a peer"
     yield Finding(
+        lead=who,
         title=clip(f"{who} {words}", 100),
         cause=f"{who} is the only one that reports nothing: it was late, stuck, or ended by its "
         f"launcher before it could say why.{victims_words(blame)}{torchrun_words(blame)}",

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.ranks.blame import Blame, How
+from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.causes import ThreadDied
 from postmortem.diagnose.ranks.telling import (
     at_frame,
     cite,
@@ -34,7 +35,7 @@ def rank_thread_died(blame: Blame) -> Iterator[Finding]:
         Let the thread's error reach the main thread: a queue, concurrent.futures,
         threading.excepthook.
     """
-    if blame.how is not How.THREAD or not blame.first:
+    if not isinstance(blame.cause, ThreadDied) or not blame.first:
         return
     party = blame.first[0]
     who = ranks_words(blame.first)

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.ranks.blame import Blame, How
+from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.causes import UnnamedProcessEnded
 from postmortem.diagnose.ranks.telling import cite, ranks_words
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.report.model import Confidence, Role
-
-_MARK = "unnamed: "
 
 
 @rule(role=Role.ROOT, references=("https://man7.org/linux/man-pages/man7/signal.7.html",))
@@ -27,14 +26,14 @@ def unnamed_process_ended(blame: Blame) -> Iterator[Finding]:
     What to do
         Print the rank with os.getpid() at the start, and look for a core of that process.
     """
-    if blame.how is not How.UNDECIDED or not blame.detail.startswith(_MARK):
+    if not isinstance(blame.cause, UnnamedProcessEnded):
         return
-    words = blame.detail.removeprefix(_MARK)
+    end = blame.cause.end
     steps = [
         "look for a core file of that process: postmortem core DIR",
         "PYTHONFAULTHANDLER=1 makes the rank write its Python stack before it dies",
     ]
-    if "SIGKILL" in words:  # leaves neither
+    if end.signal == "SIGKILL":  # leaves neither
         steps = [
             "dmesg -T | grep -i -E 'killed process|out of memory'  on each host: mostly it is the "
             "kernel's OOM killer",
@@ -43,8 +42,9 @@ def unnamed_process_ended(blame: Blame) -> Iterator[Finding]:
         ]
     among = f" It is one of {ranks_words(blame.candidates)}." if blame.candidates else ""
     yield Finding(
-        title=clip(f"{words}; which rank that was is not known", 100),
-        cause=f"The launcher says that {words}, and no line of any rank tells of an error.{among}",
+        title=clip(f"{end.words}; which rank that was is not known", 100),
+        cause=f"The launcher says that {end.words}, and no line of any rank tells of an "
+        f"error.{among}",
         confidence=Confidence.POSSIBLE,
         next_steps=tuple(steps),
         evidence=cite(blame),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from postmortem.diagnose.ranks.blame import Attempts, Blame, How
+from postmortem.diagnose.ranks.blame import Attempts, Blame
+from postmortem.diagnose.ranks.causes import How
 from postmortem.diagnose.ranks.deciding.case import same_words
 from postmortem.diagnose.ranks.deciding.decide import decide
 from postmortem.facts.rank_logs import RankLogs

@@ -11,12 +11,11 @@ from postmortem.diagnose.ranks.blame import Party
 from postmortem.diagnose.ranks.deciding.standing import Standing, standings
 from postmortem.diagnose.ranks.wordings import Part, part_of
 from postmortem.facts.rank_logs import LogFailure, RankLogs
-from postmortem.patterns import Pattern
+from postmortem.text import without_numbers
 
 _FEW_RANKS = 4096
 _SPARSE = 16
 """A rank says that those below it exist, where one in so many of them is known."""
-_CHANGING = Pattern(r"0x[0-9a-fA-F]+|\d+")
 
 
 class Case:
@@ -87,24 +86,18 @@ def peer_words(failure: LogFailure) -> str:
     """Return what a victim says, in few words."""
     part = part_of(failure)
     said = failure.first_said
-    message = said.message
-    address = _ADDRESS.search(message)
+    address, waited = said.match("peer-address"), said.match("peer-waited")
     if part is Part.CLOSED and address:
-        return f"its connection to {address[1]}:{address[2]} closed"
-    waited = _WAITED.search(message)
+        return f"its connection to {address['peer']}:{address['port']} closed"
     if part is Part.WAITED and waited:
-        return f"it waited {int(waited[1]) / 1000:g} s for a peer"
+        return f"it waited {int(waited['ms']) / 1000:g} s for a peer"
     return clip(said.words, 120)
-
-
-_ADDRESS = Pattern(r"(?:closed by peer|Read error|reset by peer) \[?([0-9a-fA-F.:]+?)\]?:(\d+)")
-_WAITED = Pattern(r"[Tt]imed out waiting (\d+) ?ms")
 
 
 def same_words(failure: LogFailure) -> str:
     """Return an error without what differs from rank to rank."""
     said = failure.said
-    return said.exception + ": " + _CHANGING.sub("#", said.message.split("\n", 1)[0])
+    return said.exception + ": " + without_numbers(said.message.split("\n", 1)[0])
 
 
 def cited(parties: Iterable[Party]) -> tuple[tuple[str, str], ...]:

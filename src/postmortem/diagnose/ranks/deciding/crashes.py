@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from postmortem.diagnose.ranks.blame import Blame, How, Party
+from postmortem.diagnose.ranks.blame import Blame, Party
+from postmortem.diagnose.ranks.causes import (
+    Crashed,
+    ExitedSilently,
+    HostMemory,
+    MaybeMemory,
+    MemoryKill,
+    MemoryLimit,
+    ThreadDied,
+)
 from postmortem.diagnose.ranks.deciding.case import Case, cited
 from postmortem.diagnose.ranks.deciding.kernel import PYTHONS, another_namespace, ties
 from postmortem.diagnose.ranks.deciding.standing import Standing
@@ -28,9 +37,8 @@ def crashed(case: Case) -> Blame | None:
     if len(found) == len(said) == 1 and parties[0].failure is None:
         parties = (found[0].party(_why(found[0]), said[0]),)
     sure = len(found) == 1 or len({p.why for p in parties}) == 1
-    return Blame(
-        How.CRASH, parties, sure=sure, evidence=cited(parties), detail=_kernel(case, found)
-    )
+    cause = Crashed(_killed_for_memory(case, found))
+    return Blame(cause, parties, sure=sure, evidence=cited(parties))
 
 
 def _of_shared(case: Case, shared: Standing) -> Blame:
@@ -47,10 +55,10 @@ def _of_shared(case: Case, shared: Standing) -> Blame:
     if len(failed) == 1:
         end = failed[0]
         one = Party(str(end.rank), end.rank, end.host, failure.said.words, failure, end)
-        return Blame(How.CRASH, (one,), evidence=cited((one,)))
+        return Blame(Crashed(), (one,), evidence=cited((one,)))
     party = shared.party(failure.said.words, failure)
     sure = not any(end.signal for end in failed)
-    return Blame(How.CRASH, (party,), sure=sure, evidence=cited((party,)))
+    return Blame(Crashed(), (party,), sure=sure, evidence=cited((party,)))
 
 
 def _on_host(standing: Standing) -> bool:
@@ -87,16 +95,16 @@ def _why(standing: Standing) -> str:
     return f"killed by {standing.exit.signal}"
 
 
-def _kernel(case: Case, found: list[Standing]) -> str:
+def _killed_for_memory(case: Case, found: list[Standing]) -> MemoryKill | None:
     pids = {s.exit.pid for s in found if s.exit is not None}
     if pids & case.logs.killed_by_kernel:
-        return "oom"
+        return HostMemory()
     if any(s.exit is not None and s.exit.memory for s in found):
-        return "oom of its limit"
+        return MemoryLimit()
     if any(s.exit is None or s.exit.signal != "SIGKILL" for s in found):
-        return ""
+        return None
     kill = _kill_there(case, {s.rank for s in found})
-    return f"oom of another pid: {kill.words}, pid {kill.pid} ({kill.where})" if kill else ""
+    return MaybeMemory(kill) if kill else None
 
 
 def _kill_there(case: Case, ranks: set[int | None]) -> KernelEvent | None:
@@ -126,7 +134,7 @@ def exited_silently(case: Case) -> Blame | None:
     if not found or (len(found) > 1 and case.about_peers()):
         return None
     parties = tuple(s.party(_exit_words(s)) for s in found)
-    return Blame(How.SILENT_EXIT, parties, evidence=cited(parties))
+    return Blame(ExitedSilently(), parties, evidence=cited(parties))
 
 
 def _of_ray(standing: Standing) -> bool:
@@ -147,7 +155,7 @@ def thread_died(case: Case) -> Blame | None:
     if not found or (not waiting and not any(s.exit for s in found)):
         return None
     parties = tuple(s.party(s.threads[0].said.words, s.threads[0]) for s in found)
-    return Blame(How.THREAD, parties, sure=len(found) == 1, evidence=cited(parties))
+    return Blame(ThreadDied(), parties, sure=len(found) == 1, evidence=cited(parties))
 
 
 def is_watchdog(standing: Standing) -> bool:

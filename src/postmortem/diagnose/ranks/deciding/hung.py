@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from postmortem.diagnose.jam.jam import CalledOther, Culprit, Disagrees, Sign, Sure
 from postmortem.diagnose.jam.words import culprit_words, detail_words, place_words
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.ranks.blame import Blame, How, Party
+from postmortem.diagnose.ranks.blame import Blame, Party
+from postmortem.diagnose.ranks.causes import Doubt, HoldsUp, StandsElsewhere, Undecided
 from postmortem.diagnose.ranks.deciding.case import Case
 from postmortem.diagnose.ranks.telling import LIBRARIES
 from postmortem.facts.stackdumps import Doing, RankStack, StackClass
@@ -40,7 +41,7 @@ def holding_up(case: Case) -> Blame | None:
     elif jam.sign is Sign.UNKNOWN:
         jam = replace(jam, culprits=tuple(_unless_called_other(one) for one in chosen))
     return Blame(
-        How.RECORDED,
+        HoldsUp(),
         tuple(_recorded(case, one) for one in jam.culprits),
         sure=all(one.sure is Sure.CERTAIN for one in jam.culprits),
         evidence=_cited(case, jam.culprits),
@@ -56,10 +57,9 @@ def jam_undecided(case: Case) -> Blame | None:
     disagree = tuple(one for one in jam.candidates if isinstance(one.cause, Disagrees))
     chosen = disagree or jam.candidates
     return Blame(
-        How.UNDECIDED,
+        Undecided(Doubt.COLLECTIVES if disagree else Doubt.JAM),
         candidates=tuple(_recorded(case, one) for one in chosen),
         evidence=_cited(case, chosen),
-        detail="collectives" if disagree else "jam",
         jam=jam,
     )
 
@@ -84,13 +84,12 @@ def stands_elsewhere(case: Case) -> Blame | None:
     evidence = tuple((m.where, _stack_words(m)) for m in members[:_MOST_CITED])
     evidence += tuple((w.members[0].where, _stack_words(w.members[0])) for w in waiting[:1])
     if 2 * len(members) >= ranks:
-        return Blame(How.UNDECIDED, candidates=parties, evidence=evidence, detail="stacks")
+        return Blame(Undecided(Doubt.STACKS), candidates=parties, evidence=evidence)
     return Blame(
-        How.STACK,
+        StandsElsewhere(_where(waiting[0].thread.frames)),
         parties,
         sure=bool(still) and stacks.samples > 1 and len(chosen) == 1,
         evidence=evidence,
-        detail=_where(waiting[0].thread.frames),
     )
 
 
@@ -102,8 +101,8 @@ def _in_other_collectives(case: Case, waiting: list[StackClass], ranks: int) -> 
     parties = tuple(_stack_party(case, one, member) for one in odd for member in one.members)
     evidence = tuple((m.where, _stack_words(m)) for m in (*members[:_MOST_CITED], most.members[0]))
     if 2 * len(members) >= ranks:
-        return Blame(How.UNDECIDED, candidates=parties, evidence=evidence, detail="stacks")
-    return Blame(How.STACK, parties, evidence=evidence, detail=_where(most.thread.frames))
+        return Blame(Undecided(Doubt.STACKS), candidates=parties, evidence=evidence)
+    return Blame(StandsElsewhere(_where(most.thread.frames)), parties, evidence=evidence)
 
 
 def _goes_on(one: StackClass, moved: tuple[str, ...]) -> bool:

@@ -5,23 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.ranks.blame import Blame, By, How, Party, Tie
+from postmortem.diagnose.ranks.blame import Blame, Party
+from postmortem.diagnose.ranks.causes import SeenByKernel
 from postmortem.diagnose.ranks.deciding.case import Case, cited
 from postmortem.diagnose.ranks.deciding.standing import Standing
+from postmortem.diagnose.ranks.ties import By, Tie
 from postmortem.facts.kernel_log import Fault, KernelEvent, KernelKind
-from postmortem.facts.rank_logs import RankLogs, RankPid
+from postmortem.facts.rank_logs import LogFailure, RankLogs, RankPid
 from postmortem.knowledge.xids import xid
-from postmortem.patterns import Pattern
 
 _DAY = 86_400.0
 _YEAR = 366 * _DAY
 _YEARLESS = 3 * _YEAR
 _ALIKE = 5.0
 """Seconds within which kills of one kind are one event."""
-_GPU_WORDS = Pattern(
-    r"(?i)\bCUDA\b|cudaError|\bCUBLAS|\bCUDNN|AcceleratorError|NVML|nvidia|NCCL error|\bHIP error"
-    r"|ncclUnhandledCudaError|uncorrectable ECC|NVLink"
-)
 _OF_GPU = (KernelKind.GPU, KernelKind.FABRIC, KernelKind.PCIE)
 _OF_HOST = (KernelKind.MACHINE,)
 _NO_SUCH_LINK = ("dmesg-link-down", "dmesg-mlx5")
@@ -107,8 +104,10 @@ def _lost_gpu(case: Case, found: tuple[Tie, ...]) -> Blame | None:
         if event.signature in _NO_SUCH_LINK:
             continue
         here = [case.known[rank] for rank in tie.ranks if rank in case.known]
-        hit = [s for s in here if any(_of_gpu(f.said.words) for f in (*s.own, *s.about_peers))]
-        own = [s for s in hit if any(_of_gpu(f.said.words) for f in s.own)]
+        hit = [
+            s for s in here if any(f.said.match("error-of-gpu") for f in (*s.own, *s.about_peers))
+        ]
+        own = [s for s in hit if any(f.said.match("error-of-gpu") for f in s.own)]
         if tie.by is By.HOST:
             chosen = own
         else:
@@ -118,17 +117,23 @@ def _lost_gpu(case: Case, found: tuple[Tie, ...]) -> Blame | None:
         parties = _parties([(s, _with_error(event, s)) for s in chosen])
         every = len(chosen) == len(here) and len(here) > 1
         host = event.host or chosen[0].writer.host
-        return _blame(parties, tie, sure=tie.sure, whole_host=host if every else None)
+        whole = host if every else None
+        return _blame(parties, tie, sure=tie.sure, whole_host=whole, said=_error(chosen[0]))
     return None
 
 
-def _of_gpu(words: str) -> bool:
-    return bool(_GPU_WORDS.search(words))
+def _is_of_gpu(*failures: LogFailure) -> bool:
+    return any(failure.said.match("error-of-gpu") for failure in failures)
 
 
 def _with_error(event: KernelEvent, standing: Standing) -> str:
+    said = _error(standing)
+    return f"{event.words}; it says {said}" if said else event.words
+
+
+def _error(standing: Standing) -> str:
     said = standing.own or standing.about_peers
-    return f"{event.words}; it says {clip(said[0].said.words, 160)}" if said else event.words
+    return clip(said[0].said.words, 160) if said else ""
 
 
 def _lost_host(case: Case, found: tuple[Tie, ...]) -> Blame | None:
@@ -158,18 +163,21 @@ def _parties(items: Iterable[tuple[Standing, str]]) -> tuple[Party, ...]:
 
 
 def _blame(
-    parties: tuple[Party, ...], tie: Tie, *, sure: bool, whole_host: str | None = None
+    parties: tuple[Party, ...],
+    tie: Tie,
+    *,
+    sure: bool,
+    whole_host: str | None = None,
+    said: str = "",
 ) -> Blame:
     event = tie.event
     lines = ((event.where, clip(event.text, 300)),)
     return Blame(
-        How.KERNEL,
+        SeenByKernel(tie, said),
         parties,
         sure=sure,
         evidence=(*lines, *cited(parties))[:8],
-        detail=tie.why,
         whole_host=whole_host,
-        cause=tie,
     )
 
 

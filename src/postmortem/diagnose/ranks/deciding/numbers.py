@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from postmortem.diagnose.numerics.first_bad import FirstBad, Origin
 from postmortem.diagnose.numerics.flight_verdict import what_failed
-from postmortem.diagnose.ranks.blame import Blame, How, Party
+from postmortem.diagnose.ranks.blame import Blame, Party
+from postmortem.diagnose.ranks.causes import NumbersWentBad
 from postmortem.diagnose.ranks.deciding.case import Case
+from postmortem.facts.confidence import Confidence
 from postmortem.facts.frames import Flight
 
 _MONITOR = "NumericsError"
@@ -30,11 +32,10 @@ def numbers_went_bad(case: Case) -> Blame | None:
     named = [(bad, one) for bad, one in found if _is_same(first, bad)]
     said = [(one.path, bad.sentence(one.recorder.world_size)) for bad, one in named]
     return Blame(
-        How.NUMBERS,
+        NumbersWentBad(first),
         tuple(_party(case, bad, one) for bad, one in named),
-        sure=all(bad.confidence == "certain" and not bad.summed for bad, _ in found),
+        sure=all(bad.confidence == Confidence.CERTAIN and not bad.summed for bad, _ in found),
         evidence=tuple(said[:6]),
-        numbers=first,
     )
 
 

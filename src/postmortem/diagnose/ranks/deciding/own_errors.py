@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from postmortem.diagnose.ranks.blame import Blame, How, Party
+from postmortem.diagnose.ranks.blame import Blame, Party
+from postmortem.diagnose.ranks.causes import Cause, Doubt, EveryRankRaised, Raised, Undecided
 from postmortem.diagnose.ranks.deciding.case import Case, cited, same_words
 from postmortem.diagnose.ranks.deciding.standing import Standing
 from postmortem.facts.rank_logs import LogFailure
@@ -50,10 +51,10 @@ def _alike(case: Case, own: list[tuple[Standing, LogFailure]], *, sure: bool) ->
     others = [s for s in case.ranks if not s.own]
     every = len(own) > 1 and all(s.silent and s.ended_by_launcher for s in others)
     full = not case.logs.world_size or len(own) + len(others) >= case.logs.world_size
-    how = How.EVERY_RANK if every and full and not _waiting(others) else How.OWN_EXCEPTION
-    if len(own) > 1 and _one_of_many(case, own):
-        how = How.OWN_EXCEPTION
-    return Blame(how, parties, sure=sure, evidence=cited(parties))
+    few = len(own) > 1 and _one_of_many(case, own)
+    same = every and full and not _waiting(others) and not few
+    cause: Cause = EveryRankRaised() if same else Raised()
+    return Blame(cause, parties, sure=sure, evidence=cited(parties))
 
 
 def _waiting(others: list[Standing]) -> bool:
@@ -81,7 +82,7 @@ def _several(case: Case, groups: list[list[tuple[Standing, LogFailure]]]) -> Bla
     parties = tuple(
         s.party(f"its own error: {f.said.words}", f) for group in groups for s, f in group
     )
-    return Blame(How.UNDECIDED, candidates=parties, evidence=cited(parties), detail="errors")
+    return Blame(Undecided(Doubt.ERRORS), candidates=parties, evidence=cited(parties))
 
 
 def _of_shared(case: Case) -> Blame | None:
@@ -111,22 +112,22 @@ def _of_shared(case: Case) -> Blame | None:
         everyone = tuple(
             Party(str(e.rank), e.rank, e.host, failure.said.words, failure, e) for e in exits
         )
-        return Blame(How.EVERY_RANK, everyone, sure=True, evidence=cited((party,)))
+        return Blame(EveryRankRaised(), everyone, sure=True, evidence=cited((party,)))
     if len(failing) == 1 and len(first) == 1:
         end = failing[0]
         one = Party(str(end.rank), end.rank, end.host, failure.said.words, failure, end)
-        return Blame(How.OWN_EXCEPTION, (one,), evidence=cited((one,)))
+        return Blame(Raised(), (one,), evidence=cited((one,)))
     aborted = [s for s in case.ranks if any(f.said.exception == "MPI_Abort" for f in s.own)]
     if len(aborted) == len(first) == 1:  # mpi4py prints a traceback, then calls it
         one = aborted[0].party(failure.said.words, failure)
-        return Blame(How.OWN_EXCEPTION, (one,), evidence=cited((one,)))
+        return Blame(Raised(), (one,), evidence=cited((one,)))
     if len(first) > 1 and failing:
         some = tuple(
             Party(str(e.rank), e.rank, e.host, failure.said.words, failure, e) for e in failing
         )
-        return Blame(How.EVERY_RANK, some, evidence=cited((party,)))
+        return Blame(EveryRankRaised(), some, evidence=cited((party,)))
     parties = tuple(s.party(f.said.words, f) for s, f in first[:1])
-    return Blame(How.OWN_EXCEPTION, parties, evidence=cited(parties))
+    return Blame(Raised(), parties, evidence=cited(parties))
 
 
 def _codes(case: Case) -> bool:

@@ -7,30 +7,27 @@ from collections.abc import Iterator
 from itertools import islice
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.ranks.blame import IF_ONE_GROUP, Blame, How, Party
+from postmortem.diagnose.ranks.blame import Blame, Party
+from postmortem.diagnose.ranks.causes import (
+    CalledOther,
+    Doubt,
+    LeftEarly,
+    NamedBy,
+    NamedMissing,
+    SilentAlone,
+    Undecided,
+    UnnamedProcessEnded,
+    WaitsElsewhere,
+)
 from postmortem.diagnose.ranks.deciding.case import Case, cited
 from postmortem.diagnose.ranks.deciding.standing import FAR, Standing
 from postmortem.diagnose.ranks.deciding.votes import call_site, fingerprints, minority
 from postmortem.diagnose.ranks.wordings import Part, part_of
 from postmortem.facts.rank_logs import LogFailure
-from postmortem.patterns import Pattern
+from postmortem.facts.signature import Match
 
-_BARRIER = Pattern(r"Ranks? (?P<ranks>\d+(?:, \d+)*) failed to pass monitoredBarrier")
-_DESYNC = Pattern(
-    r"\[(?P<rank>\d+)\] (?:finished collective #\d+, but didn't join|joined but didn't "
-    r"finish|never joined)"
-)
-# "[PG ID 0 PG GUID 0(default_pg) Rank 3] … last enqueued work: 79", "Last enqueued NCCL work: 77"
-_ENQUEUED = Pattern(
-    r"(?:\[PG (?:ID )?(?P<group>\d+)[^\]]*|\[)[Rr]ank (?P<rank>\d+)\]"
-    r".*[Ll]ast enqueued(?: NCCL)? work: (?P<work>-?\d+)"
-)
-_WORK = Pattern(r"WorkNCCL\(SeqNum=(?P<number>\d+), OpType=(?P<op>\w+)(?:, NumelIn=(?P<size>\d+))?")
-_GROUP = Pattern(r"\[PG (?:ID )?(?P<group>\d+)")
 _SAME_SIZES = ("ALLREDUCE", "BROADCAST", "REDUCE", "_ALLGATHER_BASE", "_REDUCE_SCATTER_BASE")
 """Collectives for which all ranks give as many elements."""
-# xla/tsl/distributed_runtime/coordination/coordination_service.cc
-_HEARTBEAT = Pattern(r"[Tt]ask /job:\w+/replica:\d+/task:(?P<rank>\d{1,7}) heartbeat timeout")
 _MOST_CANDIDATES = 8
 
 
@@ -47,21 +44,24 @@ def called_differently(case: Case) -> Blame | None:
         )
         if len(set(calls.values())) < 2:
             return None
-        return Blame(
-            How.UNDECIDED, candidates=parties, evidence=cited(parties), detail="collectives"
-        )
+        cause = Undecided(Doubt.COLLECTIVES)
+        return Blame(cause, candidates=parties, evidence=cited(parties))
     first = tuple(_party(case, rank, f"called {what}", failures) for rank, what in split.others)
-    return Blame(How.COLLECTIVE, first, sure=True, evidence=cited(first), detail=split.majority)
+    return Blame(CalledOther(split.majority), first, sure=True, evidence=cited(first))
 
 
 def _party(case: Case, rank: int, why: str, failures: list[LogFailure]) -> Party:
     standing = case.known.get(rank)
     if standing is None:
-        said = next(
-            (f for f in failures if f"Rank {rank} is running" in f.first_said.message), None
-        )
+        said = next((f for f in failures if _runs(f) == rank), None)
         return Party(str(rank), rank, None, why, said)
     return standing.party(why, next(iter(standing.about_peers), None))
+
+
+def _runs(failure: LogFailure) -> int | None:
+    """Return the rank whose collective a failure names first."""
+    print_ = failure.first_said.match("fingerprint")
+    return int(print_["rank"]) if print_ else None
 
 
 def sent_too_much(case: Case) -> Blame | None:
@@ -82,7 +82,7 @@ def sent_too_much(case: Case) -> Blame | None:
     sender = (receiver.rank + 1) % case.world
     if case.logs.world_size or len(case.known) == case.world:
         parties.append(_party(case, sender, "its ring neighbour, which may have sent it", []))
-    return Blame(How.UNDECIDED, candidates=tuple(parties), evidence=cited(parties), detail="sizes")
+    return Blame(Undecided(Doubt.SIZES), candidates=tuple(parties), evidence=cited(parties))
 
 
 def named_by_others(case: Case) -> Blame | None:
@@ -90,19 +90,19 @@ def named_by_others(case: Case) -> Blame | None:
     said: list[tuple[int, str, str]] = []
     for standing in case.all:
         for failure in standing.about_peers:
-            where, message = f"{failure.file}:{failure.line}", failure.first_said.message
-            for found in _BARRIER.finditer(message):
+            found = failure.first_said.match("mon-barrier-named")
+            if found:
+                where, text = f"{failure.file}:{failure.line}", failure.first_said.message
                 names = found["ranks"].split(", ")
-                said += [(int(name), where, clip(message, 300)) for name in names]
+                said += [(int(name), where, clip(text, 300)) for name in names]
     for remark in case.logs.remarks:
-        late = _DESYNC.search(remark.text) if "[" in remark.text else None
+        late = remark.match("pgnccl-desync-late")
         if late:
-            where = f"{remark.file}:{remark.line}"
-            said.append((int(late["rank"]), where, clip(remark.text, 300)))
-    detail = "barrier"
+            said.append((int(late["rank"]), remark.where, clip(remark.text, 300)))
+    by = NamedBy.BARRIER
     if not said:
         said = list(_without_heartbeat(case))
-        detail = "heartbeat"
+        by = NamedBy.HEARTBEAT
     if not said:
         return _behind(case)
     ranks = list(dict.fromkeys(rank for rank, _, _ in said))
@@ -110,26 +110,26 @@ def named_by_others(case: Case) -> Blame | None:
         return None
     first = tuple(_party(case, rank, "named as missing", []) for rank in ranks)
     evidence = tuple(dict.fromkeys((where, text) for _, where, text in said))[:6]
-    return Blame(How.NAMED, first, sure=len(ranks) == 1, evidence=evidence, detail=detail)
+    return Blame(NamedMissing(by), first, sure=len(ranks) == 1, evidence=evidence)
 
 
 def _without_heartbeat(case: Case) -> Iterator[tuple[int, str, str]]:
     """Yield the tasks that JAX's coordinator says it no longer hears of, and where it says so."""
     for remark in case.logs.remarks:
-        found = _HEARTBEAT.search(remark.text) if "heartbeat timeout" in remark.text else None
+        found = remark.match("jax-task-silent")
         if found:
-            yield int(found["rank"]), f"{remark.file}:{remark.line}", clip(remark.text, 300)
+            yield int(found["rank"]), remark.where, clip(remark.text, 300)
 
 
 def _behind(case: Case) -> Blame | None:
     """Return the ranks whose watchdog says that they enqueued less than the others."""
     groups: dict[str, dict[int, tuple[int, str, str]]] = {}
     for remark in case.logs.remarks:
-        found = _ENQUEUED.search(remark.text) if "ast enqueued" in remark.text else None
+        found = remark.match("pgnccl-enqueued")
         if found:
-            place = f"{remark.file}:{remark.line}"
-            work = groups.setdefault(found["group"] or "", {})
-            work.setdefault(int(found["rank"]), (int(found["work"]), place, clip(remark.text, 300)))
+            text = clip(remark.text, 300)
+            work = groups.setdefault(found["group"], {})
+            work.setdefault(int(found["rank"]), (int(found["work"]), remark.where, text))
     for work in sorted(groups.values(), key=len, reverse=True):
         most = Counter(value for value, _, _ in work.values()).most_common(1)[0]
         late = [rank for rank, (value, _, _) in sorted(work.items()) if value < most[0]]
@@ -138,7 +138,7 @@ def _behind(case: Case) -> Blame | None:
                 _party(case, rank, f"enqueued {work[rank][0]} of {most[0]}", []) for rank in late
             )
             evidence = tuple(work[rank][1:] for rank in late[:6])
-            return Blame(How.NAMED, first, evidence=evidence, detail="enqueued")
+            return Blame(NamedMissing(NamedBy.ENQUEUED), first, evidence=evidence)
     return None
 
 
@@ -163,7 +163,7 @@ def left_early(case: Case) -> Blame | None:
     parties = tuple(
         _party(case, rank, "no launcher lists it as failed: it ended with 0", []) for rank in gone
     )
-    return Blame(How.LEFT_EARLY, parties, evidence=_chorus(waiting))
+    return Blame(LeftEarly(), parties, evidence=_chorus(waiting))
 
 
 def _all_summarised(case: Case) -> bool:
@@ -184,7 +184,7 @@ def silent_ones(case: Case) -> Blame | None:
         for rank in islice(silent, _MOST_CANDIDATES)
     )
     if count == 1 and len(waiting) >= 2 and _all_known(case, waiting):
-        return Blame(How.SILENT, parties, evidence=_chorus(waiting))
+        return Blame(SilentAlone(), parties, evidence=_chorus(waiting))
     odd = _odd_site(case)
     if odd is not None:
         return odd
@@ -192,12 +192,7 @@ def silent_ones(case: Case) -> Blame | None:
         odd = _odd_work(case)
         if odd is not None:
             return odd
-    return Blame(
-        How.UNDECIDED,
-        candidates=parties,
-        evidence=_chorus(waiting),
-        detail="silent",
-    )
+    return Blame(Undecided(Doubt.SILENT), candidates=parties, evidence=_chorus(waiting))
 
 
 def _all_known(case: Case, waiting: tuple[Standing, ...]) -> bool:
@@ -224,13 +219,11 @@ def _odd_work(case: Case) -> Blame | None:
     groups: dict[str, dict[int, str]] = {}
     for standing in case.about_peers():
         for failure in standing.about_peers:
-            work = _WORK.search(failure.said.message)
+            work = failure.said.match("pgnccl-work")
             if work and standing.rank is not None:
-                group = _GROUP.search(failure.text)
+                group = failure.match("pgnccl-group")
                 calls = groups.setdefault(group["group"] if group else "", {})
-                calls.setdefault(
-                    standing.rank, _work_words(work["op"], work["number"], work["size"])
-                )
+                calls.setdefault(standing.rank, _work_words(work))
     for name, calls in sorted(groups.items(), key=lambda item: -len(item[1])):
         split = minority(calls) if len(calls) >= 3 else None
         if split is None:
@@ -242,16 +235,17 @@ def _odd_work(case: Case) -> Blame | None:
         if len(parties) == 1:
             one = (_party(case, split.others[0][0], f"waits in {split.others[0][1]}", []),)
             # Before torch 2.2 a time-out does not say of which group it is.
-            detail = split.majority + ("" if name else IF_ONE_GROUP)
-            return Blame(How.CALL_SITE, one, evidence=cited(one), detail=detail)
+            cause = WaitsElsewhere(split.majority, if_one_group=not name)
+            return Blame(cause, one, evidence=cited(one))
         some = parties[:_MOST_CANDIDATES]
-        return Blame(How.UNDECIDED, candidates=some, evidence=cited(some), detail="sites")
+        return Blame(Undecided(Doubt.SITES), candidates=some, evidence=cited(some))
     return None
 
 
-def _work_words(operation: str, number: str, size: str | None) -> str:
-    words = f"{operation} number {number}"
-    return f"{words} of {size} elements" if size and operation in _SAME_SIZES else words
+def _work_words(work: Match) -> str:
+    words = f"{work['op']} number {work['number']}"
+    sized = work["size"] and work["op"] in _SAME_SIZES
+    return f"{words} of {work['size']} elements" if sized else words
 
 
 def _odd_site(case: Case) -> Blame | None:
@@ -269,13 +263,9 @@ def _odd_site(case: Case) -> Blame | None:
         return None
     parties = tuple(_party(case, rank, f"waits in {what}", []) for rank, what in split.others)
     if len(parties) > 1:  # in a ring, the neighbours of the odd one stop with it
-        return Blame(
-            How.UNDECIDED,
-            candidates=parties[:_MOST_CANDIDATES],
-            evidence=cited(parties),
-            detail="sites",
-        )
-    return Blame(How.CALL_SITE, parties, evidence=cited(parties), detail=split.majority)
+        some = parties[:_MOST_CANDIDATES]
+        return Blame(Undecided(Doubt.SITES), candidates=some, evidence=cited(parties))
+    return Blame(WaitsElsewhere(split.majority), parties, evidence=cited(parties))
 
 
 def undecided(case: Case) -> Blame | None:
@@ -285,11 +275,11 @@ def undecided(case: Case) -> Blame | None:
         parties = tuple(
             s.party("it only reports a peer", s.about_peers[-1]) for s in waiting[:_MOST_CANDIDATES]
         )
-        return Blame(How.UNDECIDED, candidates=parties, evidence=_chorus(waiting), detail="peers")
+        return Blame(Undecided(Doubt.PEERS), candidates=parties, evidence=_chorus(waiting))
     shared = [(s, f) for s in case.shared for f in s.about_peers]
     if shared:
         parties = tuple(s.party("it only reports a peer", f) for s, f in shared[:1])
-        return Blame(How.UNDECIDED, candidates=parties, evidence=cited(parties), detail="peers")
+        return Blame(Undecided(Doubt.PEERS), candidates=parties, evidence=cited(parties))
     cut = [
         s.party("its traceback is cut off", f)
         for s in case.all
@@ -298,14 +288,14 @@ def undecided(case: Case) -> Blame | None:
     ]
     if cut:
         some = tuple(cut[:_MOST_CANDIDATES])
-        return Blame(How.UNDECIDED, candidates=some, evidence=cited(some), detail="cut")
+        return Blame(Undecided(Doubt.CUT), candidates=some, evidence=cited(some))
     unnamed = _unnamed(case)
     if unnamed is not None:
         return unnamed
     ends = [s for s in case.ranks if s.exit is not None and (s.exit.code or s.exit.signal)]
     if ends:
         parties = tuple(s.party("it ended badly", None) for s in ends[:_MOST_CANDIDATES])
-        return Blame(How.UNDECIDED, candidates=parties, evidence=cited(parties), detail="ends")
+        return Blame(Undecided(Doubt.ENDS), candidates=parties, evidence=cited(parties))
     return None
 
 
@@ -319,21 +309,15 @@ def _unnamed(case: Case) -> Blame | None:
     if not ends:
         return None
     end = ends[0]
-    how = f"was killed by {end.signal}" if end.signal else f"exited with {end.code}"
-    how += ", out of memory" if end.memory else ""
-    pid = f"process {end.pid}" if end.pid else "a process"
-    where = f" on {end.host}" if end.host else ""
-    words = f"{pid}{where} {how}"
     parties = tuple(
         s.party("it may be that process")
         for s in case.ranks
         if s.silent and not s.stopped and not s.ended_by_launcher and s.exit is None
     )
     return Blame(
-        How.UNDECIDED,
+        UnnamedProcessEnded(end),
         candidates=parties if len(parties) <= _MOST_CANDIDATES else (),
-        evidence=((f"{end.file}:{end.line}", f"{end.launcher} says: {words}"),),
-        detail=f"unnamed: {words}",
+        evidence=((f"{end.file}:{end.line}", f"{end.launcher} says: {end.words}"),),
     )
 
 

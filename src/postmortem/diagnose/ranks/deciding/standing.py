@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.diagnose.ranks.blame import Party
-from postmortem.diagnose.ranks.wordings import Part, part_of
+from postmortem.diagnose.ranks.wordings import MPI_ENDS, Part, part_of
 from postmortem.facts.rank_logs import LogExit, LogFailure, RankLogs, Writer
 from postmortem.records import record, replace
 
@@ -100,7 +100,7 @@ def _ended_after_others(found: list[Standing]) -> Iterator[Standing]:
 
     Slurm tells it by the order of its lines alone; MPI's launchers kill all when one has aborted.
     """
-    aborted = any(f.said.exception.startswith("MPI") for s in found for f in s.own)
+    aborted = any(f.match(*MPI_ENDS) for s in found for f in s.own)
     first: dict[str, int] = {}
     for one in found:
         end = one.exit

@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.ranks.blame import Blame, How, Party, StartupFault
+from postmortem.diagnose.ranks.blame import Blame, Party
+from postmortem.diagnose.ranks.causes import (
+    CouldNotStart,
+    HostFailed,
+    NeverJoined,
+    StartupFault,
+    Stop,
+    StoppedFromOutside,
+)
 from postmortem.diagnose.ranks.deciding.case import Case
 from postmortem.diagnose.ranks.wordings import startup_fault
-from postmortem.facts.rank_logs import LogFailure
-from postmortem.patterns import Pattern
+from postmortem.facts.rank_logs import LogFailure, Remark
+from postmortem.facts.signature import Match
 
-_JOINED = Pattern(r"(\d{1,7})/(\d{1,7}) clients joined")
-_COUNTED = Pattern(r"\(world_size=(\d{1,7}), worker_count=(\d{1,7}), timeout=")
-"""The same of torch before 2.2, which counts at a barrier."""
 _ORDER = list(StartupFault)
 _TOO_MANY = {StartupFault.MISSING: StartupFault.TOO_MANY}
-_NODE = Pattern(r"srun: error: Node failure on (?P<host>[\w.-]+)")
-_STOP = Pattern(
-    r"CANCELLED(?: AT| DUE| \*)|DUE TO TIME LIMIT|DUE TO PREEMPTION|Received (?:2|15|1) "
-    r"death signal"
-    r"|DUE TO NODE FAILURE|^TERM_\w+: job killed|PBS: job killed: "
+_STOPS = ("stopped-by-scheduler", "stopped-due-to", "torchrun-signal", "lsf-ended", "pbs-ended")
+_STOP_SIGNALS = ("1", "2", "15")
+_WHY = (
+    ("time", Stop.TIME),
+    ("preempted", Stop.PREEMPTED),
+    ("memory", Stop.MEMORY),
+    ("node", Stop.NODE),
 )
+"""Groups of those messages that say why."""
+_PLACES = ("store-eaddrinuse", "store-bind", "store-dns", "store-client-timeout")
+"""Messages that name the port or the host of the store."""
 
 
 def could_not_start(case: Case) -> Blame | None:
@@ -29,7 +39,7 @@ def could_not_start(case: Case) -> Blame | None:
     failures = [f for s in case.all for f in s.startup]
     if not failures:
         return None
-    faults = [(fault, f) for f in failures if (fault := startup_fault(_known(f))) is not None]
+    faults = [(fault, f) for f in failures if (fault := startup_fault(_matches(f))) is not None]
     counts = [count for f in failures if (count := _joined(f)) is not None]
     if any(came > world for came, world in counts):  # of two jobs, or of a start anew
         faults = [(_TOO_MANY.get(fault, fault), f) for fault, f in faults]
@@ -48,14 +58,21 @@ def could_not_start(case: Case) -> Blame | None:
         fault = named[0]
         evidence.insert(0, named[1])
     assert fault is not None
-    detail = evidence[0][1] if failure is None or (named and fault is named[0]) else _words(failure)
+    said = evidence[0][1] if failure is None or (named and fault is named[0]) else _words(failure)
     if fault is StartupFault.MISSING:
         missing = _absent(case, counts)
         if missing:
-            return Blame(
-                How.MISSING, missing, fault=fault, evidence=tuple(evidence[:6]), detail=detail
-            )
-    return Blame(How.STARTUP, fault=fault, evidence=tuple(evidence[:6]), detail=detail)
+            return Blame(NeverJoined(said), missing, evidence=tuple(evidence[:6]))
+    matches = [m for _, f in faults for m in _matches(f)] + (list(named[2]) if named else [])
+    cause = CouldNotStart(
+        fault,
+        said,
+        known=tuple(dict.fromkeys(match.id for match in matches)),
+        port=_captured(matches, "port", _PLACES),
+        host=_captured(matches, "host", ("store-dns", "store-client-timeout")),
+        interface=_captured(matches, "interface", ("gloo-ifname", "error-interface")),
+    )
+    return Blame(cause, evidence=tuple(evidence[:6]))
 
 
 def _words(failure: LogFailure) -> str:
@@ -63,9 +80,14 @@ def _words(failure: LogFailure) -> str:
     return " | ".join(f"{s.exception}: {s.message}" for s in said)
 
 
-def _known(failure: LogFailure) -> Iterator[str]:
+def _matches(failure: LogFailure) -> Iterator[Match]:
     for said in (failure.said, *failure.causes):
-        yield from said.known
+        yield from said.matches
+
+
+def _captured(matches: Iterable[Match], group: str, ids: tuple[str, ...]) -> str | None:
+    """Return what a group holds in the first of these messages that has it."""
+    return next((m[group] for m in matches if m.id in ids and m[group]), None)
 
 
 def _different(failures: list[LogFailure]) -> list[LogFailure]:
@@ -75,21 +97,27 @@ def _different(failures: list[LogFailure]) -> list[LogFailure]:
     return list(seen.values())
 
 
-def _remarked(case: Case) -> tuple[StartupFault, tuple[str, str]] | None:
+def _remarked(
+    case: Case,
+) -> tuple[StartupFault, tuple[str, str], tuple[Match, ...]] | None:
     for remark in case.logs.remarks:
-        fault = startup_fault(remark.known)
+        fault = startup_fault(match for match in remark.matches if match.id in _OF_LINES)
         if fault is not None:
-            return fault, (f"{remark.file}:{remark.line}", clip(remark.text, 300))
+            return fault, (remark.where, clip(remark.text, 300)), remark.matches
     return None
+
+
+_OF_LINES = ("gai-error", "error-port-in-use", "nccl-no-interface")
+"""What launchers say when a job does not start; what else calls itself so is no error."""
 
 
 def _joined(failure: LogFailure) -> tuple[int, int] | None:
     """Return how many came, and of how many, where a failure tells."""
-    words = _words(failure)
-    if joined := _JOINED.search(words):
-        return int(joined[1]), int(joined[2])
-    counted = _COUNTED.search(words)
-    return (int(counted[2]), int(counted[1])) if counted else None
+    found = next((m for m in _matches(failure) if m.id in _COUNTS), None)
+    return (int(found["joined"]), int(found["wanted"])) if found else None
+
+
+_COUNTS = ("store-clients-joined", "store-counted")
 
 
 def _absent(case: Case, counts: list[tuple[int, int]]) -> tuple[Party, ...]:
@@ -106,7 +134,7 @@ def _absent(case: Case, counts: list[tuple[int, int]]) -> tuple[Party, ...]:
 
 def node_failed(case: Case) -> Blame | None:
     """Return the host that Slurm says failed, and the ranks that were there."""
-    told = [(r, found) for r in case.logs.remarks if (found := _NODE.search(r.text))]
+    told = [(r, found) for r in case.logs.remarks if (found := r.match("slurm-node-failed"))]
     if not told:
         return None
     host = told[0][1]["host"]
@@ -116,13 +144,25 @@ def node_failed(case: Case) -> Blame | None:
         there = [s for s in case.ranks if s.exit is None]
         there = there if len(there) < len(case.ranks) else []
     first = tuple(s.party("its host failed") for s in there)
-    evidence = tuple((f"{r.file}:{r.line}", clip(r.text, 300)) for r, _ in told[:3])
-    return Blame(How.NODE, first, evidence=evidence, detail=host, whole_host=host)
+    evidence = tuple((r.where, clip(r.text, 300)) for r, _ in told[:3])
+    return Blame(HostFailed(host), first, evidence=evidence, whole_host=host)
+
+
+def _stop(remark: Remark) -> Match | None:
+    """Return the message that says that somebody ended the job."""
+    found = remark.match(*_STOPS)
+    by_signal = found is not None and found.id == "torchrun-signal"
+    return found if found and (not by_signal or found["number"] in _STOP_SIGNALS) else None
+
+
+def _why(remarks: Iterable[Remark]) -> Stop | None:
+    known = (match for remark in remarks for match in remark.matches if match.id in _STOPS)
+    return next((why for match in known for group, why in _WHY if match[group]), None)
 
 
 def stopped_from_outside(case: Case) -> Blame | None:
     """Return that the job was stopped, where nothing failed before."""
-    told = [r for r in case.logs.remarks if _STOP.search(r.text)]
+    told = [r for r in case.logs.remarks if _stop(r)]
     stopped = [s for s in case.all if s.stopped]
     others = [s for s in case.all if s.about_peers or s.startup]
     if others and not told:
@@ -130,12 +170,12 @@ def stopped_from_outside(case: Case) -> Blame | None:
     if not told and not stopped:
         return None
     if told:
-        told.sort(key=lambda remark: "DUE TO" not in remark.text)  # what says why, first
-        evidence = tuple((f"{r.file}:{r.line}", clip(r.text, 300)) for r in told[:3])
+        told.sort(key=lambda remark: remark.match("stopped-due-to") is None)  # what says why, first
+        evidence = tuple((r.where, clip(r.text, 300)) for r in told[:3])
     else:
         evidence = tuple(
             (f"{f.file}:{f.line}", clip(f.said.words, 300))
             for s in stopped[:3]
             for f in s.stopped[:1]
         )
-    return Blame(How.STOPPED, evidence=evidence, detail=evidence[0][1])
+    return Blame(StoppedFromOutside(evidence[0][1], _why(told[:3])), evidence=evidence)

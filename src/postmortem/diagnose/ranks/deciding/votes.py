@@ -7,16 +7,10 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import TypeVar
 
 from postmortem.facts.rank_logs import LogFailure
-from postmortem.patterns import Pattern
 from postmortem.records import record
 
 K = TypeVar("K", bound=Hashable)
 
-_PRINT = Pattern(
-    r"Rank (?P<rank>\d+) is running collective: CollectiveFingerPrint\(SequenceNumber=(?P<seq>\d+)"
-    r",? ?OpType=(?P<op>\w+)(?:, TensorShape=(?P<shape>\[[\d, ]*\]))?"
-    r"(?:, TensorDtypes=(?P<dtype>\w+))?"
-)
 _LIBRARY = ("site-packages/", "dist-packages/", "/lib/python3", "<frozen ")
 # Lightning broadcasts in its handler of SIGTERM.
 _OF_SIGNALS = "trainer/connectors/signal_connector.py"
@@ -44,7 +38,7 @@ def fingerprints(failures: Sequence[LogFailure]) -> dict[int, str]:
     """Return per rank which collective it says that it runs (TORCH_DISTRIBUTED_DEBUG=DETAIL)."""
     found: dict[int, str] = {}
     for failure in failures:
-        print_ = _PRINT.search(failure.first_said.message)
+        print_ = failure.first_said.match("fingerprint")
         if print_:
             words = print_["op"]
             if print_["shape"]:

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from postmortem.diagnose.jam.jam import Jam, NoDump, Sign
 from postmortem.diagnose.jam.words import culprit_words, operation_words, ranks_and
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.ranks.blame import Blame, How
+from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.causes import How
 from postmortem.diagnose.ranks.telling import cite, victims_words
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.facts.rank_sets import rank_words

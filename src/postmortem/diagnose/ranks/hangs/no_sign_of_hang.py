@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from postmortem.diagnose.jam.jam import Sign
 from postmortem.diagnose.jam.words import culprit_words
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.ranks.blame import Blame, How
+from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.causes import How
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.report.model import Confidence, Evidence, Role
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.ranks.blame import Blame, How
+from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.causes import StandsElsewhere
 from postmortem.diagnose.ranks.telling import cite, ranks_words
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.facts.rank_logs import RankLogs
@@ -31,7 +32,8 @@ def rank_stuck(blame: Blame, logs: RankLogs) -> Iterator[Finding]:
     What to do
         Read that rank's stack: a lock, a file system, a child process, an endless loop.
     """
-    if blame.how is not How.STACK or not blame.first:
+    cause = blame.cause
+    if not isinstance(cause, StandsElsewhere) or not blame.first:
         return
     who = ranks_words(blame.first)
     once = logs.stacks is not None and logs.stacks.samples < 2
@@ -39,8 +41,9 @@ def rank_stuck(blame: Blame, logs: RankLogs) -> Iterator[Finding]:
         "take the stacks of these ranks again: in the same place they are stuck, else only slow",
     )
     yield Finding(
+        lead=who,
         title=clip(f"{who} {blame.first[0].why}", 100),
-        cause=f"{who} {blame.first[0].why}, while the others wait at {blame.detail}."
+        cause=f"{who} {blame.first[0].why}, while the others wait at {cause.most}."
         + (" One sample cannot tell stuck from slow." if once else ""),
         confidence=Confidence.CERTAIN if blame.sure else Confidence.LIKELY,
         next_steps=(

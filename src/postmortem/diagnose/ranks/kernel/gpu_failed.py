@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.ranks.blame import Blame, By
+from postmortem.diagnose.ranks.blame import Blame
 from postmortem.diagnose.ranks.kernel.words import (
     cite_all,
     decided_by,
@@ -15,6 +15,7 @@ from postmortem.diagnose.ranks.kernel.words import (
     surely,
 )
 from postmortem.diagnose.ranks.telling import ranks_words, torchrun_words, victims_words
+from postmortem.diagnose.ranks.ties import By
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.facts.kernel_log import KernelKind
 from postmortem.knowledge.xids import REFERENCE
@@ -42,16 +43,15 @@ def gpu_failed(blame: Blame) -> Iterator[Finding]:
     who = ranks_words(blame.first)
     where = f" on {event.host}" if event.host else ""
     gpu = f" {event.device}" if event.device else ""
-    said = blame.first[0].why.partition("; it says ")[2]
-    name = event.words.partition(":")[0]
     host = f" All ranks of {blame.whole_host} failed alike." if blame.whole_host else ""
     confidence = surely(blame)
     if tie.by is By.HOST and confidence is Confidence.CERTAIN and len(blame.first) > 1:
         confidence = Confidence.LIKELY
     yield Finding(
-        title=clip(f"{who} failed with its GPU{gpu}{where}: {name}", 100),
+        lead=who,
+        title=clip(f"{who} failed with its GPU{gpu}{where}: {event.brief}", 100),
         cause=f"{meaning(tie)} The driver says: {clip(event.words, 200)}. "
-        f"Of {who}: {clip(said or 'no error of its own', 160)}."
+        f"Of {who}: {blame.tie_said or 'no error of its own'}."
         f"{host}{joined(tie)}{victims_words(blame)}{torchrun_words(blame)}",
         confidence=confidence,
         next_steps=steps_of(tie),

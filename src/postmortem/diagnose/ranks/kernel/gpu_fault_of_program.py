@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.ranks.blame import Blame, By
+from postmortem.diagnose.ranks.blame import Blame
 from postmortem.diagnose.ranks.kernel.words import (
     cite_tie,
     joined,
@@ -14,6 +14,7 @@ from postmortem.diagnose.ranks.kernel.words import (
     steps_of,
 )
 from postmortem.diagnose.ranks.telling import ranks_words
+from postmortem.diagnose.ranks.ties import By
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.knowledge.xids import REFERENCE
 from postmortem.report.model import Confidence, Role

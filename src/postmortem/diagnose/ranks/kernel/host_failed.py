@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.ranks.blame import Blame, By, How
+from postmortem.diagnose.ranks.blame import Blame
 from postmortem.diagnose.ranks.kernel.words import cite_all, joined, meaning, steps_of, surely
 from postmortem.diagnose.ranks.telling import ranks_words, torchrun_words, victims_words
+from postmortem.diagnose.ranks.ties import By
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.facts.kernel_log import KernelKind
 from postmortem.report.model import Role
@@ -28,8 +29,8 @@ def host_failed(blame: Blame) -> Iterator[Finding]:
     What to do
         Take the host out, and start again without it.
     """
-    tie = blame.cause
-    if blame.how is not How.KERNEL or tie is None or not blame.first:
+    tie = blame.tie
+    if tie is None or not blame.first:
         return
     event = tie.event
     broken = event.kind in (KernelKind.MACHINE, KernelKind.BLOCKED)
@@ -43,6 +44,7 @@ def host_failed(blame: Blame) -> Iterator[Finding]:
         title = f"{who} does not come back from the kernel of {name}"
         stack = f" It waits in {', called by '.join(event.stack[:4])}." if event.stack else ""
     yield Finding(
+        lead=who,
         title=clip(title, 100),
         cause=f"{meaning(tie)}{stack}{joined(tie)}{victims_words(blame)}{torchrun_words(blame)}",
         confidence=surely(blame),

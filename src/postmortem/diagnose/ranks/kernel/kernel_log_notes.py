@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.ranks.blame import Blame, By, Tie
+from postmortem.diagnose.ranks.blame import Blame
 from postmortem.diagnose.ranks.kernel.words import (
     MOST_CITED,
     cite_tie,
@@ -14,6 +14,7 @@ from postmortem.diagnose.ranks.kernel.words import (
     steps_of,
     storage_ties,
 )
+from postmortem.diagnose.ranks.ties import By, Tie
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.facts.kernel_log import Fault, KernelKind
 from postmortem.facts.rank_logs import RankLogs
@@ -47,7 +48,7 @@ def kernel_log_notes(blame: Blame, logs: RankLogs) -> Iterator[Finding]:
     What to do
         Give the logs of all ranks together with the kernel logs of all hosts.
     """
-    used = blame.cause.event if blame.cause is not None else None
+    used = blame.tie.event if blame.tie is not None else None
     left = [tie for tie in blame.ties if tie.event != used and not _spoken_of(tie, blame)]
     if not left:
         return
@@ -88,7 +89,7 @@ def _spoken_of(tie: Tie, blame: Blame) -> bool:
     """Whether another rule speaks of it."""
     if tie in storage_ties(blame) or tie in program_ties(blame):
         return True
-    cause = blame.cause
+    cause = blame.tie
     if cause is None or tie.event.host != cause.event.host:
         return False
     # What follows from it on the same host: more Xids of the GPU, a panic after a machine check.

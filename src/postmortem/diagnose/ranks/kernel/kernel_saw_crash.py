@@ -44,7 +44,6 @@ def kernel_saw_crash(blame: Blame) -> Iterator[Finding]:
     who = ranks_words(blame.first)
     signal = (party.exit.signal if party.exit is not None else None) or event.signal
     place = f" in {event.place}" if event.place else ""
-    short = event.words.partition(", which")[0].removesuffix(place)
     steps = ["postmortem core explains its core file; none? ulimit -c unlimited, and run again"]
     if event.place:
         module, _, offset = event.place.rpartition("+")
@@ -53,7 +52,8 @@ def kernel_saw_crash(blame: Blame) -> Iterator[Finding]:
     if event.kind is KernelKind.MACHINE:
         steps = list(steps_of(tie))
     yield Finding(
-        title=clip(f"{who} died of {signal}{place}: {short}", 100),
+        lead=who,
+        title=clip(f"{who} died of {signal}{place}: {event.brief}", 100),
         cause=f"{who} {event.words}{at_frame(party.failure)}. {meaning(tie)}"
         f"{joined(tie)}{victims_words(blame)}{torchrun_words(blame)}",
         confidence=surely(blame),

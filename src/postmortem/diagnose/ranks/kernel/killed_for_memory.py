@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.ranks.blame import Blame, By
+from postmortem.diagnose.ranks.blame import Blame
 from postmortem.diagnose.ranks.kernel.words import cite_all, decided_by, joined, meaning, surely
 from postmortem.diagnose.ranks.telling import ranks_words, torchrun_words, victims_words
+from postmortem.diagnose.ranks.ties import By
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.facts.kernel_log import KernelKind
 from postmortem.report.model import Role
@@ -48,11 +49,12 @@ def killed_for_memory(blame: Blame) -> Iterator[Finding]:
         "the table of tasks above the kernel's line lists who held what (rss is in pages of 4 KiB)",
         "fewer or smaller DataLoader workers, less pinned memory and prefetching; load with mmap",
     ]
-    if "limit" in event.words:
+    if event.limit:
         steps.append("raise the limit: sbatch --mem, or resources.limits.memory of the pod")
     else:
         steps.append("add up all ranks of the host, and files in /dev/shm: df -h /dev/shm")
     yield Finding(
+        lead=who,
         title=clip(title, 100),
         cause=cause,
         confidence=surely(blame),

@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.ranks.blame import Blame, How, Tie
+from postmortem.diagnose.ranks.blame import Blame, Party
 from postmortem.diagnose.ranks.telling import cite, how_sure
+from postmortem.diagnose.ranks.ties import Tie
 from postmortem.facts.kernel_log import MOST_COUNTED, Fault, KernelKind
-from postmortem.knowledge.signatures import by_id
+from postmortem.knowledge.messages import briefs, explained
 from postmortem.knowledge.xids import xid
-from postmortem.patterns import Pattern
 from postmortem.report.model import Confidence, Evidence
 
 MOST_CITED = 6
-_OF_FILES = Pattern(
-    r"\[Errno (?:5|30|107|108|110|116|121)\]|[Ii]nput/output error|Read-only file system"
-    r"|[Ss]tale file handle|Transport endpoint is not connected|Cannot send after transport"
-    r"|SIGBUS|\b(?:open|read|load|save|torch\.save|fopen|iread)\b|checkpoint|safetensors"
-)
-_OF_CUDA = Pattern(r"\bCUDA\b|\bHIP\b|cublas|cudnn")
 
 
 def decided_by(blame: Blame, *kinds: KernelKind) -> Tie | None:
     """Return the line that decides, if it is of one of these kinds."""
-    if blame.how is not How.KERNEL or blame.cause is None or not blame.first:
+    if blame.tie is None or not blame.first:
         return None
-    return blame.cause if blame.cause.event.kind in kinds else None
+    return blame.tie if blame.tie.event.kind in kinds else None
 
 
 def meaning(tie: Tie) -> str:
@@ -32,7 +26,7 @@ def meaning(tie: Tie) -> str:
     event = tie.event
     if event.number is not None and event.signature == "xid":
         return xid(event.number).cause
-    known = by_id().get(event.signature)
+    known = explained(event.signature) if event.signature in briefs() else None
     return known.cause if known else ""
 
 
@@ -41,7 +35,7 @@ def steps_of(tie: Tie) -> tuple[str, ...]:
     event = tie.event
     if event.number is not None and event.signature == "xid":
         return xid(event.number).next_steps
-    known = by_id().get(event.signature)
+    known = explained(event.signature) if event.signature in briefs() else None
     return known.next_steps if known else ()
 
 
@@ -56,15 +50,25 @@ def joined(tie: Tie) -> str:
 def storage_ties(blame: Blame) -> list[Tie]:
     """Return the lines on disks and file servers of the host of a rank that failed at a file."""
     first = {party.rank for party in blame.first}
-    if not any(_OF_FILES.search(party.why) for party in blame.first):
+    if not any(_at_file(party) for party in blame.first):
         return []
     kinds = (KernelKind.DISK, KernelKind.NETWORK_FS)
     return [tie for tie in blame.ties if tie.event.kind in kinds and first & set(tie.ranks)]
 
 
+def _at_file(party: Party) -> bool:
+    bus_error = party.failure is None and party.exit is not None and party.exit.signal == "SIGBUS"
+    return bus_error or _says(party, "error-of-files")
+
+
+def _says(party: Party, name: str) -> bool:
+    """Whether the error of a party has the words of a message."""
+    return party.failure is not None and party.failure.said.match(name) is not None
+
+
 def program_ties(blame: Blame) -> list[Tie]:
     """Return the errors of GPUs that go with a CUDA error of who failed first."""
-    if blame.how is How.KERNEL or not any(_OF_CUDA.search(party.why) for party in blame.first):
+    if blame.tie is not None or not any(_says(party, "error-of-cuda") for party in blame.first):
         return []
     first = {party.rank for party in blame.first}
     return [
@@ -89,7 +93,7 @@ def cite_tie(tie: Tie) -> Evidence:
 def cite_all(blame: Blame) -> tuple[Evidence, ...]:
     """Return the evidence of a decision by the kernel's log, its own line first."""
     rest = cite(blame)[1:]
-    return (cite_tie(blame.cause), *rest) if blame.cause is not None else rest
+    return (cite_tie(blame.tie), *rest) if blame.tie is not None else rest
 
 
 def surely(blame: Blame) -> Confidence:

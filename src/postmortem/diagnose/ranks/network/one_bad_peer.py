@@ -43,9 +43,11 @@ def one_bad_peer(nccl: Nccl, blame: Blame) -> Iterator[Finding]:
     who = f"{len(worst.hosts)} hosts" if len(worst.hosts) > 1 else f"{len(worst.writers)} ranks"
     host = nccl.host_at(worst.address)
     peer = f"{worst.address} ({host})" if host else worst.address
+    title = clip(f"NCCL of {who} complains of one peer, {peer}", 100)
     yield Finding(
         role=Role.CONTRIBUTING if blame.first else Role.ROOT,
-        title=clip(f"NCCL of {who} complains of one peer, {peer}", 100),
+        title=title,
+        verdict=title,
         cause=f"{who} ({', '.join(worst.hosts[:8])}) report errors of their connection to "
         f"{peer}; the next address is named by {max(others, default=0)}. Those that "
         "complain are victims; the host with that address, its adapter or its link is at fault.",

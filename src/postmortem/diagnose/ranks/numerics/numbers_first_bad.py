@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.numerics.first_bad import Origin
-from postmortem.diagnose.ranks.blame import Blame, How
+from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.causes import NumbersWentBad
 from postmortem.diagnose.ranks.telling import cite, how_sure, ranks_words
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.report.model import Role
@@ -58,14 +59,15 @@ def numbers_first_bad(blame: Blame) -> Iterator[Finding]:
         Run that module in float32, or look at what its inputs grew to in the frames before. Where a
         weight, a gradient or the data was bad already, look there.
     """
-    if blame.how is not How.NUMBERS or not blame.first:
+    cause = blame.cause
+    if not isinstance(cause, NumbersWentBad) or not blame.first:
         return
     who = ranks_words(blame.first)
     why = blame.first[0].why
-    origin = blame.numbers.origin if blame.numbers is not None else Origin.PRODUCER
-    since = blame.numbers.hints[-1:] if blame.numbers and origin is Origin.WEIGHT else ()
+    origin = cause.first_bad.origin
+    since = cause.first_bad.hints[-1:] if origin is Origin.WEIGHT else ()
     yield Finding(
-        title=clip(f"{who}: {why.partition(': ')[0]}", 100),
+        title=clip(f"{who}: {cause.first_bad.brief}", 100),
         cause=f"{who}: {'; '.join((why, *since))}.",
         confidence=how_sure(blame),
         next_steps=_STEPS.get(origin, _OF_A_MODULE),

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.ranks.blame import Blame, How
+from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.causes import HostFailed
 from postmortem.diagnose.ranks.telling import cite, ranks_words, victims_words
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.report.model import Confidence, Role
@@ -25,9 +26,9 @@ def node_failed(blame: Blame) -> Iterator[Finding]:
     What to do
         Leave that host out, and look into its own logs for what happened.
     """
-    if blame.how is not How.NODE or blame.whole_host is None:
+    if not isinstance(blame.cause, HostFailed):
         return
-    host = clip(blame.whole_host, 60)
+    host = clip(blame.cause.host, 60)
     there = f" {ranks_words(blame.first)} ran there." if blame.first else ""
     named = shell_word(host)
     yield Finding(

@@ -5,24 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.ranks.blame import Blame, How
+from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.causes import Stop, StoppedFromOutside
 from postmortem.diagnose.ranks.telling import cite
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.report.model import Confidence, Role
 
-_WHY = (
-    ("DUE TO TIME LIMIT", "the job was stopped from outside: its time was over"),
-    (
-        "DUE TO PREEMPTION",
-        "the job was stopped from outside: another one was preferred",
-    ),
-    ("TERM_RUNLIMIT", "the job was stopped from outside: its time was over"),
-    ("TERM_MEMLIMIT", "the job was stopped from outside: it was over its memory limit"),
-    ("killed: walltime", "the job was stopped from outside: its time was over"),
-    ("killed: mem", "the job was stopped from outside: it was over its memory limit"),
-    ("DUE TO NODE", "the job was stopped from outside: one of its nodes failed"),
-)
-"""What Slurm, LSF and PBS write, and what it means."""
+_WHY = {
+    Stop.TIME: "its time was over",
+    Stop.PREEMPTED: "another one was preferred",
+    Stop.MEMORY: "it was over its memory limit",
+    Stop.NODE: "one of its nodes failed",
+}
 
 
 @rule(role=Role.ROOT, references=("https://slurm.schedmd.com/job_exit_code.html",))
@@ -36,12 +30,15 @@ def stopped_from_outside(blame: Blame) -> Iterator[Finding]:
     What to do
         Ask the scheduler why; if nobody meant to, find who sent the signal.
     """
-    if blame.how is not How.STOPPED:
+    cause = blame.cause
+    if not isinstance(cause, StoppedFromOutside):
         return
-    said = [words for _, text in blame.evidence for mark, words in _WHY if mark in text]
+    outside = "the job was stopped from outside"
     yield Finding(
-        title=said[0] if said else "the job was stopped from outside, by a signal or its scheduler",
-        cause=f"nothing failed before the job was told to stop: {clip(blame.detail, 300)}",
+        title=f"{outside}: {_WHY[cause.why]}"
+        if cause.why is not None
+        else f"{outside}, by a signal or its scheduler",
+        cause=f"nothing failed before the job was told to stop: {clip(cause.said, 300)}",
         confidence=Confidence.LIKELY,
         next_steps=(
             "sacct -o JobID,State,ExitCode,End -j JOB  tells a time limit from a cancellation",

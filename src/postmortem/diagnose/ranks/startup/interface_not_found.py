@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.ranks.blame import Blame, How, StartupFault
-from postmortem.diagnose.ranks.startup.words import interface_of
+from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.causes import CouldNotStart, StartupFault
 from postmortem.diagnose.ranks.telling import cite
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.report.model import Confidence, Role
@@ -29,12 +29,13 @@ def interface_not_found(blame: Blame) -> Iterator[Finding]:
     What to do
         Name one that exists on every host, or leave the variable out.
     """
-    if blame.how not in (How.STARTUP, How.MISSING) or blame.fault is not StartupFault.INTERFACE:
+    cause = blame.cause
+    if not isinstance(cause, CouldNotStart) or cause.fault is not StartupFault.INTERFACE:
         return
+    name = clip(cause.interface or "unknown", 40)
     yield Finding(
-        title=clip(f"no such network interface: {interface_of(blame.detail)}", 100),
-        cause=f"the interface {interface_of(blame.detail)} that was asked for has no "
-        f"address on this host.",
+        title=clip(f"no such network interface: {name}", 100),
+        cause=f"the interface {name} that was asked for has no address on this host.",
         confidence=Confidence.LIKELY,
         next_steps=(
             "ip -brief addr  on each host shows the interfaces that there are",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.ranks.blame import Blame, How, StartupFault
-from postmortem.diagnose.ranks.startup.words import host_words
+from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.causes import CouldNotStart, StartupFault
 from postmortem.diagnose.ranks.telling import cite
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.report.model import Confidence, Role
@@ -24,12 +24,13 @@ def master_name_unknown(blame: Blame) -> Iterator[Finding]:
     What to do
         Use an address, or make the name known on all hosts.
     """
-    if blame.how not in (How.STARTUP, How.MISSING) or blame.fault is not StartupFault.NAME:
+    cause = blame.cause
+    if not isinstance(cause, CouldNotStart) or cause.fault is not StartupFault.NAME:
         return
+    host = f": {clip(cause.host, 60)}" if cause.host else ""
     yield Finding(
-        title=clip(f"the master's host name cannot be resolved{host_words(blame.detail)}", 100),
-        cause=f"a host name that the job needs cannot be "
-        f"resolved{host_words(blame.detail)}: {clip(blame.detail, 300)}",
+        title=clip(f"the master's host name cannot be resolved{host}", 100),
+        cause=f"a host name that the job needs cannot be resolved{host}: {clip(cause.said, 300)}",
         confidence=Confidence.LIKELY,
         next_steps=(
             "getent hosts NAME  on each host shows who knows the name",

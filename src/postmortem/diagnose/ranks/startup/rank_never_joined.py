@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.ranks.blame import Blame, How, StartupFault
+from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.causes import CouldNotStart, NeverJoined, StartupFault
 from postmortem.diagnose.ranks.telling import cite, ranks_words
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.report.model import Confidence, Role
@@ -25,13 +26,17 @@ def rank_never_joined(blame: Blame) -> Iterator[Finding]:
     What to do
         Find out whether its process was ever started.
     """
-    if blame.fault is not StartupFault.MISSING or blame.how not in (How.MISSING, How.STARTUP):
+    cause = blame.cause
+    if not isinstance(cause, CouldNotStart | NeverJoined):
+        return
+    if cause.fault is not StartupFault.MISSING:
         return
     known = bool(blame.first)
     who = ranks_words(blame.first) if known else "a rank"
     yield Finding(
+        lead=who,
         title=clip(f"{who} never joined the job", 100),
-        cause=f"the others waited for {who} when the job started: {clip(blame.detail, 300)}",
+        cause=f"the others waited for {who} when the job started: {clip(cause.said, 300)}",
         confidence=Confidence.LIKELY,
         next_steps=(
             "look whether its process was started at all: the scheduler, the host's launcher",

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.ranks.blame import Blame, How, StartupFault
+from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.causes import CouldNotStart, StartupFault
 from postmortem.diagnose.ranks.telling import cite
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.report.model import Confidence, Role
@@ -24,11 +25,12 @@ def rendezvous_timed_out(blame: Blame) -> Iterator[Finding]:
     What to do
         Look at the hosts that have no log.
     """
-    if blame.how not in (How.STARTUP, How.MISSING) or blame.fault is not StartupFault.RENDEZVOUS:
+    cause = blame.cause
+    if not isinstance(cause, CouldNotStart) or cause.fault is not StartupFault.RENDEZVOUS:
         return
     yield Finding(
         title="the rendezvous timed out: not all hosts came",
-        cause=f"hosts waited for others that never came: {clip(blame.detail, 300)}",
+        cause=f"hosts waited for others that never came: {clip(cause.said, 300)}",
         confidence=Confidence.LIKELY,
         next_steps=(
             "see that torchrun runs on every host, with the same --nnodes, --rdzv-id and "

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.ranks.blame import Attempts, How
+from postmortem.diagnose.ranks.blame import Attempts
+from postmortem.diagnose.ranks.causes import CouldNotStart
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.report.model import Confidence, Evidence, Role
 
-_STALE = ("Connection refused", "connectFullMesh", "EADDRINUSE", "ddress already in use")
+_STALE = frozenset({"connection-refused", "gloo-connectfullmesh", "error-port-in-use"})
 
 
 @rule(
@@ -30,22 +31,22 @@ def restart_met_leftovers(attempts: Attempts) -> Iterator[Finding]:
         Give each attempt a store of its own, then mend what failed first.
     """
     last = attempts.blames[-1]
-    if attempts.told >= len(attempts.blames) - 1 or last.how is not How.STARTUP:
+    cause = last.cause
+    if attempts.told >= len(attempts.blames) - 1 or not isinstance(cause, CouldNotStart):
         return
-    words = " ".join(what for _, what in last.evidence) + last.detail
-    if not any(stale in words for stale in _STALE):
+    if not _STALE.intersection(cause.known):
         return
     count = len(attempts.blames) - 1 - attempts.told
     noun = "restart" if count == 1 else f"{count} restarts"
     yield Finding(
         title=f"the {noun} failed at start-up: they met what the first attempt had left",
         cause=f"After attempt {attempts.told + 1} the job was started again, and failed before it "
-        f"could work: {clip(last.detail, 300)}.",
+        f"could work: {clip(cause.said, 300)}.",
         confidence=Confidence.LIKELY,
         next_steps=(
             "TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 gives each attempt a new store",
             "and see to it that the first attempt's processes are gone: ss -ltnp, pgrep -af python",
         ),
         evidence=tuple(Evidence(where.rsplit("/", 1)[-1], what) for where, what in last.evidence)
-        or (Evidence("logs", clip(last.detail, 300)),),
+        or (Evidence("logs", clip(cause.said, 300)),),
     )

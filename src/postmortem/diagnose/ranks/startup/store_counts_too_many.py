@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.ranks.blame import Blame, How, StartupFault
+from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.causes import CouldNotStart, StartupFault
 from postmortem.diagnose.ranks.telling import cite
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.report.model import Confidence, Role
@@ -26,12 +27,13 @@ def store_counts_too_many(blame: Blame) -> Iterator[Finding]:
     What to do
         Give each job, and each start, a port of its own.
     """
-    if blame.how is not How.STARTUP or blame.fault is not StartupFault.TOO_MANY:
+    cause = blame.cause
+    if not isinstance(cause, CouldNotStart) or cause.fault is not StartupFault.TOO_MANY:
         return
     yield Finding(
         title="more processes came to the store than the job has",
         cause="the ranks waited for a count that was passed already: two jobs share one store, or "
-        f"a start anew met what the one before had left: {clip(blame.detail, 300)}",
+        f"a start anew met what the one before had left: {clip(cause.said, 300)}",
         confidence=Confidence.LIKELY,
         next_steps=(
             "ss -ltnp | grep PORT and pgrep -af python on the first host: is an older job there?",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.ranks.blame import Blame, How, StartupFault
-from postmortem.diagnose.ranks.startup.words import port_words
+from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.causes import CouldNotStart, StartupFault
 from postmortem.diagnose.ranks.telling import cite
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.report.model import Confidence, Role
@@ -24,12 +24,13 @@ def store_port_in_use(blame: Blame) -> Iterator[Finding]:
     What to do
         Find who has it, or take another port.
     """
-    if blame.how not in (How.STARTUP, How.MISSING) or blame.fault is not StartupFault.PORT_IN_USE:
+    cause = blame.cause
+    if not isinstance(cause, CouldNotStart) or cause.fault is not StartupFault.PORT_IN_USE:
         return
+    port = f": {cause.port}" if cause.port else ""
     yield Finding(
-        title=clip(f"the job's port is in use{port_words(blame.detail)}", 100),
-        cause=f"nobody could listen on the port of the job's "
-        f"store{port_words(blame.detail)}: another process has it.",
+        title=clip(f"the job's port is in use{port}", 100),
+        cause=f"nobody could listen on the port of the job's store{port}: another process has it.",
         confidence=Confidence.LIKELY,
         next_steps=(
             "ss -ltnp  on that host shows who listens there; often it is an earlier run "

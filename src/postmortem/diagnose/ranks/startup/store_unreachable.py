@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.ranks.blame import Blame, How, StartupFault
+from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.causes import CouldNotStart, StartupFault
 from postmortem.diagnose.ranks.telling import cite
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.report.model import Confidence, Role
@@ -23,11 +24,12 @@ def store_unreachable(blame: Blame) -> Iterator[Finding]:
     What to do
         Try the port by hand from another host.
     """
-    if blame.how not in (How.STARTUP, How.MISSING) or blame.fault is not StartupFault.UNREACHABLE:
+    cause = blame.cause
+    if not isinstance(cause, CouldNotStart) or cause.fault is not StartupFault.UNREACHABLE:
         return
     yield Finding(
         title="nobody answers at the address of the job's store",
-        cause=f"connections to the job's store were never answered: {clip(blame.detail, 300)}",
+        cause=f"connections to the job's store were never answered: {clip(cause.said, 300)}",
         confidence=Confidence.LIKELY,
         next_steps=(
             "nc -zv HOST PORT  from each host: refused means nobody listens, silence means "

@@ -33,7 +33,7 @@ def locks_refused(failures: Failures, logs: Logs) -> Iterator[Finding]:
     groups = worst(logs, failures.of("ENOLCK"))
     if not groups:
         return
-    from postmortem.knowledge.signatures import by_id  # only where there is something to say
+    from postmortem.knowledge.messages import by_id  # only where there is something to say
 
     known = by_id()["enolck"]
     group = groups[0]

@@ -1,0 +1,333 @@
+"""Why a job failed, as types: what each kind of conclusion knows is in its fields."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TypeAlias
+
+from postmortem.diagnose.numerics.first_bad import FirstBad
+from postmortem.diagnose.ranks.ties import Tie
+from postmortem.facts.kernel_log import KernelEvent
+from postmortem.facts.rank_logs import LogExit
+from postmortem.records import record
+
+
+class How(StrEnum):
+    """What singles out who failed first, or why nobody is singled out."""
+
+    OWN_EXCEPTION = "own exception"
+    EVERY_RANK = "every rank"
+    CRASH = "crash"
+    """A signal, or a message that announces one."""
+    SILENT_EXIT = "silent exit"
+    """An exit code other than 0, and no error."""
+    THREAD = "thread"
+    """A thread of it died; the process lived on and was missed."""
+    COLLECTIVE = "collective"
+    """It called another collective than most."""
+    NUMBERS = "numbers"
+    """The numerics monitor saw its numbers go bad first."""
+    RECORDED = "recorded"
+    """The flight recorders show that it called something else, or not what the others wait in."""
+    STACK = "stack"
+    """It stands elsewhere, while all others wait in a collective."""
+    KERNEL = "kernel log"
+    """The kernel's log names it, its GPU, or its host."""
+    NODE = "node"
+    """The scheduler says that a host failed."""
+    NAMED = "named"
+    """A monitored barrier or a watchdog names it."""
+    CALL_SITE = "call site"
+    """It waits elsewhere than most."""
+    SILENT = "silent"
+    """It has no error while all others wait for a peer."""
+    LEFT_EARLY = "left early"
+    """It ended with 0 while others still needed it."""
+    MISSING = "missing"
+    """It never joined."""
+    STARTUP = "startup"
+    """No rank: what the job needs to start was not there."""
+    STOPPED = "stopped"
+    """From outside: a signal, a scheduler, Ctrl-C."""
+    UNDECIDED = "undecided"
+    NOTHING = "nothing"
+
+
+class StartupFault(StrEnum):
+    """What a job lacked when it started."""
+
+    PORT_IN_USE = "port in use"
+    INTERFACE = "interface"
+    NAME = "name"
+    UNREACHABLE = "unreachable"
+    MISSING = "missing"
+    RENDEZVOUS = "rendezvous"
+    TOO_MANY = "too many"
+    """More processes counted themselves in a store than the job has."""
+
+
+class Doubt(StrEnum):
+    """Why it cannot be decided who failed first."""
+
+    ERRORS = "errors"
+    """Ranks have different errors of their own, and nothing orders them."""
+    COLLECTIVES = "collectives"
+    """They called different collectives, and neither side is the larger one."""
+    SIZES = "sizes"
+    """A message is larger than what was asked for: one of its two ends is wrong."""
+    SITES = "sites"
+    """Several wait elsewhere than most."""
+    STACKS = "stacks"
+    """They stand in different places, and neither side is the larger one."""
+    SILENT = "silent"
+    """Some have no error while others wait for a peer."""
+    PEERS = "peers"
+    """All errors are about a peer."""
+    CUT = "cut"
+    """The log ends within a traceback."""
+    JAM = "jam"
+    """By the flight recorders several may hold up the others."""
+    ENDS = "ends"
+    """Launchers say that ranks ended badly, and no line says why."""
+
+
+class NamedBy(StrEnum):
+    """Who says that a rank did not come."""
+
+    BARRIER = "barrier"
+    HEARTBEAT = "heartbeat"
+    ENQUEUED = "enqueued"
+    """Watchdogs, each of which says how much its rank had enqueued."""
+
+
+class Stop(StrEnum):
+    """What a scheduler says it stopped a job for."""
+
+    TIME = "time"
+    PREEMPTED = "preempted"
+    MEMORY = "memory"
+    NODE = "node"
+
+
+@record
+class Raised:
+    """It has an exception of its own."""
+
+    how = How.OWN_EXCEPTION
+
+
+@record
+class EveryRankRaised:
+    """All ranks raised the same: none of them was first."""
+
+    how = How.EVERY_RANK
+
+
+@record
+class HostMemory:
+    """The kernel killed that very process because its host ran out of memory."""
+
+
+@record
+class MemoryLimit:
+    """The scheduler says that the memory which it gave was used up."""
+
+
+@record
+class MaybeMemory:
+    """The kernel of its host killed a process of another number, which may be the same one."""
+
+    kill: KernelEvent
+
+
+MemoryKill: TypeAlias = HostMemory | MemoryLimit | MaybeMemory
+
+
+@record
+class Crashed:
+    """A signal ended it, or it said why it aborts."""
+
+    how = How.CRASH
+    memory: MemoryKill | None = None
+
+
+@record
+class ExitedSilently:
+    """An exit code other than 0, and no error."""
+
+    how = How.SILENT_EXIT
+
+
+@record
+class ThreadDied:
+    """A thread of it died; the process lived on and was missed."""
+
+    how = How.THREAD
+
+
+@record
+class CalledOther:
+    """It called another collective than most."""
+
+    how = How.COLLECTIVE
+    most: str
+    """What most called: ``"ALLREDUCE of shape [4], Float"``."""
+
+
+@record
+class NumbersWentBad:
+    """The numerics monitor saw its numbers go bad first."""
+
+    how = How.NUMBERS
+    first_bad: FirstBad
+
+
+@record
+class HoldsUp:
+    """Flight recorders show that it holds up the others; `Blame.jam` has how."""
+
+    how = How.RECORDED
+
+
+@record
+class StandsElsewhere:
+    """It stands elsewhere, while all others wait in a collective."""
+
+    how = How.STACK
+    most: str
+    """Where most of them stand."""
+
+
+@record
+class SeenByKernel:
+    """The kernel's log names it, its GPU, or its host."""
+
+    how = How.KERNEL
+    tie: Tie
+    said: str = ""
+    """What the rank says itself; empty where it says nothing."""
+
+
+@record
+class HostFailed:
+    """The scheduler says that a host failed."""
+
+    how = How.NODE
+    host: str
+
+
+@record
+class NamedMissing:
+    """A monitored barrier, a watchdog or a coordinator names it."""
+
+    how = How.NAMED
+    by: NamedBy
+
+
+@record
+class WaitsElsewhere:
+    """It waits in another call than most."""
+
+    how = How.CALL_SITE
+    most: str
+    """What most wait in."""
+    if_one_group: bool = False
+    """Nothing says of which groups the calls are: true only if all are of one."""
+
+
+@record
+class SilentAlone:
+    """It alone has no error while all others wait for a peer."""
+
+    how = How.SILENT
+
+
+@record
+class LeftEarly:
+    """It ended with 0 while others still needed it."""
+
+    how = How.LEFT_EARLY
+
+
+@record
+class CouldNotStart:
+    """What the job needs to start was not there."""
+
+    how = How.STARTUP
+    fault: StartupFault
+    said: str
+    """The message that tells so."""
+    known: tuple[str, ...] = ()
+    """Ids of all known messages of the failed start."""
+    port: str | None = None
+    """Of the store, where a message names it."""
+    host: str | None = None
+    interface: str | None = None
+
+
+@record
+class NeverJoined:
+    """Some ranks never joined, while all others say that they came."""
+
+    how = How.MISSING
+    said: str
+    """The message that tells so."""
+    fault = StartupFault.MISSING
+
+
+@record
+class StoppedFromOutside:
+    """A signal, a scheduler or Ctrl-C ended it."""
+
+    how = How.STOPPED
+    said: str
+    """The line that tells so."""
+    why: Stop | None = None
+
+
+@record
+class Undecided:
+    """Nobody is singled out."""
+
+    how = How.UNDECIDED
+    doubt: Doubt
+
+
+@record
+class UnnamedProcessEnded:
+    """A launcher says that a process ended badly, and not which rank that was."""
+
+    how = How.UNDECIDED
+    end: LogExit
+
+
+@record
+class NothingFailed:
+    """No failure is known."""
+
+    how = How.NOTHING
+
+
+Cause: TypeAlias = (
+    Raised
+    | EveryRankRaised
+    | Crashed
+    | ExitedSilently
+    | ThreadDied
+    | CalledOther
+    | NumbersWentBad
+    | HoldsUp
+    | StandsElsewhere
+    | SeenByKernel
+    | HostFailed
+    | NamedMissing
+    | WaitsElsewhere
+    | SilentAlone
+    | LeftEarly
+    | CouldNotStart
+    | NeverJoined
+    | StoppedFromOutside
+    | Undecided
+    | UnnamedProcessEnded
+    | NothingFailed
+)

@@ -1,0 +1,195 @@
+"""Everything that other programs print and that this one knows: a TOML file for each family.
+
+A ``[[signature]]`` is explained to users; a ``[[wording]]`` is only looked for. What stands in them
+is in docs/writing-a-signature.md; of TOML only what `load_table` reads.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from postmortem.facts.signature import Brief, Signature
+from postmortem.knowledge.lookup import load_table
+
+
+@lru_cache(maxsize=1)
+def messages() -> tuple[Signature, ...]:
+    """Return all signatures and wordings, in order of families and, in each, of its file.
+
+    Raises ValueError for a file that is not as it should be.
+    """
+    names = sorted(path.stem for path in Path(__file__).parent.glob("*.toml"))
+    return tuple(message for name in names for message in family(name))
+
+
+@lru_cache(maxsize=1)
+def signatures() -> tuple[Signature, ...]:
+    """Return those that are explained, in the same order."""
+    return tuple(message for message in messages() if not message.is_wording)
+
+
+@lru_cache(maxsize=64)
+def family(name: str) -> tuple[Signature, ...]:
+    """Return the messages of one file."""
+    tables = load_table(f"messages/{name}.toml")
+    explained = (_signature(name, row) for row in tables.get("signature", ()))
+    return (*explained, *(_wording(name, row) for row in tables.get("wording", ())))
+
+
+@lru_cache(maxsize=1)
+def by_id() -> dict[str, Signature]:
+    """Return all messages by their ids."""
+    return {message.id: message for message in messages()}
+
+
+def explained(name: str) -> Signature:
+    """Return a message by its id; of all files only its own is read."""
+    brief = briefs().get(name)
+    if brief is None:  # one without a pattern
+        return by_id()[name]
+    return next(message for message in family(brief.family) if message.id == name)
+
+
+class Wording:
+    """The expression of a message for texts of a few lines, made when it is first needed."""
+
+    __slots__ = ("_compiled", "_name")
+
+    def __init__(self, name: str) -> None:
+        """Take the id of a message with a pattern."""
+        self._name = name
+        self._compiled: re.Pattern[str] | None = None
+
+    def search(self, text: str) -> re.Match[str] | None:
+        """Return where it first stands in a text; lines in it are no borders but for a dot."""
+        if self._compiled is None:
+            self._compiled = re.compile(briefs()[self._name].pattern)
+        return self._compiled.search(text)
+
+
+TABLE = Path(__file__).parent / "patterns.txt"
+
+
+@lru_cache(maxsize=1)
+def briefs() -> dict[str, Brief]:
+    """Return in brief, by their ids, the messages that have a pattern, in order of `messages`.
+
+    They stand in a table that is made of the TOML files: it is read in a tenth of the time.
+    """
+    with TABLE.open(encoding="utf-8") as file:
+        rows = [line.rstrip("\n").split("\t") for line in file if not line.startswith("#")]
+    return {row[0]: _brief(row) for row in rows}
+
+
+def _brief(row: list[str]) -> Brief:
+    name, family, role, where, part, startup, keep, ending, exception, pattern = row
+    return Brief(
+        name,
+        family,
+        role,
+        tuple(where.split(", ")),
+        pattern,
+        part or None,
+        startup or None,
+        tuple(keep.split()),
+        ending or None,
+        exception or None,
+    )
+
+
+def table() -> str:
+    """Return what stands in `patterns.txt`; a test compares the two.
+
+    ``python -c "from postmortem.knowledge import messages as m; m.TABLE.write_text(m.table())"``
+    """
+    head = "# id, family, role, where, part, startup, keep, ending, exception, pattern: of the TOML"
+    rows = [
+        (
+            m.id,
+            m.family,
+            m.role,
+            ", ".join(m.where),
+            m.part or "",
+            m.startup or "",
+            " ".join(m.keep),
+            m.ending or "",
+            m.exception or "",
+            m.pattern,
+        )
+        for m in messages()
+        if m.pattern is not None
+    ]
+    return "\n".join([head, *map("\t".join, rows)]) + "\n"
+
+
+def _signature(family: str, row: dict[str, Any]) -> Signature:
+    left = dict(row)
+    take = left.pop
+    return _made(
+        family,
+        left,
+        role=take("role"),
+        where=tuple(take("where").split(", ")),
+        cause=" ".join(take("cause").split()),
+        next_steps=_steps(take("next")),
+    )
+
+
+def _wording(family: str, row: dict[str, Any]) -> Signature:
+    left = dict(row)
+    where = tuple(left.pop("where", "line").split(", "))
+    what = left.pop("what")
+    return _made(family, left, role="context", where=where, cause=what, next_steps=())
+
+
+def _made(family: str, left: dict[str, Any], **explained: Any) -> Signature:
+    take = left.pop
+    made = Signature(
+        id=take("id"),
+        family=family,
+        **explained,
+        reference=take("reference"),
+        versions=take("versions", None),
+        pattern=take("pattern", None),
+        frames=_lines(take("frames", "")),
+        sign=take("sign", None),
+        rule=take("rule", None),
+        samples=_lines(take("samples", "")),
+        unlike=_lines(take("unlike", "")),
+        event=take("event", None),
+        fault=take("fault", None),
+        part=take("part", None),
+        startup=take("startup", None),
+        keep=tuple(take("keep", "").split()),
+        ending=take("ending", None),
+        exception=take("exception", None),
+        refines=tuple(take("refines", "").split()),
+    )
+    if left:
+        raise ValueError(f"{family}.toml: {made.id}: unknown keys {', '.join(left)}")
+    return made
+
+
+def _lines(text: str) -> tuple[str, ...]:
+    return tuple(filter(None, text.split("\n")))
+
+
+def _steps(text: str) -> tuple[str, ...]:
+    """Return the steps of a list in which each begins with "- " and may go on in further lines."""
+    steps: list[list[str]] = []
+    for line in _lines(text):
+        if line.startswith("- "):
+            steps.append([line[2:].strip()])
+        elif steps:
+            steps[-1].append(line.strip())
+        else:
+            raise ValueError(f"no step begins before: {line}")
+    return tuple(_joined(step) for step in steps)
+
+
+def _joined(parts: Iterable[str]) -> str:
+    return " ".join(parts)

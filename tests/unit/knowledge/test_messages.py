@@ -1,0 +1,175 @@
+"""What others print stands once: in the TOML files, and nowhere in code."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from postmortem import _native
+from postmortem.facts.signature import Signature
+from postmortem.knowledge.messages import TABLE, briefs, explained, messages, table
+from postmortem.readers.ranklogs.known_lines import keep_literals
+from postmortem.readers.signatures import Signatures
+
+ROOT = Path(__file__).resolve().parents[3]
+SRC = ROOT / "src" / "postmortem"
+WITH_PATTERN = [item for item in messages() if item.pattern]
+LITERALS = dict(zip(WITH_PATTERN, Signatures(WITH_PATTERN).literals(), strict=True))
+LONG = 12
+"""Characters of a text that no two things print by chance."""
+
+LEFT_IN_CODE = {
+    # Rules over cores read the text of an exception or of abort(); they are to follow.
+    "diagnose/core/cuda/cuda_error.py",
+    "diagnose/core/memory/buffer_overflow.py",
+    "diagnose/core/memory/heap_corruption.py",
+    "diagnose/core/memory/out_of_memory.py",
+    "diagnose/core/nccl/gloo_abort.py",
+    "diagnose/core/nccl/nccl_watchdog_abort.py",
+    # Words of our own that are told, not looked for.
+    "diagnose/incident/events.py",
+    # Syntax: what a traceback is made of, and how lines of loggers and of the kernel begin.
+    "readers/ranklogs/lines.py",
+    "readers/ranklogs/native_stacks.py",
+    "readers/kernel_log/events.py",
+    "readers/kernel_log/lines.py",
+    "readers/kernel_log/read.py",
+}
+"""Files that recognise words of messages by themselves."""
+
+
+@pytest.mark.parametrize(
+    "record", [item for item in WITH_PATTERN if item.is_wording], ids=lambda record: record.id
+)
+def test_a_wording_matches_its_samples_alone(record: Signature) -> None:
+    engine = Signatures([record])
+    assert record.cause.endswith(".")
+    assert record.samples
+    assert all(engine.matches(record.samples))
+    assert not any(engine.matches(record.unlike))
+
+
+@pytest.mark.parametrize("record", [item for item in WITH_PATTERN if item.keep])
+def test_lines_of_a_message_are_kept(record: Signature) -> None:
+    """Channels are counted, marks are listed, all others are rows."""
+    for sample in record.samples:
+        pieces = iter([sample.encode() + b"\n"])
+        raw = _native.read_ranklog(lambda pieces=pieces: next(pieces, b""), keep_literals())
+        assert raw["regions"] or raw["links"] or raw["marks"], sample
+
+
+def test_messages_that_refine_others_name_them() -> None:
+    known = {item.id for item in messages()} | {"xid"}
+    assert {name for item in messages() for name in item.refines} - {"*"} <= known
+
+
+def test_the_table_of_patterns_is_that_of_the_files() -> None:
+    assert TABLE.read_text(encoding="utf-8") == table()
+    assert list(briefs()) == [item.id for item in WITH_PATTERN]
+    assert all(explained(item.id) == item for item in messages())
+
+
+def test_a_wording_stands_in_one_record() -> None:
+    """Where two records look for the same text, one says that it refines the other."""
+    twice = [
+        (one.id, other.id, text)
+        for one, other in itertools.combinations(WITH_PATTERN, 2)
+        for text in set(LITERALS[one]) & set(LITERALS[other])
+        if len(text) >= LONG and not _related(one, other) and one.family != "xid"
+    ]
+    assert twice == []
+
+
+def _related(one: Signature, other: Signature) -> bool:
+    said = {*one.refines, *other.refines}
+    return bool(said & {one.id, other.id, "*"})
+
+
+def test_no_wording_stands_in_python_code() -> None:
+    texts = {text.strip() for found in LITERALS.values() for text in found}
+    texts = {text for text in texts if len(text) >= LONG and not text.isidentifier()}
+    found = {
+        (str(path.relative_to(SRC)), line, text)
+        for path in sorted(SRC.rglob("*.py"))
+        for line, said in recognised(ast.parse(path.read_text(encoding="utf-8")))
+        for text in texts
+        if text in said
+    }
+    assert {row for row in found if row[0] not in LEFT_IN_CODE} == set()
+    assert {row[0] for row in found} <= LEFT_IN_CODE
+
+
+def test_no_wording_stands_in_the_native_reader() -> None:
+    """Prefixes and channels are syntax of their own: what follows "NCCL INFO" is parsed there."""
+    texts = {text for found in LITERALS.values() for text in found if len(text) >= LONG}
+    strings = re.compile(r'"((?:[^"\\]|\\.)+)"')
+    found = {
+        (path.name, said)
+        for path in sorted((ROOT / "csrc" / "ranklogs").glob("*.cpp"))
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if not line.lstrip().startswith("//")
+        for said in strings.findall(line)
+        for text in texts
+        if text in said
+    }
+    assert found == {
+        ("links.cpp", "NCCL INFO Channel "),
+        ("reader.cpp", "Traceback (most recent call last)"),
+    }
+
+
+_TAKES_TEXT = {"startswith", "endswith", "partition", "rpartition", "removeprefix", "removesuffix"}
+
+
+def recognised(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Yield (line, text) of strings that are looked for in others, without their escapes."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+            plain = node.func.id if isinstance(node.func, ast.Name) else ""
+            if name in _TAKES_TEXT or name in {"find", "index"} or plain == "Pattern":
+                yield from _strings(node)
+        elif isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.In | ast.NotIn):
+            yield from _strings(node.left)
+        elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Tuple | ast.Constant):
+            name = node.targets[0].id if isinstance(node.targets[0], ast.Name) else ""
+            if name.isupper():
+                yield from _strings(node.value)
+
+
+def _strings(node: ast.AST) -> Iterator[tuple[int, str]]:
+    for part in ast.walk(node):
+        if isinstance(part, ast.Constant) and isinstance(part.value, str):
+            yield part.lineno, part.value.replace("\\", "")
+
+
+RANKS = sorted((SRC / "diagnose" / "ranks").rglob("*.py"))
+
+
+@pytest.mark.parametrize("path", RANKS, ids=lambda path: path.stem)
+def test_deciders_and_rules_over_ranks_read_no_text(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert not re.search(r"\bPattern\(|^import re\b|\bre\.(?:compile|search|match)", text, re.M)
+
+
+_CONCLUSIONS = re.compile(
+    r"\b(?:title|cause|detail|why)\.(?:startswith|endswith|partition|removeprefix|find)\("
+    r"|[\"'] (?:not )?in [\w.]*\.(?:title|cause|detail|why|words)\b"
+)
+
+
+def test_no_decision_reads_a_conclusion() -> None:
+    """Causes are types: what is told of them is not read again."""
+    found = [
+        (str(path.relative_to(SRC)), line.strip())
+        for folder in ("diagnose", "analyses", "present")
+        for path in sorted((SRC / folder).rglob("*.py"))
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if _CONCLUSIONS.search(line)
+    ]
+    assert found == []

@@ -1,0 +1,23 @@
+"""Every recorded incident: who is to blame, what the verdict says, and what is of another job."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from corpus.incidents.score import HERE, faults, unpack
+
+from postmortem.cli.main import main
+
+TRUTHS: dict[str, dict[str, Any]] = json.loads((HERE / "truth.json").read_text())
+
+
+@pytest.mark.parametrize("name", TRUTHS)
+def test_incident(name: str, tmp_path: Path) -> None:
+    folder = unpack(name, TRUTHS[name], tmp_path)
+    out = tmp_path / "triage.json"
+    code = main(["triage", str(folder), "--json", "-o", str(out)])
+    found = json.loads(out.read_text())
+    assert list(faults(TRUTHS[name], found, code)) == [], found["verdict"]
