@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -22,6 +23,7 @@ EMULATE = [*POSTMORTEM, "emulate"]
 PROGRAMS = Path(__file__).parents[1] / "programs"
 REFUSED = 3
 MARK = "POSTMORTEM_TEST_MARK"
+NOBODY = 65534
 CGROUP = "/sys/fs/cgroup"
 
 needs_strace = pytest.mark.skipif(shutil.which("strace") is None, reason="needs strace")
@@ -126,7 +128,6 @@ except OSError as error:
     raise
 """
 OPEN = """
-import errno
 files = []
 try:
     while True:
@@ -204,6 +205,14 @@ def test_memory_is_killed_in_a_control_group_or_cannot_be_had(place: Path) -> No
         assert "MemoryError" in done.stderr
     else:
         assert done.returncode == 128 + signal.SIGKILL
+
+
+def test_run_under_little_memory_says_so(place: Path) -> None:
+    program = script(place, "rows = []\nwhile True: rows.append(bytearray(10 << 20))")
+    done = met("memory", "150M", "--", *POSTMORTEM, "run", "--", *program)
+    if "of addresses for each process" in done.stderr:
+        pytest.skip("no control group here")
+    assert "the kernel did it, for its memory limit was used up" in done.stderr
 
 
 def test_addresses_run_out(place: Path) -> None:
@@ -339,6 +348,49 @@ def test_command_that_is_not_there() -> None:
 def test_what_it_leaves_running_is_ended(place: Path) -> None:
     done = met("fd", "64", "--", "sh", "-c", "setsid sleep 300 >/dev/null 2>&1 & echo $!")
     assert state(int(done.stdout)) in ("", "Z")
+
+
+def test_faults_within_one_another(place: Path) -> None:
+    (place / "data").mkdir()
+    (place / "data" / "old").write_text("kept")
+    done = met("fd", "64", "--", *EMULATE, "disk", "data", "--", *script(place, SAVE))
+    assert (done.returncode, done.stdout) == (1, "ENOSPC kept\n")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="all tests are without rights")
+@pytest.mark.parametrize("fault", ["disk .", "disk . --empty", "shm 64K", "net --rate 1M"])
+def test_without_rights_it_gives_none(fault: str, tmp_path: Path) -> None:
+    python = shutil.which("python3", path="/usr/bin:/usr/local/bin")
+    if python is None:
+        pytest.skip("needs a Python that everybody may run")
+    source = Path(__file__).parents[2] / "src"
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        os.chown(folder, NOBODY, NOBODY)
+        done = subprocess.run(
+            [
+                python,
+                "-m",
+                "postmortem",
+                "emulate",
+                *fault.split(),
+                "--",
+                "sh",
+                "-c",
+                "id -u; grep CapEff /proc/self/status",
+            ],
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=folder,
+            user=NOBODY,
+            group=NOBODY,
+            extra_groups=(),
+            env={"PATH": os.environ["PATH"], "PYTHONPATH": str(source), MARK: str(tmp_path)}
+            | {"PYTHONDONTWRITEBYTECODE": "1"},
+        )
+    if done.returncode != 0 and "emulated" not in done.stderr:
+        pytest.skip(done.stderr.strip().splitlines()[-1])
+    assert done.stdout.split() == [str(NOBODY), "CapEff:", "0" * 16]
 
 
 # --- nothing is left, whoever is killed

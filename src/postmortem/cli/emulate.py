@@ -79,7 +79,7 @@ def _parser() -> argparse.ArgumentParser:
         usage="postmortem emulate KIND [options] -- CMD [ARGS...]",
         allow_abbrev=False,
     )
-    kinds = parser.add_subparsers(dest="kind", metavar="KIND")
+    kinds = parser.add_subparsers(dest="kind", metavar="KIND", prog="postmortem emulate")
 
     def kind(name: str, usage: str, what: str) -> argparse.ArgumentParser:
         return kinds.add_parser(
