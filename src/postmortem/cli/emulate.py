@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from postmortem.emulate.fault import Fault
 
-SUMMARY = "run a command under one fault: a full disk, a killed rank, NaN in a module, ..."
+SUMMARY = "run a command under one fault, such as a full disk or a killed rank"
 EXAMPLES = """\
 kinds (postmortem emulate KIND --help tells more):
   disk PATH          a folder that is full, or read-only
