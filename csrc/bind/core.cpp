@@ -1,6 +1,8 @@
 // read_core(): one call, everything that is known of a core without a debugger.
 #include <pybind11/stl.h>
 
+#include <algorithm>
+
 #include "bind/everything.h"
 #include "bind/findings.h"
 #include "bind/process.h"
@@ -43,6 +45,18 @@ py::object slim_row(const Core& core) {
   return row;
 }
 
+const char* origin_name(elfcore::Origin origin) {
+  switch (origin) {
+    case elfcore::Origin::kernel:
+      return "kernel";
+    case elfcore::Origin::gcore:
+      return "gcore";
+    case elfcore::Origin::tool:
+      break;
+  }
+  return "tool";
+}
+
 const char* status_name(ModuleStatus status) {
   switch (status) {
     case ModuleStatus::ok:
@@ -74,6 +88,26 @@ py::list module_rows(const Modules& modules, const std::vector<bool>& debug_line
     row["has_debug_lines"] = static_cast<bool>(debug_lines[i]);
     rows.append(row);
   }
+  return rows;
+}
+
+// Where code can be: executable segments, and file mappings that the core has no segment for.
+py::list code_rows(const Core& core) {
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> ranges;
+  for (const elfcore::Segment& segment : core.segments()) {
+    if (!(segment.flags & elfcore::kExecute)) continue;
+    if (!ranges.empty() && ranges.back().second == segment.start) {
+      ranges.back().second = segment.end();
+    } else {
+      ranges.emplace_back(segment.start, segment.end());
+    }
+  }
+  for (const elfcore::FileMapping& file : core.files()) {
+    if (!core.segment_at(file.start)) ranges.emplace_back(file.start, file.end);
+  }
+  std::sort(ranges.begin(), ranges.end());
+  py::list rows;
+  for (const auto& [start, end] : ranges) rows.append(py::make_tuple(start, end));
   return rows;
 }
 
@@ -161,7 +195,7 @@ void read_findings(Core& core, const Wanted& wanted, Findings& found) {
 py::dict findings_row(const Core& core, const Findings& found) {
   py::dict result;
   result["machine"] = core.machine() == elfcore::Machine::x86_64 ? "x86_64" : "aarch64";
-  result["origin"] = core.origin() == elfcore::Origin::kernel ? "kernel" : "gcore";
+  result["origin"] = origin_name(core.origin());
   result["slim"] = slim_row(core);
   result["size_bytes"] = core.bytes().size();
   result["expected_bytes"] = core.expected_size();
@@ -169,6 +203,7 @@ py::dict findings_row(const Core& core, const Findings& found) {
   result["signal"] = signal_row(core);
   result["register_names"] = register_name_row(core.machine());
   result["threads"] = thread_rows(core, found.stacks, *found.modules);
+  result["code"] = code_rows(core);
   result["modules"] = module_rows(*found.modules, found.debug_lines);
   add_process(result, core, found.process);
   result["futex_waits"] = wait_rows(found.waits);

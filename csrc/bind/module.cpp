@@ -1,13 +1,13 @@
 // The extension module: a list. Each concern registers its functions in its own file.
 #include "bind/register.h"
-#include "dwarf/debug_file.h"
+#include "elfcore/unpack.h"
 #include "unwind/debug_files.h"
 
 PYBIND11_MODULE(_native, module) {
   module.doc() = "Native readers of postmortem; _native.pyi is the manual.";
   pybind11::dict unpacks;
   unpacks["lzma"] = pm::unwind::can_unpack_lzma();
-  unpacks["zlib"] = pm::dwarf::can_unpack_zlib();
+  unpacks["zlib"] = pm::elfcore::can_unpack_zlib();
   module.attr("unpacks") = unpacks;
   pm::bind::register_errors(module);
   pm::bind::register_contained(module);

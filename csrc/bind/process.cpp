@@ -191,7 +191,8 @@ void add_process(py::dict& result, const Core& core, const ProcessFindings& foun
   const auto& process = core.process();
   const elfcore::ThreadState* const crashed = core.crashed_thread();
   const std::int32_t first = core.threads().empty() ? 0 : core.threads().front().tid;
-  result["pid"] = process ? process->pid : first;
+  // valgrind leaves the process's own ID out of its cores; the main thread comes first in them.
+  result["pid"] = process && process->pid != 0 ? process->pid : first;
   result["ppid"] = process ? py::object(py::int_(process->ppid)) : py::none();
   result["uid"] = process ? py::object(py::int_(process->uid)) : py::none();
   result["command"] = process ? text_or_none(process->command) : py::none();

@@ -24,9 +24,6 @@ enum class Section {
 };
 inline constexpr std::size_t kSections = 10;
 
-// Whether this build was made with zlib.
-bool can_unpack_zlib();
-
 class DebugFile {
  public:
   explicit DebugFile(std::shared_ptr<const elfcore::Image> image);

@@ -3,20 +3,14 @@
 #include <elf.h>
 
 #include <algorithm>
-#include <array>
 #include <cinttypes>
 #include <cstdio>
 
 #include "elfcore/image.h"
+#include "elfcore/loaded_files.h"
 
 namespace pm::elfcore {
 namespace {
-
-// Default action "Core" in signal(7), but for SIGTRAP, which a debugger itself causes.
-bool dumps_core(std::int32_t signal) {
-  constexpr std::array kSignals{3, 4, 6, 7, 8, 11, 24, 25, 31};
-  return std::find(kSignals.begin(), kSignals.end(), signal) != kSignals.end();
-}
 
 // vm.max_map_count is 65,530 by default; what distributions raise it to is seldom used up.
 constexpr std::uint64_t kSegmentsLimit = 1 << 21;
@@ -105,7 +99,23 @@ void Core::read_headers() {
   read_segments(count_program_headers());
   check_segments();
   take_slim_segments();
+  refuse_other_systems();
   check_threads();
+  find_origin();
+  find_crashed_thread();
+}
+
+// What has no thread of a Linux process in a note that can be read is no evidence of one: neither a
+// signal nor a stack can be told, and "it did not crash" would be as wrong as "it did".
+void Core::refuse_other_systems() const {
+  if (!threads_.empty()) return;
+  if (!other_system_.empty()) {
+    throw EvidenceError("is a core of " + other_system_ + "; those of Linux can be read");
+  }
+  if (first_note_ || truncated() || first_thread_lost_) return;
+  throw EvidenceError(
+      "has no notes of a process: no thread, no signal, no registers (neither a kernel nor gdb "
+      "wrote it)");
 }
 
 // What lies in the file stays in `pieces_`; the address space is that of the core that the slim one
@@ -277,14 +287,6 @@ std::optional<std::uint64_t> Core::auxv(std::uint64_t type) const noexcept {
   return std::nullopt;
 }
 
-const ThreadState* Core::crashed_thread() const noexcept {
-  if (threads_.empty() || first_thread_lost_) return nullptr;
-  if (origin_ == Origin::kernel) return &threads_.front();
-  // gcore leaves SIGSTOP, SIGTRAP, SIGINT or nothing behind; a signal that kills with a core is a
-  // crash that gdb saw and somebody saved by generate-core-file.
-  return dumps_core(threads_.front().signal) ? &threads_.front() : nullptr;
-}
-
 const ThreadState* Core::thread(std::int32_t tid) const noexcept {
   const auto found = std::find_if(threads_.begin(), threads_.end(),
                                   [tid](const ThreadState& t) { return t.tid == tid; });
@@ -319,6 +321,21 @@ const FileMapping* Core::file_at(std::uint64_t address) const noexcept {
   if (above == files_.begin()) return nullptr;
   const FileMapping& candidate = *std::prev(above);
   return address < candidate.end ? &candidate : nullptr;
+}
+
+void Core::add_files(const std::vector<LoadedFile>& rows) {
+  std::vector<FileMapping> all = files_;
+  for (const LoadedFile& row : rows) {
+    const auto at = std::lower_bound(
+        files_.begin(), files_.end(), row.start,
+        [](const FileMapping& file, std::uint64_t start) { return file.end <= start; });
+    if (at != files_.end() && at->start < row.end) continue;
+    if (names_.empty() || names_.back() != row.path) names_.push_back(row.path);
+    all.push_back({row.start, row.end, row.offset, names_.back(), true});
+  }
+  std::stable_sort(all.begin(), all.end(),
+                   [](const FileMapping& a, const FileMapping& b) { return a.start < b.start; });
+  files_ = std::move(all);
 }
 
 const Segment* Core::piece_at(std::uint64_t address) const noexcept {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -44,14 +45,10 @@ struct FileMapping {
   std::uint64_t end = 0;
   std::uint64_t offset = 0;  // in the mapped file, in bytes
   std::string_view path;
+  bool inferred = false;  // by the loader's list, in no note
 };
 
-struct ThreadState {
-  std::int32_t tid = 0;
-  std::int32_t signal = 0;  // pr_cursig
-  Registers registers;
-  std::uint64_t tls = 0;  // thread pointer: fs_base, or TPIDR_EL0 from NT_ARM_TLS
-};
+struct LoadedFile;  // loaded_files.h
 
 struct SignalInfo {
   std::int32_t number = 0;
@@ -60,6 +57,15 @@ struct SignalInfo {
   std::optional<std::int32_t> sender_pid;
   std::optional<std::uint32_t> sender_uid;
   std::optional<std::int32_t> system_call;  // of SIGSYS by seccomp: the number of the call
+};
+
+struct ThreadState {
+  std::int32_t tid = 0;
+  std::int32_t signal = 0;  // pr_cursig
+  Registers registers;
+  std::uint64_t tls = 0;  // thread pointer: fs_base, or TPIDR_EL0 from NT_ARM_TLS
+  // NT_SIGINFO behind its status: the kernel writes one for the crashed thread, gdb one for each.
+  std::optional<SignalInfo> info;
 };
 
 // siginfo_t as notes and signal frames hold it; nothing when it is too short.
@@ -74,7 +80,9 @@ struct ProcessInfo {
   std::string command_line;  // pr_psargs, at most 79 bytes
 };
 
-enum class Origin { kernel, gcore };
+// Who wrote it: the kernel; gdb; or something else that begins with the process (valgrind's vgcore,
+// createdump of .NET, minidump-2-core).
+enum class Origin { kernel, gcore, tool };
 
 // Is told of every read of the process's memory: to remember what was of use (csrc/slim), or to
 // fetch it from elsewhere first.
@@ -105,7 +113,7 @@ class Core {
   const std::vector<Segment>& segments() const noexcept { return segments_; }
   // By address.
   const std::vector<FileMapping>& files() const noexcept { return files_; }
-  // As the notes have them: the kernel and gdb both write the signalled thread first.
+  // As the notes have them.
   const std::vector<ThreadState>& threads() const noexcept { return threads_; }
   const std::optional<SignalInfo>& signal() const noexcept { return signal_; }
   const std::optional<ProcessInfo>& process() const noexcept { return process_; }
@@ -115,7 +123,9 @@ class Core {
   Bytes auxv_bytes() const noexcept { return auxv_; }
 
   // The thread that the fatal signal hit; null in a snapshot of a live process.
-  const ThreadState* crashed_thread() const noexcept;
+  const ThreadState* crashed_thread() const noexcept {
+    return crashed_ ? &threads_[*crashed_] : nullptr;
+  }
   const ThreadState* thread(std::int32_t tid) const noexcept;
 
   const Segment* segment_at(std::uint64_t address) const noexcept;
@@ -138,6 +148,9 @@ class Core {
     return note_ranges_;
   }
 
+  // Adds rows that NT_FILE does not have; those that overlap one it has are left out.
+  void add_files(const std::vector<LoadedFile>& rows);
+
   // `watch` must outlive all reads; null: nobody watches.
   void set_watch(MemoryWatch* watch) noexcept { watch_ = watch; }
   MemoryWatch* watch() const noexcept { return watch_; }
@@ -155,6 +168,10 @@ class Core {
   void read_thread(Bytes content, std::uint64_t offset);
   void read_process(Bytes content);
   void read_signal(Bytes content);
+  void find_origin();
+  void find_crashed_thread();
+  std::optional<std::size_t> thread_with_signal() const;
+  void refuse_other_systems() const;
   void read_files(Bytes content, std::uint64_t offset);
   void check_segments();
   void check_threads();
@@ -173,11 +190,15 @@ class Core {
   std::vector<std::pair<std::uint64_t, std::uint64_t>> note_ranges_;
   MemoryWatch* watch_ = nullptr;
   std::vector<FileMapping> files_;
+  std::deque<std::string> names_;  // of files that are in no note
   std::vector<ThreadState> threads_;
   std::optional<SignalInfo> signal_;
   std::optional<ProcessInfo> process_;
   Bytes auxv_;
-  bool seen_note_ = false;
+  std::optional<std::size_t> crashed_;
+  std::optional<std::uint32_t> first_note_;  // type
+  bool map_before_threads_ = false;          // NT_AUXV or NT_FILE came before any thread
+  std::string other_system_;                 // whose notes they are, if not Linux's
   bool first_thread_lost_ = false;
   Problems problems_;
 };

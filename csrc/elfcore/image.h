@@ -41,6 +41,8 @@ class Image {
 
   Bytes bytes() const noexcept { return bytes_; }
   std::uint16_t machine() const noexcept { return header_.e_machine; }
+  std::uint16_t type() const noexcept { return header_.e_type; }
+  std::uint64_t entry() const noexcept { return header_.e_entry; }
   const std::vector<Elf64_Phdr>& program_headers() const noexcept { return program_headers_; }
   const std::optional<std::string>& build_id() const noexcept { return build_id_; }
 

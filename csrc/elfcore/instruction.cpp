@@ -58,6 +58,20 @@ Decoded decode_instruction(Bytes code, std::uint64_t pc, const Registers& regist
 
 namespace {
 
+bool is_code(const Core& core, std::uint64_t address) {
+  const Segment* const segment = core.segment_at(address);
+  return segment && (segment->flags & kExecute);
+}
+
+// Whether a bad pc was taken from the stack. A return leaves the address right below the stack
+// pointer; a call has just put one of code there. On aarch64 a call sets x30 to where it stands.
+bool came_by_return(const Memory& memory, const Registers& registers) {
+  if (registers.machine != Machine::x86_64) return registers.values[30] == registers.pc();
+  const auto above = memory.word(registers.sp());
+  return memory.word(registers.sp() - 8) == registers.pc() && above &&
+         !is_code(memory.core(), *above);
+}
+
 std::optional<std::int64_t> divisor(const Memory& memory, const Decoded& decoded) {
   if (decoded.division == 0) return std::nullopt;
   std::uint64_t value = decoded.divisor.value_or(0);
@@ -86,6 +100,10 @@ Instruction read_instruction(const Memory& memory, const Registers& registers,
     const Segment* const segment = core.segment_at(result.pc);
     if (!segment || !(segment->flags & kExecute)) {
       if (signal->number == 11) result.access = "execute";
+      if (came_by_return(memory, registers)) {
+        result.transfer = "return";
+        result.target = result.pc;
+      }
       return result;
     }
   }

@@ -7,6 +7,7 @@
 #include <array>
 
 #include "base/underway.h"
+#include "elfcore/loaded_files.h"
 
 namespace pm::elfcore {
 namespace {
@@ -50,6 +51,11 @@ std::optional<std::uint64_t> find_bias(const Module& module, std::span<const Elf
   return std::nullopt;
 }
 
+bool has_interpreter(std::span<const Elf64_Phdr> rows) {
+  return std::any_of(rows.begin(), rows.end(),
+                     [](const Elf64_Phdr& row) { return row.p_type == PT_INTERP; });
+}
+
 std::optional<std::string> dumped_build_id(const Core& core, const Module& module,
                                            std::span<const Elf64_Phdr> rows) {
   for (const Elf64_Phdr& row : rows) {
@@ -63,6 +69,8 @@ std::optional<std::string> dumped_build_id(const Core& core, const Module& modul
 // Without a build ID, a different first page still gives another build away: it holds the program
 // headers, and in most files the hashes of the dynamic symbols.
 bool same_first_page(const Core& core, const Module& module, const Image& image) {
+  const Segment* const segment = core.segment_at(module.start);
+  if (segment && (segment->flags & kWrite)) return true;  // it may have changed since
   const Bytes dumped = clip(core.dumped_at(module.start), 0, kHeaderBytes);
   const Bytes on_disk = clip(image.bytes(), module.mappings.front().offset, kHeaderBytes);
   const std::size_t size = std::min(dumped.size(), on_disk.size());
@@ -75,7 +83,8 @@ bool has_code(const Core& core, const Module& module) {
   return std::any_of(module.mappings.begin(), module.mappings.end(),
                      [&](const FileMapping& mapping) {
                        const Segment* const segment = core.segment_at(mapping.start);
-                       return segment && (segment->flags & kExecute);
+                       if (!segment) return mapping.inferred;
+                       return (segment->flags & kExecute) != 0;
                      });
 }
 
@@ -85,11 +94,78 @@ bool absent_from_segments(const Core& core, const Module& module) {
       [&](const FileMapping& mapping) { return core.segment_at(mapping.start) == nullptr; });
 }
 
+// Whether the program headers of a module, as dumped, map a row of NT_FILE.
+bool is_mapped_by(const Core& core, const Module& module, const FileMapping& next) {
+  const std::vector<Elf64_Phdr> rows = dumped_program_headers(core, module);
+  const auto bias = find_bias(module, rows, core.page_size());
+  const std::uint64_t mask = ~(core.page_size() - 1);
+  return bias && std::any_of(rows.begin(), rows.end(), [&](const Elf64_Phdr& row) {
+           return row.p_type == PT_LOAD && (row.p_offset & mask) == next.offset &&
+                  *bias + (row.p_vaddr & mask) == next.start;
+         });
+}
+
 // Whether a row continues the module of the row before it. RELRO splits one page range into two
-// rows of the same offset, which is 0 in libraries that patchelf has rewritten (torch/_C.so).
-bool goes_on(const FileMapping& last, const FileMapping& next) {
+// rows of the same offset, which is 0 in libraries that patchelf has rewritten (torch/_C.so). Where
+// a file is shorter than a page, old linkers map it twice from offset 0, for text and, 2 MiB
+// above, for data.
+bool goes_on(const Core& core, const Module& module, const FileMapping& next) {
+  const FileMapping& last = module.mappings.back();
   if (next.offset != last.offset) return next.offset > last.offset;
-  return next.offset != 0 || next.start == last.end;
+  if (next.offset != 0 || next.start == last.end) return true;
+  if (is_mapped_by(core, module, next)) return true;
+  constexpr std::uint64_t kMaxGap = std::uint64_t{4} << 20;
+  const Segment* const segment = core.segment_at(next.start);
+  return has_code(core, module) && next.start - last.end < kMaxGap && segment &&
+         (segment->flags & kWrite) && !(segment->flags & kExecute) &&
+         load<Elf64_Ehdr>(core.dumped_at(module.start), 0) == std::nullopt;
+}
+
+// The pages that a dynamic section starts in hold what the linker laid out and what ld.so filled
+// in; the tags and the sizes are those of the file, the addresses are so or moved by the bias.
+bool same_dynamic_section(const Core& core, const Module& module, const Image& image,
+                          std::uint64_t bias) {
+  const Elf64_Phdr* const dynamic = image.program_header(PT_DYNAMIC);
+  if (!dynamic || module.mappings.empty()) return true;
+  Cursor here(image.at(dynamic->p_vaddr));
+  const std::uint64_t address = bias + dynamic->p_vaddr;
+  Cursor there(clip(core.dumped_at(address), 0, dynamic->p_memsz));
+  constexpr unsigned kTags = 256;
+  for (unsigned i = 0; i < kTags; ++i) {
+    if (here.left() < sizeof(Elf64_Dyn) || there.left() < sizeof(Elf64_Dyn)) return true;
+    const auto on_disk = here.get<Elf64_Dyn>(), dumped = there.get<Elf64_Dyn>();
+    if (on_disk.d_tag != dumped.d_tag) return false;
+    if (on_disk.d_tag == DT_NULL) return true;
+    if (on_disk.d_tag == DT_DEBUG || on_disk.d_tag >= DT_LOPROC) continue;
+    if (dumped.d_un.d_val != on_disk.d_un.d_val && dumped.d_un.d_val != on_disk.d_un.d_val + bias) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// What lies at the start of its rows without any file of the build: of a program that is not
+// position-independent the link-time address, of all others the distance from the file's start.
+std::uint64_t bias_by_rows(const Module& module) {
+  constexpr std::uint64_t kFixed = std::uint64_t{1} << 32;  // PIE and libraries load far above
+  if (module.start < kFixed) return 0;
+  return module.start - std::min(module.mappings.front().offset, module.start);
+}
+
+// Whether some file has a place in memory but no row for its code, as gcore of gdb 7 leaves it.
+bool lacks_code(const Core& core) {
+  const auto& files = core.files();
+  for (std::size_t i = 0; i < files.size();) {
+    bool code = false, data = false;
+    const std::string_view path = files[i].path;
+    for (; i < files.size() && files[i].path == path; ++i) {
+      const Segment* const segment = core.segment_at(files[i].start);
+      code |= segment == nullptr || (segment->flags & kExecute);
+      data |= segment != nullptr;
+    }
+    if (data && !code && !path.starts_with("/dev/")) return true;
+  }
+  return files.empty();
 }
 
 }  // namespace
@@ -101,8 +177,16 @@ Modules::Modules(Core& core, const ModuleOptions& options) {
     foreign_start_ = segment->start;
     foreign_end_ = segment->end();
   }
+  if (lacks_code(core)) {
+    core.add_files(find_loaded_files(core, options.executable, options.sysroot));
+  }
   find(core);
   open_files(core, options);
+  if (!executable_ && !options.executable.empty()) {
+    core.problems().add(options.executable,
+                        "given as the executable, but the core does not say where its program was "
+                        "loaded: it is not used");
+  }
   on_disk_.clear();
 }
 
@@ -114,7 +198,7 @@ void Modules::find(const Core& core) {
     std::string_view path = mapping.path;
     if (deleted) path.remove_suffix(kDeleted.size());
     if (!modules_.empty() && modules_.back().path == path &&
-        goes_on(modules_.back().mappings.back(), mapping)) {
+        goes_on(core, modules_.back(), mapping)) {
       modules_.back().end = std::max(modules_.back().end, mapping.end);
       modules_.back().mappings.push_back(mapping);
       continue;
@@ -141,12 +225,17 @@ void Modules::open_files(Core& core, const ModuleOptions& options) {
   for (std::size_t i = 0; i < modules_.size() && !executable_; ++i) {
     if (modules_[i].contains(headers) || modules_[i].contains(entry)) executable_ = i;
   }
+  for (std::size_t i = 0; headers == 0 && i < modules_.size() && !executable_; ++i) {
+    if (has_interpreter(dumped_program_headers(core, modules_[i]))) executable_ = i;
+  }
   for (std::size_t i = 0; i < modules_.size(); ++i) {
     Module& module = modules_[i];
     const std::vector<Elf64_Phdr> rows = dumped_program_headers(core, module);
     if (const auto bias = find_bias(module, rows, core.page_size())) {
       module.bias = *bias;
       module.build_id = dumped_build_id(core, module, rows);
+    } else {
+      module.bias = bias_by_rows(module);
     }
     const bool given = executable_ == i && !options.executable.empty();
     if (given) {
@@ -201,10 +290,13 @@ void Modules::compare(Module& module, const Core& core, const std::string& disk_
   } else {
     module.status = ModuleStatus::unverified;
   }
-  if (module.status == ModuleStatus::mismatch) return;
-  if (const auto bias = find_bias(module, image->program_headers(), core.page_size())) {
-    module.bias = *bias;
+  const auto bias = find_bias(module, image->program_headers(), core.page_size());
+  if (module.status == ModuleStatus::unverified && bias &&
+      !same_dynamic_section(core, module, *image, *bias)) {
+    module.status = ModuleStatus::mismatch;
   }
+  if (module.status == ModuleStatus::mismatch) return;
+  if (bias) module.bias = *bias;
   module.image = image;
 }
 

@@ -2,6 +2,7 @@
 #include <elf.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 
 #include "elfcore/core.h"
@@ -12,6 +13,9 @@ namespace {
 constexpr std::uint32_t kNoteSiginfo = 0x53494749;  // NT_SIGINFO, "SIGI"
 constexpr std::uint32_t kNoteFile = 0x46494c45;     // NT_FILE, "FILE"
 constexpr std::uint32_t kNoteArmTls = 0x401;        // NT_ARM_TLS
+
+// Who else writes ELF cores: their notes carry names of their own, of one thread "NetBSD-CORE@1".
+constexpr std::array<std::string_view, 3> kOtherSystems{"FreeBSD", "NetBSD", "OpenBSD"};
 
 constexpr std::size_t kThreadsLimit = 1 << 18;  // eight times what pid_max allows by default
 
@@ -32,6 +36,17 @@ bool has_fault_address(std::int32_t signal) {
   constexpr std::int32_t kIll = 4, kTrap = 5, kBus = 7, kFpe = 8, kSegv = 11;
   return signal == kIll || signal == kTrap || signal == kBus || signal == kFpe || signal == kSegv;
 }
+
+// Default action "Core" in signal(7), but for SIGTRAP, which a debugger itself causes.
+bool dumps_core(std::int32_t signal) {
+  constexpr std::array kSignals{3, 4, 6, 7, 8, 11, 24, 25, 31};
+  return std::find(kSignals.begin(), kSignals.end(), signal) != kSignals.end();
+}
+
+// Of instructions, where nobody sent them.
+bool is_fault(std::int32_t signal) { return dumps_core(signal) && has_fault_address(signal); }
+
+constexpr std::size_t kOriginalRax = 15;  // struct user_regs_struct: -1 outside of system calls
 
 bool sent_by_process(std::int32_t code) {
   constexpr std::int32_t kUser = 0, kQueue = -1, kMessageQueue = -3, kTkill = -6;
@@ -91,10 +106,14 @@ void Core::read_note(std::uint32_t type, std::string_view name, Bytes content,
     }
     return;
   }
-  if (name != "CORE") return;
-  // The kernel begins with the status of the crashed thread, gdb with the process.
-  if (!seen_note_ && type == NT_PRPSINFO) origin_ = Origin::gcore;
-  seen_note_ = true;
+  if (name != "CORE") {
+    for (const std::string_view system : kOtherSystems) {
+      if (name.starts_with(system) && other_system_.empty()) other_system_ = system;
+    }
+    return;
+  }
+  if (!first_note_) first_note_ = type;
+  if (threads_.empty() && (type == NT_AUXV || type == kNoteFile)) map_before_threads_ = true;
   switch (type) {
     case NT_PRSTATUS:
       read_thread(content, offset);
@@ -183,12 +202,66 @@ std::optional<SignalInfo> parse_signal_info(Bytes content) {
 }
 
 void Core::read_signal(Bytes content) {
-  if (signal_) return;  // gcore writes one per thread; the first is that of the signalled one
-  signal_ = parse_signal_info(content);
-  if (!signal_) {
+  const auto info = parse_signal_info(content);
+  if (!info) {
     problems_.add(
         "notes", "signal information of " + std::to_string(content.size()) + " bytes is too short");
+    return;
   }
+  if (!signal_) signal_ = info;
+  if (!threads_.empty() && !threads_.back().info) threads_.back().info = info;
+}
+
+// The kernel begins with the status of the crashed thread, all others with the process. gdb puts
+// what the process had mapped behind all threads.
+void Core::find_origin() {
+  if (!first_note_ || *first_note_ == NT_PRSTATUS) return;
+  // gdb writes the auxiliary vector and siginfo, valgrind neither.
+  const bool bare = auxv_.empty() && !signal_;
+  if (*first_note_ != NT_PRPSINFO || map_before_threads_ || bare) {
+    origin_ = Origin::tool;
+  } else {
+    origin_ = Origin::gcore;
+  }
+}
+
+// The kernel writes the thread that it killed first. gdb writes threads in the order of its list
+// (up to 7.x) and the one signal of them all into each status: of its threads the one is meant
+// whose own siginfo names a signal that kills; others were stopped by gdb (SIGSTOP, SIGTRAP).
+void Core::find_crashed_thread() {
+  if (threads_.empty() || first_thread_lost_) return;
+  if (origin_ == Origin::kernel) {
+    crashed_ = 0;
+    if (threads_.front().info) signal_ = threads_.front().info;
+    return;
+  }
+  crashed_ = thread_with_signal();
+  if (crashed_ && threads_[*crashed_].info) signal_ = threads_[*crashed_].info;
+}
+
+std::optional<std::size_t> Core::thread_with_signal() const {
+  std::vector<std::size_t> told, with_status;
+  for (std::size_t i = 0; i < threads_.size(); ++i) {
+    const ThreadState& thread = threads_[i];
+    if (thread.info && dumps_core(thread.info->number)) told.push_back(i);
+    if (!thread.info && dumps_core(thread.signal)) with_status.push_back(i);
+  }
+  const auto same = std::find_if(told.begin(), told.end(), [&](std::size_t i) {
+    return threads_[i].info->number == threads_[i].signal;
+  });
+  if (same != told.end()) return *same;
+  if (!told.empty()) return told.front();
+  if (with_status.empty()) return std::nullopt;
+  // No siginfo (gdb before 7.5, valgrind): a fault does not happen in a system call, and the
+  // others mostly wait in one.
+  const auto faulted = [&](std::size_t i) {
+    return threads_[i].registers.machine == Machine::x86_64 && is_fault(threads_[i].signal) &&
+           threads_[i].registers.values[kOriginalRax] == UINT64_MAX;
+  };
+  if (std::count_if(with_status.begin(), with_status.end(), faulted) == 1) {
+    return *std::find_if(with_status.begin(), with_status.end(), faulted);
+  }
+  return with_status.front();
 }
 
 void Core::read_files(Bytes content, std::uint64_t offset) {

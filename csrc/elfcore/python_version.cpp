@@ -29,6 +29,7 @@ std::optional<std::string> version_in(std::string_view path) {
     }
     if (!minor.empty() && minor.size() <= 2) return std::string("3.").append(minor);
   }
+  if (path.find("python2.7") != std::string_view::npos) return "2.7";
   return std::nullopt;
 }
 
@@ -47,7 +48,8 @@ std::optional<std::string> version_in_extension(std::string_view path) {
 
 bool may_hold_python(const Module& module, const Module* executable) {
   const std::string_view name = module.name();
-  return name.starts_with("libpython3") || name.starts_with("python") || &module == executable;
+  return name.starts_with("libpython3") || name.starts_with("libpython2") ||
+         name.starts_with("python") || &module == executable;
 }
 
 }  // namespace

@@ -41,6 +41,30 @@ def cores() -> dict[str, bytes]:
         core.segment(base, library, elf.PF_R | elf.PF_X, memsz=0x1000)
         return core.segment(0x7FFC00000000, b"stack" * 100, elf.PF_R | elf.PF_W, memsz=0x2000)
 
+    def by_loader(**how: object) -> elf.CoreBuilder:
+        """Return a core without NT_FILE: program headers, link map and paths lie in memory."""
+        start, data = 0x400000, 0x601000
+        headers = (
+            elf.program_header(3, elf.PF_R, 232, start + 232, 16, 16)  # PT_INTERP
+            + elf.program_header(elf.PT_LOAD, elf.PF_R | elf.PF_X, 0, start, 0x1000, 0x1000)
+            + elf.program_header(elf.PT_LOAD, elf.PF_R | elf.PF_W, 0, data, 0x1000, 0x1000)
+        )
+        headers += elf.program_header(elf.PT_DYNAMIC, elf.PF_R, 0, data, 48, 48)
+        image = elf.elf_header(type=elf.ET_EXEC, phnum=4, entry=start + 0x200) + headers
+        memory = struct.pack("<6Q", 21, data + 64, 0, 0, 0, 0).ljust(64, b"\0")
+        memory += struct.pack("<5Q", 1, data + 128, 0, 0, 0).ljust(64, b"\0")
+        memory += struct.pack("<5Q", 0, data + 256, data, data + 192, 0).ljust(64, b"\0")
+        memory += struct.pack("<5Q", base, data + 256, base + 0x300, 0, data + 128).ljust(64, b"\0")
+        memory += b"/opt/lib/libanswer.so\0"
+        core = elf.CoreBuilder(**how)  # type: ignore[arg-type]
+        core.thread(1000, 11, pc=start + 0x200, sp=0x7FFC00000100).process(args=b"prog")
+        if not how.get("gcore"):
+            core.auxv({elf.AT_PHDR: start + 64, 5: 4, elf.AT_ENTRY: start + 0x200})
+        core.segment(start, image, elf.PF_R | elf.PF_X, memsz=0x1000)
+        core.segment(data, memory, elf.PF_R | elf.PF_W, memsz=0x1000)
+        core.segment(base, library, elf.PF_R | elf.PF_X, memsz=0x1000)
+        return core.segment(0x7FFC00000000, b"stack" * 100, elf.PF_R | elf.PF_W, memsz=0x2000)
+
     # The note of a slim core (csrc/elfcore/slim_note.h), whose original had both segments whole.
     rows = [(base, 0x1000, 5), (0x7FFC00000000, 0x2000, 6)]
     slim = struct.pack("<IIQQQQQ", 1, 0, 1 << 20, 1 << 20, 0, len(rows), 1)
@@ -53,6 +77,17 @@ def cores() -> dict[str, bytes]:
         "gcore": filled(gcore=True).build(),
         "aarch64": filled(machine=elf.EM_AARCH64).build(),
         "xnum": filled(xnum=True).build(),
+        "loader": by_loader().build(),
+        "valgrind": by_loader(gcore=True).build(),
+        "gdb7": elf.CoreBuilder(gcore=True)
+        .process()
+        .thread(1000, 11, info=(19, 0, 0))
+        .thread(1001, 11, info=(11, 1, 0x10))
+        .auxv({elf.AT_PHDR: base - 0x200FC0, elf.AT_ENTRY: base - 0x200E00})
+        .files([(base, base + 0x1000, 0x1000, b"/opt/lib/libanswer.so")])
+        .segment(base, library, elf.PF_R | elf.PF_W)
+        .build(),
+        "netbsd": elf.CoreBuilder().raw_note(elf.note(b"NetBSD-CORE\0", 1, bytes(160))).build(),
         "overlap": filled().segment(base + 0x800, b"y" * 64, memsz=0x1000).build(),
     }
 

@@ -383,8 +383,8 @@ Log Reader::finish() {
     for (std::size_t k = writer.next_word - count; k < writer.next_word; ++k) {
       writer.label.last_words.push_back(writer.words[k % held]);
     }
-    for (std::size_t k = writer.next_word - std::min(writer.next_word, held);
-         k < writer.next_word; ++k) {
+    for (std::size_t k = writer.next_word - std::min(writer.next_word, held); k < writer.next_word;
+         ++k) {
       writer.label.tail.push_back({writer.word_lines[k % held], std::move(writer.words[k % held])});
     }
     log_.labels.push_back(std::move(writer.label));

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "elfcore/unpack.h"
+
 namespace pm::unwind {
 namespace {
 
@@ -313,7 +315,11 @@ std::optional<Fde> FrameTables::find(std::uint64_t address, Budget& budget) {
     if (image_) {
       const auto section = image_->section(".debug_frame");
       constexpr std::uint64_t kCompressed = SHF_COMPRESSED;
-      if (section && !(section->flags & kCompressed)) debug_frame_ = image_->content(*section);
+      if (section) debug_frame_ = image_->content(*section);
+      if (section && (section->flags & kCompressed)) {  // Go's linker packs it
+        unpacked_ = elfcore::unpack_section(debug_frame_);
+        debug_frame_ = unpacked_;
+      }
     }
     debug_index_ = list(Flavour::debug, budget);
   }

@@ -86,8 +86,9 @@ class FrameTables {
   std::uint64_t eh_frame_ = 0;  // address; 0: none
   std::uint64_t eh_frame_size_ = 0;
   Bytes debug_frame_;
-  std::uint64_t header_ = 0;  // address of .eh_frame_hdr
-  Bytes table_;               // its search table
+  std::vector<std::uint8_t> unpacked_;  // where it is compressed in the file
+  std::uint64_t header_ = 0;            // address of .eh_frame_hdr
+  Bytes table_;                         // its search table
   std::uint64_t table_offset_ = 0;
   std::uint64_t table_count_ = 0;
   std::uint8_t table_encoding_ = 0xff;

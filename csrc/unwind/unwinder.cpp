@@ -1,5 +1,7 @@
 #include "unwind/unwinder.h"
 
+#include <elf.h>
+
 #include <algorithm>
 #include <bit>
 #include <deque>
@@ -77,7 +79,9 @@ std::string Unwinder::walk(Context context, Ends& frames, std::uint64_t& allowan
   while (Budget::spend(allowance)) {
     Step found = step(context, exact);
     if (found.kind == Step::Kind::outermost) return {};
-    if (found.kind == Step::Kind::failed) return std::move(found.why);
+    if (found.kind == Step::Kind::failed) {
+      return is_entry(exact ? context.pc : context.pc - 1) ? std::string() : std::move(found.why);
+    }
     // A leaf function of aarch64 may keep nothing on the stack.
     const bool may_stay = exact && context.machine == Machine::aarch64;
     const bool grows =
@@ -89,10 +93,30 @@ std::string Unwinder::walk(Context context, Ends& frames, std::uint64_t& allowan
     }
     frames.last().signal_frame = found.left_signal;
     context = found.caller;
-    exact = found.left_signal;
+    exact = found.left_signal || was_interrupted(context.pc);
     frames.add({context.pc, context.sp(), found.trust, exact, false});
   }
   return "the stack goes on, with more frames than are walked";
+}
+
+// A return address stands behind a call. One at the first instruction of a function, without a call
+// before it, was made up: Go's run-time lets a faulting instruction "call" runtime.sigpanic.
+bool Unwinder::was_interrupted(std::uint64_t pc) {
+  const Row* const rules = row(pc);
+  if (!rules || rules->function_start + source_at(pc)->bias != pc) return false;
+  return !rules->signal_frame && !code_.call_before(pc);
+}
+
+// The program's first function, and ld.so's: nothing called them. Not all C libraries say so in
+// their unwind tables.
+bool Unwinder::is_entry(std::uint64_t address) const {
+  constexpr std::uint64_t kLongest = 64;
+  const elfcore::Core& core = memory_.core();
+  const std::uint64_t entry = core.auxv(AT_ENTRY).value_or(0);
+  if (entry != 0 && address - entry < kLongest) return true;
+  const std::uint64_t base = core.auxv(AT_BASE).value_or(0);
+  const Module* const loader = base != 0 ? memory_.modules().at(base) : nullptr;
+  return loader && loader->image && address - (loader->bias + loader->image->entry()) < kLongest;
 }
 
 Unwinder::Step Unwinder::Step::fail(std::string why, bool lost) {
@@ -157,6 +181,9 @@ Unwinder::Step Unwinder::step(const Context& context, bool exact) {
   const std::uint64_t lookup = exact ? context.pc : context.pc - 1;
   const Row* const rules = row(lookup);
   std::uint64_t from = context.sp();
+  // Go's trampoline has unwind tables, but those of an ordinary function.
+  const bool ordinary = rules && !rules->signal_frame;
+  if (ordinary && code_.is_signal_return(context.pc)) return step_out_of_signal(context);
   Step result;
   if (rules) {
     result = step_by_rules(*rules, context);

@@ -77,6 +77,8 @@ class Unwinder {
   // Cached; null when no table covers the address.
   const Row* row(std::uint64_t address);
 
+  bool was_interrupted(std::uint64_t pc);
+  bool is_entry(std::uint64_t address) const;
   Step step(const Context& context, bool exact);
   Step step_by_rules(const Row& row, const Context& context);
   Step step_out_of_signal(const Context& context);

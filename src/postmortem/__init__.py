@@ -41,6 +41,7 @@ _HOMES = {
     "breakpoint_on_rank": "postmortem.breakpoints",
     "detect_overflow": "postmortem.monitor",
     "fastscan": "postmortem.scan",
+    "load_ipython_extension": "postmortem.integrations.notebook",
     "printflock": "postmortem.breakpoints",
     "read_strace": "postmortem.readers.strace_table",
 }

@@ -271,6 +271,8 @@ class RawCore(TypedDict):
     initial_env: list[str]
     env: list[str] | None
     """libc's ``environ`` at the end; None when it cannot be read."""
+    code: list[tuple[int, int]]
+    """Where code can be, by address: executable segments, files without a segment."""
     modules: list[RawModule]
     abort_message: str | None
     python_fatal: tuple[str, str] | None

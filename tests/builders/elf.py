@@ -88,6 +88,22 @@ def file_note(
     return head + body + (b"".join(row[3] + b"\0" for row in rows) if names is None else names)
 
 
+def without_notes(core: bytes, *kinds: int) -> bytes:
+    """Return a real core whose notes of some kinds are none that anybody knows."""
+    result = bytearray(core)
+    (table,) = struct.unpack_from("<Q", core, 32)
+    (count,) = struct.unpack_from("<H", core, 56)
+    for i in range(count):
+        kind, _, offset, _, _, size = struct.unpack_from("<IIQQQQ", core, table + 56 * i)
+        at = offset
+        while kind == PT_NOTE and at + 12 <= offset + size:
+            name_size, content_size, note_kind = struct.unpack_from("<III", core, at)
+            if note_kind in kinds:
+                struct.pack_into("<I", result, at + 8, 0x7FFF0000)
+            at += 12 + (name_size + 3 & ~3) + (content_size + 3 & ~3)
+    return bytes(result)
+
+
 @dataclass
 class _Segment:
     vaddr: int
@@ -129,8 +145,12 @@ class CoreBuilder:
         pc: int = 0,
         sp: int = 0,
         size: int | None = None,
+        info: tuple[int, int, int] | None = None,
     ) -> Self:
-        """Add NT_PRSTATUS; `registers` by index, `size` cuts the note."""
+        """Add NT_PRSTATUS; `registers` by index, `size` cuts the note.
+
+        `info` is a NT_SIGINFO of the thread's own behind it: signal, code, address.
+        """
         values = [0] * _REGISTERS.get(self.machine, 27)
         pc_index, sp_index = _PC_SP.get(self.machine, (16, 19))
         values[pc_index], values[sp_index] = pc, sp
@@ -138,7 +158,11 @@ class CoreBuilder:
             values[index] = value
         head = struct.pack("<iiihxxQQiiii", signal, 0, 0, signal, 0, 0, tid, 1, tid, tid)
         status = head + bytes(64) + struct.pack(f"<{len(values)}Q", *values) + bytes(8)
-        self._threads.append(note(b"CORE\0", NT_PRSTATUS, status[:size]))
+        own = b""
+        if info is not None:
+            content = struct.pack("<iiiiQ", info[0], 0, info[1], 0, info[2]).ljust(128, b"\0")
+            own = note(b"CORE\0", NT_SIGINFO, content)
+        self._threads.append(note(b"CORE\0", NT_PRSTATUS, status[:size]) + own)
         return self
 
     def process(

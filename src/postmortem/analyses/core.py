@@ -27,11 +27,13 @@ from postmortem.facts.process_role import process_role
 from postmortem.facts.source import Problem, Source
 from postmortem.facts.threads import Threads
 from postmortem.knowledge.modules import module_kind
+from postmortem.knowledge.runtimes import unread_languages
 from postmortem.present.core.body import core_body
 from postmortem.present.core.view import CoreView
 from postmortem.readers import core as core_reader
 from postmortem.readers.files import mapped_file
 from postmortem.readers.python_frames import Placements, with_python
+from postmortem.readers.versions import of_modules
 from postmortem.records import record, replace
 from postmortem.report.model import Report, Role
 
@@ -118,7 +120,12 @@ class _Analysis:
         self._progress = progress
         self._gdb = gdb
         self._problems = list(facts.problems)
-        self._signal, self._fault_then = failure(facts.signal, facts.fault, facts.caught)
+        self._signal, self._fault_then = failure(
+            facts.signal,
+            facts.fault,
+            facts.caught,
+            exact_registers=facts.core.origin != "tool",
+        )
 
     def report(self, core: str) -> Report:
         options, facts = self._options, self._facts
@@ -126,6 +133,7 @@ class _Analysis:
         stacks, binary = self._stacks_and_binary(core)
         self._problems += stacks.problems
         threads = self._with_python(stacks.threads)
+        self._problems += _unread(threads)
         role = process_role(facts.process, threads)
         if role is not None:
             facts = self._facts = replace(facts, process=replace(facts.process, role=role))
@@ -203,7 +211,14 @@ class _Analysis:
         gdb = replace(options.gdb, always=options.engine == "gdb", sysroot=options.sysroot)
         program = next((m for m in facts.modules if m.path == facts.process.executable), None)
         stacks = with_gdb(
-            core, facts.threads, facts.modules, program, gdb, self._gdb.result, self._progress
+            core,
+            facts.threads,
+            facts.modules,
+            program,
+            gdb,
+            self._gdb.result,
+            self._progress,
+            code=facts.code,
         )
         try:
             return stacks, binary.result() if binary is not None else None
@@ -271,7 +286,8 @@ class _Analysis:
         if fault is None:
             return None
         elsewhere = _is_elsewhere(self._facts, self._options)
-        file = _file_under(fault.address, elsewhere=elsewhere)
+        is_bus = self._signal is not None and self._signal.name == "SIGBUS"
+        file = _file_under(fault.address, elsewhere=elsewhere) if is_bus else None
         if file is not None:
             fault = replace(fault, file=file)
         stood = self._facts.fault
@@ -305,6 +321,7 @@ class _Analysis:
             earlier_exceptions(facts.cpp_exceptions, tid),
             binary,
             self._known_words(threads, exception),
+            of_modules(facts.modules, facts.process.python_version, facts.process.machine),
         )
         known = {type(value): value for value in values if value is not None}
         return rule.run(rule.load(), known, remedies=_REMEDIES)
@@ -324,6 +341,21 @@ class _Analysis:
         from postmortem.readers.known_text import known_in
 
         return known_in(texts)
+
+
+def _unread(threads: Threads) -> tuple[Problem, ...]:
+    """Say of the thread that matters which language's frames in it are not read."""
+    thread = threads.crashed or threads.main
+    if thread is None:
+        return ()
+    return tuple(
+        Problem(
+            f"stack of thread {thread.tid}",
+            f"frames of {found.language} are not read: {found.seen}",
+            found.remedy,
+        )
+        for found in unread_languages(thread.frames)
+    )
 
 
 def _has_values(threads: Threads) -> bool:

@@ -17,6 +17,7 @@ from postmortem.diagnose.stacks.classes import classes
 from postmortem.facts.nccl import Nccl
 from postmortem.facts.rank_logs import RankLogs
 from postmortem.facts.source import Problem, Source
+from postmortem.facts.versions import Versions
 from postmortem.present.ranks.attempts import attempts_said
 from postmortem.present.ranks.blocks import rank_logs_blocks
 from postmortem.present.ranks.body import rank_logs_body
@@ -91,6 +92,7 @@ def report_on(read: RankFacts, options: RankLogOptions) -> Report:
     blame = attempts.blame
     of_attempt = logs.of_attempt(attempts.told)
     facts: dict[type, object] = {Blame: blame, RankLogs: of_attempt, Attempts: attempts}
+    facts[Versions] = read.versions
     if logs.nccl is not None:
         facts[Nccl] = logs.nccl
     outcome = rule.run(rule.load("ranks"), facts)
@@ -107,7 +109,7 @@ def report_on(read: RankFacts, options: RankLogOptions) -> Report:
         Report(
             kind="logs",
             inputs=read.sources,
-            verdict=_verdict(view, best) + attempts_said(attempts),
+            verdict=_verdict(view, best) + _also_said(blame) + attempts_said(attempts),
             failed=blame.how is not How.NOTHING or (best is not None and best.role is Role.ROOT),
             settled=settled(view, best),
             diagnoses=outcome.diagnoses,
@@ -124,6 +126,14 @@ def _masked(logs: RankLogs, masking: Masking) -> RankLogs:
     """Return the facts masked; dumps of recorders and of numbers are large and hold no text."""
     small = masking.facts(replace(logs, recorders=(), flights=()))
     return replace(small, recorders=logs.recorders, flights=logs.flights)
+
+
+def _also_said(blame: Blame) -> str:
+    if not blame.also:
+        return ""
+    first = blame.also[0]
+    more = f" (and {len(blame.also) - 1} more)" if len(blame.also) > 1 else ""
+    return f"; {first.words} failed by itself too: {clip(first.why, 120)}{more}"
 
 
 def _verdict(view: RankLogsView, best: Diagnosis | None) -> str:

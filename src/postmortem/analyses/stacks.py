@@ -8,7 +8,7 @@ from pathlib import Path
 
 from postmortem.analyses.engines import GdbOptions, MergedThreads, Progress
 from postmortem.errors import DebuggerError
-from postmortem.facts.memory import Module, Modules
+from postmortem.facts.memory import CodeRanges, Module, Modules
 from postmortem.facts.source import Problem
 from postmortem.facts.threads import Threads
 from postmortem.readers.gdb import merge, stacks
@@ -30,8 +30,12 @@ def with_gdb(
     options: GdbOptions,
     find: Callable[[], Gdb],
     progress: Progress | None = None,
+    *,
+    code: CodeRanges | None = None,
 ) -> MergedThreads:
     """Return the threads with what gdb adds; `find` gives the gdb or says why there is none.
+
+    `code` is where code can be: frames of gdb elsewhere are words of the stack.
 
     Lines and inlined calls our own reader has; gdb adds arguments, locals, tail calls, and lines
     that are packed in a way that we do not read.
@@ -73,7 +77,7 @@ def with_gdb(
         return MergedThreads(threads, "native stacks", problems=(problem,))
     # Where gdb loaded less, its walk ends early or goes astray; that is no second opinion.
     known = [m.path for m in modules if load is None or m.disk_path in load]
-    merged, differences = _merged(threads, answer, known, tell_all=options.always)
+    merged, differences = _merged(threads, answer, known, tell_all=options.always, code=code)
     words = "compared with" if options.always else "lines by"
     return MergedThreads(
         merged,
@@ -132,7 +136,12 @@ def _size(module: Module) -> int:
 
 
 def _merged(
-    threads: Threads, answer: stacks.GdbStacks, known: Collection[str], *, tell_all: bool
+    threads: Threads,
+    answer: stacks.GdbStacks,
+    known: Collection[str],
+    *,
+    tell_all: bool,
+    code: CodeRanges | None,
 ) -> tuple[Threads, tuple[Problem, ...]]:
     """Merge stack by stack, and tell where both disagree on the caller of code that gdb knows.
 
@@ -144,7 +153,8 @@ def _merged(
     for thread in threads:
         theirs = by_tid.get(thread.tid)
         frames = theirs.frames if theirs is not None else ()
-        merged = merge.merge_stack(thread.frames, frames, answer.lines)
+        ended = thread.stopped is None and not thread.skipped
+        merged = merge.merge_stack(thread.frames, frames, answer.lines, code=code, ended=ended)
         name = thread.name or (theirs.name if theirs is not None else None)
         items.append(replace(thread, frames=merged.frames, name=name))
         parted = merged.parted_after is not None and merged.parted_after.module in known

@@ -22,6 +22,7 @@ from postmortem.readers.own_reports import read_own_report
 from postmortem.records import record, replace
 from postmortem.report.model import Report
 
+_MOST_RINGS = 64
 _MOST_CORES = 64
 _MOST_SCANNED = 8 << 30
 """Bytes of checkpoints that are read whole without being asked for."""
@@ -115,6 +116,10 @@ def _plan(
             tensors.append(item.path)
     if tensors:
         readings.append(Reading("scan", ("scan", *tensors, *shared), tuple(tensors)))
+    readings += [
+        Reading("watch", ("watch", "--read", item.path, *shared), (item.path,))
+        for item in found.of(Kind.WATCH)[:_MOST_RINGS]
+    ]
     return readings, left
 
 

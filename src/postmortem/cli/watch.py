@@ -83,7 +83,6 @@ def run(args: argparse.Namespace) -> int:
         return 2
     if args.read is not None:
         return emit(of_ring(args.read), args)
-    from postmortem.watch.gpu import gpu_note
     from postmortem.watch.loop import Watch
     from postmortem.watch.loop import run as watch_them
 
@@ -103,9 +102,9 @@ def run(args: argparse.Namespace) -> int:
         watch.close()
         show.close()
     seen = watch.seen()
-    notes = [gpu_note()]
+    notes = [watch.gpus.why_not] if watch.gpus.why_not else []
     if watch.left_out:
-        notes.append(f"{watch.left_out} more processes")
+        notes.append(f"{len(watch.left_out)} more processes")
     share = 100 * cost / max(seen.seconds, 0.001)
     footer = f"{seen.seconds:.0f} s watched, for {share:.2f} % of one core · --json for all samples"
     return emit(report_on(seen, tuple(watch.problems), tuple(notes), footer), args)

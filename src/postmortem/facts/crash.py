@@ -23,6 +23,8 @@ class Signal:
     sender_uid: int | None = None
     system_call: int | None = None
     """The call that a seccomp filter forbade, by its number on the machine of the core."""
+    inferred: bool = False
+    """Whether `address` is what the instruction would have touched: the core has no siginfo."""
     then: Signal | None = None
     """The signal that ended the process, where a handler of the process caught this one first."""
 

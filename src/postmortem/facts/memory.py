@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import Literal
@@ -38,6 +39,17 @@ class Module:
     def name(self) -> str:
         """File name without folders."""
         return PurePosixPath(self.path).name
+
+
+@record
+class CodeRanges:
+    """Where code can be: executable mappings, ``(start, end)`` by address."""
+
+    ranges: tuple[tuple[int, int], ...] = ()
+
+    def __contains__(self, address: int) -> bool:
+        index = bisect_right(self.ranges, (address, 1 << 64)) - 1
+        return index >= 0 and self.ranges[index][0] <= address < self.ranges[index][1]
 
 
 @record

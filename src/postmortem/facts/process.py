@@ -59,7 +59,8 @@ class CoreFile:
 
     path: str
     origin: str
-    """``"kernel"`` (a crash) or ``"gcore"`` (a snapshot of a live process)."""
+    """``"kernel"`` (a crash), ``"gcore"`` (gdb, mostly of a live process) or ``"tool"`` (valgrind,
+    createdump of .NET, minidump-2-core …)."""
     size_bytes: int
     expected_bytes: int
     """What the headers promise; more than `size_bytes` means that the core is cut."""

@@ -28,6 +28,8 @@ class Sample:
     pss: int = -1
     descriptors: int = -1
     threads: int = -1
+    gpu: int = -1
+    """What it holds on all GPUs."""
 
     @property
     def held(self) -> int:

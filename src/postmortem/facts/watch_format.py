@@ -14,7 +14,7 @@ HEADER = struct.Struct("<8sIIdd")
 HEAD = struct.Struct("<IHHQdI")
 """Check (CRC-32 of the rest), kind, bytes of text, number of the record, time, pid."""
 NUMBERS = struct.Struct("<10q")
-SAMPLE, NAME, CEILING, END = 1, 2, 3, 4
+SAMPLE, NAME, CEILING, END, GONE = 1, 2, 3, 4, 5
 _CHECKED = RECORD_BYTES - 4
 
 
@@ -40,7 +40,7 @@ def unpack(data: bytes) -> Record | None:
     if len(data) != RECORD_BYTES:
         return None
     check, kind, length, number, at, pid = HEAD.unpack_from(data)
-    if number == 0 or zlib.crc32(data[4:]) != check or kind not in (SAMPLE, NAME, CEILING, END):
+    if number == 0 or zlib.crc32(data[4:]) != check or not SAMPLE <= kind <= GONE:
         return None
     if kind in (SAMPLE, CEILING):
         return kind, number, at, pid, NUMBERS.unpack_from(data, HEAD.size), ""

@@ -15,7 +15,7 @@ from postmortem.facts.crash import (
     Instruction,
     Signal,
 )
-from postmortem.facts.memory import Address, MemoryTotals, Module, Modules, ModuleStatus
+from postmortem.facts.memory import Address, CodeRanges, MemoryTotals, Module, Modules, ModuleStatus
 from postmortem.facts.process import CoreFile, Process, SlimSource
 from postmortem.facts.source import Problem
 from postmortem.facts.threads import Frame, RaisedException, Thread, Threads, Trust
@@ -48,6 +48,7 @@ class CoreFacts:
     threads: Threads
     modules: Modules
     memory: MemoryTotals
+    code: CodeRanges = CodeRanges()
     signal: Signal | None = None
     """None in a snapshot of a live process."""
     fault: Fault | None = None
@@ -97,7 +98,7 @@ def facts_of(answer: NativeAnswer, *, named: str | None = None) -> CoreFacts:
     path, raw = named or answer.path, answer.core
     origin = read_origin(path, raw["pid"])
     process, more = _process(raw, origin)
-    more = (*more, *_slim_remarks(raw), *_unlisted(raw))
+    more = (*more, *_slim_remarks(raw), *_unlisted(raw), *_old_python(raw))
     rows = tuple(Problem(row["where"], row["what"], row["remedy"]) for row in raw["problems"])
     abort_message = raw["abort_message"]
     python = _python_threads(raw)
@@ -113,6 +114,7 @@ def facts_of(answer: NativeAnswer, *, named: str | None = None) -> CoreFacts:
             raw["dumped_bytes"],
             tuple((kind, dumped) for kind, _, dumped in raw["memory_by_kind"]),
         ),
+        code=CodeRanges(tuple(raw["code"])),
         signal=_signal(raw),
         fault=None if raw["crashed_tid"] is None else _fault(raw),
         caught=_caught(raw),
@@ -150,11 +152,24 @@ def _unlisted(raw: RawCore) -> tuple[Problem, ...]:
     if raw["modules"] or not raw["threads"] or raw["expected_bytes"] > raw["size_bytes"]:
         return ()
     what = (
-        "the core has no list of mapped files (NT_FILE), so no function can be named: qemu's user "
-        "emulation writes such cores (a container for another processor), and kernels before 3.7"
+        "the core has no list of mapped files (NT_FILE), nor the list of the dynamic loader, so no "
+        "function can be named"
     )
-    remedy = "gdb-multiarch EXECUTABLE CORE follows the loader's own list"
+    remedy = "give the program that ran: postmortem core CORE --python EXE"
     return (Problem("modules", what, remedy),)
+
+
+def _old_python(raw: RawCore) -> tuple[Problem, ...]:
+    """That no Python line can be told of a version whose structures are not known."""
+    version = raw["python_version"]
+    parts = [int(part) for part in (version or "").split(".")[:2] if part.isdigit()]
+    if raw["python"] is not None or len(parts) < 2 or tuple(parts) >= (3, 8):
+        return ()
+    what = (
+        f"Python {version} is not supported: frames of 3.8 to 3.15 are read; only native frames are"
+    )
+    remedy = "gdb with python-gdb.py of that version, or pystack, shows its Python lines"
+    return (Problem("Python", what, remedy),)
 
 
 def _slim_remarks(raw: RawCore) -> tuple[Problem, ...]:

@@ -21,6 +21,7 @@ from postmortem.readers.ranklogs.hung import kind_of_file
 from postmortem.readers.ranklogs.sources import may_be_log
 from postmortem.readers.regular import open_regular
 from postmortem.readers.stracefind import looks_like_log
+from postmortem.readers.watch_ring import is_watch_ring
 from postmortem.records import record
 
 MOST_FILES = 200_000
@@ -42,6 +43,8 @@ class Kind(StrEnum):
     FLIGHT = "monitor"
     KERNEL = "kernel log"
     CHECKPOINT = "checkpoint"
+    WATCH = "watch"
+    """A ring file of ``postmortem watch``."""
     DOCUMENT = "report"
     """A report of ours, as JSON."""
     ARCHIVE = "archive"
@@ -150,6 +153,8 @@ def _kind(path: str, head: bytes, packed: str | None) -> Kind:
         return Kind.CORE if elf.is_core else Kind.OTHER
     if is_report(head):
         return Kind.CORE
+    if is_watch_ring(head):
+        return Kind.WATCH
     if head[257:262] == b"ustar":
         return Kind.ARCHIVE
     if name.endswith(_CHECKPOINTS) or name == ".metadata":

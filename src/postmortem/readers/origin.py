@@ -7,6 +7,7 @@ folder, or into the name of the core.
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 from postmortem.patterns import Pattern
@@ -19,6 +20,11 @@ _PACKED = Pattern(r"\.(zst|zstd|lz4|gz|xz|bz2)$", words=(".zst", ".lz4", ".gz", 
 _SECONDS = Pattern(r"[12]\d{9}")
 # A label of a host's name that is no number, so that it is no field of core_pattern either.
 _HOST = Pattern(r"(?=[^.]*[A-Za-z])[A-Za-z0-9][A-Za-z0-9-]*(\.(?=[^.]*[A-Za-z])[A-Za-z0-9-]+)*")
+_NO_HOST = Pattern(
+    r"\d+[KMGT](i?B)?|core|dump|old|new|bak|orig|copy|save[d]?|tmp|temp|part|slim|small|cut|elf",
+    flags=re.IGNORECASE,
+)
+"""What people add to the name of a core: a size (``core.4711.512K``), a state."""
 _ABRT_NAMES = ("coredump", "CoreDump")
 _LONGEST = 4096
 
@@ -64,7 +70,7 @@ def _of_name(name: str, pid: int) -> Origin:
         before, _, last = rest.rpartition(separator)
         taken = float(last) if _SECONDS.fullmatch(last) else None
         host = before if taken is not None else rest
-        is_host = _HOST.fullmatch(host) is not None and host not in ("core", "dump")
+        is_host = _HOST.fullmatch(host) is not None and _NO_HOST.fullmatch(host) is None
         return Origin(host if is_host else None, taken)
     return Origin()
 

@@ -11,6 +11,7 @@ from postmortem.facts.watch import Ceiling, Sample, Watched, Watching
 from postmortem.facts.watch_format import (
     CEILING,
     END,
+    GONE,
     HEADER,
     HEADER_BYTES,
     MAGIC,
@@ -61,19 +62,23 @@ def _watching(rows: list[Record], gap: float) -> Watching:
     names: dict[int, tuple[str, int | None]] = {}
     samples: dict[int, list[Sample]] = {}
     ceilings: dict[int, tuple[int, list[tuple[float, int]]]] = {}
+    gone: set[int] = set()
     for kind, _, at, pid, numbers, text in rows:
         if kind == NAME:
             rank, _, name = text.partition(" ")
             names[pid] = (name, int(rank) if rank.isdecimal() else None)
         elif kind == SAMPLE:
-            samples.setdefault(pid, []).append(Sample(at, *numbers[:9]))
+            samples.setdefault(pid, []).append(Sample(at, *numbers))
+            gone.discard(pid)
+        elif kind == GONE:
+            gone.add(pid)
         elif kind == CEILING:
             ceilings.setdefault(pid, (numbers[0], []))[1].append((at, numbers[1]))
     times = [row[2] for row in rows]
     last = max(times, default=0.0)
     return Watching(
         processes=tuple(
-            Watched(pid, *names.get(pid, ("?", None)), tuple(s), ended=s[-1].at < last - 3 * gap)
+            Watched(pid, *names.get(pid, ("?", None)), tuple(s), ended=pid in gone)
             for pid, s in samples.items()
         ),
         ceilings=tuple(

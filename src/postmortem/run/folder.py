@@ -50,7 +50,6 @@ _RERUN_PREFIXES = (
 )
 _WHAT = {
     "report.txt": "the verdict and what it rests on",
-    "report.json": "the same as JSON (schema postmortem/1)",
     "endings.txt": "how each process that failed ended, in the order of time",
     "rerun.sh": "runs the command again as it was run",
     "raises": "an uncaught exception: traceback, shapes of tensors in its frames",
@@ -270,6 +269,8 @@ def write_manifest(
             "events": [_event(one) for one in outcome.events[:10_000]],
             "files": _files(evidence.path),
             "problems": [*facts.problems, *evidence.problems],
+            # Not a file of its own: what is concluded must not be taken for evidence once more.
+            "report": json.loads(best.document) if best.document else None,
         },
     )
 

@@ -65,8 +65,6 @@ def make_report(
     verdict = redactor.text(best.verdict) if redactor is not None else best.verdict
     others = [one for one in explanations[1:] if one.text.strip()]
     evidence.text("report.txt", "\n\n".join([best.text, *(one.text for one in others), *notes]))
-    if best.document:
-        evidence.text("report.json", best.document)
     write_rerun(evidence, options.command, env, variables)
     about: dict[str, object] = {
         "variables": {"set": dict(variables.added), "kept": list(variables.kept)},

@@ -12,12 +12,17 @@ from postmortem.facts.watch import MIB, Ceiling, Sample, Watched, Watching
 from postmortem.facts.watch_format import OF_A_CEILING
 from postmortem.readers.live.people import Members, members_of, members_of_job
 from postmortem.readers.live.status import children, read_status
+from postmortem.watch.gpu import Gpus
 from postmortem.watch.growers import Growers
 from postmortem.watch.limits import limits_of
 from postmortem.watch.ring import Ring
 from postmortem.watch.sampler import Process
 
 _TREE_SECONDS = 5.0
+"""How often the children of main threads are asked for, which is cheap; all processes of the system
+are gone through less often, for children of other threads."""
+_DEAR = 500.0
+"""What takes a second is done again no sooner than after so many: 0.2 % of one core."""
 _BUDGET = 0.004
 """Share of one core that looks may take; a round that costs more makes the next ones rarer."""
 _KEPT = 3_600
@@ -45,7 +50,7 @@ class Watch:
             raise EvidenceError("watch", "these processes have ended already")
         self.interval = interval
         self.problems = list(members.problems)
-        self.left_out = 0
+        self.left_out: set[int] = set()
         self.cost = 0.0
         """Processor seconds that a look takes, smoothed."""
         self.began = time.time()
@@ -53,12 +58,13 @@ class Watch:
         self._samples: dict[int, list[Sample]] = {}
         self._who: dict[int, tuple[str, int | None]] = {}
         self._ended: set[int] = set()
+        self.gpus = Gpus()
         self._growers = Growers() if lines else None
         self._limits = limits_of(members.leaders[0].status.pid)
         self._used: list[list[tuple[float, int]]] = [[] for _ in self._limits]
         self._ring = Ring(ring, ring_bytes, interval) if ring else None
         self._turn = -1
-        self._next_tree = 0.0
+        self._next_tree = self._next_scan = 0.0
         self._round = 0
         self._add(members)
 
@@ -77,7 +83,7 @@ class Watch:
         if pid in self._live or pid == os.getpid():
             return
         if len(self._live) >= _MOST:
-            self.left_out += 1
+            self.left_out.add(pid)
             return
         status = read_status(pid)
         if status is None or status.is_kernel_thread or status.state in ("Z", "X"):
@@ -97,6 +103,10 @@ class Watch:
         began = time.process_time()
         at = time.time()
         self._round += 1
+        if self.gpus.why_not is None and self._round % 5 == 1:
+            held = self.gpus.by_process()
+            for one in self._live.values():
+                one.gpu = held.get(one.pid, 0)
         grown: list[Process] = []
         live = list(self._live.values())
         for number, one in enumerate(live):
@@ -109,6 +119,8 @@ class Watch:
                 one.close()
                 del self._live[one.pid]
                 self._ended.add(one.pid)
+                if self._ring is not None:
+                    self._ring.gone(at, one.pid)
                 continue
             if self._keep(one, sample):
                 grown.append(one)
@@ -147,9 +159,14 @@ class Watch:
             self._ring.name(at, OF_A_CEILING + index, None, limit.name)
 
     def _grow_tree(self) -> None:
-        began = time.monotonic()
-        before = set(self._live)
-        if self._job is not None:
+        began, before = time.process_time(), set(self._live)
+        now = time.monotonic()
+        self._next_tree = now + _TREE_SECONDS
+        if now < self._next_scan:
+            for one in list(self._live.values()):
+                for pid in one.children():
+                    self._open(pid, None)
+        elif self._job is not None:
             with contextlib.suppress(EvidenceError):  # all of them have ended
                 self._add(members_of_job(self._job))
         else:
@@ -160,9 +177,11 @@ class Watch:
                     if pid not in self._live:
                         self._open(pid, None)
                         rest.append(pid)
+        if now >= self._next_scan:
+            spent = time.process_time() - began
+            self._next_scan = now + max(2 * _TREE_SECONDS, spent * _DEAR)
         if self._ring is not None and set(self._live) - before:
             self._turn = -1
-        self._next_tree = time.monotonic() + max(_TREE_SECONDS, (time.monotonic() - began) * 1000)
 
     def _look_at_limits(self, at: float) -> None:
         for index, (limit, rows) in enumerate(zip(self._limits, self._used, strict=True)):
@@ -219,6 +238,8 @@ def run(watch: Watch, seconds: float | None, shown: Callable[[Watch], None]) -> 
     while watch.look():
         shown(watch)
         due = max(due + watch.pause(), time.monotonic())
-        if end is not None and due > end:
+        last = end is not None and due >= end
+        time.sleep(max(0.0, (end if end is not None and last else due) - time.monotonic()))
+        if last:
+            watch.look()
             return
-        time.sleep(max(0.0, due - time.monotonic()))

@@ -10,6 +10,7 @@ from postmortem.facts.watch import Sample
 from postmortem.facts.watch_format import (
     CEILING,
     END,
+    GONE,
     HEADER,
     HEADER_BYTES,
     MAGIC,
@@ -49,7 +50,7 @@ class Ring:
     def sample(self, pid: int, one: Sample) -> None:
         """Add what a process holds."""
         numbers = (one.rss, one.anonymous, one.file, one.shared, one.locked, one.swap)
-        more = (one.pss, one.descriptors, one.threads)
+        more = (one.pss, one.descriptors, one.threads, one.gpu)
         self._add(SAMPLE, one.at, pid, (*numbers, *more))
 
     def name(self, at: float, pid: int, rank: int | None, name: str) -> None:
@@ -59,6 +60,10 @@ class Ring:
     def ceiling(self, at: float, index: int, limit: int, used: int) -> None:
         """Add how much of a limit is used."""
         self._add(CEILING, at, OF_A_CEILING + index, (limit, used))
+
+    def gone(self, at: float, pid: int) -> None:
+        """Add that a process has ended."""
+        self._add(GONE, at, pid, ())
 
     def close(self) -> None:
         """Say that the watch ended by itself."""

@@ -29,7 +29,7 @@ class Process:
     def __init__(self, pid: int, name: str, rank: int | None) -> None:
         """Raises OSError: it has ended."""
         self.pid, self.name, self.rank = pid, name, rank
-        self.pss = self.descriptors = -1
+        self.pss = self.descriptors = self.gpu = -1
         self._files: tuple[int, int] | None = None
         self._next_pss = 0.0
         self._last: Sample | None = None
@@ -64,8 +64,8 @@ class Process:
                 if rss == 0:
                     return None
                 if abs(rss - last.rss) < 1 << 20:
-                    found = last.__dict__ | {"at": at, "pss": self.pss}
-                    return Sample(**(found | {"descriptors": self.descriptors}))
+                    new = {"at": at, "pss": self.pss, "descriptors": self.descriptors}
+                    return Sample(**(last.__dict__ | new | {"gpu": self.gpu}))
             self._last = self._all(at)
         except (OSError, IndexError, ValueError):  # ESRCH: it has ended, whoever has its pid now
             return None
@@ -92,7 +92,16 @@ class Process:
             self.pss,
             self.descriptors,
             found.get(b"Threads", -1),
+            self.gpu,
         )
+
+    def children(self) -> list[int]:
+        """Return what its main thread has started and not yet buried."""
+        try:
+            with open(f"/proc/{self.pid}/task/{self.pid}/children", "rb") as file:  # noqa: PTH123
+                return [int(word) for word in file.read(1 << 16).split()]
+        except (OSError, ValueError):
+            return []
 
     def count_descriptors(self) -> None:
         """Count the open files; they stay -1 where that is not allowed."""

@@ -83,10 +83,12 @@ def test_ctrl_c_reaches_the_program(start: Start, attach: Attach) -> None:
     near.type("\x03")  # at the prompt
     near.until("KeyboardInterrupt")
     near.type("until 30\r")  # past the loop
-    time.sleep(1)
-    near.type("\x03")
-    near.until("(rank 0) ")
-    near.until("(rank 0) ")
+    near.until("until 30")
+    end = time.monotonic() + SECONDS
+    while "(rank 0) " not in near.seen:
+        assert time.monotonic() < end, near.seen
+        near.type("\x03")  # again, where the program had not gone on yet
+        near._read(3)
     near.type("c\r")
     near.rest()
     assert job.ends() == 0

@@ -20,7 +20,8 @@ from postmortem.knowledge.threads import (
 TABLES = [
     path
     for path in sorted(Path(postmortem.knowledge.__file__).parent.glob("*.toml"))
-    if path.stem not in ("xid", "secret_forms")  # of numbers and of forms, not of names
+    # of numbers, of whole languages, of forms: not of names
+    if path.stem not in ("xid", "runtimes", "secret_forms")
 ]
 
 

@@ -191,11 +191,10 @@ def test_duplicate_threads_are_told(read, problems):
     assert "more than once" in problems(report)
 
 
-def test_no_notes_at_all(read, problems):
+def test_no_notes_at_all(read):
     data = elf.elf_header(phnum=1) + elf.program_header(1, 4, 120, 0x1000, 0, 0x1000)
-    report = read(data)
-    assert report["threads"] == []
-    assert "no notes" in problems(report)
+    with pytest.raises(EvidenceError, match="no notes of a process"):
+        read(data)
 
 
 @pytest.mark.parametrize("said", [0, 1 << 31, 2**32 - 1])
@@ -230,16 +229,16 @@ def test_sparse_hole_instead_of_notes_is_not_walked(tmp_path, problems):
     assert "zeros" in problems(report)
 
 
-def test_billions_of_headers_in_a_hole(tmp_path, problems):
+def test_billions_of_headers_in_a_hole(tmp_path):
     path = tmp_path / "core"
     head = elf.elf_header(phnum=elf.PN_XNUM, shoff=4096, phoff=8192)
     section = struct.pack("<IIQQQQIIQQ", 0, 0, 0, 0, 0, 1, 0, 2**32 - 1, 0, 0)
     path.write_bytes(head.ljust(4096, b"\0") + section)
     os.truncate(path, 1 << 40)
     start = time.process_time()
-    report = _native.read_core(str(path))
+    with pytest.raises(EvidenceError, match="no notes of a process"):
+        _native.read_core(str(path))
     assert time.process_time() - start < 2
-    assert "4294967295 are promised" in problems(report)
 
 
 def _read_while_cut(path: str) -> None:

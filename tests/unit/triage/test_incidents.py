@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from corpus.incidents.score import HERE, faults, unpack
+
 from postmortem.cli.main import main
 
 TRUTHS: dict[str, dict[str, Any]] = json.loads((HERE / "truth.json").read_text())

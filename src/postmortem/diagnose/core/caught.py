@@ -7,6 +7,7 @@ in the frame that the kernel put on the stack for the handler.
 
 from __future__ import annotations
 
+from postmortem.diagnose.core.pointers import is_canonical
 from postmortem.facts.crash import Caught, Fault, Signal
 from postmortem.facts.threads import Threads
 from postmortem.records import replace
@@ -16,20 +17,43 @@ _SIGNAL_FRAMES = ("<signal handler called>", "__restore_rt", "__kernel_rt_sigret
 
 
 def failure(
-    signal: Signal | None, fault: Fault | None, caught: Caught | None
+    signal: Signal | None,
+    fault: Fault | None,
+    caught: Caught | None,
+    *,
+    exact_registers: bool = True,
 ) -> tuple[Signal | None, Fault | None]:
     """Return the signal that the failure is, and where the thread stood at it.
 
+    `exact_registers` is False where registers are not those of the instruction (valgrind keeps
+    only the program counter and the stack pointer up to date).
     A fault comes before whatever its handler did then. Of other signals only the same one counts:
     a handler of SIGUSR1 or SIGTERM may fail for reasons of its own.
     """
-    if signal is None or caught is None:
+    if signal is None:
         return signal, fault
+    if caught is None:
+        return _with_address(signal, fault) if exact_registers else (signal, fault)
     first = caught.signal
     is_fault = first.name in _SYNCHRONOUS and (first.code_number or 0) > 0
     if not is_fault and first.number != signal.number:
         return signal, fault
     return replace(first, then=signal), caught.fault
+
+
+def _with_address(signal: Signal, fault: Fault | None) -> tuple[Signal | None, Fault | None]:
+    """Return a SIGSEGV without siginfo with the address that the instruction at the pc touches.
+
+    Only where nothing is mapped there: then the access did fail. Kernels before 3.7, valgrind and
+    qemu leave siginfo out.
+    """
+    is_silent = signal.code_number is None and signal.address is None
+    operand = fault.operand if fault is not None else None
+    if signal.name != "SIGSEGV" or not is_silent or fault is None or operand is None:
+        return signal, fault
+    if operand.mapped or not is_canonical(operand.value):
+        return signal, fault
+    return replace(signal, address=operand.value, inferred=True), replace(fault, address=operand)
 
 
 def beyond_handler(threads: Threads) -> Threads:

@@ -137,7 +137,7 @@ def classify(
     process: Process | None,
 ) -> FaultKind:
     """Return how the process ended, as far as the evidence defines it."""
-    if core is not None and core.origin == "gcore" and not _saved_by_debugger(signal):
+    if core is not None and core.origin != "kernel" and not _saved_by_debugger(signal):
         return FaultKind.SNAPSHOT
     if signal is None:
         return FaultKind.UNKNOWN
@@ -267,9 +267,15 @@ def _general_protection(fault: Fault | None) -> FaultKind:
     return FaultKind.GENERAL_PROTECTION
 
 
+_LONGEST_INSTRUCTION = 16
+
+
 def _is_bad_call(signal: Signal, fault: Fault) -> bool:
-    if signal.address is not None and fault.pc.value == signal.address:
-        return True
+    if signal.address is not None:
+        if fault.pc.value == signal.address:
+            return True
+        if not 0 <= signal.address - fault.pc.value < _LONGEST_INSTRUCTION:
+            return False  # the code was read; that nothing is mapped there is a gap in the core
     return not fault.pc.mapped or "x" not in (fault.pc.permissions or "x")
 
 

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from postmortem.diagnose.core.caught import aftermath
 from postmortem.diagnose.core.fault_kind import FaultKind
-from postmortem.diagnose.core.pointers import is_canonical, lost_stack_pointer, number_as_pointer
+from postmortem.diagnose.core.pointers import (
+    is_canonical,
+    lost_stack_pointer,
+    number_as_pointer,
+    small_pointer,
+)
 from postmortem.diagnose.core.poison import pointer_hint
 from postmortem.diagnose.core.recursion import recursion
 from postmortem.diagnose.core.stack_end import is_sp_lost
@@ -145,7 +150,13 @@ def _segmentation_fault(
         number = number_as_pointer(signal, fault)
         if number is not None:
             return _number(number, address, verb)
-        return _null_dereference(address, verb)
+        small = small_pointer(signal, fault)
+        if small is not None:
+            return (
+                f"{verb} address {address:#x} through a pointer of {small:#x}: a member of a null "
+                "object whose address was worked out before, or a number that is no pointer"
+            )
+        return _null_dereference(address, verb) + _by_registers(signal)
     if lost_stack_pointer(fault) is not None and fault is not None and not fault.sp.mapped:
         return f"{verb} {address:#x}: the stack pointer itself is damaged ({fault.sp.value:#x})"
     if kind is FaultKind.NO_PERMISSION:
@@ -153,7 +164,12 @@ def _segmentation_fault(
         key = "; a memory protection key forbids it" if signal.code == "SEGV_PKUERR" else ""
         return f"{verb} {address:#x}{where}, which its permissions forbid{key}"
     where = place_words(fault.address) if fault and fault.address else "where nothing is mapped"
-    return _with_hint(f"{verb} {address:#x}, {where}", address)
+    return _with_hint(f"{verb} {address:#x}, {where}", address) + _by_registers(signal)
+
+
+def _by_registers(signal: Signal) -> str:
+    how = " (by the instruction and its registers: the core holds no siginfo)"
+    return how if signal.inferred else ""
 
 
 def _number(number: int, address: int, verb: str) -> str:
@@ -235,7 +251,8 @@ def _bad_call(signal: Signal, fault: Fault | None) -> str:
             "is no code"
         )
     where = f", {place_words(fault.pc)}" if fault is not None else ""
-    return _with_hint(f"jump to {pc:#x}{where}: no code is there", pc)
+    word = "return" if instruction is not None and instruction.transfer == "return" else "jump"
+    return _with_hint(f"{word} to {pc:#x}{where}: no code is there", pc)
 
 
 def _stack_overflow(signal: Signal, fault: Fault | None, threads: Threads | None) -> str:

@@ -45,6 +45,22 @@ def pointer_value(fault: Fault | None) -> int | None:
     return (fault.operand.value - int(found["offset"] or "0", 16)) % ADDRESS_SPACE
 
 
+def small_pointer(signal: Signal | None, fault: Fault | None) -> int | None:
+    """Return what was used as a pointer, if it may have been small and not null.
+
+    It may be the address of a member of a null object that was worked out before, or a number that
+    never was a pointer: the registers do not tell which.
+    """
+    if signal is None or signal.address is None:
+        return None
+    if fault is not None and fault.operand is None and 0 < signal.address < NULL_PAGE:
+        return signal.address  # the code is not in the core: no register can be looked at
+    pointer = pointer_value(fault)
+    if pointer is None or not 0 < pointer < NULL_PAGE or fault is None or fault.operand is None:
+        return None
+    return pointer if 0 <= signal.address - fault.operand.value < NULL_PAGE else None
+
+
 def number_as_pointer(signal: Signal | None, fault: Fault | None) -> int | None:
     """Return the small number that was used as a pointer instead of one; None for NULL itself.
 

@@ -57,6 +57,12 @@ _TERMINATE = Pattern(
         "abort_message",
     ),
 )
+_GO = Pattern(
+    r"^runtime\.(raise|raiseproc|dieFromSignal|crash|sig(fwdgo|trampgo|tramp|handler|panic|return)|"
+    r"fatalpanic|fatalthrow|fatal|throw|gopanic|abort|panic\w*|goPanic\w*|dopanic\w*|systemstack|"
+    r"mstart\w*)(\.\w+)?$",
+    words=("runtime.",),
+)
 _SIGNAL_FRAME = {"<signal handler called>", "__restore_rt", "__kernel_rt_sigreturn", "restore_rt"}
 _MALLOC = Pattern(
     r"^(_int_(free|malloc|realloc|memalign|calloc)\w*|malloc_consolidate|unlink_chunk|sysmalloc|"
@@ -102,6 +108,8 @@ def is_machinery(frame: Frame) -> bool:
     if name in _RAISE or name in _LIBC_FATAL or is_signal_frame(frame):
         return True
     if frame.function.startswith(("__libc_message", "__libc_fatal")):
+        return True
+    if _GO.match(frame.function) is not None:
         return True
     return _TERMINATE.match(bare(frame.function)) is not None
 

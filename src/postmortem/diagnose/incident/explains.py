@@ -128,7 +128,7 @@ def other_ranks(cause: Event, effect: Event) -> Confidence | None:
     return Confidence.LIKELY if cause.ranks else None
 
 
-_DEPTH = ("core", "strace", "hang", "scan", "logs")
+_DEPTH = ("core", "strace", "hang", "scan", "watch", "logs")
 """Kinds of evidence, that which says most of why a process ended first."""
 
 _ENDS = frozenset(

@@ -53,6 +53,20 @@ def of_logs(document: Document) -> Iterator[Event]:
     first = _first(document, kernel)
     if first is not None:
         yield first
+    for order, row in enumerate(document.get("also_failed", ()), 1):
+        yield Event(
+            EventType.RAISED,
+            str(row["why"]),
+            "logs",
+            ranks=(row["rank"],) if row["rank"] is not None else (),
+            host=row["host"],
+            label=str(row["label"]) if row["rank"] is None else None,
+            errnos=tuple(worded(str(row["why"]))),
+            confidence=Confidence.LIKELY,
+            evidence=(Evidence(f"{row['file']}:{row['line']}", str(row["why"])),),
+            belongs=True,
+            order=order,
+        )
     victims = _victims(document)
     if victims is not None:
         yield victims
@@ -81,7 +95,8 @@ def _first(document: Document, kernel: list[Event]) -> Event | None:
             errnos=tuple(worded(str(root["title"]))),
             belongs=True,
         )
-    ranks = tuple(int(rank) for rank in found["ranks"])
+    apart = {row["rank"] for row in document.get("also_failed", ())}
+    ranks = tuple(int(rank) for rank in found["ranks"] if rank not in apart)
     rank = found["rank"]
     end = next((e for e in document.get("exits", ()) if e["rank"] in ranks), None)
     signal = end["signal"] if end is not None else None

@@ -134,3 +134,25 @@ def of_scan(document: Document) -> Iterator[Event]:
         next_steps=tuple(top["next_steps"]),
         cause=str(top["cause"]),
     )
+
+
+def of_watch(document: Document) -> Iterator[Event]:
+    """Yield who ended while memory was full, as a watch over time saw it."""
+    for order, row in enumerate(roots_of(document)):
+        about = row.get("about") or {}
+        if row["id"] != "memory_ran_out":
+            continue
+        rank = about.get("rank")
+        yield Event(
+            EventType.KILLED_FOR_MEMORY,
+            str(row["title"]),
+            "watch",
+            ranks=(rank,) if rank is not None else (),
+            pid=about.get("pid"),
+            signal="SIGKILL",
+            confidence=confidence(row),
+            evidence=evidence(row),
+            next_steps=tuple(row["next_steps"]),
+            cause=str(row["cause"]),
+            order=order,
+        )

@@ -8,7 +8,13 @@ from typing import Any
 from postmortem.diagnose.incident.belonging import job_of, judged, standing_alone
 from postmortem.diagnose.incident.events import Event
 from postmortem.diagnose.incident.from_logs import of_logs
-from postmortem.diagnose.incident.from_processes import of_core, of_hang, of_scan, of_strace
+from postmortem.diagnose.incident.from_processes import (
+    of_core,
+    of_hang,
+    of_scan,
+    of_strace,
+    of_watch,
+)
 from postmortem.diagnose.incident.graph import Incident, solve
 from postmortem.records import record, replace
 
@@ -20,6 +26,7 @@ _OF_KIND = {
     "logs": of_logs,
     "scan": of_scan,
     "strace": of_strace,
+    "watch": of_watch,
 }
 
 

@@ -46,6 +46,8 @@ class Blame:
     candidates: tuple[Party, ...] = ()
     """Filled where it cannot be decided."""
     victims: tuple[Party, ...] = ()
+    also: tuple[Party, ...] = ()
+    """Who failed by itself too, with an error that the end of `first` does not explain."""
     evidence: tuple[tuple[str, str], ...] = ()
     """(where, what)."""
     whole_host: str | None = None

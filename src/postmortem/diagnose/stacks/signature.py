@@ -29,7 +29,7 @@ from postmortem.facts.threads import Frame, Thread, Trust
 from postmortem.patterns import Pattern
 from postmortem.records import record, replace
 
-VERSION = 1
+VERSION = 2
 """Raised whenever the same core gets another hash."""
 
 _MOST_NATIVE = 5

@@ -100,7 +100,9 @@ def _signal(view: CoreView) -> dict[str, object]:
         "name": None if signal is None else signal.name,
         "code": None if signal is None else signal.code,
         "code_number": None if signal is None else signal.code_number,
-        "address": None if signal is None else address_or_null(signal.address),
+        "address": None
+        if signal is None
+        else address_or_null(None if signal.inferred else signal.address),
         "sender_pid": None if signal is None else signal.sender_pid,
         "sender_uid": None if signal is None else signal.sender_uid,
         "explanation": view.explanation,
@@ -114,7 +116,7 @@ def _caught(signal: Signal) -> dict[str, object]:
         "number": signal.number,
         "name": signal.name,
         "code": signal.code,
-        "address": address_or_null(signal.address),
+        "address": address_or_null(None if signal.inferred else signal.address),
         "sender_pid": signal.sender_pid,
     }
 

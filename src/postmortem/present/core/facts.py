@@ -164,7 +164,8 @@ def identity(view: CoreView, *, verbose: bool) -> Block:
     origin = "written by the kernel"
     if core.origin != "kernel":
         is_crash = view.threads.crashed is not None
-        origin = "saved by gdb when the signal came" if is_crash else f"a snapshot by {core.origin}"
+        by = "gdb" if core.origin == "gcore" else "a tool, not the kernel or gdb,"
+        origin = f"saved by {by} when the signal came" if is_crash else f"a snapshot by {by}"
     text = f"{core.path} · {size(core.size_bytes)} · {origin}"
     if core.truncated:
         text += f" · cut: {size(core.expected_bytes - core.size_bytes)} are missing at the end"

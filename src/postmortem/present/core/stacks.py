@@ -29,7 +29,13 @@ _OBVIOUS_AREAS = frozenset({"C library", "C++ runtime", "system library"})
 """Areas that the name of the module says as well."""
 _OF_INTERPRETER = frozenset({"damaged_object", "gil_not_held", "py_fatal_error", "gil_at_exit"})
 """Diagnoses that CPython's own frames matter to: the line of Python is where it happened to run."""
-_RUN_TIME_AREAS = frozenset({"C library", "C++ runtime"})
+_RUN_TIME_AREAS = frozenset({"C library", "C++ runtime", "sanitizer", "language run-time"})
+_OF_LANGUAGE = Pattern(
+    r"<?(core|alloc|std::(panicking|sys|sys_common|rt|process|thread|option|result))::|"
+    r"_*(rust_|rustc::)|_*(asan|ubsan|tsan|msan|lsan|hwasan|sanitizer|interceptor)_|runtime\.\w|"
+    r"<.* as (core|alloc)::"
+)
+"""Run-times that are linked into the program: Rust's, sanitizers', Go's."""
 
 
 @record
@@ -102,13 +108,20 @@ def _markers(
         if diagnosis.role is Role.CONTEXT:
             continue
         cited = [index for e in diagnosis.evidence for index in _cited(e.where, thread)]
-        told = [i for i in cited if area(frames[i], executable) not in _RUN_TIME_AREAS]
+        told = [i for i in cited if not _is_run_time(frames[i], executable)]
         if told and diagnosis.id not in _OF_INTERPRETER and _is_interpreters(frames[told[0]]):
             told = [i for i in cited if frames[i].kind == "python"] or told
         if cited:
             word = "the message" if diagnosis.role is Role.CASCADE else "look here"
             markers.setdefault((told or cited)[0], word)
     return markers
+
+
+def _is_run_time(frame: Frame, executable: str | None) -> bool:
+    """Return whether a frame is of what every program of its language brings along."""
+    return (
+        area(frame, executable) in _RUN_TIME_AREAS or _OF_LANGUAGE.match(frame.function) is not None
+    )
 
 
 def _is_interpreters(frame: Frame) -> bool:

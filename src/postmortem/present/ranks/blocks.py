@@ -45,6 +45,9 @@ def _parties(view: RankLogsView, verbose: bool) -> Iterator[Block]:
     if blame.candidates:
         for i, party in enumerate(blame.candidates[: None if verbose else _PARTIES_SHOWN]):
             rows.append(("candidates" if i == 0 else "", f"{party.words}: {_cut(party.why)}"))
+    for i, party in enumerate(blame.also[: None if verbose else _PARTIES_SHOWN]):
+        said = f"{party.words} failed by itself: {_cut(party.why)}"
+        rows.append(("also" if i == 0 else "", said))
     rows += attempt_rows(view.attempts, verbose=verbose)
     rows += _victims(blame.victims, verbose)
     silent = _silent(view)

@@ -41,6 +41,7 @@ def rank_logs_body(view: RankLogsView, confidence: Confidence | None) -> dict[st
         "first_failure": _first(view, confidence),
         "candidates": [_party(party) for party in view.blame.candidates],
         "victims": [_party(party) for party in view.blame.victims],
+        "also_failed": [_also(party) for party in view.blame.also],
         "decided_by": view.blame.how.value,
         "whole_host": view.blame.whole_host,
         "world_size": logs.world_size,
@@ -124,7 +125,7 @@ def _first(view: RankLogsView, confidence: Confidence | None) -> dict[str, objec
         "file": file,
         "line": line,
         "confidence": _confidence(blame, confidence),
-        "ranks": sorted(p.rank for p in blame.first if p.rank is not None),
+        "ranks": sorted(p.rank for p in (*blame.first, *blame.also) if p.rank is not None),
     }
 
 
@@ -148,6 +149,11 @@ def _place(view: RankLogsView, party: Party, blame: Blame) -> tuple[str, int]:
         if blame.how in (How.STACK, How.RECORDED, How.NUMBERS):
             return blame.evidence[0][0], 1
     return (view.logs.files[0] if view.logs.files else ""), 0
+
+
+def _also(party: Party) -> dict[str, object]:
+    assert party.failure is not None
+    return {**_party(party), "file": party.failure.file, "line": party.failure.line}
 
 
 def _party(party: Party) -> dict[str, object]:

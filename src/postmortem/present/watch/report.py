@@ -16,7 +16,7 @@ def blocks(seen: Watching, notes: tuple[str, ...]) -> tuple[Block, ...]:
         (*COLUMNS[:-1], "command"),
         tuple(row(one) for one in biggest_first(seen)[:100]),
         title="what each holds",
-        right_aligned=(1, 2, 3, 4, 5, 6, 7),
+        right_aligned=(1, 2, 3, 4, 5, 6, 7, 8),
     )
     ceilings = tuple(
         (one.name, f"{size(one.used[-1][1])} of {size(one.limit)} in use") for one in seen.ceilings
@@ -62,6 +62,7 @@ def _process(one: Watched) -> dict[str, object]:
                 "pss_bytes": _known(sample.pss),
                 "descriptors": _known(sample.descriptors),
                 "threads": _known(sample.threads),
+                "gpu_bytes": _known(sample.gpu),
             }
             for sample in picked
         ],

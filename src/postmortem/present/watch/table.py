@@ -8,7 +8,7 @@ from postmortem.facts.watch import Watched, Watching
 from postmortem.text import size
 
 _BARS = "▁▂▃▄▅▆▇█"
-COLUMNS = ("process", "own", "shared", "rss", "pss", "locked", "fds", "threads", "over time", "")
+COLUMNS = (*"process own shared rss pss locked gpu fds threads".split(), "over time", "")
 
 
 def sparkline(values: Sequence[float], width: int = 16) -> str:
@@ -39,6 +39,7 @@ def row(one: Watched) -> tuple[str, ...]:
         size(last.rss),
         size(last.pss) if last.pss >= 0 else "–",
         size(last.locked) if last.locked else "–",
+        size(last.gpu) if last.gpu >= 0 else "–",
         str(last.descriptors) if last.descriptors >= 0 else "–",
         str(last.threads),
         sparkline([float(sample.held) for sample in one.samples]),
@@ -68,7 +69,7 @@ def _line(cells: Iterable[str], widths: Sequence[int]) -> str:
     for number, cell in enumerate(cells):
         if number >= len(widths):
             parts.append(cell)
-        elif number in (0, 8):
+        elif number in (0, 9):
             parts.append(cell.ljust(widths[number]))
         else:
             parts.append(cell.rjust(widths[number]))

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from postmortem.facts.memory import CodeRanges
 from postmortem.facts.threads import Frame, Trust
 from postmortem.readers.gdb.answers import SourceLine
 from postmortem.records import record, replace
@@ -52,16 +53,21 @@ def merge_stack(
     native: tuple[Frame, ...],
     gdb: tuple[Frame, ...],
     lines: Mapping[int, tuple[SourceLine, ...]],
+    *,
+    code: CodeRanges | None = None,
+    ended: bool = False,
 ) -> MergedStack:
     """Return one thread's stack from our walk and gdb's.
 
-    `lines` are source lines of program counters that gdb's walk does not have. Frames that are
-    in one of the stacks because of inlining or tail calls are no difference; gdb's are taken where
-    it knows the lines of a frame, ours elsewhere.
+    `code` is where code can be: where gdb's walk leaves it, words of the stack were taken for
+    return addresses, and so may have been all that follow. `ended` says that our walk came to the
+    outermost frame, behind which nothing is. `lines` are source lines of program counters that
+    gdb's walk does not have. Frames that are in one of the stacks because of inlining or tail calls
+    are no difference; gdb's are taken where it knows the lines of a frame, ours elsewhere.
     """
     lines = {**_own_lines(native), **lines}
     native = tuple(frame for frame in native if not frame.inlined)
-    groups = _groups(gdb)
+    groups = _on_code(_groups(gdb), code)
     if not native:
         return MergedStack(tuple(frame for group in groups for frame in group.all))
     if groups and groups[0].frame.pc != native[0].pc:
@@ -74,7 +80,9 @@ def merge_stack(
         if both and step.native[0].pc == step.gdb[0].frame.pc:
             frames += _united(step.native[0], step.gdb[0], lines)
             continue
-        chosen, difference = _choose(step, frames, last=last, lines=lines, heard=bool(groups))
+        chosen, difference = _choose(
+            step, frames, last=last, lines=lines, heard=bool(groups), ended=ended
+        )
         if difference is not None and disagreement is None:
             disagreement = difference
             parted_after = frames[-1] if frames and step.native and step.gdb else None
@@ -110,6 +118,22 @@ def _groups(frames: tuple[Frame, ...]) -> list[_Group]:
     return groups
 
 
+def _on_code(groups: list[_Group], code: CodeRanges | None) -> list[_Group]:
+    """Return the frames up to the first that no call can have returned to.
+
+    The innermost one, and one that a signal interrupted, may stand anywhere: that may be the fault.
+    Nothing is called by an entry of a procedure linkage table, which only jumps.
+    """
+    interrupted = True
+    for number, group in enumerate(groups):
+        frame = group.frame
+        bare = code is not None and frame.pc is not None and frame.pc not in code
+        if not interrupted and (bare or frame.function.endswith("@plt")):
+            return groups[:number]
+        interrupted = frame.function == "<signal handler called>"
+    return groups
+
+
 def _steps(native: tuple[Frame, ...], groups: list[_Group]) -> Iterator[tuple[_Step, bool]]:
     """Yield both stacks in stretches, each with whether it is the last."""
     i = j = 0
@@ -142,6 +166,7 @@ def _choose(
     last: bool,
     lines: Mapping[int, tuple[SourceLine, ...]],
     heard: bool,
+    ended: bool,
 ) -> tuple[tuple[Frame, ...], str | None]:
     """Return the frames to take where the accounts part, and what to say about it."""
     ours = _with_lines(step.native, lines)
@@ -155,6 +180,8 @@ def _choose(
         if last:
             return ours, f"{where} gdb's stack ends; our walk goes on for {more}"
         return ours, f"{where} our walk has {more} than gdb before both agree again"
+    if not ours and last and ended:
+        return (), f"{where} our walk ends at the outermost frame; gdb's goes on and is left out"
     if not ours:
         return _gdb_alone(groups, theirs, so_far, where, last=last)
     proven = step.native[0].trust in _PROVEN

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from postmortem.facts.memory import CodeRanges
 from postmortem.facts.threads import Frame, Trust
 from postmortem.readers.gdb.answers import SourceLine
 from postmortem.readers.gdb.merge import merge_stack
@@ -260,3 +261,35 @@ def test_no_proven_physical_frame_is_ever_lost(
     merged = merge_stack(native, gdb, {})
     kept = iter(frame.pc for frame in merged.frames if frame.trust is Trust.CFI)
     assert all(pc in kept for pc in pcs)
+
+
+CODE = CodeRanges(((0x10, 0x100), (0x200, 0x300)))
+
+
+def test_frames_of_gdb_that_point_to_no_code_are_words_of_the_stack() -> None:
+    native = (ours(0x10, "c", Trust.CONTEXT),)
+    gdb = (theirs(0x10, "c"), theirs(0x20, "b"), theirs(0x7FFF0000), theirs(0x30, "a"))
+    merged = merge_stack(native, gdb, {}, code=CODE)
+    assert [frame.pc for frame in merged.frames] == [0x10, 0x20]
+
+
+def test_nothing_of_gdb_follows_the_outermost_frame() -> None:
+    native = (ours(0x10, "c", Trust.CONTEXT), ours(0x20, "_start"))
+    gdb = (theirs(0x10, "c"), theirs(0x20, "_start"), theirs(0x30, "puts"))
+    merged = merge_stack(native, gdb, {}, code=CODE, ended=True)
+    assert names(merged.frames) == ["c", "_start"]
+    assert "outermost" in (merged.disagreement or "")
+
+
+def test_no_call_comes_from_an_entry_of_the_linkage_table() -> None:
+    native = (ours(0x10, "c", Trust.CONTEXT), ours(0x20, "??", Trust.SCAN))
+    gdb = (theirs(0x10, "c"), theirs(0x30, "puts@plt"), theirs(0x40, "main"))
+    merged = merge_stack(native, gdb, {}, code=CODE)
+    assert [frame.pc for frame in merged.frames] == [0x10, 0x20]
+
+
+def test_where_the_fault_is_may_be_no_code() -> None:
+    native = (ours(0x9000, "??", Trust.CONTEXT), ours(0x20, "main"))
+    gdb = (theirs(0x9000), theirs(0x20, "main", file="/m.c", line=3))
+    merged = merge_stack(native, gdb, {}, code=CODE)
+    assert (merged.frames[0].pc, merged.frames[1].line) == (0x9000, 3)

@@ -47,6 +47,9 @@ _RUST = Pattern(
         "_RN",
     ),
 )
+_PANICKED = Pattern(
+    r"panick?ing|rust_panic|rust_begin_unwind|panic_fmt|panic_with_hook|panic_bounds"
+)
 # Between the panic and the code that is wrong: checks of Rust's own libraries (v[i], unwrap()).
 _RUST_LIBRARY = Pattern(
     r"^<?(core|alloc|std)::|^<.* as (core|alloc|std)::|^__rustc::|^_R(N|I)\w*(3std|4core|5alloc)|"
@@ -98,6 +101,8 @@ def fatal_log_message(
         evidence.append(cite_frame(crashed, outer))
         by = short(frame.function) if frame.function != "??" else file_name(frame.module)
     what = "a fatal error was logged" if log else "Rust code panicked"
+    if not log and not any(_PANICKED.search(names[i]) for i in panic):
+        what = "Rust code called std::process::abort"
     yield Finding(
         title=clip(f"{what}{' in ' + by if by else ''} and stopped the process", 100),
         cause="a check in native code failed; the library printed the reason and aborted",

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from postmortem.diagnose.core.owners import module_name
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Finding, rule
-from postmortem.facts.memory import Modules
+from postmortem.facts.memory import Module, Modules
 from postmortem.facts.threads import Threads
-from postmortem.report.model import Confidence, Evidence, Role
+from postmortem.report.model import Confidence, Evidence, Role, Topic
 
 SHOWN = 8
 """Modules that evidence lists; the rest are counted."""
@@ -18,6 +18,7 @@ SHOWN = 8
 @rule(
     role=Role.CONTEXT,
     references=("https://man7.org/linux/man-pages/man1/ld.1.html",),
+    topic=Topic.EVIDENCE,
 )
 def mismatched_module(modules: Modules, threads: Threads | None) -> Iterator[Finding]:
     """A library on disk is not the one that crashed.
@@ -38,14 +39,20 @@ def mismatched_module(modules: Modules, threads: Threads | None) -> Iterator[Fin
     if not wrong:
         return
     crashed = threads.crashed if threads is not None else None
+    paths = {module.path for module in wrong}
+    there = [
+        frame
+        for thread in (threads.items if threads is not None else ())
+        for frame in thread.frames
+        if frame.kind == "native" and frame.module in paths
+    ]
+    nameless = bool(there) and all(frame.function == "??" for frame in there)
     on_stack = {frame.module for frame in crashed.frames} if crashed is not None else set()
     wrong.sort(key=lambda module: module.path not in on_stack)
     evidence = [
         Evidence(
             f"module {module.path}",
-            f"build ID {module.build_id or 'unknown'} in the core, "
-            f"{module.disk_build_id or 'unknown'} in {module.disk_path or module.path}"
-            + (", on the crashed stack" if module.path in on_stack else ""),
+            _difference(module) + (", on the crashed stack" if module.path in on_stack else ""),
         )
         for module in wrong[:SHOWN]
     ]
@@ -54,14 +61,29 @@ def mismatched_module(modules: Modules, threads: Threads | None) -> Iterator[Fin
     others = f" and {len(wrong) - 1} more" if len(wrong) > 1 else ""
     who = module_name(wrong[0].path) + others
     yield Finding(
-        title=clip(f"{who} on disk: not the build that crashed; frames there have no names", 100),
+        title=clip(
+            f"{who} on disk: not the build that crashed"
+            + ("; frames there have no names" if nameless else ""),
+            100,
+        ),
         cause="the files were rebuilt or updated after the crash, or the core comes from another "
         "machine or container",
-        confidence=Confidence.CERTAIN,
+        confidence=Confidence.CERTAIN
+        if any(module.build_id or module.disk_build_id for module in wrong)
+        else Confidence.LIKELY,
         next_steps=(
             "analyse the core where it was written, or give that machine's files: "
             "postmortem core CORE --sysroot DIR",
             "for the interpreter itself: --python with the one that crashed",
         ),
         evidence=tuple(evidence),
+    )
+
+
+def _difference(module: Module) -> str:
+    if module.build_id is None and module.disk_build_id is None:
+        return f"what was mapped of it differs from {module.disk_path or module.path}"
+    return (
+        f"build ID {module.build_id or 'unknown'} in the core, "
+        f"{module.disk_build_id or 'unknown'} in {module.disk_path or module.path}"
     )

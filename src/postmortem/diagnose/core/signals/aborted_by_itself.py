@@ -9,9 +9,9 @@ from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.fault_words import explain
 from postmortem.diagnose.core.owners import Owner, file_name, owner
 from postmortem.diagnose.core.python_calls import python_call, python_place
-from postmortem.diagnose.core.stacks import is_malloc, site
+from postmortem.diagnose.core.stacks import is_malloc, plain, site
 from postmortem.diagnose.names import clip, short
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import ANY_REASON, Finding, rule
 from postmortem.facts.crash import AbortMessage, Signal
 from postmortem.facts.threads import Thread, Threads
 from postmortem.report.model import Confidence, Evidence, Role
@@ -20,7 +20,7 @@ from postmortem.report.model import Confidence, Evidence, Role
 @rule(
     role=Role.CONTEXT,
     references=("https://man7.org/linux/man-pages/man3/abort.3.html",),
-    fallback=True,
+    yields_to=ANY_REASON,
 )
 def aborted_by_itself(
     kind: FaultKind, signal: Signal, threads: Threads | None, message: AbortMessage | None
@@ -53,7 +53,8 @@ def aborted_by_itself(
         if said is not None:
             title += f": {said}"
         elif frame.function != "??":
-            title += f": {short(frame.function, 60)} called abort"
+            how = "called abort" if _called_abort(crashed, index) else "raised SIGABRT"
+            title += f": {short(frame.function, 60)} {how}"
         elif frame.module and owner(frame) is not Owner.GLIBC:
             title += f" in {file_name(frame.module)}"
             if owner(frame) is Owner.CPYTHON:  # without names: Debian strips its interpreter
@@ -66,7 +67,8 @@ def aborted_by_itself(
     yield Finding(
         title=clip(title, 100),
         cause=explain(kind, signal) + _meaning(words),
-        confidence=Confidence.CERTAIN,
+        # Without siginfo nobody says who sent the signal, unless abort() stands there.
+        confidence=Confidence.CERTAIN if signal.code or _has_abort(crashed) else Confidence.LIKELY,
         next_steps=("read the last lines that the process wrote to standard error",),
         evidence=tuple(evidence),
     )
@@ -94,3 +96,20 @@ def _who(thread: Thread) -> int | None:
         if not is_malloc(frame) and not of_python:
             return index
     return start
+
+
+def _called_abort(thread: Thread, index: int) -> bool:
+    """Return whether abort() stands between the signal and a frame, as far as names tell.
+
+    raise(SIGABRT), as tests and run-times of other languages call it, is not abort(): no handler is
+    reset, and it comes back where the signal is blocked.
+    """
+    between = [plain(frame.function) for frame in thread.frames[:index]]
+    return not between or "abort" in between or "??" in between or not set(between) & _RAISES
+
+
+_RAISES = {"raise", "gsignal", "kill", "tgkill", "pthread_kill"}
+
+
+def _has_abort(thread: Thread | None) -> bool:
+    return thread is not None and any(plain(f.function) == "abort" for f in thread.frames[:16])

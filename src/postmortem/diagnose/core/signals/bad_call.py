@@ -48,7 +48,8 @@ def bad_call(
     pc = bad_target(signal, fault)
     refused = fault is not None and pc != fault.pc.value
     instruction = fault.instruction if fault is not None else None
-    is_return = refused and instruction is not None and instruction.transfer == "return"
+    came_back = instruction is not None and instruction.transfer == "return"
+    is_return = refused and came_back
     is_null = pc < 1 << 16
     crashed = threads.crashed if threads is not None else None
     evidence = [cite_signal(kind, signal, fault, threads)]
@@ -56,9 +57,10 @@ def bad_call(
     frame = 0 if refused else 1  # the processor refused the jump: the caller is still innermost
     if crashed is not None and len(crashed.frames) > frame:
         evidence.extend([cite_frame(crashed, frame), *cite_python(crashed, threads)])
-        if crashed.frames[frame].function != "??":
+        if crashed.frames[frame].function != "??" and (is_return or not came_back):
             word = "at the end of" if is_return else "called from"
             by = f", {word} {short(crashed.frames[frame].function)}"
+    gone = modules is not None and not is_null and _was_in_gap(modules, pc)
     what = "a null function pointer" if is_null else f"an address without code ({pc:#x})"
     steps = [
         "build with -fsanitize=address or -fstack-protector-all: they stop at the write"
@@ -67,18 +69,12 @@ def bad_call(
         "sets it",
         "a ctypes or cffi callback? keep a reference to it for as long as native code may call it",
     ]
-    if modules is not None and not is_null and _was_in_gap(modules, pc):
+    if gone:
         steps.append("check whether a library was unloaded (dlclose) while it was still in use")
     yield Finding(
-        title=clip(f"{'return to' if is_return else 'call of'} {what}{by}", 100),
+        title=clip(f"{'return to' if came_back else 'call of'} {what}{by}", 100),
         cause=f"{explain(kind, signal, fault, threads)}. "
-        + (
-            "The return address on the stack was overwritten: an array on the stack of this "
-            "function, or of one that it called, was written past its end"
-            if is_return
-            else "The call itself went wrong: a pointer that was never set, an object that was "
-            "already freed, or an overwritten return address"
-        ),
+        + (_came_back(gone=gone and not is_return) if came_back else _CALLED),
         confidence=Confidence.CERTAIN if is_null else Confidence.LIKELY,
         next_steps=tuple(steps),
         evidence=tuple(evidence),
@@ -91,3 +87,23 @@ def _was_in_gap(modules: Modules, address: int) -> bool:
     starts = [module.start for module in modules]
     ends = [module.end for module in modules]
     return bool(starts) and min(starts) < address < max(ends)
+
+
+_CALLED = (
+    "The call itself went wrong: a pointer that was never set, an object that was already freed, "
+    "or an overwritten return address"
+)
+
+
+def _came_back(*, gone: bool) -> str:
+    overwritten = (
+        "The return address on the stack was overwritten: an array on the stack of this function, "
+        "or of one that it called, was written past its end"
+    )
+    if not gone:
+        return overwritten
+    return (
+        "A function came back to where nothing is any more: the library there was unloaded "
+        "(dlclose) while one of its functions was still running. Or the return address on the "
+        "stack was overwritten"
+    )

@@ -16,7 +16,8 @@ from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.facts.crash import Fault, Signal
 from postmortem.facts.memory import Address
-from postmortem.facts.threads import Threads
+from postmortem.facts.threads import Thread, Threads
+from postmortem.patterns import Pattern
 from postmortem.report.model import Confidence, Role
 
 _TITLES = {
@@ -106,7 +107,8 @@ def bad_pointer(
     unsure = kind is FaultKind.GENERAL_PROTECTION
     yield Finding(
         title=clip(f"{_title(kind, fault)}{shown}{place(crashed)}", 100),
-        cause=f"{explain(kind, signal, fault, threads)}. {_cause(kind, signal, fault)}",
+        cause=f"{explain(kind, signal, fault, threads)}. {_cause(kind, signal, fault)}"
+        + _indexed(kind, fault, crashed),
         confidence=Confidence.POSSIBLE if unsure else Confidence.LIKELY,
         next_steps=(
             "look at what the first function of your own on the crashed stack passes inwards",
@@ -171,6 +173,27 @@ def _cause(kind: FaultKind, signal: Signal, fault: Fault | None) -> str:
             "buffer)"
         )
     return _CAUSES[kind]
+
+
+def _indexed(kind: FaultKind, fault: Fault | None, thread: Thread | None) -> str:
+    """Return of which two registers the address was made: either may be the wrong one."""
+    operand = fault.instruction.operand if fault is not None and fault.instruction else None
+    found = _BASE_AND_INDEX.match(operand or "")
+    if found is None or thread is None or kind is not FaultKind.UNMAPPED:
+        return ""
+    base, index = thread.register(found["base"]), thread.register(found["index"])
+    if base is None or index is None:
+        return ""
+    count = index - (1 << 64) if index >> 63 else index
+    return (
+        f". The address was made of {found['base']}={base:#x} and an index, {found['index']}="
+        f"{count}: where that base is a sound array, the index is what is wrong"
+    )
+
+
+_BASE_AND_INDEX = Pattern(
+    r"^(?P<base>r\w+|x\d+)\+(?P<index>r\w+|x\d+)(\*[248])?([+-]0x[0-9a-f]+)?$"
+)
 
 
 def _is_low(place: Address) -> bool:

@@ -8,7 +8,7 @@ from postmortem.diagnose.core.citing import cite_frame, cite_python, cite_signal
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.fault_words import explain
 from postmortem.diagnose.core.foreign_calls import dead_callback
-from postmortem.diagnose.core.pointers import number_as_pointer
+from postmortem.diagnose.core.pointers import number_as_pointer, pointer_value, small_pointer
 from postmortem.diagnose.core.pyobject_fault import object_fault
 from postmortem.diagnose.core.stacks import api_without_gil, caller, in_allocator, place
 from postmortem.diagnose.names import clip
@@ -59,16 +59,20 @@ def null_dereference(
     # An offset of pages is a large array or object; it can also be a small integer that was taken
     # for a pointer.
     number = number_as_pointer(signal, fault)
-    is_small = signal.address < 4096 and number is None
+    small = small_pointer(signal, fault)
+    # Certain only where the pointer itself is seen to be null, or the address is 0.
+    is_null = signal.address == 0 or (signal.address < 4096 and pointer_value(fault) == 0)
     what = "null pointer dereference"
     if number is not None:
         what = f"the number {number} was used as a pointer"
+    elif small is not None:
+        what = f"a null pointer's member, or the number {small} used as a pointer"
     yield Finding(
         title=clip(f"{what} (address {signal.address:#x}){place(crashed)}", 100),
         cause=explain(kind, signal, fault, threads)
         + ". The code at the fault only received the pointer; its callers decide where it came "
         "from",
-        confidence=Confidence.CERTAIN if is_small else Confidence.LIKELY,
+        confidence=Confidence.CERTAIN if is_null and not signal.inferred else Confidence.LIKELY,
         next_steps=tuple(steps),
         evidence=tuple(evidence),
         role=Role.CONTRIBUTING

@@ -98,10 +98,13 @@ def _without_handler(signal: Signal, crashed: Thread | None) -> tuple[str, str, 
     if crashed is not None and crashed.stopped is not None:
         cause = (
             f"the process sent {signal.name} to itself, as handlers do that print and raise a "
-            "fault again (faulthandler, DataLoader workers); the frames that would show the fault "
-            "are not in the core"
+            "fault again (faulthandler, DataLoader workers), or by a plain raise(); the frames "
+            "that would show which are not in the core"
         )
-        title = f"a handler in the process raised {signal.name} again; the stack below is lost"
+        title = (
+            f"the process raised {signal.name} itself, maybe in a handler of it; the stack below "
+            "is lost"
+        )
         return title, cause, [Evidence(f"thread {crashed.tid}", crashed.stopped)]
     at = site(crashed) if crashed is not None else None
     if crashed is not None and at is not None and _is_on_purpose(crashed):

@@ -9,12 +9,13 @@ from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.facts.process import CoreFile
 from postmortem.facts.threads import Threads
-from postmortem.report.model import Confidence, Evidence, Role
+from postmortem.report.model import Confidence, Evidence, Role, Topic
 
 
 @rule(
     role=Role.CONTEXT,
     references=("https://man7.org/linux/man-pages/man1/gcore.1.html",),
+    topic=Topic.SNAPSHOT,
 )
 def snapshot(kind: FaultKind, core: CoreFile, threads: Threads | None) -> Iterator[Finding]:
     """The core is a snapshot of a process that lived on.
@@ -33,13 +34,14 @@ def snapshot(kind: FaultKind, core: CoreFile, threads: Threads | None) -> Iterat
     """
     if kind is not FaultKind.SNAPSHOT:
         return
-    evidence = [Evidence(f"core {core.path}", "written by gcore from a live process")]
+    by = "gcore" if core.origin == "gcore" else "a tool"
+    evidence = [Evidence(f"core {core.path}", f"written by {by} from a live process")]
     main = threads.main if threads is not None else None
     if main is not None and main.frames:
         evidence.extend([cite_frame(main, 0), *cite_python(main)])
     yield Finding(
-        title="a snapshot of a live process (gcore): it did not crash",
-        cause="gcore wrote this core while the process was running; it tells where the threads "
+        title=f"a snapshot of a live process ({by}): it did not crash",
+        cause=f"{by} wrote this core while the process was running; it tells where the threads "
         "stood at that moment",
         confidence=Confidence.CERTAIN,
         next_steps=(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
-from postmortem.diagnose.ranks.blame import Blame
-from postmortem.diagnose.ranks.causes import NothingFailed
+from postmortem.diagnose.ranks.blame import Blame, Party
+from postmortem.diagnose.ranks.causes import Crashed, Doubt, NothingFailed, SeenByKernel, Undecided
 from postmortem.diagnose.ranks.deciding.case import Case
 from postmortem.diagnose.ranks.deciding.crashes import crashed, exited_silently, thread_died
 from postmortem.diagnose.ranks.deciding.hung import holding_up, jam_undecided, stands_elsewhere
@@ -60,10 +60,17 @@ _STEPS: Sequence[Callable[[Case], Blame | None]] = (
 def decide(logs: RankLogs) -> Blame:
     """Return who failed first, or that it cannot be decided; deterministic."""
     case = Case(logs)
+    open_: Blame | None = None
     for step in _STEPS:
         blame = step(case)
-        if blame is not None:
-            return _finished(case, blame)
+        if blame is None or (open_ is not None and not blame.first):
+            continue
+        if blame.cause == Undecided(Doubt.STACKS):
+            open_ = blame  # stacks of a job that only starts show nothing: what it wrote may
+            continue
+        return _finished(case, blame)
+    if open_ is not None:
+        return _finished(case, open_)
     return Blame(NothingFailed(), jam=case.jam, ties=ties(case))
 
 
@@ -71,6 +78,8 @@ def _finished(case: Case, blame: Blame) -> Blame:
     """Add who is a victim, what torchrun said, and whether it is a whole host."""
     guilty = {party.rank if party.rank is not None else party.label for party in blame.first}
     guilty |= {p.rank if p.rank is not None else p.label for p in blame.candidates}
+    also = tuple(_beside(case, blame, guilty))
+    guilty |= {party.rank for party in also if party.rank is not None}
     victims = tuple(
         party
         for party in case.victims()
@@ -80,10 +89,24 @@ def _finished(case: Case, blame: Blame) -> Blame:
     return replace(
         outlived(case, blame),
         victims=victims,
+        also=also,
         blamed=blamed,
         whole_host=blame.whole_host or _host(case, blame),
         ties=ties(case),
     )
+
+
+def _beside(case: Case, blame: Blame, guilty: set[int | str]) -> Iterator[Party]:
+    """Yield who raised an error that is not about a peer while a crash of another one is blamed.
+
+    That a process is gone explains errors about it, and no KeyError.
+    """
+    if not isinstance(blame.cause, Crashed | SeenByKernel):
+        return
+    for standing in case.ranks:
+        raised = next((f for f in standing.own if f.kind == "exception"), None)
+        if raised is not None and standing.writer.rank not in guilty | {None}:
+            yield standing.party(raised.said.words, raised)
 
 
 def _host(case: Case, blame: Blame) -> str | None:

@@ -1,0 +1,1 @@
+"""Ends of programs whose language brings its own run-time."""

@@ -1,0 +1,94 @@
+"""A Go program panicked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.diagnose.core.citing import cite_frame
+from postmortem.diagnose.names import clip, short
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.facts.threads import Frame, Thread, Threads
+from postmortem.patterns import Pattern
+from postmortem.report.model import Confidence, Role
+
+_INNERMOST = 40
+_PANIC = Pattern(
+    r"^runtime\.(gopanic|fatalpanic|fatalthrow|throw|fatal|sigpanic|dopanic\w*)(\.abi\w+)?$",
+    words=("runtime.",),
+)
+_RUN_TIME = Pattern(r"^runtime\.|^<signal handler called>$")
+_MEANINGS: tuple[tuple[str, str], ...] = (
+    ("runtime.panicmem", "nil pointer dereference"),
+    ("runtime.goPanicIndex", "index out of range"),
+    ("runtime.panicIndex", "index out of range"),
+    ("runtime.goPanicSlice", "slice bounds out of range"),
+    ("runtime.panicSlice", "slice bounds out of range"),
+    ("runtime.panicdivide", "integer divide by zero"),
+    ("runtime.panicdottype", "interface conversion: another type is in it"),
+    ("runtime.panicnildottype", "interface conversion: the interface is nil"),
+    ("runtime.panicmakeslice", "makeslice: length out of range"),
+    ("runtime.mapassign", "assignment to an entry in a nil map"),
+    ("runtime.closechan", "close of a nil or closed channel"),
+    ("runtime.chansend", "send on a closed channel"),
+    ("runtime.sigpanic", "a fault, mostly a nil pointer"),
+    ("runtime.throw", "a fatal error of Go's run-time"),
+    ("runtime.fatalthrow", "a fatal error of Go's run-time"),
+)
+
+
+@rule(role=Role.ROOT, references=("https://pkg.go.dev/runtime#hdr-Environment_Variables",))
+def go_panic(threads: Threads | None) -> Iterator[Finding]:
+    """A Go program panicked, and no deferred function recovered.
+
+    What it means
+        Go's run-time found a nil pointer, an index beyond the end or the like, or the program
+        called panic(). The run-time printed the reason and the goroutine's stack, and, with
+        GOTRACEBACK=crash, raised SIGABRT on itself to leave a core.
+
+    How to be sure
+        runtime.gopanic or runtime.throw stands on the crashed stack. The first function outwards
+        that is not the run-time's is where it happened.
+
+    What to do
+        Read the lines after "panic:" or "fatal error:" on standard error. Delve (dlv core EXE CORE)
+        shows all goroutines; only those that were running are in the stacks here.
+    """
+    crashed = threads.crashed if threads is not None else None
+    found = _panic(crashed) if crashed is not None else None
+    if crashed is None or found is None:
+        return
+    outer = next(
+        (i for i in range(found, len(crashed.frames)) if not _is_run_time(crashed.frames[i])), None
+    )
+    names = [frame.function for frame in crashed.frames[:outer]]
+    words_of = _MEANINGS
+    if "runtime.sigpanic" in names and "runtime.throw" in names:
+        words_of = (("runtime.sigpanic", "a fault outside of Go's code"),)
+    what = next((words for name, words in words_of if any(n.startswith(name) for n in names)), "")
+    evidence = [cite_frame(crashed, found)]
+    where = ""
+    if outer is not None:
+        evidence.append(cite_frame(crashed, outer))
+        where = f" in {short(crashed.frames[outer].function)}"
+    yield Finding(
+        title=clip(f"Go panicked{': ' + what if what else ''}{where}", 100),
+        cause=(f"{what}: " if what else "")
+        + "no deferred function recovered, so Go's run-time printed the reason to standard error "
+        "and ended the process",
+        confidence=Confidence.LIKELY,
+        next_steps=(
+            'read what follows "panic:" or "fatal error:" on standard error',
+            "dlv core EXE CORE shows all goroutines; here are those that were running",
+        ),
+        evidence=tuple(evidence),
+    )
+
+
+def _panic(thread: Thread) -> int | None:
+    """Return the index of the outermost frame of the way from a panic to the end."""
+    found = [i for i, f in enumerate(thread.frames[:_INNERMOST]) if _PANIC.match(f.function)]
+    return found[-1] if found else None
+
+
+def _is_run_time(frame: Frame) -> bool:
+    return _RUN_TIME.match(frame.function) is not None

@@ -1,0 +1,199 @@
+"""`postmortem run` over real launchers: who failed first, and where the others stood then."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+RUN = [sys.executable, "-m", "postmortem", "run"]
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
+
+JOB = """
+import ctypes, os, signal, sys, threading
+import torch, torch.distributed as dist
+dist.init_process_group("gloo")
+rank = dist.get_rank()
+def train(step, batch):
+    if step == 3 and rank == 1:
+        fail(batch)
+    dist.all_reduce(batch)
+def fail(batch):
+    weight = torch.zeros(3, 5)
+    if sys.argv[1] == "raise":
+        return batch @ weight
+    if sys.argv[1] == "segv":
+        ctypes.string_at(8)
+    if sys.argv[1] == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if sys.argv[1] == "stuck":
+        threading.Event().wait()
+for step in range(6):
+    train(step, torch.ones(4))
+"""
+
+pytestmark = [pytest.mark.torch, pytest.mark.slow, pytest.mark.timeout(400)]
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    pytest.importorskip("torch")
+    (tmp_path / "job.py").write_text(JOB)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    for name in ("POSTMORTEM_RUN", "RANK", "LOCAL_RANK", "WORLD_SIZE", "TORCHELASTIC_ERROR_FILE"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path
+
+
+def run(*words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*RUN, *words], capture_output=True, text=True, timeout=380, check=False, cwd=cwd
+    )
+
+
+def left(place: Path) -> tuple[Path, dict[str, Any]]:
+    """Return the folder that was left, and its manifest."""
+    (folder,) = place.glob("postmortem-*")
+    return folder, json.loads((folder / "manifest.json").read_text())
+
+
+def summary(said: str) -> str:
+    """Return torchrun's root cause."""
+    return said.partition("Root Cause")[2].partition("=====")[0]
+
+
+def test_rank_that_raises(place: Path) -> None:
+    done = run("--", *TORCHRUN, "--nproc-per-node", "3", "job.py", "raise")
+    assert done.returncode == 1
+    folder, said = left(place)
+    assert said["verdict"].startswith("rank 1 failed first: RuntimeError: mat1 and mat2 shapes")
+    assert "weight" in (folder / "report.txt").read_text()
+    # The others were read before the launcher ended them, in the collective that they waited in.
+    stacks = json.loads((folder / "stacks" / "failure-1.json").read_text())
+    assert sorted(one["rank"] for one in stacks["processes"]) == [0, 2]
+    assert {one["pid"] for one in stacks["processes"]} <= {p["pid"] for p in said["processes"]}
+    assert "all_reduce" in (folder / "stacks" / "failure-1.txt").read_text()
+    # There is no @record in the job, and its traceback stands in torchrun's summary all the same.
+    assert "mat1 and mat2 shapes" in summary(done.stderr)
+    assert "rank 1 failed first on this host" in summary(done.stderr)
+
+
+def test_rank_that_crashes(place: Path) -> None:
+    done = run("--", *TORCHRUN, "--nproc-per-node", "2", "job.py", "segv")
+    assert done.returncode == 1
+    _, said = left(place)
+    assert said["verdict"].startswith("rank 1 failed first: ")
+    assert "SIGSEGV" in said["verdict"]
+    assert "in fail" in summary(done.stderr)
+
+
+def test_rank_that_is_killed(place: Path) -> None:
+    done = run("--", *TORCHRUN, "--nproc-per-node", "2", "job.py", "kill")
+    assert done.returncode == 1
+    _, said = left(place)
+    assert said["verdict"] == "rank 1 failed first: it was killed by SIGKILL"
+    killed = next(one for one in said["processes"] if one["rank"] == 1)
+    assert killed["exit"] == {"code": None, "signal": "SIGKILL"}
+    assert killed["peak_rss_bytes"]
+    assert "rank 1 was killed by SIGKILL" in summary(done.stderr)
+
+
+def test_job_that_is_well_leaves_nothing(place: Path) -> None:
+    done = run("--", *TORCHRUN, "--nproc-per-node", "2", "job.py", "well")
+    assert done.returncode == 0, done.stderr
+    assert [one.name for one in place.iterdir()] == ["job.py"]
+
+
+def test_two_nodes(place: Path) -> None:
+    """Each node has its own run; that of the rank that failed knows, the other does not."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    nodes = []
+    for node in (0, 1):
+        (place / f"node{node}").mkdir()
+        command = [*RUN, "--", *TORCHRUN, "--nnodes", "2", "--nproc-per-node", "2"]
+        command += ["--node-rank", str(node), "--master-addr", "127.0.0.1"]
+        command += ["--master-port", str(port), "../job.py", "raise"]
+        nodes.append(
+            subprocess.Popen(command, cwd=place / f"node{node}", stderr=subprocess.DEVNULL)
+        )
+    assert [one.wait(380) for one in nodes] == [1, 1]
+    assert left(place / "node0")[1]["verdict"].startswith("rank 1 failed first: RuntimeError: mat1")
+    other = left(place / "node1")[1]["verdict"]
+    assert not any(f"rank {rank} failed first" in other for rank in (2, 3)), other
+
+
+def test_time_out_of_a_job_that_hangs(place: Path) -> None:
+    done = run("--timeout", "90", "--", *TORCHRUN, "--nproc-per-node", "3", "job.py", "stuck")
+    folder, said = left(place)
+    assert said["timed_out"]
+    assert "rank 1 holds up the others" in said["verdict"], said["verdict"]
+    assert (folder / "stacks" / "timeout.json").exists()
+    assert "postmortem: stopped after" in done.stderr
+
+
+MPI = """
+import os, time
+rank = int(os.environ["VARIABLE"])
+def load(shard):
+    if shard == 1:
+        raise FileNotFoundError(f"shard-{shard}.bin")
+    time.sleep(300)
+load(rank)
+"""
+
+
+@pytest.mark.skipif(shutil.which("mpirun") is None, reason="needs an mpirun")
+def test_mpirun(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMPI_ALLOW_RUN_AS_ROOT", "1")
+    monkeypatch.setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")
+    (place / "mpi.py").write_text(MPI.replace("VARIABLE", "OMPI_COMM_WORLD_RANK"))
+    done = run("--", "mpirun", "--oversubscribe", "-np", "3", sys.executable, "mpi.py")
+    assert done.returncode == 1
+    _, said = left(place)
+    assert (
+        said["verdict"] == "rank 1 failed first: FileNotFoundError: shard-1.bin (mpi.py:6 in load)"
+    )
+
+
+def test_mp_spawn(place: Path) -> None:
+    (place / "spawn.py").write_text(
+        "import torch, torch.multiprocessing as mp\n"
+        "def work(rank, batch):\n"
+        "    if rank == 1:\n"
+        "        raise KeyError('column')\n"
+        "if __name__ == '__main__':\n"
+        "    mp.spawn(work, (torch.ones(2, 3),), nprocs=2)\n"
+    )
+    assert run("--", sys.executable, "spawn.py").returncode == 1
+    folder, said = left(place)
+    assert said["verdict"] == "KeyError: 'column' (spawn.py:4 in work)"
+    assert "Tensor, shape (2, 3), torch.float32, cpu" in (folder / "report.txt").read_text()
+
+
+def test_sigterm_from_outside_tells_where_it_stood(place: Path) -> None:
+    (place / "waits.py").write_text(
+        "import threading\ndef waits_for_ever():\n    print('ready', flush=True)\n"
+        "    threading.Event().wait()\nwaits_for_ever()\n"
+    )
+    with subprocess.Popen(
+        [*RUN, "--", sys.executable, "waits.py"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as running:
+        assert running.stdout is not None
+        running.stdout.readline()
+        os.kill(running.pid, signal.SIGTERM)
+        assert running.wait(120) == 128 + signal.SIGTERM
+    folder, said = left(place)
+    assert said["stopped_by"] == signal.SIGTERM
+    assert said["verdict"].startswith("stopped from outside by SIGTERM")
+    assert "waits_for_ever" in (folder / "stacks" / "end.txt").read_text()
