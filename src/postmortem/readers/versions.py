@@ -74,7 +74,6 @@ _ANYWHERE = (
     ("driver", r"Driver Version: (\d{3}\.\d+[\d.]{0,8})"),
     ("driver", r"Kernel Module(?: for \w+)?  (\d{3}\.\d+[\d.]{0,8})"),
     ("numpy", r"cannot be run in\s{1,80}NumPy (\d+\.\d+[\w.]{0,20})"),
-    ("nccl", r"NCCL version (\d+\.\d+\.\d+\S{0,30})"),
 )
 _LINES = tuple((name, Pattern(_PREFIX + text, re.ASCII | re.M)) for name, text in _SAID)
 _WORDS = tuple((name, Pattern(text, re.ASCII)) for name, text in _ANYWHERE)
