@@ -27,6 +27,7 @@ COMMANDS: tuple[str, ...] = (
     "scan",
     "hang",
     "run",
+    "emulate",
     "attach",
     "watch",
     "flight",

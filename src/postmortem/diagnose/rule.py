@@ -17,8 +17,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from postmortem import underway
 from postmortem.facts.source import Problem
-from postmortem.records import record
-from postmortem.report.model import Confidence, Diagnosis, Evidence, Role, Skipped, Subject, ordered
+from postmortem.records import record, replace
+from postmortem.report.model import (
+    Confidence,
+    Diagnosis,
+    Evidence,
+    Role,
+    Skipped,
+    Subject,
+    Topic,
+    ordered,
+)
 
 
 @record
@@ -40,9 +49,14 @@ class Finding:
     """The whole verdict, where this is the best and its title cannot be put into a sentence."""
     about: Subject | None = None
     """Whom and what it is about, where the evidence names them."""
+    stands: bool = False
+    """It is told as it is, whatever its rule yields to."""
     references: tuple[str, ...] = ()
     """Of this case, in place of those of the rule."""
 
+
+ANY_REASON = ("*",)
+"""What a rule yields to that only says how the process ended, not why."""
 
 RuleFunction = Callable[..., Iterable[Finding]]
 
@@ -56,8 +70,11 @@ class Rule:
     role: Role
     references: tuple[str, ...]
     function: RuleFunction
-    fallback: bool = False
-    """It only says how the process ended; it is dropped where another rule says why."""
+    yields_to: tuple[str, ...] = ()
+    """Ids of rules that say more of the same failure; `ANY_REASON`: whoever says why it failed."""
+    yields_as: Role | None = None
+    """The role of its findings where it yields; None: they are not told."""
+    topic: Topic = Topic.FAILURE
 
     @property
     def documentation(self) -> str:
@@ -82,13 +99,19 @@ class Rule:
 
 
 def rule(
-    *, role: Role, references: tuple[str, ...] = (), fallback: bool = False
+    *,
+    role: Role,
+    references: tuple[str, ...] = (),
+    yields_to: tuple[str, ...] = (),
+    yields_as: Role | None = None,
+    topic: Topic = Topic.FAILURE,
 ) -> Callable[[RuleFunction], Rule]:
     """Make a rule of a function; its name is the rule's id, its package the rule's family."""
 
     def register(function: RuleFunction) -> Rule:
         family = function.__module__.rsplit(".", 2)[-2]
-        return Rule(function.__name__, family, role, references, function, fallback)
+        name = function.__name__
+        return Rule(name, family, role, references, function, yields_to, yields_as, topic)
 
     return register
 
@@ -146,11 +169,9 @@ def run(
 ) -> Outcome:
     """Run rules over facts; `remedies` says per fact type what would supply it."""
     underway.thinking()
-    diagnoses: list[Diagnosis] = []
-    fallbacks: list[Diagnosis] = []
+    found: list[_Found] = []
     skipped: list[Skipped] = []
     problems: list[Problem] = []
-    answered = False
     for item in rules:
         arguments: dict[str, object] = {}
         missing: type | None = None
@@ -165,19 +186,36 @@ def run(
             skipped.append(Skipped(item.id, missing.__name__, remedy))
             continue
         try:
-            for diagnosis, answers in _diagnoses(item, arguments):
-                (fallbacks if item.fallback else diagnoses).append(diagnosis)
-                answered |= answers and not item.fallback
+            found += _diagnoses(item, arguments)
         except Exception as error:  # a broken rule must not take the report with it
             what = f"the rule failed: {type(error).__name__}: {error}"
             problems.append(Problem(f"rule {item.id}", what, "please report this with --json"))
-    if not answered:
-        diagnoses += fallbacks
-    return Outcome(ordered(diagnoses), tuple(skipped), tuple(problems))
+    return Outcome(ordered(_by_precedence(found)), tuple(skipped), tuple(problems))
 
 
-def _diagnoses(item: Rule, arguments: dict[str, object]) -> Iterator[tuple[Diagnosis, bool]]:
-    """Yield what a rule found, and whether that says why something failed."""
+@record
+class _Found:
+    rule: Rule
+    diagnosis: Diagnosis
+    answers: bool
+    """It says why something failed."""
+    stands: bool
+
+
+def _by_precedence(found: list[_Found]) -> Iterator[Diagnosis]:
+    """Yield what is told: those whose rule yields to another that found something, if at all."""
+    ids = {one.rule.id for one in found}
+    if any(one.answers and one.rule.yields_to != ANY_REASON for one in found):
+        ids |= set(ANY_REASON)
+    for one in sorted(found, key=lambda one: one.rule.yields_to == ANY_REASON):
+        if one.stands or not ids.intersection(one.rule.yields_to):
+            yield one.diagnosis
+        elif one.rule.yields_as is not None:
+            yield replace(one.diagnosis, role=one.rule.yields_as)
+
+
+def _diagnoses(item: Rule, arguments: dict[str, object]) -> Iterator[_Found]:
+    """Yield what a rule found."""
     for finding in item.function(**arguments):
         role = finding.role or item.role
         diagnosis = Diagnosis(
@@ -192,8 +230,10 @@ def _diagnoses(item: Rule, arguments: dict[str, object]) -> Iterator[tuple[Diagn
             lead=finding.lead,
             verdict=finding.verdict,
             about=finding.about,
+            topic=item.topic,
         )
-        yield diagnosis, role in (Role.ROOT, Role.CASCADE) and not finding.elsewhere
+        answers = role in (Role.ROOT, Role.CASCADE) and not finding.elsewhere
+        yield _Found(item, diagnosis, answers, finding.stands)
 
 
 def _unwrap_optional(hint: object) -> tuple[type, bool]:

@@ -34,3 +34,17 @@ class Outcome(StrEnum):
     """The evidence itself says that it went well: it is never concluded from silence."""
     UNKNOWN = "unknown"
     """Nothing in the evidence settles it."""
+
+
+class Topic(StrEnum):
+    """What a diagnosis speaks of; the verdict is made of those on the failure."""
+
+    FAILURE = "failure"
+    WAITS = "waits"
+    """Who waits for whom: which thread a signal happened to hit says nothing of it."""
+    SNAPSHOT = "snapshot"
+    """The process lived on."""
+    PROCESS = "process"
+    """Whose process it was, not what happened in it."""
+    EVIDENCE = "evidence"
+    """How far the evidence can be trusted."""

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from postmortem.facts.confidence import Confidence as Confidence
 from postmortem.facts.confidence import Outcome as Outcome
 from postmortem.facts.confidence import Role as Role
+from postmortem.facts.confidence import Topic as Topic
 from postmortem.facts.source import Problem, Source
 from postmortem.records import record
 from postmortem.report.blocks import Block
@@ -50,6 +51,7 @@ class Diagnosis:
     verdict: str | None = None
     """The whole verdict, where this is the best and its title cannot be put into a sentence."""
     about: Subject | None = None
+    topic: Topic = Topic.FAILURE
 
 
 @record

@@ -31,15 +31,17 @@ def start(
     core_limit: tuple[int, int] | None,
     ignored: frozenset[int],
     cgroup: str | None = None,
+    limits: Mapping[int, tuple[int, int]] | None = None,
 ) -> int:
     """Start a command in our place: our descriptors, process group, terminal. Returns its pid.
 
+    `limits` are more limits of resources, soft and hard, by their number.
     Raises CommandError where it is not found or not executable.
     """
     pipe, end = os.pipe2(os.O_CLOEXEC)
     pid = os.fork()
     if pid == 0:
-        _become(command, env, end, core_limit, ignored, cgroup)
+        _become(command, env, end, core_limit, ignored, cgroup, limits or {})
     os.close(end)
     said = os.read(pipe, 8)
     os.close(pipe)
@@ -63,6 +65,7 @@ def _become(
     core_limit: tuple[int, int] | None,
     ignored: frozenset[int],
     cgroup: str | None,
+    limits: Mapping[int, tuple[int, int]],
 ) -> None:
     """Turn into the command; never returns."""
     number, stage = errno.ENOENT, 0
@@ -79,6 +82,8 @@ def _become(
             with open(f"{cgroup}/cgroup.procs", "w") as stream:  # noqa: PTH123
                 stream.write("0")
             stage = 0
+        for which, values in limits.items():
+            resource.setrlimit(which, values)
         try:
             os.execvpe(command[0], list(command), env)
         except OSError as error:

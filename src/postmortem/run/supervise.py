@@ -16,7 +16,7 @@ import signal
 import socket
 import struct
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 
@@ -103,7 +103,17 @@ class Supervisor:
         timeout: float | None = None,
         cgroup: str | None = None,
         keep_files: bool = False,
+        limits: Mapping[int, tuple[int, int]] | None = None,
+        helpers: frozenset[int] = frozenset(),
+        started: Callable[[int], None] | None = None,
     ) -> None:
+        """Prepare it; `helpers` are children that are no part of the command.
+
+        `started` is called with the command's pid as soon as it runs.
+        """
+        self._limits = limits
+        self._helpers = helpers
+        self._started = started
         self._keep_files = keep_files
         self._command = command
         self._env = env
@@ -140,14 +150,17 @@ class Supervisor:
                 core_limit=limit,
                 ignored=ignored | ({signal.SIGCHLD} if chld else frozenset()),
                 cgroup=self._cgroup,
+                limits=self._limits,
             )
+            if self._started is not None:
+                self._started(self._pid)
             sentinel = Sentinel(self._pid)
             try:
                 if not self._keep_files:
                     _leave_files()
                 _more_descriptors()
                 self._family = Family(self._pid, self._poll)
-                self._family.others.add(sentinel.pid)
+                self._family.others |= {sentinel.pid, *self._helpers}
                 self._sentinel = sentinel
                 self._watch()
             finally:

@@ -140,18 +140,3 @@ def is_thread_limit(exception: CppException | None, thread: Thread) -> bool:
         return False
     names = [bare(frame.function) for frame in thread.frames[:24]]
     return any(name.startswith("std::thread::") for name in names)
-
-
-def has_own_rule(exception: CppException | None, thread: Thread) -> bool:
-    """Return whether another rule than `uncaught_exception` explains this end."""
-    if watchdog_frames(thread) is not None or is_nccl_thread_name(thread):
-        return True
-    if exception is None:
-        return False
-    return (
-        is_nccl(exception)
-        or is_gloo(exception)
-        or is_out_of_memory(exception)
-        or cuda_words(exception) is not None
-        or is_thread_limit(exception, thread)
-    )

@@ -11,12 +11,8 @@ from postmortem.diagnose.names import clip
 from postmortem.facts.crash import Signal
 from postmortem.facts.process import Process
 from postmortem.facts.threads import Thread, Threads
-from postmortem.report.model import Confidence, Diagnosis, Role, ordered
+from postmortem.report.model import Confidence, Diagnosis, Role, Topic, ordered
 
-# Contexts that say how far the evidence can be trusted; they are no answer to "what happened".
-_ABOUT_EVIDENCE = ("mismatched_module", "replaced_module", "truncated_core")
-# Says whose process it was, which the sentence says anyway, not what happened in it.
-_WHOSE = "dataloader_worker"
 _ORDER = (Role.ROOT, Role.CASCADE, Role.CONTRIBUTING, Role.CONTEXT)
 
 
@@ -32,15 +28,16 @@ def verdict(
     A cascade or a context is the verdict only while no root is known. Several roots that are all
     merely possible give a sentence that says so and names them.
     """
-    usable = [d for d in ordered(diagnoses) if d.id not in _ABOUT_EVIDENCE]
-    taken = next((d for d in usable if d.id == "snapshot"), None)
+    usable = [d for d in ordered(diagnoses) if d.topic is not Topic.EVIDENCE]
+    taken = next((d for d in usable if d.topic is Topic.SNAPSHOT), None)
     if taken is not None:
-        stuck = next((d for d in usable if d.role is Role.ROOT and d.id == "deadlock"), None)
+        waits = (d for d in usable if d.role is Role.ROOT and d.topic is Topic.WAITS)
+        stuck = next(waits, None)
         if stuck is not None:
             doubt = "possibly " if stuck.confidence is Confidence.POSSIBLE else ""
             return f"{_who(None, process)}{doubt}{stuck.title} (a snapshot of a live process)"
         return f"{_who(None, process)}{taken.title}"
-    usable.sort(key=lambda diagnosis: diagnosis.id == _WHOSE)
+    usable.sort(key=lambda diagnosis: diagnosis.topic is Topic.PROCESS)  # the sentence says whose
     for role in _ORDER:
         of_role = [d for d in usable if d.role is role]
         if of_role:
@@ -66,8 +63,7 @@ def _sentence(
         if others:
             return f"{who}undecided between {best.title}; and {'; and '.join(others)}"
         return f"{who}possibly {best.title}{_where(threads, best.title)}"
-    # Which thread the signal happened to hit says nothing of a deadlock.
-    placed = best.role is Role.ROOT and best.id != "deadlock"
+    placed = best.role is Role.ROOT and best.topic is not Topic.WAITS
     return f"{who}{best.title}{_where(threads, best.title) if placed else ''}"
 
 

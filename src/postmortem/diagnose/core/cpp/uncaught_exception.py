@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from postmortem.diagnose.core.citing import cite_exception, cite_frame, cite_python
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.owners import Owner, owner
-from postmortem.diagnose.core.special_exceptions import has_own_rule
 from postmortem.diagnose.core.stacks import (
     exit_index,
     frame_name,
@@ -31,6 +30,13 @@ from postmortem.report.model import Confidence, Evidence, Role
     references=(
         "https://en.cppreference.com/w/cpp/error/terminate",
         "https://github.com/pytorch/pytorch/issues/38228",
+    ),
+    yields_to=(
+        "nccl_watchdog_abort",
+        "gloo_abort",
+        "out_of_memory",
+        "cuda_error",
+        "thread_limit",
     ),
 )
 def uncaught_exception(
@@ -60,7 +66,7 @@ def uncaught_exception(
         return
     own = thrown(exception, threads)
     terminated = is_terminated(crashed)
-    if has_own_rule(own, crashed) or (own is None and not terminated):
+    if own is None and not terminated:
         return
     if own is None:
         yield from _without_exception(crashed)

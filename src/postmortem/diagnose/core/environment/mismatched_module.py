@@ -9,7 +9,7 @@ from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.facts.memory import Module, Modules
 from postmortem.facts.threads import Threads
-from postmortem.report.model import Confidence, Evidence, Role
+from postmortem.report.model import Confidence, Evidence, Role, Topic
 
 SHOWN = 8
 """Modules that evidence lists; the rest are counted."""
@@ -18,6 +18,7 @@ SHOWN = 8
 @rule(
     role=Role.CONTEXT,
     references=("https://man7.org/linux/man-pages/man1/ld.1.html",),
+    topic=Topic.EVIDENCE,
 )
 def mismatched_module(modules: Modules, threads: Threads | None) -> Iterator[Finding]:
     """A library on disk is not the one that crashed.

@@ -10,7 +10,7 @@ from postmortem.diagnose.rule import Finding, rule
 from postmortem.facts.memory import Module, Modules
 from postmortem.facts.threads import Threads
 from postmortem.patterns import Pattern
-from postmortem.report.model import Confidence, Evidence, Role
+from postmortem.report.model import Confidence, Evidence, Role, Topic
 
 _SHOWN = 6
 # Compilers at run time (Triton, numba, inductor) load what they then delete; that is in order.
@@ -20,6 +20,7 @@ _PASSING = Pattern(r"^(/tmp|/var/tmp|/dev/shm|/run|/memfd:|/proc)(/|$)|/memfd:|/
 @rule(
     role=Role.CONTEXT,
     references=("https://man7.org/linux/man-pages/man5/core.5.html",),
+    topic=Topic.EVIDENCE,
 )
 def replaced_module(modules: Modules, threads: Threads | None) -> Iterator[Finding]:
     """Libraries were deleted or replaced while the process ran.

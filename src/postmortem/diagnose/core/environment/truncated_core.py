@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from postmortem.diagnose.core.fault_words import size_words
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.facts.process import CoreFile
-from postmortem.report.model import Confidence, Evidence, Role
+from postmortem.report.model import Confidence, Evidence, Role, Topic
 
 
 @rule(
@@ -16,6 +16,7 @@ from postmortem.report.model import Confidence, Evidence, Role
         "https://man7.org/linux/man-pages/man5/core.5.html",
         "https://man7.org/linux/man-pages/man5/coredump.conf.5.html",
     ),
+    topic=Topic.EVIDENCE,
 )
 def truncated_core(core: CoreFile) -> Iterator[Finding]:
     """The core file is cut.

@@ -4,21 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from postmortem.diagnose.core.special_exceptions import has_own_rule
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Finding, rule
-from postmortem.facts.crash import CppException
 from postmortem.facts.known_words import KnownWords
-from postmortem.facts.threads import Threads
 from postmortem.report.model import Confidence, Evidence, Role
 
 
 @rule(
     role=Role.CONTRIBUTING,
     references=("https://en.cppreference.com/w/cpp/error/terminate",),
+    # They read the same exception, and say more of this process.
+    yields_to=(
+        "nccl_watchdog_abort",
+        "gloo_abort",
+        "out_of_memory",
+        "cuda_error",
+        "thread_limit",
+    ),
+    yields_as=Role.CONTEXT,
 )
 def known_error_text(
-    words: KnownWords, exception: CppException | None, threads: Threads | None
+    words: KnownWords,
 ) -> Iterator[Finding]:
     """The process said something before it ended that the knowledge base knows.
 
@@ -35,8 +41,6 @@ def known_error_text(
     from postmortem.knowledge.messages import by_id  # only where there is something known
 
     known = by_id()
-    crashed = threads.crashed if threads is not None else None
-    explained = crashed is not None and has_own_rule(exception, crashed)
     # A root before what only belongs to it; of equals the first that was said.
     items = sorted(words.items, key=lambda item: known[item.signature].role != "root")
     for item in items[:2]:
@@ -50,6 +54,5 @@ def known_error_text(
             confidence=Confidence.LIKELY,
             next_steps=signature.next_steps,
             evidence=(Evidence(f"{item.where}{thread}", clip(item.text, 300)),),
-            # Another rule reads the same exception, and says more of this process.
-            role=Role.CONTEXT if explained and item.where == "C++ exception" else None,
+            stands=item.where != "C++ exception",
         )

@@ -9,7 +9,7 @@ from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.facts.process import Process
 from postmortem.facts.threads import Threads
-from postmortem.report.model import Confidence, Evidence, Role
+from postmortem.report.model import Confidence, Evidence, Role, Topic
 
 
 @rule(
@@ -18,6 +18,7 @@ from postmortem.report.model import Confidence, Evidence, Role
         "https://pytorch.org/docs/stable/data.html#multi-process-data-loading",
         "https://github.com/pytorch/pytorch/issues/8976",
     ),
+    topic=Topic.PROCESS,
 )
 def dataloader_worker(
     kind: FaultKind, process: Process, threads: Threads | None

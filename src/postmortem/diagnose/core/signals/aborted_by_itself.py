@@ -11,7 +11,7 @@ from postmortem.diagnose.core.owners import Owner, file_name, owner
 from postmortem.diagnose.core.python_calls import python_call, python_place
 from postmortem.diagnose.core.stacks import is_malloc, plain, site
 from postmortem.diagnose.names import clip, short
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import ANY_REASON, Finding, rule
 from postmortem.facts.crash import AbortMessage, Signal
 from postmortem.facts.threads import Thread, Threads
 from postmortem.report.model import Confidence, Evidence, Role
@@ -20,7 +20,7 @@ from postmortem.report.model import Confidence, Evidence, Role
 @rule(
     role=Role.CONTEXT,
     references=("https://man7.org/linux/man-pages/man3/abort.3.html",),
-    fallback=True,
+    yields_to=ANY_REASON,
 )
 def aborted_by_itself(
     kind: FaultKind, signal: Signal, threads: Threads | None, message: AbortMessage | None

@@ -10,7 +10,7 @@ from postmortem.diagnose.core.stacks import caller
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.facts.threads import Thread, Threads, Wait
-from postmortem.report.model import Confidence, Evidence, Role
+from postmortem.report.model import Confidence, Evidence, Role, Topic
 
 _MOST_CYCLES = 4
 _MOST_EDGES = 16
@@ -23,6 +23,7 @@ _OF_LOCKS = ("std::", "__gthread_", "pthread_", "void std::")
         "https://man7.org/linux/man-pages/man3/pthread_mutex_lock.3p.html",
         "https://docs.python.org/3/library/threading.html#lock-objects",
     ),
+    topic=Topic.WAITS,
 )
 def deadlock(kind: FaultKind, threads: Threads) -> Iterator[Finding]:
     """Threads wait for each other, and none can go on.

@@ -9,12 +9,13 @@ from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.facts.process import CoreFile
 from postmortem.facts.threads import Threads
-from postmortem.report.model import Confidence, Evidence, Role
+from postmortem.report.model import Confidence, Evidence, Role, Topic
 
 
 @rule(
     role=Role.CONTEXT,
     references=("https://man7.org/linux/man-pages/man1/gcore.1.html",),
+    topic=Topic.SNAPSHOT,
 )
 def snapshot(kind: FaultKind, core: CoreFile, threads: Threads | None) -> Iterator[Finding]:
     """The core is a snapshot of a process that lived on.

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 from postmortem.diagnose.hang.live_waits import place_words, wait_words, waits_words
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import ANY_REASON, Finding, rule
 from postmortem.facts.live import LiveJob
 from postmortem.report.model import Confidence, Evidence, Role
 
 
 @rule(
     role=Role.ROOT,
-    fallback=True,
+    yields_to=ANY_REASON,
     references=("https://man7.org/linux/man-pages/man5/proc_pid_syscall.5.html",),
 )
 def process_waits(job: LiveJob) -> Iterator[Finding]:

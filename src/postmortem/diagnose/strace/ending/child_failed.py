@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import ANY_REASON, Finding, rule
 from postmortem.diagnose.strace.saying import last_said
 from postmortem.diagnose.strace.who import ANSWERING, who
 from postmortem.facts.syscall_logs import Logs
@@ -15,7 +15,7 @@ from postmortem.report.model import Confidence, Evidence, Role, Subject
 
 @rule(
     role=Role.CONTRIBUTING,
-    fallback=True,
+    yields_to=ANY_REASON,
     references=("https://man7.org/linux/man-pages/man2/wait.2.html",),
 )
 def child_failed(logs: Logs) -> Iterator[Finding]:

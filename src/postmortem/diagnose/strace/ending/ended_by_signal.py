@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import ANY_REASON, Finding, rule
 from postmortem.diagnose.strace.signals import CRASHES, process_of
 from postmortem.diagnose.strace.who import who
 from postmortem.facts.syscall_logs import Logs
@@ -48,7 +48,7 @@ _STEPS = {
 
 @rule(
     role=Role.ROOT,
-    fallback=True,
+    yields_to=ANY_REASON,
     references=(
         "https://man7.org/linux/man-pages/man7/signal.7.html",
         "https://docs.kernel.org/admin-guide/cgroup-v2.html",

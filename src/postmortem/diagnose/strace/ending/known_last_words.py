@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import ANY_REASON, Finding, rule
 from postmortem.diagnose.strace.saying import worded
 from postmortem.diagnose.strace.who import who
 from postmortem.facts.last_words import LastWords
@@ -18,7 +18,7 @@ _ORDER = ("root", "contributing", "cascade")
 
 @rule(
     role=Role.ROOT,
-    fallback=True,
+    yields_to=ANY_REASON,
     references=("https://man7.org/linux/man-pages/man1/strace.1.html",),
 )
 def known_last_words(words: LastWords, logs: Logs) -> Iterator[Finding]:

@@ -1,0 +1,351 @@
+"""``postmortem emulate``: run a command under one fault, to see what it does and what is told."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from postmortem.emulate.fault import Fault
+
+SUMMARY = "run a command under one fault, such as a full disk or a killed rank"
+EXAMPLES = """\
+kinds (postmortem emulate KIND --help tells more):
+  disk PATH          a folder that is full, or read-only
+  shm SIZE           a small /dev/shm
+  memory SIZE        little memory
+  fd N               few open files
+  kill WHO           a signal to a rank, or to the command, after some time
+  slow WHO           a rank that runs part of the time
+  net                a network that is slow, loses packets, or is cut
+  nan MODULE         NaN in the output of a module of PyTorch, at a step
+  clock SECONDS      clocks that are off
+  gpu                a GPU whose memory is taken
+
+examples:
+  postmortem emulate disk /data --leave 10M -- python save.py
+  postmortem emulate kill 1 --after 30 -- torchrun --nproc-per-node 4 train.py
+  postmortem emulate nan layers.3.mlp --step 5 -- python train.py
+
+The command's input, output, terminal, signals and exit status are its own (128 + N where signal N
+ended it). What is changed is changed for it alone and ends with it, also when we are killed. Where
+this machine cannot do it the exit status is 3, and nothing was started.
+"""
+
+_REFUSED = 3
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what is left to the parsers of the kinds: all of it stands before a ``--``."""
+    parser.usage = "postmortem emulate KIND [options] -- CMD [ARGS...]"
+    parser.add_argument(
+        "words",
+        metavar="KIND ... CMD",
+        nargs=argparse.REMAINDER,
+        help="the fault, and behind -- what to run",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the command and return its status."""
+    words, command = args.words, []
+    if "--" in words:
+        at = words.index("--")
+        words, command = words[:at], words[at + 1 :]
+    parser = _parser()
+    named = parser.parse_args(words)
+    if named.kind is None:
+        parser.error("name a kind of fault; postmortem emulate --help lists them")
+    if not command:
+        parser.error(f"name a command: postmortem emulate {named.kind} ... -- CMD [ARGS...]")
+    from postmortem.emulate.fault import CannotEmulate
+    from postmortem.emulate.running import run_under
+    from postmortem.run.start import CommandError
+
+    try:
+        return run_under(_FAULTS[named.kind](named), command)
+    except CannotEmulate as error:
+        print(f"postmortem: emulate {named.kind}: {error}", file=sys.stderr)
+        return _REFUSED
+    except CommandError as error:
+        print(f"postmortem: {error}", file=sys.stderr)
+        return error.status
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="postmortem emulate",
+        usage="postmortem emulate KIND [options] -- CMD [ARGS...]",
+        allow_abbrev=False,
+    )
+    kinds = parser.add_subparsers(dest="kind", metavar="KIND", prog="postmortem emulate")
+
+    def kind(name: str, usage: str, what: str) -> argparse.ArgumentParser:
+        return kinds.add_parser(
+            name,
+            usage=f"postmortem emulate {name} {usage} -- CMD [ARGS...]",
+            description=what,
+            allow_abbrev=False,
+        )
+
+    disk = kind(
+        "disk",
+        "PATH [--leave SIZE | --read-only]",
+        "A folder that is full or read-only. "
+        "What is in it is seen; what is written to it is kept in memory, and gone after.",
+    )
+    disk.add_argument("path", metavar="PATH", help="a folder")
+    how = disk.add_mutually_exclusive_group()
+    how.add_argument(
+        "--leave",
+        type=_bytes,
+        default=0,
+        metavar="SIZE",
+        help="room for this much: 512K, 10M (default: none)",
+    )
+    how.add_argument("--read-only", action="store_true", help="nothing can be written")
+    how.add_argument("--slow", action="store_true", help="not possible: it says why")
+    disk.add_argument(
+        "--empty", action="store_true", help="hide what is in it (needs no overlay file system)"
+    )
+
+    shm = kind("shm", "SIZE", "A small, empty /dev/shm.")
+    shm.add_argument("size", type=_bytes, metavar="SIZE", help="512K, 64M")
+
+    memory = kind("memory", "SIZE", "Little memory, for the command and all that it starts.")
+    memory.add_argument("size", type=_size, metavar="SIZE", help="512M, 4G")
+    memory.add_argument(
+        "--addresses",
+        action="store_true",
+        help="limit the addresses of each process (RLIMIT_AS), as is done where "
+        "there is no control group: allocations fail, nothing is killed",
+    )
+
+    fd = kind("fd", "N", "Few open files for each process (RLIMIT_NOFILE).")
+    fd.add_argument("count", type=_count, metavar="N", help="how many, with 0, 1 and 2")
+
+    kill = kind("kill", "WHO [--after S] [--signal NAME]", "A rank that dies of a signal.")
+    kill.add_argument("who", type=_who, metavar="WHO", help="a rank, or 'command'")
+    kill.add_argument(
+        "--after",
+        type=_seconds,
+        default=0.0,
+        metavar="S",
+        help="seconds from when it is seen first (default: 0)",
+    )
+    kill.add_argument(
+        "--signal",
+        type=_signal,
+        default="KILL",
+        metavar="NAME",
+        help="KILL, SEGV, TERM, ... (default: KILL)",
+    )
+
+    slow = kind("slow", "WHO [--factor X] [--after S]", "A rank that is slower than the others.")
+    slow.add_argument("who", type=_who, metavar="WHO", help="a rank, or 'command'")
+    slow.add_argument(
+        "--factor",
+        type=_factor,
+        default=4.0,
+        metavar="X",
+        help="how many times slower (default: 4)",
+    )
+    slow.add_argument(
+        "--after",
+        type=_seconds,
+        default=0.0,
+        metavar="S",
+        help="seconds from when it is seen first (default: 0)",
+    )
+
+    net = kind(
+        "net",
+        "[--delay MS] [--loss PERCENT] [--rate RATE] [--cut-after S]",
+        "A network namespace with a loopback of this quality, and nothing else: for a job "
+        "of one host.",
+    )
+    net.add_argument("--delay", type=_seconds, metavar="MS", help="milliseconds for each packet")
+    net.add_argument("--loss", type=_percent, metavar="PERCENT", help="packets that are lost")
+    net.add_argument("--rate", type=_bytes, metavar="SIZE", help="bytes a second: 1M")
+    net.add_argument("--cut-after", type=_seconds, metavar="S", help="no packet after S seconds")
+    net.add_argument(
+        "--to-port",
+        type=_port,
+        metavar="PORT",
+        help="one direction: only packets to this TCP or UDP port",
+    )
+
+    nan = kind(
+        "nan",
+        "MODULE [--step N] [--rank R]",
+        "NaN in the first element of what a module of PyTorch returns.",
+    )
+    nan.add_argument("module", metavar="MODULE", help="as in named_modules(): layers.3.mlp")
+    nan.add_argument(
+        "--step",
+        type=_step,
+        default=0,
+        metavar="N",
+        help="in which call of it, from 0 (default: 0)",
+    )
+    nan.add_argument("--rank", type=_step, metavar="R", help="on this rank alone")
+
+    clock = kind("clock", "SECONDS", "The monotonic and the boot clock are off.")
+    clock.add_argument("offset", type=_offset, metavar="SECONDS", help="how much ahead")
+    clock.add_argument("--realtime", action="store_true", help="not possible: it says why")
+
+    kind("gpu", "", "A GPU whose memory is taken by another.")
+    return parser
+
+
+def _disk(named: argparse.Namespace) -> Fault:
+    from postmortem.emulate.disk import Disk
+    from postmortem.emulate.fault import CannotEmulate
+
+    if named.slow:
+        raise CannotEmulate(
+            "--slow: writes go to memory first, and what limits a device (io.max of a control "
+            "group, dm-delay) needs the device's own rights; nothing here slows one folder honestly"
+        )
+    return Disk(named.path, named.leave, read_only=named.read_only, empty=named.empty)
+
+
+def _shm(named: argparse.Namespace) -> Fault:
+    from postmortem.emulate.shm import Shm
+
+    return Shm(named.size)
+
+
+def _memory(named: argparse.Namespace) -> Fault:
+    from postmortem.emulate.memory import Memory
+
+    return Memory(named.size, addresses=named.addresses)
+
+
+def _fd(named: argparse.Namespace) -> Fault:
+    from postmortem.emulate.descriptors import Descriptors
+
+    return Descriptors(named.count)
+
+
+def _kill(named: argparse.Namespace) -> Fault:
+    from postmortem.emulate.kill import Kill
+
+    return Kill(named.who, named.after, named.signal)
+
+
+def _slow(named: argparse.Namespace) -> Fault:
+    from postmortem.emulate.slow import Slow
+
+    return Slow(named.who, named.factor, named.after)
+
+
+def _net(named: argparse.Namespace) -> Fault:
+    from postmortem.emulate.net import Net
+
+    return Net(
+        delay_ms=named.delay,
+        loss=named.loss,
+        rate=named.rate,
+        cut_after=named.cut_after,
+        to_port=named.to_port,
+    )
+
+
+def _nan(named: argparse.Namespace) -> Fault:
+    from postmortem.emulate.nan import Nan
+
+    return Nan(named.module, named.step, named.rank)
+
+
+def _clock(named: argparse.Namespace) -> Fault:
+    from postmortem.emulate.clock import Clock
+
+    return Clock(named.offset, realtime=named.realtime)
+
+
+def _gpu(named: argparse.Namespace) -> Fault:
+    from postmortem.emulate.gpu import refuse
+
+    raise refuse()
+
+
+_FAULTS = {
+    "disk": _disk, "shm": _shm, "memory": _memory, "fd": _fd, "kill": _kill, "slow": _slow,
+    "net": _net, "nan": _nan, "clock": _clock, "gpu": _gpu,
+}  # fmt: skip
+
+
+def _number(text: str, what: str, low: float, high: float) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = float("nan")
+    if not low <= number <= high:
+        raise argparse.ArgumentTypeError(f"{text!r} is not {what}")
+    return number
+
+
+def _whole(text: str, what: str, low: int, high: int) -> int:
+    if not (text.isascii() and text.isdecimal()) or not low <= int(text[:12]) <= high:
+        raise argparse.ArgumentTypeError(f"{text!r} is not {what}")
+    return int(text)
+
+
+def _seconds(text: str) -> float:
+    return _number(text, "a number that is not negative", 0, 10_000_000)
+
+
+def _offset(text: str) -> float:
+    return _number(text, "a number of seconds", -4e9, 4e9)
+
+
+def _factor(text: str) -> float:
+    return _number(text, "a number from 1.1 to 100", 1.1, 100)
+
+
+def _percent(text: str) -> float:
+    return _number(text.removesuffix("%"), "a number of percent", 0.001, 100)
+
+
+def _count(text: str) -> int:
+    return _whole(text, "a number of files, 4 or more", 4, 1_000_000)
+
+
+def _step(text: str) -> int:
+    return _whole(text, "a number", 0, 1_000_000_000)
+
+
+def _port(text: str) -> int:
+    return _whole(text, "a port", 1, 65535)
+
+
+def _who(text: str) -> int | None:
+    return None if text == "command" else _whole(text, "a rank, or 'command'", 0, 999_999_999)
+
+
+def _bytes(text: str) -> int:
+    """Return a size that may be small; it is kept in memory, so a large one makes no sense."""
+    size = _size(text, least=1)
+    if size > 1 << 40:
+        raise argparse.ArgumentTypeError(f"{text!r} is more than 1T")
+    return size
+
+
+def _size(text: str, least: int = 1 << 20) -> int:
+    from postmortem.run.memory import parse_size
+
+    try:
+        return parse_size(text, least)
+    except (ValueError, OverflowError):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a size such as 512M or 4G") from None
+
+
+def _signal(text: str) -> int:
+    import signal
+
+    name = f"SIG{text.upper().removeprefix('SIG')}"
+    if name not in signal.Signals.__members__:
+        raise argparse.ArgumentTypeError(f"{text!r} is no signal")
+    return signal.Signals[name].value

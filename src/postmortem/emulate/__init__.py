@@ -1,0 +1,1 @@
+"""Faults on purpose: a command meets one of them, and nothing of it is left."""
