@@ -27,6 +27,7 @@ from postmortem.facts.known_words import KnownWords
 from postmortem.facts.memory import Address, BinaryFacts, MappedFile, MemoryTotals, Module, Modules
 from postmortem.facts.process import CoreFile, Process
 from postmortem.facts.threads import Frame, Thread, Threads, Trust, Wait
+from postmortem.facts.versions import LibraryVersion, Versions
 from postmortem.readers.known_text import known_in
 
 CORPUS = Path(__file__).parents[2] / "corpus"
@@ -194,6 +195,9 @@ def facts_of(raw: dict[str, Any]) -> dict[type, object]:
         facts[KnownWords] = known
     if "modules" in raw:
         facts[Modules] = Modules(tuple(_module(entry) for entry in raw["modules"]))
+    if "versions" in raw:
+        rows = tuple(LibraryVersion(name, text, "case") for name, text in raw["versions"].items())
+        facts[Versions] = Versions(rows, process.machine)
     if "binary" in raw:
         entry = dict(raw["binary"])
         versions = tuple((key, tuple(value)) for key, value in entry.pop("versions", {}).items())

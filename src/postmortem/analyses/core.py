@@ -33,6 +33,7 @@ from postmortem.present.core.view import CoreView
 from postmortem.readers import core as core_reader
 from postmortem.readers.files import mapped_file
 from postmortem.readers.python_frames import Placements, with_python
+from postmortem.readers.versions import of_modules
 from postmortem.records import record, replace
 from postmortem.report.model import Report, Role
 
@@ -320,6 +321,7 @@ class _Analysis:
             earlier_exceptions(facts.cpp_exceptions, tid),
             binary,
             self._known_words(threads, exception),
+            of_modules(facts.modules, facts.process.python_version, facts.process.machine),
         )
         known = {type(value): value for value in values if value is not None}
         return rule.run(rule.load(), known, remedies=_REMEDIES)

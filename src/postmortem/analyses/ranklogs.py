@@ -17,6 +17,7 @@ from postmortem.diagnose.stacks.classes import classes
 from postmortem.facts.nccl import Nccl
 from postmortem.facts.rank_logs import RankLogs
 from postmortem.facts.source import Problem, Source
+from postmortem.facts.versions import Versions
 from postmortem.present.ranks.attempts import attempts_said
 from postmortem.present.ranks.blocks import rank_logs_blocks
 from postmortem.present.ranks.body import rank_logs_body
@@ -91,6 +92,7 @@ def report_on(read: RankFacts, options: RankLogOptions) -> Report:
     blame = attempts.blame
     of_attempt = logs.of_attempt(attempts.told)
     facts: dict[type, object] = {Blame: blame, RankLogs: of_attempt, Attempts: attempts}
+    facts[Versions] = read.versions
     if logs.nccl is not None:
         facts[Nccl] = logs.nccl
     outcome = rule.run(rule.load("ranks"), facts)

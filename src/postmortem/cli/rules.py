@@ -1,7 +1,7 @@
 """``postmortem rules``: lists what the program knows, or explains one piece of it.
 
-Rules weigh evidence together and are code; signatures are known lines and are data. Both have ids,
-and no id is that of two.
+Rules weigh evidence together and are code; signatures are known lines and are data, and so are
+known bugs of libraries. All have ids, and no id is that of two.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from postmortem.cli.output import page_width, write_text
 
 if TYPE_CHECKING:
     from postmortem.diagnose.rule import Rule
+    from postmortem.facts.bug import KnownBug
     from postmortem.facts.signature import Signature
 
 SUMMARY = "list the diagnosis rules, or explain one of them"
@@ -32,7 +33,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "id",
         nargs="?",
         metavar="ID",
-        help="the rule, or the signature of a known line, to explain (default: list all)",
+        help="the rule, the signature of a known line, or the known bug to explain "
+        "(default: list all)",
     )
     parser.add_argument(
         "--find", metavar="TEXT", help="only those that have this in their text (default: all)"
@@ -43,27 +45,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """List or explain; an ID that does not exist is a usage error."""
     from postmortem.diagnose import rule
+    from postmortem.knowledge.bugs import bugs
     from postmortem.knowledge.messages import signatures
 
     kinds = ("tensors", "strace", "ranks", "hang", "watch")
     rules: Sequence[Rule] = [*rule.load(), *(item for kind in kinds for item in rule.load(kind))]
     known: Sequence[Signature] = signatures()
+    found: Sequence[KnownBug] = bugs()
     if args.id is not None:
-        ids = [*(item.id for item in rules), *(item.id for item in known)]
+        ids = [item.id for some in (rules, known, found) for item in some]
         rules = [item for item in rules if item.id == args.id]
         known = [item for item in known if item.id == args.id]
-        if not rules and not known:
+        found = [item for item in found if item.id == args.id]
+        if not rules and not known and not found:
             _complain(args.id, ids)
             return 2
     if args.find is not None:
         rules = [item for item in rules if _has(args.find, _words_of_rule(item))]
         known = [item for item in known if _has(args.find, _words_of_signature(item))]
+        found = [item for item in found if _has(args.find, _words_of_bug(item))]
     if args.json:
-        write_text(_json(rules, known))
+        write_text(_json(rules, known, found))
     elif args.id is not None:
-        write_text("".join((*map(_rule_text, rules), *map(_signature_text, known))))
+        texts = (*map(_rule_text, rules), *map(_signature_text, known), *map(_bug_text, found))
+        write_text("".join(texts))
     else:
-        write_text(_listed(rules, known, page_width(None, sys.stdout)))
+        write_text(_listed(rules, known, found, page_width(None, sys.stdout)))
     return 0
 
 
@@ -81,15 +88,39 @@ def _words_of_signature(item: Signature) -> Iterator[str | None]:
     yield from (*item.next_steps, *item.frames, *item.samples)
 
 
-def _listed(rules: Sequence[Rule], known: Sequence[Signature], width: int) -> str:
+def _words_of_bug(item: KnownBug) -> Iterator[str]:
+    yield from (item.id, item.library, item.title, item.cause, item.reference, item.fixed_in)
+    yield from (*item.affected, *item.work_around, *_shown_by(item))
+
+
+def _shown_by(item: KnownBug) -> Iterator[str]:
+    """Yield what must be seen of a bug, all of it."""
+    if item.signals:
+        yield "signal " + " or ".join(item.signals)
+    if item.messages or item.text:
+        known = (f"the known line {name}" for name in item.messages)
+        yield " or ".join((*known, *(f"the words {text!r}" for text in item.text)))
+    if item.frames:
+        yield "on one stack: " + ", ".join(item.frames)
+    if item.modules:
+        yield "code of " + " or ".join(f"{name}*" for name in item.modules)
+    yield from (f"environment: {name}" for name in item.variables)
+
+
+def _listed(
+    rules: Sequence[Rule], known: Sequence[Signature], bugs: Sequence[KnownBug], width: int
+) -> str:
     ordered = sorted(rules, key=lambda r: (r.family, r.id))
     lines = [
         *_table([(r.family, r.id, r.role.value, _first_line(r)) for r in ordered], width),
         *_table(
             [(f"known lines: {_spoken(s.family)}", s.id, s.role, _gist(s)) for s in known], width
         ),
+        *_table([(f"known bugs: {b.family}", b.id, b.role, b.title) for b in bugs], width),
     ]
     found = f"{_count(len(rules), 'rule')}, {_count(len(known), 'signature')}"
+    if bugs:
+        found += f", {_count(len(bugs), 'known bug')}"
     return "\n".join([*lines, f"{found}; postmortem rules ID explains one", ""])
 
 
@@ -158,6 +189,21 @@ def _signature_text(item: Signature) -> str:
     return "\n".join([*lines, ""])
 
 
+def _bug_text(item: KnownBug) -> str:
+    width = page_width(None, sys.stdout)
+    machine = "" if item.machine == "any" else f" on {item.machine}"
+    lines = [f"{item.id}   known bug of {item.library}, {item.role}"]
+    lines += _part("What it is", [f"{item.title}."], width)
+    lines += _part("Why", [item.cause], width)
+    lines += _part("Versions", [f"{item.library} {one}{machine}" for one in item.affected], width)
+    lines += _part("What must be seen, all of it", _shown_by(item), width)
+    lines += _part("Fixed in", [item.fixed_in], width)
+    lines += _part("What to do", [f"- {step}" for step in item.work_around], width)
+    lines += _part("How sure it can be", [item.confidence], width)
+    lines += _part("Reference", [item.reference], width)
+    return "\n".join([*lines, ""])
+
+
 def _part(title: str, paragraphs: Iterable[str], width: int) -> list[str]:
     from postmortem.render.wrapping import wrapped
 
@@ -169,7 +215,7 @@ def _part(title: str, paragraphs: Iterable[str], width: int) -> list[str]:
     return ["", title, *rows] if rows else []
 
 
-def _json(rules: Sequence[Rule], known: Sequence[Signature]) -> str:
+def _json(rules: Sequence[Rule], known: Sequence[Signature], bugs: Sequence[KnownBug]) -> str:
     import json
 
     from postmortem._version import __version__
@@ -190,6 +236,7 @@ def _json(rules: Sequence[Rule], known: Sequence[Signature]) -> str:
             for item in rules
         ],
         "signatures": [vars(item) for item in known],
+        "bugs": [vars(item) for item in bugs],
     }
     return json.dumps(document, indent=2) + "\n"
 

@@ -51,6 +51,8 @@ class Finding:
     """Whom and what it is about, where the evidence names them."""
     stands: bool = False
     """It is told as it is, whatever its rule yields to."""
+    references: tuple[str, ...] = ()
+    """Of this case, in place of those of the rule."""
 
 
 ANY_REASON = ("*",)
@@ -224,7 +226,7 @@ def _diagnoses(item: Rule, arguments: dict[str, object]) -> Iterator[_Found]:
             cause=finding.cause,
             next_steps=finding.next_steps,
             evidence=finding.evidence,
-            references=item.references,
+            references=finding.references or item.references,
             lead=finding.lead,
             verdict=finding.verdict,
             about=finding.about,

@@ -10,8 +10,9 @@ import pytest
 from postmortem.cli.main import main
 from postmortem.diagnose import rule as engine
 from postmortem.diagnose.rule import Finding, Rule, rule
+from postmortem.facts.bug import KnownBug
 from postmortem.facts.signature import Signature
-from postmortem.knowledge import messages
+from postmortem.knowledge import bugs, messages
 from postmortem.report.model import Role
 
 
@@ -43,12 +44,29 @@ GLOO_CLOSED = Signature(
     samples=("Connection closed by peer [::1]:1",),
 )
 
+STUCK = KnownBug(
+    id="proxy-stuck",
+    family="nccl",
+    library="nccl",
+    title="NCCL 2.99 stands still",
+    cause="A lock is lost.",
+    affected=(">=2.99, <2.99.2",),
+    reference="https://example.org/stuck",
+    fixed_in="2.99.2",
+    work_around=("upgrade",),
+    confidence="likely",
+    machine="aarch64",
+    frames=("ncclStuck",),
+    variables=("NCCL_STUCK=1",),
+)
+
 
 @pytest.fixture(autouse=True)
 def _rules(monkeypatch: pytest.MonkeyPatch) -> None:
     rules: tuple[Rule, ...] = (nccl_watchdog, peer_died)
     monkeypatch.setattr(engine, "load", lambda evidence="core": rules if evidence == "core" else ())
     monkeypatch.setattr(messages, "signatures", lambda: (GLOO_CLOSED,))
+    monkeypatch.setattr(bugs, "bugs", lambda: (STUCK,))
 
 
 def test_list(capsys: pytest.CaptureFixture[str]) -> None:
@@ -57,7 +75,24 @@ def test_list(capsys: pytest.CaptureFixture[str]) -> None:
     assert "nccl_watchdog  root          NCCL's watchdog stopped the process on purpose." in out
     assert "peer_died      cascade       Another rank went away first." in out
     assert "known lines: gloo\n  gloo-closed  cascade       This rank is a victim.\n" in out
-    assert "2 rules, 1 signature; postmortem rules ID explains one" in out
+    assert "known bugs: nccl\n  proxy-stuck  contributing  NCCL 2.99 stands still\n" in out
+    assert "2 rules, 1 signature, 1 known bug; postmortem rules ID explains one" in out
+
+
+def test_one_bug(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["rules", "proxy-stuck"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("proxy-stuck   known bug of nccl, contributing\n")
+    assert "\nVersions\n    nccl >=2.99, <2.99.2 on aarch64\n" in out
+    assert "    on one stack: ncclStuck\n    environment: NCCL_STUCK=1\n" in out
+    assert out.endswith("Reference\n    https://example.org/stuck\n")
+
+
+def test_bugs_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["rules", "--json", "--find", "a lock is lost"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert [bug["id"] for bug in document["bugs"]] == ["proxy-stuck"]
+    assert document["rules"] == document["signatures"] == []
 
 
 def test_one_signature(capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,10 +12,12 @@ from postmortem import _native
 from postmortem.errors import EvidenceError
 from postmortem.facts.rank_logs import RankLogs
 from postmortem.facts.source import Problem, Source
+from postmortem.facts.versions import LibraryVersion, Versions
 from postmortem.readers.log_files import OpenedLog
 from postmortem.readers.ranklogs.assembly import Assembly, ReadLog
 from postmortem.readers.ranklogs.known_lines import keep_literals
 from postmortem.readers.ranklogs.sources import Found, LogFile
+from postmortem.readers.versions import joined, versions_in
 from postmortem.records import record
 
 if TYPE_CHECKING:
@@ -22,6 +25,8 @@ if TYPE_CHECKING:
 
 
 _HOLE = 8
+_MOST_HEADS = 32
+"""Logs whose first 64 KiB are searched for versions: the ranks of a job run the same."""
 
 
 @record
@@ -37,6 +42,8 @@ class RankFacts:
     """Of each file, which writer each of its labels is."""
     left_out: tuple[tuple[str, str], ...] = ()
     """Files of folders that were not read, each with the reason."""
+    versions: Versions = Versions()
+    """What the heads of the logs and NCCL's lines say of libraries."""
 
 
 def read_rank_logs(found: Found, *, world: int | None = None) -> RankFacts:
@@ -44,8 +51,9 @@ def read_rank_logs(found: Found, *, world: int | None = None) -> RankFacts:
     problems: list[Problem] = list(found.problems)
     sources: list[Source] = []
     read: list[ReadLog] = []
+    told: list[Versions] = []
     for file in found.logs:
-        one = _read_one(file, sources, problems)
+        one = _read_one(file, sources, problems, told)
         if one is not None:
             read.append(one)
     others = found.errors or found.dumps or found.recorders or found.flights or found.kernel_logs
@@ -59,8 +67,19 @@ def read_rank_logs(found: Found, *, world: int | None = None) -> RankFacts:
     sources += [Source(file.path, _size(file.path)) for file in found.errors]
     forms = sorted({name for one in read for name in one.raw["grammar"]})
     return RankFacts(
-        logs, tuple(sources), tuple(problems), tuple(forms), assembly.labels(), found.left_out
+        logs,
+        tuple(sources),
+        tuple(problems),
+        tuple(forms),
+        assembly.labels(),
+        found.left_out,
+        joined([*told, _of_nccl(logs)]),
     )
+
+
+def _of_nccl(logs: RankLogs) -> Versions:
+    known = logs.nccl.versions if logs.nccl is not None else ()
+    return Versions(tuple(LibraryVersion("nccl", one, "NCCL's own line") for one in known))
 
 
 def _size(path: str) -> int:
@@ -70,13 +89,18 @@ def _size(path: str) -> int:
         return 0
 
 
-def _read_one(file: LogFile, sources: list[Source], problems: list[Problem]) -> ReadLog | None:
+def _read_one(
+    file: LogFile, sources: list[Source], problems: list[Problem], told: list[Versions]
+) -> ReadLog | None:
     with contextlib.ExitStack() as stack:
         opened = OpenedLog(file.path, stack)
         raw = _native.read_ranklog(opened.source, keep_literals())
         problems += opened.problems
         problems += opened.shrunk(raw["bytes"])
         source = opened.as_source(raw["bytes"])
+        if len(told) < _MOST_HEADS:
+            head = opened.head.decode("utf-8", "replace")
+            told.append(versions_in(head, os.path.basename(file.path)))  # noqa: PTH119
     if raw["binary_lines"] * 2 > raw["lines"]:
         what = f"is no text: {raw['binary_lines']:,} of {raw['lines']:,} lines are binary"
         problems.append(Problem(file.path, what, "name the logs; cores are for postmortem core"))

@@ -1,0 +1,1 @@
+"""Rules that look up what others have met before."""
