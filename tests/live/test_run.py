@@ -497,7 +497,7 @@ def test_core_is_explained(place: Path) -> None:
     assert done.returncode == 128 + signal.SIGSEGV
     said = manifest()
     assert said["explained_by"] == "core"
-    assert "null pointer" in said["verdict"]
+    assert "ctypes.string_at" in said["verdict"]
     assert said["cores"]["files"]
 
 
