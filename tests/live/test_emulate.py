@@ -405,11 +405,12 @@ def no_core() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
+@pytest.mark.parametrize("group", [False, True])
 @pytest.mark.parametrize(
     "fault",
     ["disk data", "shm 64K", "fd 64", "memory 200M", "slow command", "net --rate 1M", "clock 9"],
 )
-def test_killed_emulate_leaves_nothing(fault: str, place: Path) -> None:
+def test_killed_emulate_leaves_nothing(fault: str, group: bool, place: Path) -> None:
     (place / "data").mkdir()
     daemon = "setsid sleep 300 >/dev/null 2>&1 & echo $!; sleep 300"
     child = subprocess.Popen(
@@ -417,12 +418,13 @@ def test_killed_emulate_leaves_nothing(fault: str, place: Path) -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        start_new_session=True,
     )
     assert child.stdout is not None
     assert child.stderr is not None
     with child:
         daemon_pid = child.stdout.readline()
-        child.kill()
+        (os.killpg if group else os.kill)(child.pid, signal.SIGKILL)
         child.wait(60)
         if not daemon_pid:
             pytest.skip(child.stderr.read().strip())
@@ -467,6 +469,7 @@ def children(pid: int) -> list[int]:
         ("disk", ".", "--slow"),
         ("clock", "5", "--realtime"),
         ("net",),
+        ("gpu",),
         ("net", "--delay", "5", "--cut-after", "1", "--to-port", "80"),
         ("fd", "999999"),
     ],

@@ -77,7 +77,7 @@ def _guard(
     inside = {name: link for name, link in links("self").items() if outside.get(name) != link}
     data = os.read(control, _PID.size)
     command = _PID.unpack(data)[0] if len(data) == _PID.size else 0
-    actor = 0
+    pidfd, actor = _descriptor_of(command), 0
     try:
         if command and fault.acts:
             actor, end = _start_actor(fault, command, control, report)
@@ -92,9 +92,18 @@ def _guard(
             fault.relax(command)
         # Children of `emulate` while it lives; when it was killed they have no parent of ours.
         alive = os.getppid() == parent
-        roots = [parent] if alive else [command] * bool(command)
+        runs = pidfd >= 0 and not select.select([pidfd], [], [], 0)[0]
+        roots = [parent] if alive else [command] * runs
         end_all(roots, mark, inside, without=[parent] if alive else [])
         fault.undo()
+
+
+def _descriptor_of(command: int) -> int:
+    """Return what tells whether a process runs still; its number may be another's later."""
+    try:
+        return os.pidfd_open(command) if command else -1
+    except OSError:
+        return -1
 
 
 def _start_actor(fault: Fault, command: int, control: int, report: int) -> tuple[int, int]:
