@@ -13,6 +13,7 @@ from postmortem.errors import EvidenceError
 from postmortem.facts.rank_logs import RankLogs
 from postmortem.facts.source import Problem, Source
 from postmortem.facts.versions import LibraryVersion, Versions
+from postmortem.readers.formats import ELF_MAGIC
 from postmortem.readers.log_files import OpenedLog
 from postmortem.readers.ranklogs.assembly import Assembly, ReadLog
 from postmortem.readers.ranklogs.known_lines import keep_literals
@@ -94,6 +95,7 @@ def _read_one(
 ) -> ReadLog | None:
     with contextlib.ExitStack() as stack:
         opened = OpenedLog(file.path, stack)
+        program = opened.head.startswith(ELF_MAGIC)
         raw = _native.read_ranklog(opened.source, keep_literals())
         problems += opened.problems
         problems += opened.shrunk(raw["bytes"])
@@ -101,6 +103,10 @@ def _read_one(
         if len(told) < _MOST_HEADS:
             head = opened.head.decode("utf-8", "replace")
             told.append(versions_in(head, os.path.basename(file.path)))  # noqa: PTH119
+    if program:
+        what = "is no text: it begins as programs, libraries and cores do"
+        problems.append(Problem(file.path, what, "a core is for postmortem core"))
+        return None
     if raw["binary_lines"] * 2 > raw["lines"]:
         what = f"is no text: {raw['binary_lines']:,} of {raw['lines']:,} lines are binary"
         problems.append(Problem(file.path, what, "name the logs; cores are for postmortem core"))
