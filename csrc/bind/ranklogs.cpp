@@ -40,6 +40,9 @@ py::dict label_row(const Label& label) {
   for (const std::uint64_t lines : label.at_marks) at_marks.append(lines);
   row["at_marks"] = at_marks;
   row["last_words"] = texts(label.last_words);
+  py::list tail;
+  for (const LastLine& last : label.tail) tail.append(py::make_tuple(last.line, text(last.text)));
+  row["tail"] = tail;
   return row;
 }
 

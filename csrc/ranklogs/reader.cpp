@@ -1,7 +1,6 @@
 #include "ranklogs/reader.h"
 
 #include <algorithm>
-#include <array>
 
 #include "ranklogs/clean.h"
 #include "ranklogs/heads.h"
@@ -19,6 +18,9 @@ constexpr std::size_t kMostRegionBytes = std::size_t{512} << 10;
 constexpr std::size_t kMostLabels = 200000;
 constexpr std::size_t kLastWords = 3;
 constexpr std::size_t kHeldWords = kLastWords + 1;  // the line at hand, and those before it
+// Of few writers more is kept: how a process ended is told by its last lines, if by anything.
+constexpr std::size_t kTail = 32;
+constexpr std::size_t kMostTails = 1024;
 constexpr std::ptrdiff_t kMostBefore = 9;
 constexpr std::size_t kLongestWords = 200;
 // Lines that say nothing special and may still belong to what stands before them: the message of an
@@ -57,7 +59,8 @@ struct Writer {
   std::unique_ptr<Region> open;
   std::size_t open_bytes = 0;
   unsigned quiet = 0;
-  std::array<std::string, kHeldWords> words;
+  std::vector<std::string> words;         // a ring
+  std::vector<std::uint64_t> word_lines;  // where each of them stands in the file
   std::size_t next_word = 0;
   bool plain = true;                // its last line was nothing special
   std::vector<std::string> before;  // its lines before the last that were not
@@ -69,7 +72,7 @@ void words_before(const Writer& writer, std::vector<std::string>& to) {
   if (writer.next_word < 2) return;
   const std::size_t now = writer.next_word - 1;
   for (std::size_t k = now - std::min(now, kLastWords); k < now; ++k) {
-    to.push_back(writer.words[k % kHeldWords]);
+    to.push_back(writer.words[k % writer.words.size()]);
   }
 }
 
@@ -263,7 +266,14 @@ void Reader::piece(std::uint32_t index, std::string_view text) {
   label.last_line = log_.lines;
   if (options_.sink) hand_out(index, text);
   if (!text.empty()) {
-    writer.words[writer.next_word++ % kHeldWords].assign(text.substr(0, kLongestWords));
+    const std::size_t held = index < kMostTails ? kTail : kHeldWords;
+    if (writer.words.size() < held) {
+      writer.words.resize(held);
+      writer.word_lines.resize(held);
+    }
+    const std::size_t slot = writer.next_word++ % held;
+    writer.words[slot].assign(text.substr(0, kLongestWords));
+    writer.word_lines[slot] = log_.lines;
   }
   const RecordHead head = record_head(text);
   text.remove_prefix(head.size);
@@ -368,9 +378,14 @@ Log Reader::finish() {
     Writer& writer = *writers_[i];
     close(writer);
     if (options_.sink) spill(i);
+    const std::size_t held = writer.words.size();
     const std::size_t count = std::min(writer.next_word, kLastWords);
     for (std::size_t k = writer.next_word - count; k < writer.next_word; ++k) {
-      writer.label.last_words.push_back(std::move(writer.words[k % kHeldWords]));
+      writer.label.last_words.push_back(writer.words[k % held]);
+    }
+    for (std::size_t k = writer.next_word - std::min(writer.next_word, held); k < writer.next_word;
+         ++k) {
+      writer.label.tail.push_back({writer.word_lines[k % held], std::move(writer.words[k % held])});
     }
     log_.labels.push_back(std::move(writer.label));
   }

@@ -42,6 +42,11 @@ struct Mark {
   std::string text;
 };
 
+struct LastLine {
+  std::uint64_t line = 0;  // in the file, from 1
+  std::string text;
+};
+
 // One writer: what its prefixes say.
 struct Label {
   std::string host, pod, worker, section;
@@ -51,6 +56,7 @@ struct Label {
   std::uint64_t last_line = 0;
   std::vector<std::uint64_t> at_marks;  // its lines before each mark, while there were any
   std::vector<std::string> last_words;  // its last lines that say anything, the oldest first
+  std::vector<LastLine> tail;           // more of them, of a log with few writers
 };
 
 struct Options {

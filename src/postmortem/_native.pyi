@@ -907,6 +907,8 @@ class RawRankLabel(TypedDict):
     at_marks: list[int]
     """Its lines before each of the log's marks."""
     last_words: list[str]
+    tail: list[tuple[int, str]]
+    """More of its last lines that are not empty, each with where it stands, the oldest first."""
 
 RawRegion = tuple[int, int, bool, list[tuple[int, int, str]], list[str], str]
 """Label, kinds as bits, whether it was cut, (line, ordinal, text) of each line, of a traceback what

@@ -22,7 +22,10 @@ _SECONDS = 110
 
 
 def run_together(
-    calls: Sequence[tuple[Sequence[object], Mapping[str, str]]], folder: Path
+    calls: Sequence[tuple[Sequence[object], Mapping[str, str]]],
+    folder: Path,
+    *,
+    seconds: float = _SECONDS,
 ) -> list[int]:
     """Return the exit statuses of Python programs, each an argv and variables of its own.
 
@@ -36,12 +39,12 @@ def run_together(
     server.stdin.flush()
     with selectors.DefaultSelector() as selector:
         selector.register(server.stdout, selectors.EVENT_READ)
-        answer = server.stdout.readline() if selector.select(_SECONDS) else ""
+        answer = server.stdout.readline() if selector.select(seconds) else ""
     if not answer:
         _end(server)
         _server.cache_clear()
         said.seek(0)
-        raise AssertionError(f"no answer within {_SECONDS} s: {said.read()[-4000:]}")
+        raise AssertionError(f"no answer within {seconds} s: {said.read()[-4000:]}")
     statuses: list[int] = json.loads(answer)
     return statuses
 

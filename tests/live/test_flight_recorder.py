@@ -18,6 +18,8 @@ pytest.importorskip("torch.distributed")
 
 PROGRAM = Path(__file__).parents[1] / "programs" / "recorded_ranks.py"
 WORLD = 4
+_PATIENCE = 280.0
+pytestmark = pytest.mark.timeout(300)  # two dozen processes with PyTorch, on two cores or fewer
 KINDS = ("usual", "operation", "size", "behind", "pair", "late")
 
 
@@ -38,7 +40,7 @@ def dumps(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for rank in range(WORLD):
             argv = [PROGRAM, rank, WORLD, kind, folder / kind, port]
             calls.append((argv, {"TORCH_FR_BUFFER_SIZE": "100"}))
-    if 77 in run_together(calls, folder):
+    if 77 in run_together(calls, folder, seconds=_PATIENCE):
         pytest.skip("this PyTorch has no flight recorder for gloo")
     return folder
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import resource
+import json
 import subprocess
 import sys
 import tempfile
@@ -19,24 +18,32 @@ _LIMIT = 2_000_000_000
 _MEGABYTE = 1000  # of ru_maxrss, which counts in KiB
 
 
-def _under_limit() -> None:
-    resource.setrlimit(resource.RLIMIT_AS, (_LIMIT, _LIMIT))
+# A process of its own starts the command: what a child counts as its peak begins with the memory of
+# the process that forked it, and a test worker may have grown large.
+_LAUNCHER = """
+import json, os, resource, subprocess, sys
+limit = int(sys.argv[1])
+process = subprocess.Popen(
+    sys.argv[2:],
+    stdout=subprocess.DEVNULL,
+    preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)),
+)
+_, status, usage = os.wait4(process.pid, 0)
+print(json.dumps([os.waitstatus_to_exitcode(status), usage.ru_maxrss]))
+"""
 
 
 def peak(words: list[str]) -> tuple[int, int, str]:
     """Return the exit code, peak memory in MB and standard error of a command under a limit."""
-    with tempfile.TemporaryFile() as err:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "postmortem", *words],
-            env=ENVIRONMENT,
-            stdout=subprocess.DEVNULL,
-            stderr=err,
-            preexec_fn=_under_limit,
-        )
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        err.seek(0)
-        return process.returncode, usage.ru_maxrss // _MEGABYTE, err.read().decode()
+    command = [sys.executable, "-m", "postmortem", *words]
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", _LAUNCHER, str(_LIMIT), *command],
+        env=ENVIRONMENT,
+        capture_output=True,
+        check=True,
+    )
+    code, memory = json.loads(done.stdout)
+    return code, memory // _MEGABYTE, done.stderr.decode()
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from postmortem.facts.versions import Versions
 from postmortem.present.ranks.attempts import attempts_said
 from postmortem.present.ranks.blocks import rank_logs_blocks
 from postmortem.present.ranks.body import rank_logs_body
-from postmortem.present.ranks.flights import unended_words
+from postmortem.present.ranks.ended import how_it_ended, settled
 from postmortem.present.ranks.view import RankLogsView, same_tracebacks
 from postmortem.readers.ranklogs.hung import read_flights, read_recorders, read_stacks
 from postmortem.readers.ranklogs.pids import rank_pids
@@ -111,6 +111,7 @@ def report_on(read: RankFacts, options: RankLogOptions) -> Report:
             inputs=read.sources,
             verdict=_verdict(view, best) + _also_said(blame) + attempts_said(attempts),
             failed=blame.how is not How.NOTHING or (best is not None and best.role is Role.ROOT),
+            settled=settled(view, best),
             diagnoses=outcome.diagnoses,
             blocks=rank_logs_blocks(view, verbose=options.verbose),
             body=rank_logs_body(view, best.confidence if best is not None else None),
@@ -145,8 +146,7 @@ def _verdict(view: RankLogsView, best: Diagnosis | None) -> str:
             count = len(handled)
             noun = "error was" if count == 1 else "errors were"
             return f"no rank failed; {count} {noun} printed, and the program went on"
-        unended = unended_words(view.logs)
-        return "no failure in these logs" + (f"; {unended}" if unended else "")
+        return how_it_ended(view.logs)
     if blame.jam is not None and blame.how is How.RECORDED and best.role is Role.ROOT:
         return _jam_verdict(blame, blame.jam)
     if blame.first and blame.how is How.EVERY_RANK:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from postmortem.facts.flight_recorder import Recorder
 from postmortem.facts.frames import Flight
 from postmortem.facts.kernel_log import KernelLog
+from postmortem.facts.last_lines import LastLines
 from postmortem.facts.nccl import Nccl
 from postmortem.facts.signature import Match
 from postmortem.facts.stackdumps import StackClasses
@@ -246,6 +247,8 @@ class RankLogs:
     """What the kernels of the hosts wrote, if their logs lie beside."""
     pids: tuple[RankPid, ...] = ()
     """Process numbers that any evidence gives the ranks."""
+    last_lines: tuple[LastLines, ...] = ()
+    """How the last lines of each writer read, in each file of it."""
 
     def who(self, writer: int) -> Writer:
         """Return the writer with an index."""
@@ -270,6 +273,7 @@ class RankLogs:
             remarks=tuple(filter(mine, self.remarks)),
             stacks=self.stacks if last else None,
             flights=self.flights if last else (),
+            last_lines=self.last_lines if last else (),
             recorders=self.recorders if last else (),
             attempts=1,
         )

@@ -17,7 +17,7 @@ from postmortem.readers.regular import open_regular
 _LOOKED_FOR = 64 << 20
 """Bytes of zeros behind which the text of a file is looked for."""
 _TEXT_CONTROLS = bytes(range(7, 14)) + b"\x1b"
-_OTHER_CONTROLS = bytes(c for c in range(0x20) if c not in _TEXT_CONTROLS)
+_OTHER_CONTROLS = bytes(c for c in (*range(0x20), 0x7F) if c not in _TEXT_CONTROLS)
 _MOST_OTHERS = 100
 """A text has fewer characters of no text than one in so many."""
 

@@ -53,36 +53,52 @@ _MOST_ENTRIES = 5000
 # A log's own prefix ("[rank0]: ", "3: ", "node1: ") may stand before each of these.
 _PREFIX = r"^(?:\[[\w:. -]{1,40}\]:? |[\w.-]{1,40}: )?[ \t]{0,8}"
 _LISTED = Pattern(
-    _PREFIX + r"(?:\[pip3?\] )?([A-Za-z][\w.-]{0,60})==(\d[\w.+!-]{0,60})[ \t]*$", re.ASCII | re.M
+    _PREFIX + r"(?:\[pip3?\] )?([A-Za-z][\w.-]{0,60})==(\d[\w.+!-]{0,60})[ \t]*$",
+    re.ASCII | re.M,
+    words=("==",),
 )
 _TABLE = Pattern(
     _PREFIX + r"(?:\[conda\] )?(torch|pytorch|numpy|protobuf|mkl|nccl|nvidia-nccl-cu\d\d"
     r"|nvidia-cublas-cu\d\d|libucx-cu\d\d|ucx|libfabric)[ \t]{2,80}(\d[\w.+!-]{0,60})(?:[ \t]|$)",
     re.ASCII | re.M,
+    words=(
+        "torch  ",
+        "numpy  ",
+        "protobuf  ",
+        "mkl  ",
+        "nccl  ",
+        "ucx  ",
+        "libfabric  ",
+        "-cu11  ",
+        "-cu12  ",
+        "-cu13  ",
+    ),
 )
 _SAID = (
-    ("torch", r"(?:PyTorch|torch) version: v?(\d[\w.+-]{0,60})"),
-    ("torch", r"torch[ =:]{1,3}v?(\d+\.\d+\.\d+[\w.+-]{0,40})[ \t]*$"),
-    ("cpython", r"Python version: (\d+\.\d+\.\d+\w{0,8})"),
-    ("glibc", r"Libc version: glibc-(\d+\.\d+)"),
-    ("glibc", r"[Pp]ython platform: Linux-\S{1,200}-with-glibc(\d+\.\d+)"),
-    ("driver", r"N(?:vidia|VIDIA) driver version: (\d+\.\d+[\d.]{0,8})"),
-    ("ucx", r"UCX version(?: is)? (\d+\.\d+\.\d+)"),
-    ("libfabric", r"libfabric: (\d+\.\d+\.\d+)"),
+    ("torch", r"(?:PyTorch|torch) version: v?(\d[\w.+-]{0,60})", "orch version: "),
+    ("torch", r"torch: v?(\d+\.\d+\.\d+[\w.+-]{0,40})[ \t]*$", "torch: "),
+    ("cpython", r"Python version: (\d+\.\d+\.\d+\w{0,8})", "Python version: "),
+    ("glibc", r"Libc version: glibc-(\d+\.\d+)", "Libc version: "),
+    ("glibc", r"[Pp]ython platform: Linux-\S{1,200}-with-glibc(\d+\.\d+)", "ython platform: "),
+    ("driver", r"N(?:vidia|VIDIA) driver version: (\d+\.\d+[\d.]{0,8})", " driver version: "),
+    ("ucx", r"UCX version(?: is)? (\d+\.\d+\.\d+)", "UCX version"),
+    ("libfabric", r"libfabric: (\d+\.\d+\.\d+)", "libfabric: "),
 )
 _ANYWHERE = (
-    ("driver", r"Driver Version: (\d{3}\.\d+[\d.]{0,8})"),
-    ("driver", r"Kernel Module(?: for \w+)?  (\d{3}\.\d+[\d.]{0,8})"),
-    ("numpy", r"cannot be run in\s{1,80}NumPy (\d+\.\d+[\w.]{0,20})"),
-    ("nccl", r"NCCL version (\d+\.\d+\.\d+\S{0,30})"),
+    ("driver", r"Driver Version: (\d{3}\.\d+[\d.]{0,8})", "Driver Version: "),
+    ("driver", r"Kernel Module(?: for \w+)?  (\d{3}\.\d+[\d.]{0,8})", "Kernel Module"),
+    ("numpy", r"cannot be run in\s{1,80}NumPy (\d+\.\d+[\w.]{0,20})", "cannot be run in"),
 )
-_LINES = tuple((name, Pattern(_PREFIX + text, re.ASCII | re.M)) for name, text in _SAID)
-_WORDS = tuple((name, Pattern(text, re.ASCII)) for name, text in _ANYWHERE)
-_HINTS = ("==", "ersion", "torch", "numpy", "nccl", "NumPy", "libfabric", "conda", "Kernel Module")
+# Lines of a log are many: no expression is tried without a word that it needs.
+_LINES = tuple(
+    (name, Pattern(_PREFIX + text, re.ASCII | re.M, words=(word,))) for name, text, word in _SAID
+)
+_WORDS = tuple((name, Pattern(text, re.ASCII, words=(word,))) for name, text, word in _ANYWHERE)
 _MACHINE = Pattern(
     r"(?:^|\n)[^\n]{0,60}(?:Architecture: {1,40}|OS: [^\n(]{1,80}\(|NVIDIA UNIX "
     r"|[Pp]ython platform: [^\n]{0,120}-)(x86_64|aarch64)\b",
     re.ASCII,
+    words=("Architecture: ", "OS: ", "NVIDIA UNIX ", "ython platform: "),
 )
 _VARIABLE = Pattern(
     r"\b(CUDA_LAUNCH_BLOCKING|(?:NCCL|UCX|FI_EFA|TORCH_NCCL|TORCH_GLOO)_[A-Z0-9_]{2,60})"
@@ -102,8 +118,6 @@ def library_of(package: str) -> str | None:
 
 def versions_in(text: str, where: str) -> Versions:
     """Return what a piece of a log tells: pip freeze, collect_env, error texts, settings."""
-    if not any(hint in text for hint in _HINTS):
-        return Versions(variables=_variables(text))
     found: dict[tuple[str, str], LibraryVersion] = {}
 
     def add(library: str | None, version: str, at: int, *, sure: bool = True) -> None:

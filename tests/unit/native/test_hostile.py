@@ -67,7 +67,7 @@ def test_folder_fifo_socket_missing(tmp_path):
         for path, words in [
             (tmp_path, "is a directory"),
             (fifo, "is not a regular file"),
-            (sock, "No such device"),
+            (sock, "is not a regular file"),
             (tmp_path / "none", "No such file"),
             ("/dev/null", "is not a regular file"),
         ]:

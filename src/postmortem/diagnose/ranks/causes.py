@@ -50,6 +50,8 @@ class How(StrEnum):
     STOPPED = "stopped"
     """From outside: a signal, a scheduler, Ctrl-C."""
     UNDECIDED = "undecided"
+    LAST_WORDS = "last words"
+    """The last lines of a process read like an error, and nothing stands behind them."""
     NOTHING = "nothing"
 
 
@@ -302,6 +304,44 @@ class UnnamedProcessEnded:
 
 
 @record
+class ProcessEnded:
+    """A shell says which signal ended the program: the one process that there is."""
+
+    how = How.CRASH
+    end: LogExit
+    memory: str = ""
+    """The line of a scheduler or a kernel that tells of a kill for memory; may be empty."""
+
+
+@record
+class SaidLast:
+    """Its last lines read like an error."""
+
+    how = How.LAST_WORDS
+    said: str
+    plain: bool
+    """They have the form of an error that ends something."""
+
+
+@record
+class NeverANumber:
+    """Its loss, or the norm of its gradients, is no number, to the end of the log."""
+
+    how = How.LAST_WORDS
+    said: str
+    line: int
+    earlier: bool
+
+
+@record
+class OtherText:
+    """It is no log."""
+
+    how = How.LAST_WORDS
+    kind: str
+
+
+@record
 class NothingFailed:
     """No failure is known."""
 
@@ -329,5 +369,9 @@ Cause: TypeAlias = (
     | StoppedFromOutside
     | Undecided
     | UnnamedProcessEnded
+    | ProcessEnded
+    | SaidLast
+    | NeverANumber
+    | OtherText
     | NothingFailed
 )

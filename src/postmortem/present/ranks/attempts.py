@@ -68,6 +68,12 @@ def _cause_words(cause: Cause) -> str:
             return doubt.value
         case causes.UnnamedProcessEnded(end):
             return f"unnamed: {end.words}"
+        case causes.ProcessEnded(end):
+            return end.words
+        case causes.SaidLast(said=said) | causes.NeverANumber(said=said):
+            return said
+        case causes.OtherText(kind):
+            return kind
         case causes.SeenByKernel(tie):
             return tie.why
         case (

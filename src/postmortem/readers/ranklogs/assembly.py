@@ -8,6 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from postmortem.facts.last_lines import LastLines
 from postmortem.facts.rank_logs import LogExit, LogFailure, NativeFrame, RankLogs, Remark, Writer
 from postmortem.readers.ranklogs.attempts import FileAttempts
 from postmortem.readers.ranklogs.endings import endings, rank_named, without_echoes
@@ -15,6 +16,7 @@ from postmortem.readers.ranklogs.error_files import read_error_file
 from postmortem.readers.ranklogs.groups import group_text, group_tree
 from postmortem.readers.ranklogs.known_lines import KnownLines
 from postmortem.readers.ranklogs.known_words import with_known_words
+from postmortem.readers.ranklogs.last_lines import last_lines, without_told
 from postmortem.readers.ranklogs.launchers import Launchers
 from postmortem.readers.ranklogs.lines import goes_on_as_before, shape_of, shapes_of_work
 from postmortem.readers.ranklogs.native_stacks import native_below
@@ -105,7 +107,19 @@ class Assembly:
             attempts=self._count_attempts(),
             lines=sum(one.raw["lines"] for one in self._read),
             files=tuple(one.file.path for one in self._read),
+            last_lines=tuple(self._last_lines(failures)),
         )
+
+    def _last_lines(self, failures: list[LogFailure]) -> Iterator[LastLines]:
+        """Yield how the last lines of each writer read; what is told of as a failure is known."""
+        told: dict[str, list[tuple[int, int]]] = defaultdict(list)
+        for failure in failures:
+            told[failure.file].append((failure.begin_line, failure.line))
+        for position, label in enumerate(self._labels):
+            file = label.file.path
+            found = last_lines(label.raw["tail"], self._writers.index(position), file)
+            if found is not None:
+                yield without_told(found, told[file])
 
     def labels(self) -> dict[str, tuple[int, ...]]:
         """Return, of each file, which writer each of its labels is."""

@@ -25,6 +25,13 @@ _MOST_EXITS = 200_000
 _STOPS = ("torchelastic-sigterm-send", "torchrun-forced", "launch-killing")
 """Messages that name a process which a launcher ended."""
 _OUT_OF_MEMORY = "Out Of Memory"
+_SHELLS = (
+    "shell-ended",
+    "shell-ended-alone",
+    "shell-ended-zsh",
+    "shell-ended-fish",
+    "shell-ended-behind",
+)
 _SIGNALS = {
     "Killed": "SIGKILL",
     "Segmentation fault": "SIGSEGV",
@@ -35,6 +42,13 @@ _SIGNALS = {
     "Floating point exception": "SIGFPE",
     _OUT_OF_MEMORY: "SIGKILL",
     "Interrupt": "SIGINT",
+    # As zsh calls them.
+    "killed": "SIGKILL",
+    "segmentation fault": "SIGSEGV",
+    "abort": "SIGABRT",
+    "bus error": "SIGBUS",
+    "illegal hardware instruction": "SIGILL",
+    "floating point exception": "SIGFPE",
 }
 
 
@@ -172,13 +186,13 @@ class Launchers:
                 signal=spawn["signal"] or None,
                 launcher="spawn",
             )
-        shell = found.get("shell-ended") or found.get("shell-ended-alone")
+        shell = next((found[name] for name in _SHELLS if name in found), None)
         if shell:
             yield LogExit(
                 self._file,
                 number,
                 pid=int(shell["pid"]) if shell["pid"] else None,
-                signal=_SIGNALS[shell["signal"]],
+                signal=_SIGNALS.get(shell["signal"], shell["signal"]),
                 launcher="shell",
             )
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 _HOLE = 8
-_MOST_HEADS = 32
+_MOST_HEADS = 8
 """Logs whose first 64 KiB are searched for versions: the ranks of a job run the same."""
 
 

@@ -10,6 +10,7 @@ from postmortem.diagnose.ranks.deciding.case import Case
 from postmortem.diagnose.ranks.deciding.crashes import crashed, exited_silently, thread_died
 from postmortem.diagnose.ranks.deciding.hung import holding_up, jam_undecided, stands_elsewhere
 from postmortem.diagnose.ranks.deciding.kernel import named_by_kernel, ties
+from postmortem.diagnose.ranks.deciding.last_words import outlived, process_ended, said_last
 from postmortem.diagnose.ranks.deciding.numbers import numbers_went_bad
 from postmortem.diagnose.ranks.deciding.own_errors import raised
 from postmortem.diagnose.ranks.deciding.peers import (
@@ -50,7 +51,9 @@ _STEPS: Sequence[Callable[[Case], Blame | None]] = (
     silent_ones,
     waits_elsewhere,
     stopped_from_outside,
+    process_ended,
     undecided,
+    said_last,
 )
 
 
@@ -84,7 +87,7 @@ def _finished(case: Case, blame: Blame) -> Blame:
     )
     blamed = tuple(sorted({e.rank for e in case.logs.exits if e.blamed and e.rank is not None}))
     return replace(
-        blame,
+        outlived(case, blame),
         victims=victims,
         also=also,
         blamed=blamed,

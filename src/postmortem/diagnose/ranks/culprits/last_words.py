@@ -1,0 +1,39 @@
+"""The last lines of a process read like an error, and nothing stands behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.causes import SaidLast
+from postmortem.diagnose.ranks.telling import cite
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.report.model import Confidence, Role
+
+
+@rule(role=Role.ROOT, references=("https://docs.python.org/3/library/traceback.html",))
+def last_words(blame: Blame) -> Iterator[Finding]:
+    """The last lines of a process read like an error, and nothing stands behind them.
+
+    What it means
+        No traceback, signal or launcher says how it ended. An error that a program survives is
+        followed by its work; behind this one stands nothing but what goes on with it.
+    How to be sure
+        The whole log, with stderr, has the traceback or the launcher's word on how it ended.
+    What to do
+        Read the lines that are cited; what they advise comes before any other advice.
+    """
+    if not isinstance(blame.cause, SaidLast):
+        return
+    yield Finding(
+        title=clip(blame.cause.said.strip(), 100),
+        cause="The last lines read like an error, and nothing follows them. "
+        "No traceback and no launcher says how it ended.",
+        confidence=Confidence.LIKELY if blame.cause.plain else Confidence.POSSIBLE,
+        next_steps=(
+            "do what the message itself says, if it advises anything",
+            "look at the whole log, with stderr: the cause may stand above what was copied",
+        ),
+        evidence=cite(blame),
+    )

@@ -1,0 +1,51 @@
+"""What was given as a log is a text of another kind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.causes import OtherText
+from postmortem.diagnose.ranks.telling import cite
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.report.model import Confidence, Role
+
+_KINDS = {
+    "stack": (
+        "a stack as gdb prints it",
+        "postmortem core CORE  reads the core file itself, with its Python frames",
+    ),
+    "strace": (
+        "a log of system calls",
+        "postmortem strace FILE  reads it",
+    ),
+    "source": (
+        "the source of a program",
+        "name the file that the program wrote: its stderr, or the log of its launcher",
+    ),
+}
+
+
+@rule(role=Role.ROOT, references=("https://sourceware.org/gdb/current/onlinedocs/gdb/",))
+def other_text(blame: Blame) -> Iterator[Finding]:
+    """What was given as a log is a text of another kind.
+
+    What it means
+        Most of its last lines have the form of a stack of gdb, of strace's calls, or of source.
+        Nothing was concluded from them.
+    How to be sure
+        Look at the line that is cited.
+    What to do
+        Give the file to the command that reads it.
+    """
+    if not isinstance(blame.cause, OtherText):
+        return
+    what, step = _KINDS[blame.cause.kind]
+    yield Finding(
+        title=f"this is {what}, not the log of a job",
+        cause=f"Most of the last lines have the form of {what}. Whether anything failed was not "
+        "looked for.",
+        confidence=Confidence.LIKELY,
+        next_steps=(step,),
+        evidence=cite(blame),
+    )

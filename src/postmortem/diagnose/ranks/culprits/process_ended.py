@@ -1,0 +1,48 @@
+"""A shell says which signal ended the program that it ran."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.causes import ProcessEnded
+from postmortem.diagnose.ranks.telling import cite
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.report.model import Confidence, Role
+
+
+@rule(role=Role.ROOT, references=("https://man7.org/linux/man-pages/man7/signal.7.html",))
+def process_ended(blame: Blame) -> Iterator[Finding]:
+    """A shell says which signal ended the program that it ran.
+
+    What it means
+        There is one process, and its shell saw how it ended. The program wrote no error of its
+        own: a signal leaves it no time. SIGKILL mostly is the kernel's OOM killer.
+    How to be sure
+        A core file shows where it crashed; the kernel's log names the pid that it killed.
+    What to do
+        SIGKILL: look at the kernel's log and the memory limit. Else: look for a core file, or run
+        it again with PYTHONFAULTHANDLER=1.
+    """
+    if not isinstance(blame.cause, ProcessEnded):
+        return
+    end, memory = blame.cause.end, blame.cause.memory
+    steps = (
+        "look for a core file of that process: postmortem core DIR",
+        "PYTHONFAULTHANDLER=1 makes it write its Python stack before it dies",
+    )
+    if end.signal == "SIGKILL":  # leaves neither
+        steps = (
+            "dmesg -T | grep -i -E 'killed process|out of memory': mostly it is the kernel's "
+            "OOM killer",
+            "of Slurm: sacct -o JobID,State,MaxRSS,ReqMem -j JOB; ask for more memory, or use less",
+        )
+    why = ": its memory was used up" if memory else ""
+    yield Finding(
+        title=end.words + why,
+        cause=f"The shell says that {end.words}."
+        + (" Beside it a line tells of a kill for memory." if memory else ""),
+        confidence=Confidence.LIKELY,
+        next_steps=steps,
+        evidence=cite(blame),
+    )

@@ -1,0 +1,98 @@
+"""What is left where no form that is known tells of a failure: a shell's word, the last lines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.ranks.blame import Blame, Party
+from postmortem.diagnose.ranks.causes import NeverANumber, OtherText, ProcessEnded, SaidLast
+from postmortem.diagnose.ranks.deciding.case import Case
+from postmortem.facts.last_lines import LastLine, LastLines
+from postmortem.facts.rank_logs import RankLogs
+from postmortem.records import replace
+
+_MOST = 4
+_FAR = 500
+"""Lines of a file between a failure and what is no part of its end."""
+
+
+def process_ended(case: Case) -> Blame | None:
+    """Return that the one program of a shell died, where no rank and no launcher is known."""
+    ends = [e for e in case.logs.exits if e.code or e.signal]
+    if case.ranks or len(ends) != 1 or ends[0].launcher != "shell":
+        return None
+    end = ends[0]
+    killed = [r for r in case.logs.remarks if r.match("oom-said") is not None]
+    memory = killed[0] if killed and end.signal == "SIGKILL" else None
+    evidence = [(f"{end.file}:{end.line}", f"the shell says: {end.words}")]
+    if memory is not None:
+        evidence.append((memory.where, clip(memory.text, 300)))
+    return Blame(
+        ProcessEnded(end, memory.text if memory is not None else ""), evidence=tuple(evidence)
+    )
+
+
+def said_last(case: Case) -> Blame | None:
+    """Return whose last lines read like an error, or are of numbers that are none."""
+    ends = [one for one in case.logs.last_lines if not _others_went_on(case.logs, one)]
+    if _all_ended_with_0(case.logs):
+        return None
+    wrong = sorted((one for one in ends if one.errors), key=lambda one: not one.plain)
+    if wrong:
+        said = wrong[0].errors[0]
+        parties = tuple(_party(case, one) for one in wrong[:_MOST])
+        evidence = tuple(_cited(line) for one in wrong[:_MOST] for line in one.errors[:3])
+        return Blame(SaidLast(said.text, wrong[0].plain), candidates=parties, evidence=evidence)
+    bad = [one for one in ends if one.not_a_number is not None]
+    if bad:
+        first = bad[0].not_a_number
+        assert first is not None
+        cause = NeverANumber(first.text, first.line, bad[0].earlier)
+        return Blame(cause, evidence=tuple(_numbers(bad[:_MOST])))
+    other = [one for one in ends if one.kind is not None]
+    if other and len(other) == len(ends):
+        kind = other[0].kind
+        assert kind is not None
+        return Blame(OtherText(kind), evidence=(_cited(other[0].last),))
+    return None
+
+
+def outlived(case: Case, blame: Blame) -> Blame:
+    """Return a blame as less sure where the log ends, far behind it, with errors of its own.
+
+    That is a file which several runs were written to, or a job that went on.
+    """
+    failure = blame.first[0].failure if blame.first else None
+    if failure is None or not blame.sure:
+        return blame
+    for one in case.logs.last_lines:
+        last = one.errors[0] if one.errors else one.nearest
+        if last is not None and last.file == failure.file and last.line > failure.line + _FAR:
+            where, said = _cited(last)
+            also = (where, f"the log ends with another error: {said}")
+            return replace(blame, sure=False, evidence=(*blame.evidence, also))
+    return blame
+
+
+def _all_ended_with_0(logs: RankLogs) -> bool:
+    return bool(logs.exits) and not any(e.code or e.signal for e in logs.exits)
+
+
+def _others_went_on(logs: RankLogs, one: LastLines) -> bool:
+    """Whether ranks wrote after the last lines of a launcher: the job outlived what it says."""
+    beside = (o for o in logs.last_lines if o.last.file == one.last.file)
+    return logs.who(one.writer).shared and any(o.last.line > one.last.line for o in beside)
+
+
+def _party(case: Case, one: LastLines) -> Party:
+    writer = case.logs.who(one.writer)
+    return Party(writer.label, writer.rank, writer.host, clip(one.errors[0].text, 200))
+
+
+def _cited(line: LastLine) -> tuple[str, str]:
+    return line.where, clip(line.text.strip(), 300)
+
+
+def _numbers(bad: Sequence[LastLines]) -> list[tuple[str, str]]:
+    return [_cited(one.not_a_number) for one in bad if one.not_a_number is not None]

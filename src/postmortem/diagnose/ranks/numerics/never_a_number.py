@@ -1,0 +1,38 @@
+"""The loss, or the norm of the gradients, is no number, to the end of the log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.causes import NeverANumber
+from postmortem.diagnose.ranks.telling import cite
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.report.model import Confidence, Role
+
+
+@rule(role=Role.ROOT, references=("https://pytorch.org/docs/stable/notes/amp_examples.html",))
+def never_a_number(blame: Blame) -> Iterator[Finding]:
+    """The loss, or the norm of the gradients, is no number, to the end of the log.
+
+    What it means
+        Once a weight is NaN no step makes it a number again. A single NaN that goes away is a step
+        that a gradient scaler left out, and harmless.
+    How to be sure
+        A checkpoint from before that line is clean, and one from behind it is not.
+    What to do
+        Go back to the last clean checkpoint, and find the module that goes bad first.
+    """
+    if not isinstance(blame.cause, NeverANumber):
+        return
+    since = "line" if not blame.cause.earlier else "or before line"
+    yield Finding(
+        title=f"the numbers are NaN to the end, from {since} {blame.cause.line} on",
+        cause="What is printed of the loss or of the gradients is NaN and never a number again.",
+        confidence=Confidence.LIKELY,
+        next_steps=(
+            "postmortem scan DIR  finds the last checkpoint without NaN",
+            "run it from there with the monitor, which names the first bad module",
+        ),
+        evidence=cite(blame),
+    )

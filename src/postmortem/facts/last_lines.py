@@ -1,0 +1,42 @@
+"""How the last lines of one process read, where no form that is known says how it ended."""
+
+from __future__ import annotations
+
+from postmortem.records import record
+
+
+@record
+class LastLine:
+    """One of the last lines of a process."""
+
+    text: str
+    file: str
+    line: int
+
+    @property
+    def where(self) -> str:
+        """The place as evidence is cited."""
+        return f"{self.file}:{self.line}"
+
+
+@record
+class LastLines:
+    """What stands at the end of one writer in one file."""
+
+    writer: int
+    """Index into `RankLogs.writers`."""
+    last: LastLine
+    errors: tuple[LastLine, ...] = ()
+    """Lines that read like an error and behind which nothing else stands; the telling one first."""
+    plain: bool = False
+    """They have the form of an error that ends something, not only a word or a level."""
+    nearest: LastLine | None = None
+    """Without such lines, one that reads like an error and that its program may have survived."""
+    ended: LastLine | None = None
+    """The program's own word that it came to its end, with no error behind it."""
+    not_a_number: LastLine | None = None
+    """From there on its loss, or the norm of its gradients, is no number, to the end."""
+    earlier: bool = False
+    """It may have been so before: no line before that one was looked at."""
+    kind: str | None = None
+    """What it is if it is no log: ``"stack"``, ``"strace"``, ``"source"``."""

@@ -1,0 +1,53 @@
+"""How a job ended of which no log tells a failure: well, or nobody knows."""
+
+from __future__ import annotations
+
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.ranks.causes import OtherText, SaidLast
+from postmortem.facts.last_lines import LastLines
+from postmortem.facts.rank_logs import RankLogs
+from postmortem.present.ranks.flights import unended_words
+from postmortem.present.ranks.view import RankLogsView
+from postmortem.report.model import Diagnosis, Outcome
+
+
+def settled(view: RankLogsView, best: Diagnosis | None) -> Outcome | None:
+    """Return what became of the job where it cannot be read off a diagnosis; else None."""
+    cause = view.blame.cause
+    if isinstance(cause, OtherText) or (isinstance(cause, SaidLast) and not cause.plain):
+        return Outcome.UNKNOWN
+    if best is None and _ended_well(view.logs):
+        return Outcome.HEALTHY
+    return None
+
+
+def how_it_ended(logs: RankLogs) -> str:
+    """Return the verdict where nothing failed as far as the logs tell."""
+    unended = unended_words(logs)
+    if unended or logs.flights or _ended_well(logs):
+        return "no failure in these logs" + (f"; {unended}" if unended else "")
+    if not logs.files and logs.stacks is not None:
+        return "no log was given: these are stacks, which show where each process stands"
+    said = "no failure is told of, and nothing here says how it ended"
+    near = next((one.nearest for one in logs.last_lines if one.nearest is not None), None)
+    if near is not None:
+        return f"{said}; nearest to an error is line {near.line}: {clip(near.text.strip(), 160)}"
+    last = max((one.last for one in logs.last_lines), key=lambda one: one.line, default=None)
+    words = f"; the last line is {last.line}: {clip(last.text.strip(), 120)}" if last else ""
+    return said + words
+
+
+def _ended_well(logs: RankLogs) -> bool:
+    """Whether the launcher says that all ended with 0, or each writer that it is done."""
+    if logs.exits:
+        return not any(end.code or end.signal for end in logs.exits)
+    if logs.flights and not logs.last_lines:
+        return unended_words(logs) is None
+    latest: dict[str, LastLines] = {}
+    for one in logs.last_lines:
+        if one.errors:
+            return False
+        before = latest.setdefault(one.last.file, one)
+        if one.last.line > before.last.line:
+            latest[one.last.file] = one
+    return bool(latest) and all(one.ended for one in latest.values())

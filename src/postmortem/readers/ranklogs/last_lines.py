@@ -1,0 +1,130 @@
+"""The last lines of each process: errors without a form of their own, ends, bad numbers.
+
+What separates a last error from one that its program survived: nothing follows but what goes on
+with the error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from postmortem.facts.last_lines import LastLine, LastLines
+from postmortem.facts.signature import Match
+from postmortem.patterns import Pattern
+from postmortem.readers.signatures import Signatures
+from postmortem.records import replace
+
+Rows = Sequence[tuple[int, str]]
+
+_STAMP = Pattern(
+    r"^(?:\d{4}-\d\d-\d\d[T ][\d:.,]+Z? |[A-Z][a-z]{2} +\d{1,2} \d\d:\d\d:\d\d )(?P<rest>.*)$"
+)
+"""Before each line of a CI's log: how many have it does not matter here."""
+_PROMPT = Pattern(r"^[^\s=]*[@:~][^=]*[$#%>❯]\s*$")
+_SAYS = Pattern(r"[A-Za-z0-9]")
+_WEAK = ("last-error-level", "last-error-word")
+_FEWEST = 2
+_MOST_CITED = 5
+
+
+def last_lines(rows: Rows, writer: int, file: str) -> LastLines | None:
+    """Return how the last lines of a writer read; None without any."""
+    whole = rows[:1] and rows[0][0] <= _FEWEST
+    bare = ((number, _bare(text)) for number, text in rows)
+    rows = [(number, text) for number, text in bare if _SAYS.search(text)]
+    if not rows:
+        return None
+    found = Signatures.load("last line").matches([text for _, text in rows])
+    lines = [LastLine(text, file, number) for number, text in rows]
+    ids = [[match.id for match in row] for row in found]
+    errors, plain = _errors(lines, ids)
+    return LastLines(
+        writer=writer,
+        last=lines[-1],
+        errors=errors,
+        plain=plain,
+        nearest=_nearest(lines, ids) if not errors else None,
+        ended=_ended(lines, ids) if not errors else None,
+        not_a_number=(bad := _not_a_number(lines, found))[0],
+        earlier=bad[1] and not whole,
+        kind=_kind(ids),
+    )
+
+
+def without_told(found: LastLines, told: Sequence[tuple[int, int]]) -> LastLines:
+    """Return it without errors, where one of them is part of a failure, told of as lines a to b."""
+    lines = {one.line for one in found.errors}
+    if any(begin <= line <= end for line in lines for begin, end in told):
+        return replace(found, errors=(), plain=False)
+    return found
+
+
+def _bare(text: str) -> str:
+    stamped = _STAMP.match(text)
+    return stamped["rest"] if stamped else text
+
+
+def _errors(lines: list[LastLine], ids: list[list[str]]) -> tuple[tuple[LastLine, ...], bool]:
+    """Return the errors behind which nothing else stands, the telling one first."""
+    block: list[tuple[int, LastLine, bool]] = []
+    order = [item.id for item in Signatures.load("last line").signatures]
+    for line, names in zip(reversed(lines), reversed(ids), strict=True):
+        wrong = [name for name in names if name.startswith("last-error-")]
+        if wrong and "last-more" not in names:
+            rank = min(order.index(name) for name in wrong)
+            block.append((rank, line, any(name not in _WEAK for name in wrong)))
+        elif not _goes_on(line.text, names):
+            break
+    block.sort(key=lambda row: (row[0], row[1].line))
+    return tuple(line for _, line, _ in block[:_MOST_CITED]), any(sure for _, _, sure in block)
+
+
+def _goes_on(text: str, names: list[str]) -> bool:
+    return text[:1].isspace() or "last-more" in names or bool(_PROMPT.search(text))
+
+
+def _nearest(lines: list[LastLine], ids: list[list[str]]) -> LastLine | None:
+    """Return the last line that reads like an error and behind which others stand."""
+    for line, names in zip(reversed(lines), reversed(ids), strict=True):
+        if any(name.startswith("last-error-") for name in names):
+            return line
+    return None
+
+
+def _ended(lines: list[LastLine], ids: list[list[str]]) -> LastLine | None:
+    for line, names in zip(reversed(lines), reversed(ids), strict=True):
+        if "last-end" in names:
+            return line
+        if not _goes_on(line.text, names):
+            return None
+    return None
+
+
+def _not_a_number(
+    lines: list[LastLine], found: list[tuple[Match, ...]]
+) -> tuple[LastLine | None, bool]:
+    """Return from where on a number that is printed again and again is none, to the end."""
+    for name in ("last-loss", "last-norm"):
+        printed = [
+            (line, match["value"])
+            for line, row in zip(lines, found, strict=True)
+            for match in row
+            if match.id == name
+        ]
+        bad = 0
+        for _, value in reversed(printed):
+            if value.lower() != "nan":
+                break
+            bad += 1
+        if bad >= _FEWEST:
+            return printed[-bad][0], bad == len(printed)
+    return None, False
+
+
+def _kind(ids: list[list[str]]) -> str | None:
+    """Return what a text is whose lines are mostly those of something else than a log."""
+    for kind in ("stack", "strace", "source"):
+        there = sum(f"last-foreign-{kind}" in names for names in ids)
+        if there >= _FEWEST and there * 2 > len(ids):
+            return kind
+    return None

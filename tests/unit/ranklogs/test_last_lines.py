@@ -1,0 +1,70 @@
+"""How logs read of which no known form says how they ended."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from postmortem.analyses.ranklogs import RankLogOptions, analyse
+from postmortem.report.model import Outcome, Report
+
+
+def _report(folder: Path, text: str) -> Report:
+    path = folder / "job.log"
+    path.write_text(text)
+    return analyse([str(path)], RankLogOptions())
+
+
+STEPS = "".join(f"step {n} of 40: loss {2.4 - n / 100:.2f}\n" for n in range(30))
+
+
+@pytest.mark.parametrize(
+    ("text", "outcome", "failed"),
+    [
+        (STEPS, Outcome.UNKNOWN, False),
+        (STEPS + "Training complete.\n", Outcome.HEALTHY, False),
+        (STEPS + "==== 3 passed in 0.31s ====\n", Outcome.HEALTHY, False),
+        ("Training complete.\n" + STEPS, Outcome.UNKNOWN, False),
+        ("ValueError: bad batch\n" + STEPS, Outcome.UNKNOWN, False),
+        (STEPS + "ValueError: bad batch\n", Outcome.FAILED, True),
+        (STEPS + "Training complete.\nValueError: at exit\n", Outcome.FAILED, True),
+        (STEPS + "2026-01-02 03:04:05 ERROR trainer gave up\n", Outcome.UNKNOWN, True),
+        (STEPS + "loss: nan\nloss: nan\n", Outcome.FAILED, True),
+        (STEPS + "loss: nan\nloss: nan\nloss: 2.1\n", Outcome.UNKNOWN, False),
+        (STEPS + "zsh: segmentation fault  python train.py\n", Outcome.FAILED, True),
+    ],
+)
+def test_outcome(tmp_path: Path, text: str, outcome: Outcome, failed: bool) -> None:
+    report = _report(tmp_path, text)
+    assert (report.outcome, report.failed) == (outcome, failed), report.verdict
+
+
+def test_the_line_that_comes_nearest_is_cited(tmp_path: Path) -> None:
+    report = _report(tmp_path, STEPS + "ValueError: bad batch\nstep 31 of 40: loss 2.0\n")
+    assert report.diagnoses == ()
+    assert "line 31: ValueError: bad batch" in report.verdict
+
+
+def test_a_last_line_among_many_is_found_with_its_number(tmp_path: Path) -> None:
+    report = _report(tmp_path, STEPS * 40 + "RuntimeError: no room\n\n\n")
+    assert report.verdict == "RuntimeError: no room"
+    assert report.diagnoses[0].evidence[0].where == "job.log:1201"
+
+
+def test_calls_of_strace_are_no_log(tmp_path: Path) -> None:
+    report = _report(tmp_path, 'read(3, "x", 1) = 1\nclose(3) = 0\n' * 5)
+    assert [one.id for one in report.diagnoses] == ["other_text"]
+    assert report.outcome is Outcome.UNKNOWN
+    assert "postmortem strace" in report.diagnoses[0].next_steps[0]
+
+
+def test_an_error_that_the_file_outlived_by_far_is_not_certain(tmp_path: Path) -> None:
+    raised = (
+        'Traceback (most recent call last):\n  File "/job/a.py", line 3, in <module>\n'
+        "    step()\nValueError: bad batch\n"
+    )
+    ranks = "".join(f"[rank{r}]: {row}\n" for r in range(2) for row in raised.splitlines())
+    end = "SyntaxErrorSyntaxError: : invalid syntax\ninvalid syntax\n"
+    report = _report(tmp_path, ranks + "\n" * 600 + end)
+    assert report.diagnoses[0].confidence.value != "certain"
