@@ -130,6 +130,7 @@ except OSError as error:
     raise
 """
 OPEN = """
+import errno
 files = []
 try:
     while True:
@@ -174,7 +175,7 @@ def test_disk_that_is_the_folder_we_are_in(place: Path) -> None:
 
 def test_descriptors(place: Path) -> None:
     done = met("fd", "20", "--", *script(place, OPEN))
-    assert (done.returncode, done.stdout) == (1, "EMFILE 19\n")
+    assert (done.returncode, done.stdout) == (1, "EMFILE 19\n"), done.stderr
 
 
 def test_shared_memory(place: Path) -> None:
