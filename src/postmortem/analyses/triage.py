@@ -164,7 +164,7 @@ def _report(
         apart,
         body,
         inputs=inputs,
-        problems=(*problems, *_problems(results)),
+        problems=(*problems, *_problems(results, found)),
         verbose=options.verbose,
     )
 
@@ -187,13 +187,16 @@ def _used(found: Inventory, results: Sequence[Result], left: Mapping[str, str]) 
     return rows
 
 
-def _problems(results: Sequence[Result]) -> Iterator[Problem]:
+def _problems(results: Sequence[Result], found: Inventory) -> Iterator[Problem]:
+    # What is no log was left out by the reader of logs, and has a reader of its own.
+    others = {item.path for item in found.items if item.kind not in OF_RANKS}
     for result in results:
         if result.document is None:
             yield Problem(result.reading.paths[0], result.why or "could not be read")
             continue
         for row in result.document.get("problems", ()):
-            yield Problem(str(row["where"]), str(row["what"]), row.get("remedy"))
+            if result.reading.kind != "logs" or row["where"] not in others:
+                yield Problem(str(row["where"]), str(row["what"]), row.get("remedy"))
 
 
 def _nothing(names: Sequence[str], results: Sequence[Result], found: Inventory) -> EvidenceError:

@@ -77,7 +77,7 @@ def ctypes_call(
         yield _cut(what, cut, (*seen, *cite_python(crashed)))
         return
     yield Finding(
-        title=clip(f"{what}, called through ctypes, was given what it cannot use", 100),
+        title=clip(f"{what} failed on memory that Python gave it through ctypes", 100),
         cause=f"Python called {what} through ctypes (or cffi), and it failed on the memory that it "
         "was given: a wrong, missing or freed pointer, or argtypes and restype that were not set. "
         "A bug of the C function itself looks the same",
