@@ -101,7 +101,8 @@ void from_file(Bytes bytes) {
   const auto original = Core::parse(bytes);
   const std::vector<std::uint8_t> first = slimmed(*original);
   const auto slim = Core::parse(first);
-  check_reads_like(*slim, *original);
+  // Read anew: to slim it, files were found that no note names.
+  check_reads_like(*slim, *Core::parse(bytes));
   if (slim->slim()) check(slimmed(*slim) == first);
 }
 

@@ -14,7 +14,7 @@ from postmortem.diagnose.names import bare, short
 from postmortem.facts.crash import Signal
 from postmortem.facts.process import Process
 from postmortem.facts.threads import Frame, Thread
-from postmortem.report.model import Confidence, Diagnosis, Evidence, Role
+from postmortem.report.model import Confidence, Diagnosis, Evidence, Role, Topic
 
 
 @pytest.mark.parametrize(
@@ -177,8 +177,15 @@ def test_a_timeout_is_never_blamed_on_this_rank() -> None:
     assert "cannot decide" in error.meaning
 
 
-def diagnosis(title: str, role: Role, confidence: Confidence, name: str = "x") -> Diagnosis:
-    return Diagnosis(name, title, role, confidence, "c", ("n",), (Evidence("w", "x"),))
+def diagnosis(
+    title: str,
+    role: Role,
+    confidence: Confidence,
+    name: str = "x",
+    topic: Topic = Topic.FAILURE,
+) -> Diagnosis:
+    evidence = (Evidence("w", "x"),)
+    return Diagnosis(name, title, role, confidence, "c", ("n",), evidence, topic=topic)
 
 
 RANK3 = Process(1, "x86_64", rank=3, world_size=8)
@@ -206,6 +213,6 @@ def test_candidates_are_named_when_nothing_decides() -> None:
 
 
 def test_nothing_known_is_said() -> None:
-    cut = diagnosis("the core is cut", Role.CONTEXT, Confidence.CERTAIN, "truncated_core")
+    cut = diagnosis("the core is cut", Role.CONTEXT, Confidence.CERTAIN, topic=Topic.EVIDENCE)
     text = verdict(ABORT, RANK3, [cut])
     assert text == "SIGABRT ended the process in rank 3 of 8; the evidence does not say why"
