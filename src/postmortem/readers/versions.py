@@ -58,8 +58,8 @@ _LISTED = Pattern(
     words=("==",),
 )
 _TABLE = Pattern(
-    _PREFIX + r"(?:\[conda\] )?(torch|pytorch|numpy|protobuf|mkl|nccl|nvidia-nccl-cu\d\d"
-    r"|nvidia-cublas-cu\d\d|libucx-cu\d\d|ucx|libfabric)[ \t]{2,80}(\d[\w.+!-]{0,60})(?:[ \t]|$)",
+    _PREFIX + r"(?:\[conda\] )?(torch|pytorch|numpy|protobuf|mkl|nccl|nvidia-nccl-cu1[123]"
+    r"|nvidia-cublas-cu1[123]|libucx-cu1[123]|ucx|libfabric)  [ \t]{0,80}(\d[\w.+!-]{0,60})(?:[ \t]|$)",
     re.ASCII | re.M,
     words=(
         "torch  ",
