@@ -59,7 +59,8 @@ _LISTED = Pattern(
 )
 _TABLE = Pattern(
     _PREFIX + r"(?:\[conda\] )?(torch|pytorch|numpy|protobuf|mkl|nccl|nvidia-nccl-cu1[123]"
-    r"|nvidia-cublas-cu1[123]|libucx-cu1[123]|ucx|libfabric)  [ \t]{0,80}(\d[\w.+!-]{0,60})(?:[ \t]|$)",
+    r"|nvidia-cublas-cu1[123]|libucx-cu1[123]|ucx|libfabric)  [ \t]{0,80}"
+    r"(\d[\w.+!-]{0,60})(?:[ \t]|$)",
     re.ASCII | re.M,
     words=(
         "torch  ",
