@@ -82,6 +82,7 @@ def main() -> None:
     dist.barrier()
     printflock("over")
     dist.barrier()
+    dist.destroy_process_group()  # else gloo's threads may still run when the interpreter ends
 
 
 main()
