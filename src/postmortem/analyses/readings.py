@@ -20,7 +20,6 @@ from postmortem.records import record
 MEMORY = 8 << 30
 """What a reader may have, unless POSTMORTEM_MEMORY says so: it bounds itself by that."""
 SECONDS = 300.0
-_NOT_ANALYSED = 3
 _AT_ONCE = 4
 
 

@@ -21,6 +21,7 @@ from postmortem.readers.opening import terminations_unwind
 from postmortem.readers.own_reports import read_own_report
 from postmortem.records import record, replace
 from postmortem.report.model import Report
+from postmortem.text import shell_word
 
 _MOST_RINGS = 64
 _MOST_CORES = 64
@@ -111,7 +112,7 @@ def _plan(
     for item in found.of(Kind.CHECKPOINT):
         room -= item.size_bytes
         if room < 0:
-            left[item.path] = f"large: postmortem scan {item.path} reads it"
+            left[item.path] = f"large: postmortem scan {shell_word(item.path)} reads it"
         else:
             tensors.append(item.path)
     if tensors:
@@ -182,7 +183,6 @@ def _used(found: Inventory, results: Sequence[Result], left: Mapping[str, str]) 
                 used=result.document is not None,
                 why=result.why,
                 verdict=verdict if len(result.reading.paths) == 1 else None,
-                kind=rows[path].kind,
             )
     return rows
 

@@ -8,6 +8,15 @@ from postmortem.facts.threads import Thread
 from postmortem.patterns import Pattern
 from postmortem.records import record
 
+EXCEPTION_RULES = (
+    "nccl_watchdog_abort",
+    "gloo_abort",
+    "out_of_memory",
+    "cuda_error",
+    "thread_limit",
+)
+"""Rules that read the exception of the crashed thread, and say more of it than its words."""
+
 CUDA_ERROR = Pattern(
     r"(?P<api>CUDA(?: driver)?|HIP|CUBLAS|cuBLAS|cuDNN|CUDNN|cuFFT)(?: runtime)? error: "
     r"(?P<words>[^\n]+)",

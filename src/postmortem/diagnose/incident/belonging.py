@@ -20,8 +20,6 @@ class Job:
     pids: frozenset[int]
     hosts: frozenset[str]
     world_size: int | None
-    complete: bool
-    """Every rank that failed is known by its pid."""
 
 
 def job_of(documents: Iterable[Document]) -> Job | None:
@@ -45,7 +43,6 @@ def job_of(documents: Iterable[Document]) -> Job | None:
         frozenset(pids),
         frozenset(hosts),
         max(sizes, default=None),
-        bool(own),
     )
 
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from postmortem.diagnose.incident.common import root_of
 from postmortem.diagnose.incident.events import Event
 from postmortem.diagnose.incident.incident import Judged
 from postmortem.facts.source import Problem, Source
@@ -63,20 +64,12 @@ def triage_report(
         body=body,
         problems=whole,
         footer=_footer(files),
-        settled=_settled(failed, healthy, told),
+        settled=Outcome.HEALTHY if healthy else None,
     )
 
 
 def _is_bad(document: Document) -> bool:
-    if document.get("outcome") == "failed":
-        return True
-    return any(row["role"] == "root" for row in document.get("diagnoses", ()))
-
-
-def _settled(failed: bool, healthy: bool, documents: Sequence[Document]) -> Outcome:
-    if failed:
-        return Outcome.FAILED
-    return Outcome.HEALTHY if healthy and documents else Outcome.UNKNOWN
+    return document.get("outcome") == "failed" or root_of(document) is not None
 
 
 def _diagnoses(

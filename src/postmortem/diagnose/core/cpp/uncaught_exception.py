@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from postmortem.diagnose.core.citing import cite_exception, cite_frame, cite_python
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.owners import Owner, owner
+from postmortem.diagnose.core.special_exceptions import EXCEPTION_RULES
 from postmortem.diagnose.core.stacks import (
     exit_index,
     frame_name,
@@ -31,13 +32,7 @@ from postmortem.report.model import Confidence, Evidence, Role
         "https://en.cppreference.com/w/cpp/error/terminate",
         "https://github.com/pytorch/pytorch/issues/38228",
     ),
-    yields_to=(
-        "nccl_watchdog_abort",
-        "gloo_abort",
-        "out_of_memory",
-        "cuda_error",
-        "thread_limit",
-    ),
+    yields_to=EXCEPTION_RULES,
 )
 def uncaught_exception(
     kind: FaultKind,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from postmortem.diagnose.core.special_exceptions import EXCEPTION_RULES
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.facts.known_words import KnownWords
@@ -14,13 +15,7 @@ from postmortem.report.model import Confidence, Evidence, Role
     role=Role.CONTRIBUTING,
     references=("https://en.cppreference.com/w/cpp/error/terminate",),
     # They read the same exception, and say more of this process.
-    yields_to=(
-        "nccl_watchdog_abort",
-        "gloo_abort",
-        "out_of_memory",
-        "cuda_error",
-        "thread_limit",
-    ),
+    yields_to=EXCEPTION_RULES,
     yields_as=Role.CONTEXT,
 )
 def known_error_text(
