@@ -215,25 +215,31 @@ class Console:
     def _typed(self, keys: bytes) -> None:
         keys, leave, _ = keys.partition(_LEAVE)
         self._resize()
-        if self._interrupts(keys):
-            self._pending = b""  # as a terminal does: what was typed before is void
+        if (after := self._interrupted(keys)) is not None:
+            self._pending, keys = b"", after  # as a terminal does: what was typed before is void
         self._pending += keys
         self._pass_on()
         if leave:
             raise Gone
 
-    def _interrupts(self, keys: bytes) -> bool:
-        """Send this process a SIGINT for a Ctrl-C; its terminal has no process group to do it."""
+    def _interrupted(self, keys: bytes) -> bytes | None:
+        """Send this process a SIGINT for a Ctrl-C; return the keys after it, None without one.
+
+        The terminal has no process group to do it. It never sees the key: it would throw away
+        what is printed meanwhile, the next prompt too.
+        """
         try:
             _, _, _, local, _, _, special = termios.tcgetattr(self._master)
         except termios.error:
-            return False
+            return None
         if not local & termios.ISIG or special[termios.VINTR] not in keys:
-            return False
+            return None
+        with contextlib.suppress(termios.error):
+            termios.tcflush(self._slave, termios.TCIFLUSH)
         main = threading.main_thread().ident
         if main is not None:
             signal.pthread_kill(main, signal.SIGINT)
-        return True
+        return keys.rpartition(special[termios.VINTR])[2]
 
     def _pass_on(self) -> None:
         try:

@@ -23,6 +23,7 @@ def loop() -> int:
         while turns >= 0:
             turns += 1
             time.sleep(0.01)
+            print("turn", flush=True)
     except KeyboardInterrupt:
         turns = -77
     return turns
