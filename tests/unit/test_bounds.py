@@ -98,6 +98,10 @@ def _cost(make: hostile.Maker, size: int) -> float:
         (hostile.many_forks, 2000),
         (hostile.begun_forks, 2500),
         (hostile.deep_pickle_of_numbers, 10_000),
+        (hostile.packed_line_ends_zstd, 4_000_000),
+        (hostile.packed_line_ends_zstd_strace, 4_000_000),
+        (hostile.packed_copies, 1_000_000),
+        (hostile.packed_copies_strace, 2_000_000),
     ],
 )
 def test_time_grows_as_the_evidence_does(make: hostile.Maker, size: int) -> None:
