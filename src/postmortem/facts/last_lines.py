@@ -32,6 +32,8 @@ class LastLines:
     """They have the form of an error that ends something, not only a word or a level."""
     nearest: LastLine | None = None
     """Without such lines, one that reads like an error and that its program may have survived."""
+    nearest_counts: bool = False
+    """It has the form of an error that ends something, and no line behind it tells of work."""
     ended: LastLine | None = None
     """The program's own word that it came to its end, with no error behind it."""
     not_a_number: LastLine | None = None

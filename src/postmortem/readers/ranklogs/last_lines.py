@@ -23,6 +23,7 @@ _STAMP = Pattern(
 _PROMPT = Pattern(r"^[^\s=]*[@:~][^=]*[$#%>❯]\s*$")
 _SAYS = Pattern(r"[A-Za-z0-9]")
 _WEAK = ("last-error-level", "last-error-word")
+_WORK = ("last-work", "last-loss", "last-norm", "last-end")
 _FEWEST = 2
 _MOST_CITED = 5
 
@@ -38,12 +39,14 @@ def last_lines(rows: Rows, writer: int, file: str) -> LastLines | None:
     lines = [LastLine(text, file, number) for number, text in rows]
     ids = [[match.id for match in row] for row in found]
     errors, plain = _errors(lines, ids)
+    nearest, counts = _nearest(lines, ids) if not errors else (None, False)
     return LastLines(
         writer=writer,
         last=lines[-1],
         errors=errors,
         plain=plain,
-        nearest=_nearest(lines, ids) if not errors else None,
+        nearest=nearest,
+        nearest_counts=counts,
         ended=_ended(lines, ids) if not errors else None,
         not_a_number=(bad := _not_a_number(lines, found))[0],
         earlier=bad[1] and not whole,
@@ -56,6 +59,9 @@ def without_told(found: LastLines, told: Sequence[tuple[int, int]]) -> LastLines
     lines = {one.line for one in found.errors}
     if any(begin <= line <= end for line in lines for begin, end in told):
         return replace(found, errors=(), plain=False)
+    near = found.nearest
+    if near is not None and any(begin <= near.line <= end for begin, end in told):
+        return replace(found, nearest_counts=False)
     return found
 
 
@@ -83,12 +89,18 @@ def _goes_on(text: str, names: list[str]) -> bool:
     return text[:1].isspace() or "last-more" in names or bool(_PROMPT.search(text))
 
 
-def _nearest(lines: list[LastLine], ids: list[list[str]]) -> LastLine | None:
-    """Return the last line that reads like an error and behind which others stand."""
+def _nearest(lines: list[LastLine], ids: list[list[str]]) -> tuple[LastLine | None, bool]:
+    """Return the last line that reads like an error and behind which others stand.
+
+    Also whether it may be the end: it says more than a word or a level, and no work follows.
+    """
+    worked = False
     for line, names in zip(reversed(lines), reversed(ids), strict=True):
-        if any(name.startswith("last-error-") for name in names):
-            return line
-    return None
+        wrong = [name for name in names if name.startswith("last-error-")]
+        if wrong:
+            return line, not worked and any(name not in _WEAK for name in wrong)
+        worked = worked or any(name in _WORK for name in names)
+    return None, False
 
 
 def _ended(lines: list[LastLine], ids: list[list[str]]) -> LastLine | None:
