@@ -343,6 +343,8 @@ class OtherText:
 
     how = How.LAST_WORDS
     kind: str
+    frame: str = ""
+    """Of a stack the innermost frame that does not only end the process."""
 
 
 @record
