@@ -18,7 +18,7 @@ from postmortem.readers.ranklogs.filter import is_agent, once, still_in_flight
 from postmortem.readers.ranklogs.groups import group_text, group_tree
 from postmortem.readers.ranklogs.known_lines import KnownLines
 from postmortem.readers.ranklogs.known_words import with_known_words
-from postmortem.readers.ranklogs.last_lines import last_lines, without_told
+from postmortem.readers.ranklogs.last_lines import last_lines, nan_since, without_told
 from postmortem.readers.ranklogs.launchers import Launchers
 from postmortem.readers.ranklogs.lines import goes_on_as_before, shape_of, shapes_of_work
 from postmortem.readers.ranklogs.native_stacks import native_below
@@ -119,7 +119,7 @@ class Assembly:
             file = label.file.path
             found = last_lines(label.raw["tail"], self._writers.index(position), file)
             if found is not None:
-                yield without_told(found, told[file])
+                yield without_told(nan_since(found, file), told[file])
 
     def labels(self) -> dict[str, tuple[int, ...]]:
         """Return, of each file, which writer each of its labels is."""
