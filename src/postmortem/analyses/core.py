@@ -40,6 +40,7 @@ from postmortem.report.model import Report, Role
 if TYPE_CHECKING:
     from postmortem.readers.gdb.find import Gdb
     from postmortem.report.blocks import Block
+    from postmortem.report.card import Highlights
 
 Engine = Literal["auto", "native", "gdb"]
 
@@ -178,6 +179,7 @@ class _Analysis:
             body=core_body(view, with_locals=options.gdb.with_locals),
             problems=tuple(self._problems),
             skipped=outcome.skipped,
+            highlights=_highlights(view, at_failure, self._source) if options.blocks else None,
         )
         footer = stacks.engine
         if options.redact:
@@ -372,6 +374,20 @@ def _blocks(view: CoreView, options: CoreOptions) -> tuple[Block, ...]:
         all_threads=options.all_threads,
         with_locals=options.gdb.with_locals,
     )
+
+
+def _highlights(view: CoreView, at_failure: Threads, source: Source) -> Highlights:
+    from postmortem.analyses.places import with_source
+    from postmortem.present.core.card import core_highlights
+
+    folders = [value for name, value in view.process.env if name == "PWD"]
+    if view.binary is not None:
+        folders.append(os.path.dirname(view.binary.path))
+    try:
+        written = os.stat(source.path).st_mtime
+    except OSError:
+        written = None
+    return with_source(core_highlights(view, at_failure), folders=folders, ran=written)
 
 
 def _cut_too_early(path: Path, core: CoreFile) -> EvidenceError:

@@ -64,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
         raise
     took = time.monotonic() - began
     return emit(
-        replace(report, footer=f"{took:.2f} s · {report.footer} · -v, --json for more"), args
+        replace(report, footer=f"{took:.2f} s · {report.footer}"), args
     )
 
 

@@ -95,7 +95,7 @@ def _explain(args: argparse.Namespace) -> int:
         if exports is not None:
             exports.finish()
     took = time.monotonic() - began
-    report = replace(report, footer=f"{took:.2f} s · {report.footer} · -v, --json for more")
+    report = replace(report, footer=f"{took:.2f} s · {report.footer}")
     if exports is None:
         return emit(report, args)
     from postmortem.cli.straceout import emit_beside

@@ -106,7 +106,7 @@ def run(args: argparse.Namespace) -> int:
     if watch.left_out:
         notes.append(f"{len(watch.left_out)} more processes")
     share = 100 * cost / max(seen.seconds, 0.001)
-    footer = f"{seen.seconds:.0f} s watched, for {share:.2f} % of one core · --json for all samples"
+    footer = f"{seen.seconds:.0f} s watched, for {share:.2f} % of one core"
     return emit(report_on(seen, tuple(watch.problems), tuple(notes), footer), args)
 
 

@@ -22,8 +22,11 @@ def verdict(
     diagnoses: Sequence[Diagnosis],
     *,
     threads: Threads | None = None,
+    placed: bool = True,
 ) -> str:
     """Return what happened, in one sentence: the signal, the rank, and the best diagnosis.
+
+    Where it is `placed` the line of Python stands at its end; on a card that line has its own place.
 
     A cascade or a context is the verdict only while no root is known. Several roots that are all
     merely possible give a sentence that says so and names them.
@@ -41,7 +44,7 @@ def verdict(
     for role in _ORDER:
         of_role = [d for d in usable if d.role is role]
         if of_role:
-            return _sentence(signal, process, of_role, threads)
+            return _sentence(signal, process, of_role, threads if placed else None)
     name = signal.name if signal is not None else "an unknown signal"
     rank = _rank(process)
     crashed = threads.crashed if threads is not None else None
