@@ -16,7 +16,6 @@ from postmortem.diagnose import rule
 from postmortem.diagnose.core.caught import beyond_handler, failure
 from postmortem.diagnose.core.fault_kind import FaultKind, classify
 from postmortem.diagnose.core.fault_words import explain
-from postmortem.diagnose.core.verdict import verdict
 from postmortem.diagnose.stacks.signature import Signature, crash_signature
 from postmortem.errors import EvidenceError
 from postmortem.facts.crash import CppException, EarlierExceptions, Fault, earlier_exceptions
@@ -30,6 +29,7 @@ from postmortem.knowledge.modules import module_kind
 from postmortem.knowledge.runtimes import unread_languages
 from postmortem.present.core.body import core_body
 from postmortem.present.core.view import CoreView
+from postmortem.present.headline.core import headline
 from postmortem.readers import core as core_reader
 from postmortem.readers.files import mapped_file
 from postmortem.readers.python_frames import Placements, with_python
@@ -170,7 +170,7 @@ class _Analysis:
         report = Report(
             kind="core",
             inputs=(self._source,),
-            verdict=verdict(self._signal, facts.process, outcome.diagnoses, threads=at_failure),
+            verdict=headline(self._signal, facts.process, outcome.diagnoses, threads=at_failure),
             failed=threads.crashed is not None
             or not threads.items
             or any(d.role is Role.ROOT for d in outcome.diagnoses),
@@ -382,9 +382,9 @@ def _highlights(view: CoreView, at_failure: Threads, source: Source) -> Highligh
 
     folders = [value for name, value in view.process.env if name == "PWD"]
     if view.binary is not None:
-        folders.append(os.path.dirname(view.binary.path))
+        folders.append(str(Path(view.binary.path).parent))
     try:
-        written = os.stat(source.path).st_mtime
+        written = Path(source.path).stat().st_mtime
     except OSError:
         written = None
     return with_source(core_highlights(view, at_failure), folders=folders, ran=written)

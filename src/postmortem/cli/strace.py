@@ -67,8 +67,7 @@ def run(args: argparse.Namespace) -> int:
         write_text(record_hint(args.find) + "\n")
         return 0
     if not args.logs:
-        print("postmortem strace: error: name a log, a folder with logs, or -", file=sys.stderr)
-        return 2
+        args.parser.error("name a log, a folder with logs, or -")
     try:
         return _explain(args)
     except KeyboardInterrupt:

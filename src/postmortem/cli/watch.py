@@ -79,8 +79,7 @@ def run(args: argparse.Namespace) -> int:
     from postmortem.analyses.watch import of_ring, report_on
 
     if (bool(args.pids) + (args.job is not None) + (args.read is not None)) != 1:
-        print("postmortem watch: give PIDs, --job NAME or --read FILE", file=sys.stderr)
-        return 2
+        args.parser.error("give PIDs, --job NAME or --read FILE")
     if args.read is not None:
         return emit(of_ring(args.read), args)
     from postmortem.watch.loop import Watch

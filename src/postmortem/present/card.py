@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+
 from postmortem.patterns import Pattern
 from postmortem.records import replace
 from postmortem.report.card import Card, Highlights
@@ -14,6 +15,9 @@ _MOST_SEEN = 3
 _LONGEST_WHY = 260
 _SHORT_SENTENCE = 70
 _SENTENCE = Pattern(r"(?<=[.?!])\s+(?=[A-Z0-9\"'(])")
+_WORD = Pattern(r"[\w./-]+")
+_VICTIMS = Pattern(r" (?:is a victim|are victims)\b")
+_ALIKE = 0.75
 _BLANK = Pattern(r"\b(?:PID|CORE|EXE)\b", words=("PID", "CORE", "EXE"))
 
 
@@ -25,6 +29,7 @@ def card_of(report: Report) -> Card:
     rows = shown.rows
     if not rows and not shown.places and best is not None:
         rows = _seen(best)
+    steps = shown.steps if best is None else best.next_steps
     return Card(
         headline=headline,
         failed=report.failed,
@@ -32,7 +37,7 @@ def card_of(report: Report) -> Card:
         rows=rows,
         why="" if best is None else _why(best, headline),
         confidence=None if best is None else best.confidence,
-        steps=(shown.steps if best is None else best.next_steps)[:_MOST_STEPS],
+        steps=tuple(" ".join(one.split()) for one in steps[:_MOST_STEPS]),
         rest=_rest(report, shown, headline),
         footer=_footer(report),
     )
@@ -63,28 +68,40 @@ def _filled(diagnosis: Diagnosis, known: dict[str, str]) -> Diagnosis:
 
 
 def _seen(diagnosis: Diagnosis) -> tuple[tuple[str, str], ...]:
-    return tuple((one.where, one.what) for one in diagnosis.evidence[:_MOST_SEEN])
+    return tuple((last_part(one.where), one.what) for one in diagnosis.evidence[:_MOST_SEEN])
+
+
+def last_part(where: str) -> str:
+    """Return a place without the folders of its file: ``job.log:11``."""
+    return where.rsplit("/", 1)[-1] if where.startswith("/") else where
 
 
 def _why(best: Diagnosis, headline: str) -> str:
     """Return one sentence, two where the first is short; never what the headline says."""
-    title = best.title.rstrip("…").casefold()
-    if title and title not in headline.casefold():
+    if not _is_said(best.title.removeprefix(best.lead), headline):
         return best.title
-    said, more = "", best.cause
+    said = ""
     for sentence in _SENTENCE.split(best.cause):
+        if _is_said(sentence, headline) or _VICTIMS.search(sentence):
+            continue
         if said and (len(said) > _SHORT_SENTENCE or len(said) + len(sentence) > _LONGEST_WHY):
             break
-        if sentence.rstrip(".").casefold() in headline.casefold():
-            more = more[len(sentence) :].lstrip()
-            continue
         said = f"{said} {sentence}".strip()
     return said
+
+
+def _is_said(sentence: str, headline: str) -> bool:
+    """Return whether nearly all words of a sentence stand in the headline already."""
+    known = {word.casefold().strip("…") for word in _WORD.findall(headline)}
+    words = [word.casefold().strip("…") for word in _WORD.findall(sentence)]
+    return sum(word in known for word in words) >= _ALIKE * len(words)
 
 
 def _rest(report: Report, shown: Highlights, headline: str) -> str:
     """Return who else there is, and what else was found, in one line."""
     parts = [shown.rest] if shown.rest else []
+    if report.kind == "triage":  # the chain has them
+        return "".join(parts)
     others = [
         one
         for one in report.diagnoses[1:]

@@ -17,7 +17,9 @@ _MOST_VALUES = 12
 
 def is_own(file: str | None) -> bool:
     """Return whether a file of Python is the user's: no library's, no hook of ours."""
-    return bool(file) and not str(file).startswith("<") and not any(p in str(file) for p in _LIBRARY)
+    if not file or file.startswith("<"):
+        return False
+    return not any(part in file for part in _LIBRARY)
 
 
 def told_values(values: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from pathlib import Path
 
 from postmortem.errors import EvidenceError
 from postmortem.readers.regular import open_regular
@@ -27,10 +28,16 @@ def find_source(name: str, folders: Iterable[str] = ()) -> str | None:
     """Return the path of a source file here: as it is named, else in one of the folders."""
     if not name.lower().endswith(_SOURCE) or "\0" in name:
         return None
-    if os.path.isabs(name):
-        return name if os.path.isfile(name) else None
-    paths = (os.path.join(folder, name) for folder in folders if os.path.isabs(folder))
-    return next((path for path in paths if os.path.isfile(path)), None)
+    bases = [Path(folder) for folder in folders]
+    paths = [Path(name)] if name.startswith("/") else [b / name for b in bases if b.is_absolute()]
+    return next((str(path) for path in paths if _is_file(path)), None)
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # a name that is too long, a folder that may not be searched
+        return False
 
 
 def read_lines(path: str, line: int, *, around: int = AROUND) -> tuple[Lines, float] | None:

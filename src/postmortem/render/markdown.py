@@ -39,9 +39,7 @@ _LINE_START = Pattern(r"^([-+](?=\s|$)|-+(?=\s*$)|=+(?=\s*$)|\d+(?=[.)](?:\s|$))
 _LINKABLE = Pattern(r"https://[A-Za-z0-9./_#?=%~:-]+")
 
 
-def render(
-    report: Report, out: TextIO, *, verbose: bool = False, card: Card | None = None
-) -> None:
+def render(report: Report, out: TextIO, *, verbose: bool = False, card: Card | None = None) -> None:
     """Write the report, at most as long as an issue may be; its card stands first."""
     parts = [f"### {inline(report.verdict)}"]
     if card is not None:

@@ -87,7 +87,7 @@ def _report_lines(page: Page, report: Report) -> list[Line]:
     if report.footer:
         lines += [(), *hanging(page, page.clean(report.footer), indent=0, style="quiet")]
     if len(lines) > _SCREEN:  # the first line has scrolled away
-        lines += ((row, "title") for row in wrapped(page.clean(report.verdict), page.measure))
+        lines += [((row, "title"),) for row in wrapped(page.clean(report.verdict), page.measure)]
     return lines
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from postmortem.diagnose.core.verdict import verdict
 from postmortem.diagnose.stacks.activity import area
 from postmortem.diagnose.stacks.names import shorten
 from postmortem.facts.threads import Frame, Thread, Threads
 from postmortem.knowledge.modules import EXTENSION, PROGRAM, short_name
 from postmortem.present.core.view import CoreView
+from postmortem.present.headline.core import headline
 from postmortem.present.places import is_own, told_values
 from postmortem.report.card import Highlights, Place
 from postmortem.report.model import Role, Topic
@@ -24,14 +24,14 @@ def core_highlights(view: CoreView, at_failure: Threads) -> Highlights:
         return Highlights()
     places = _places(thread, view.process.executable)
     crashed = view.threads.crashed
-    headline = verdict(
+    said = headline(
         view.signal,
         view.process,
         view.diagnoses,
         threads=at_failure,
         placed=not any(place.module is None for place in places) or thread is not crashed,
     )
-    return Highlights(places=places, headline=headline, rest=_others(view, thread))
+    return Highlights(places=places, headline=said, rest=_others(view, thread))
 
 
 def _places(thread: Thread, executable: str | None) -> tuple[Place, ...]:
