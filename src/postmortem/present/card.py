@@ -17,7 +17,7 @@ _SHORT_SENTENCE = 70
 _SENTENCE = Pattern(r"(?<=[.?!])\s+(?=[A-Z0-9\"'(])")
 _WORD = Pattern(r"[\w./-]+")
 _VICTIMS = Pattern(r" (?:is a victim|are victims)\b")
-_ALIKE = 0.75
+_ALIKE = 0.6
 _BLANK = Pattern(r"\b(?:PID|CORE|EXE)\b", words=("PID", "CORE", "EXE"))
 
 
@@ -27,8 +27,9 @@ def card_of(report: Report) -> Card:
     best = report.diagnoses[0] if report.diagnoses else None
     headline = shown.headline or report.verdict
     rows = shown.rows
-    if not rows and not shown.places and best is not None:
-        rows = _seen(best)
+    if not rows and not shown.places:
+        troubles = tuple((last_part(p.where), p.what) for p in report.problems[:_MOST_SEEN])
+        rows = troubles if best is None else _seen(best)
     steps = shown.steps if best is None else best.next_steps
     return Card(
         headline=headline,

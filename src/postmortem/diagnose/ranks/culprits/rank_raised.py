@@ -65,7 +65,4 @@ def _own(blame: Blame) -> str:
         return "Nothing caught the exception, so it ended the process."
     if not blame.victims:
         return "The error is not about a lost peer: this rank failed by itself."
-    one = len(blame.first) == 1
-    return (
-        f"{'This is the only error' if one else 'These are the only errors'} not about a lost peer."
-    )
+    return "All other errors in the logs only say that a peer was lost."
