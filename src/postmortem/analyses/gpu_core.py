@@ -9,7 +9,8 @@ from postmortem.analyses.masking import Masking
 from postmortem.diagnose import rule
 from postmortem.facts.gpu_core import GpuCore
 from postmortem.present.gpu.body import gpu_body
-from postmortem.readers.gpu_core import read_gpu_core
+from postmortem.readers.formats import ELF_HEADER_BYTES, elf_head
+from postmortem.readers.gpu_core import read_amd_core, read_gpu_core
 from postmortem.readers.opening import open_core
 from postmortem.records import replace
 from postmortem.report.model import Report, ordered
@@ -35,7 +36,10 @@ def analyse_gpu(
     """Return the report on a core dump of GPUs; raises EvidenceError when it cannot be read."""
     with open_core(path, temp_dir=temp_dir, progress=progress, gpu=True) as opened:
         bytes_shown = _MEMORY_SHOWN if verbose else 0
-        core = read_gpu_core(str(opened.path), named=str(path), memory_bytes=bytes_shown)
+        if _is_amd(opened.path):
+            core = read_amd_core(str(opened.path), named=str(path))
+        else:
+            core = read_gpu_core(str(opened.path), named=str(path), memory_bytes=bytes_shown)
     outcome = rule.run(rule.load("gpu"), {GpuCore: core})
     diagnoses = ordered(outcome.diagnoses)
     source = replace(opened.source, truncated=opened.source.truncated or core.truncated)
@@ -54,6 +58,12 @@ def analyse_gpu(
     return Masking(redact=redact).report(report)
 
 
+def _is_amd(path: Path) -> bool:
+    with path.open("rb") as stream:
+        head = elf_head(stream.read(ELF_HEADER_BYTES))
+    return head is not None and head.is_amd
+
+
 def _blocks(core: GpuCore, *, verbose: bool) -> tuple[Block, ...]:
     from postmortem.present.gpu.blocks import gpu_blocks  # not paid for by --json
 
@@ -63,6 +73,10 @@ def _blocks(core: GpuCore, *, verbose: bool) -> tuple[Block, ...]:
 def _verdict(core: GpuCore, found: str | None) -> str:
     if found is not None:
         return found
+    if core.vendor == "AMD" and core.devices:
+        return "the state of {}: what their waves did is not read here".format(
+            counted(len(core.devices), "AMD GPU")
+        )
     if not core.devices:
         return "the dump names no GPU"
     return f"no kernel was on {counted(len(core.devices), 'GPU')} when the dump was written"

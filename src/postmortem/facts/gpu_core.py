@@ -17,8 +17,10 @@ class GpuDevice:
     """``"sm_90"``."""
     bus: str
     """``"18:00"``: PCI bus and device."""
-    processors: int
+    processors: int | None
     """Streaming multiprocessors."""
+    exceptions: tuple[str, ...] = ()
+    """What the driver of an AMD GPU noted of it."""
 
 
 @record
@@ -128,6 +130,18 @@ class GpuMemory:
 
 
 @record
+class GpuQueue:
+    """One queue of an AMD GPU."""
+
+    id: int
+    device: int | None
+    """Place in `GpuCore.devices`."""
+    exceptions: tuple[str, ...]
+    saved_bytes: int
+    """Room for the registers of its waves."""
+
+
+@record
 class GpuRegisters:
     """What the dump has of the first thread that failed."""
 
@@ -175,6 +189,11 @@ class GpuCore:
     pid: int | None = None
     """Of the process, where the file's name says it."""
     hostname: str | None = None
+    vendor: str = "NVIDIA"
+    queues: tuple[GpuQueue, ...] = ()
+    """Of AMD's GPUs, of whose waves nothing else is read."""
+    code_objects: tuple[int, ...] = ()
+    """Addresses of the code of AMD's GPUs that is in the dump."""
     problems: tuple[Problem, ...] = ()
 
     @property

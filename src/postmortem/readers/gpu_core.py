@@ -15,6 +15,7 @@ from postmortem.facts.gpu_core import (
     GpuKernel,
     GpuMemory,
     GpuPlace,
+    GpuQueue,
     GpuRegisters,
     GpuStand,
     GpuThread,
@@ -39,6 +40,19 @@ _NAMES = (
     re.compile(r"^core_\d+_(?P<host>.+)_(?P<pid>\d+)\.nvcudmp(\.\w+)?$"),
 )
 _ONE = (1, 1, 1)
+_AMD_NAME = re.compile(r"^gpucore\.(\d{1,10})$")
+# kfd_dbg_trap_exception_code in linux/kfd_ioctl.h: those that tell of a failure.
+_AMD_EXCEPTIONS = {
+    1: "a wave aborted",
+    2: "a wave stood at a trap",
+    3: "a wave had an error of arithmetic",
+    4: "a wave met an illegal instruction",
+    5: "a wave accessed memory that is not mapped for it",
+    6: "a wave used an address of the wrong kind of memory",
+    33: "the GPU accessed memory that is not mapped for it",
+    34: "the GPU found errors of its hardware (RAS)",
+    35: "the GPU was halted by a fatal error",
+}
 
 
 def read_gpu_core(path: str, *, named: str | None = None, memory_bytes: int = 0) -> GpuCore:
@@ -91,6 +105,72 @@ def _facts(raw: RawGpuCore, path: str) -> GpuCore:
             Problem(row["where"], row["what"], row["remedy"]) for row in raw["problems"]
         ),
     )
+
+
+def read_amd_core(path: str, *, named: str | None = None) -> GpuCore:
+    """Return what a core of AMD's GPUs says: GPUs, queues and code; raises as `read_gpu_core`."""
+    from postmortem import _native
+
+    called = named or path
+    try:
+        raw = _native.read_amd_core(path)
+    except EvidenceError as error:
+        hint = "rocgdb opens cores of AMD's GPUs"
+        raise EvidenceError(called, error.what, offset=error.offset, hint=hint) from error
+    place = {row[1]: number for number, row in enumerate(raw["agents"])}
+    found = _AMD_NAME.match(Path(called).name)
+    return GpuCore(
+        path=called,
+        size_bytes=raw["size_bytes"],
+        expected_bytes=raw["expected_bytes"],
+        driver="KFD {}.{}".format(*raw["driver"]),
+        cuda=None,
+        written=None,
+        devices=tuple(
+            GpuDevice(
+                name=f"AMD GPU {row[3]:04x}:{row[4]:04x}",
+                architecture=_target(row[5]),
+                bus=f"{row[2] >> 8 & 0xFF:02x}:{row[2] >> 3 & 0x1F:02x}",
+                processors=None,
+                exceptions=_exceptions(row[0]),
+            )
+            for row in raw["agents"]
+        ),
+        kernels=(),
+        faults=(),
+        stands=(),
+        stands_left_out=0,
+        kernels_left_out=0,
+        blocks=0,
+        warps=0,
+        threads=0,
+        contexts=(),
+        modules=len(raw["code_objects"]),
+        modules_with_code=len(raw["code_objects"]),
+        modules_with_lines=0,
+        global_bytes=raw["memory_bytes"],
+        shared_bytes=0,
+        local_bytes=0,
+        pid=int(found[1]) if found is not None else None,
+        vendor="AMD",
+        queues=tuple(
+            GpuQueue(row[1], place.get(row[2]), _exceptions(row[0]), row[4])
+            for row in raw["queues"]
+        ),
+        code_objects=tuple(raw["code_objects"]),
+        problems=tuple(
+            Problem(one["where"], one["what"], one["remedy"]) for one in raw["problems"]
+        ),
+    )
+
+
+def _target(number: int) -> str:
+    """Return ``gfx90a`` for 90010: major, minor and stepping, the last two in hexadecimal."""
+    return f"gfx{number // 10000}{number // 100 % 100:x}{number % 100:x}"
+
+
+def _exceptions(bits: int) -> tuple[str, ...]:
+    return tuple(words for number, words in _AMD_EXCEPTIONS.items() if bits >> (number - 1) & 1)
 
 
 def _named(path: str) -> tuple[str | None, int | None]:

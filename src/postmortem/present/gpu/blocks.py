@@ -26,6 +26,8 @@ _PER_LINE = 16
 def gpu_blocks(core: GpuCore, *, verbose: bool) -> tuple[Block, ...]:
     """Return what is shown beside the diagnoses."""
     found: list[Block] = [KeyValues(tuple(_facts(core)))]
+    if core.queues:
+        found.append(_queues(core, _SHOWN_VERBOSE if verbose else _SHOWN))
     if core.faults:
         found.append(_stack(core.faults[0]))
     if len(core.faults) > 1:
@@ -44,10 +46,19 @@ def _facts(core: GpuCore) -> Iterator[tuple[str, str]]:
         host = f" on {core.hostname}" if core.hostname else ""
         yield "process", f"pid {core.pid}{host} (by the file's name)"
     for number, one in enumerate(core.devices):
-        words = f"{one.name}, {one.architecture}, PCI {one.bus}, "
-        yield f"GPU {number}", words + counted(one.processors, "multiprocessor")
+        words = f"{one.name}, {one.architecture}, PCI {one.bus}"
+        if one.processors is not None:
+            words += ", " + counted(one.processors, "multiprocessor")
+        yield f"GPU {number}", "; ".join([words, *one.exceptions])
     if core.driver or core.cuda:
-        yield "driver", f"{core.driver or 'not said'}, CUDA {core.cuda or 'not said'}"
+        yield "driver", (core.driver or "not said") + (f", CUDA {core.cuda}" if core.cuda else "")
+    if core.vendor == "AMD":
+        yield (
+            "code objects",
+            ", ".join(f"0x{one:x}" for one in core.code_objects[:_SHOWN]) or "none",
+        )
+        yield "memory in the dump", size(core.global_bytes)
+        return
     kernel = None
     if core.faults and core.faults[0].has_thread:
         first = core.faults[0].first
@@ -131,6 +142,19 @@ def _stands(core: GpuCore, most: int) -> Table:
     title = "where the warps stood" + (f" (and {more} more places)" if more else "")
     columns = ("warps", "threads", "blocks", "kernel", "where")
     return Table(columns, tuple(rows), title=title, right_aligned=(0, 1))
+
+
+def _queues(core: GpuCore, most: int) -> Table:
+    rows = tuple(
+        (
+            *(str(one.id), "–" if one.device is None else str(one.device)),
+            *(size(one.saved_bytes), "; ".join(one.exceptions) or "–"),
+        )
+        for one in core.queues[:most]
+    )
+    more = len(core.queues) - len(rows)
+    title = "queues" + (f" (and {more} more)" if more else "")
+    return Table(("queue", "GPU", "saved waves", "noted"), rows, title=title, right_aligned=(0, 1))
 
 
 def _kernels(core: GpuCore) -> Table:

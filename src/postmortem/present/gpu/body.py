@@ -19,6 +19,7 @@ from postmortem.text import address, address_or_null
 def gpu_body(core: GpuCore) -> dict[str, object]:
     """Return the fields of the JSON report."""
     return {
+        "vendor": core.vendor,
         "process": {"pid": core.pid, "hostname": core.hostname},
         "driver": core.driver,
         "cuda": core.cuda,
@@ -29,6 +30,7 @@ def gpu_body(core: GpuCore) -> dict[str, object]:
                 "architecture": one.architecture,
                 "bus": one.bus,
                 "multiprocessors": one.processors,
+                "exceptions": list(one.exceptions),
             }
             for one in core.devices
         ],
@@ -43,6 +45,16 @@ def gpu_body(core: GpuCore) -> dict[str, object]:
         "exceptions": [_fault(core, one) for one in core.faults],
         "stands": [_stand(core, one) for one in core.stands],
         "stands_left_out": core.stands_left_out,
+        "queues": [
+            {
+                "id": one.id,
+                "device": one.device,
+                "exceptions": list(one.exceptions),
+                "saved_bytes": one.saved_bytes,
+            }
+            for one in core.queues
+        ],
+        "code_objects": [address(one) for one in core.code_objects],
         "totals": {"blocks": core.blocks, "warps": core.warps, "threads": core.threads},
         "memory": {
             "global_bytes": core.global_bytes,
