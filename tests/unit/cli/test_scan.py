@@ -143,9 +143,8 @@ def test_numbers_that_are_nan_are_told_apart_from_tensors(tmp_path: Path) -> Non
     )
     done = run("-v", path)
     assert done.returncode == 0
-    assert (
-        "history.0, history.1, history.2, history.3, history.4 and at least 995 more" in done.stdout
-    )
+    names = "history.0, history.1, history.2, history.3, history.4 and at least 995 more"
+    assert names in " ".join(done.stdout.split())
 
 
 def test_markdown_and_several_files(bad: Path, clean: Path) -> None:
