@@ -60,7 +60,7 @@ void Extractor::note(const Leader& leader) {
   }
 }
 
-void Extractor::slow(const char* line, const char* end) {
+void Extractor::slow_path(const char* line, const char* end) {
   if (std::memchr(line, '\x1b', static_cast<std::size_t>(end - line)) != nullptr) {
     out_.counts.colors = true;
     out_.side.emplace_back();
