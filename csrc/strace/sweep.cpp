@@ -18,7 +18,7 @@ namespace pm::strace {
 namespace {
 
 constexpr std::size_t kSweepPiece = std::size_t{256} << 10;  // stays in a core's second cache
-constexpr std::uint64_t kEnd = 256;                     // pieces
+constexpr std::uint64_t kEnd = 256;                          // pieces
 constexpr std::size_t kLongestWord = 64;
 
 // From rare to frequent, as counted in the recordings of the corpus; what is not there is rarer.

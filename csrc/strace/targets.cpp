@@ -193,8 +193,7 @@ Target FileTables::completed(const Task& task, const Event& event, std::string_v
   return target;
 }
 
-std::vector<std::pair<std::string, std::uint64_t>> FileTables::held_by(
-    const Task& task) const {
+std::vector<std::pair<std::string, std::uint64_t>> FileTables::held_by(const Task& task) const {
   std::map<std::string, std::uint64_t> counts;
   task.table->each([&](std::int64_t, const Slot& slot) {
     const Description& one = descriptions_.at(slot.description);
