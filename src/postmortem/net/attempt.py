@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
 import socket
 import time
 
@@ -81,7 +82,7 @@ def no_connection(error: OSError | TimeoutError, seconds: float) -> NoConnection
         return NoConnection(Met.DROPPED, f"no answer within {seconds:g} s")
     if number == errno.ETIMEDOUT:
         return NoConnection(Met.DROPPED, "no answer")
-    detail = (error.strerror or str(error)).strip()
+    detail = os.strerror(number) if number is not None else str(error)  # asyncio adds to strerror
     if isinstance(error, ConnectionRefusedError):
         return NoConnection(Met.REFUSED, detail)
     if isinstance(error, ConnectionError):

@@ -45,6 +45,13 @@ class Service:
         self.answered: list[str] = []
         """Addresses of those that were answered to the end."""
         self.refused: list[str] = []
+        self._last = 0.0
+
+    def quiet_seconds(self) -> float | None:
+        """Return for how long nobody has been connected; None: nobody ever was."""
+        if self._open:
+            return 0.0
+        return time.monotonic() - self._last if self._last else None
 
     async def start(self, host: str | None = None, port: int = 0) -> None:
         """Listen at an address of ours, or at all of them; raises OSError."""
@@ -75,6 +82,7 @@ class Service:
             pass  # the asker knows what it saw; nothing of ours depends on it
         finally:
             self._open.discard(task)
+            self._last = time.monotonic()
             close((reader, writer))
 
     async def _talk(

@@ -23,6 +23,7 @@ Judge = Callable[[NetCheck, tuple[Problem, ...]], tuple[int, str]]
 """Makes a report of what was seen; returns the exit status and the verdict for the others."""
 
 _RETRY = 0.5
+_QUIET = 0.7
 
 
 @record
@@ -129,7 +130,10 @@ async def _wait_for_one(
     await service.start(address, port)
     ends = time.monotonic() + wait
     try:
-        while time.monotonic() < ends and not service.answered:
+        # Who was answered may come again at once: it looks for the size of packets that passes.
+        while time.monotonic() < ends or service.quiet_seconds() == 0.0:
+            if service.answered and (service.quiet_seconds() or 0.0) > _QUIET:
+                break
             await asyncio.sleep(0.05)
     finally:
         await service.stop()
