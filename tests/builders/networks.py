@@ -34,7 +34,11 @@ def why_not() -> str | None:
             capture_output=True,
             text=True,
         )
-        return f"no namespaces for host names here: {tried.stderr.strip()}" if tried.returncode else None
+        return (
+            f"no namespaces for host names here: {tried.stderr.strip()}"
+            if tried.returncode
+            else None
+        )
     finally:
         subprocess.run(["ip", "netns", "del", name], capture_output=True)
 
@@ -187,9 +191,7 @@ class Network:
     def listening(self) -> list[str]:
         """Return who listens on any host."""
         return [
-            line
-            for index in range(self.count)
-            for line in self.sh(index, "ss -Hltn").splitlines()
+            line for index in range(self.count) for line in self.sh(index, "ss -Hltn").splitlines()
         ]
 
 

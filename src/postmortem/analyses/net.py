@@ -38,7 +38,10 @@ def _all_clear(seen: NetCheck) -> tuple[str, bool]:
     if seen.target is not None and not seen.target.master:
         return _of_target(seen.target)
     if seen.world == 1:
-        return "one node alone: its names and interfaces are in order; no other node was tried", False
+        return (
+            "one node alone: its names and interfaces are in order; no other node was tried",
+            False,
+        )
     good = sum(one.met is Met.OK for one in seen.probes)
     every = seen.world * (seen.world - 1)
     pairs = {(one.source, one.target) for one in seen.probes if one.met is Met.OK}

@@ -137,7 +137,9 @@ def _meet(args: argparse.Namespace, place: Place) -> int:
     try:
         ended = meet(meeting, options, _say if sys.stderr.isatty() else _quiet, judge)
     except Refused as error:
-        return _refuse(f"node 0 at {place.host}:{place.port} does not take node {place.number}: {error}")
+        return _refuse(
+            f"node 0 at {place.host}:{place.port} does not take node {place.number}: {error}"
+        )
     if reports:
         return emit(reports[0], args)
     if ended.code is None:

@@ -156,7 +156,9 @@ class Coordinator:
         if not proves(self._at.token, nonce, "member", asked.get("proof")):
             refusal = "it has another token than node 0: another job's, or another --token"
         elif asked.get("world") != self._at.world:
-            refusal = f"node 0 waits for {self._at.world} nodes, it for {str(asked.get('world'))[:9]}"
+            refusal = (
+                f"node 0 waits for {self._at.world} nodes, it for {str(asked.get('world'))[:9]}"
+            )
         elif type(number) is not int or not 0 <= number < self._at.world:
             refusal = f"{str(number)[:9]} is no number of a node"
         elif number in self._members:
@@ -251,9 +253,7 @@ class Coordinator:
         self._stage("pairs", began, failed=bad > 0, detail=f"{detail}, {bad} failed")
         return turns
 
-    async def _keep(
-        self, asked: dict[int, dict[str, object]], stage: str, seconds: float
-    ) -> None:
+    async def _keep(self, asked: dict[int, dict[str, object]], stage: str, seconds: float) -> None:
         answers = await self._ask_all(asked, stage, seconds)
         for number, rows in answers.items():
             try:
@@ -324,7 +324,7 @@ class Coordinator:
             message: dict[str, object] = {"do": "collective", "place": place}
             self._say(f"{backend}: an all-reduce of {len(here)} nodes")
             answers = await self._ask_all(dict.fromkeys(here, message), backend, 240)
-            found = []
+            found: list[Collective] = []
             for number, rows in answers.items():
                 try:
                     found += decode(tuple[Collective, ...], rows)

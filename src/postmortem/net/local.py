@@ -54,4 +54,3 @@ def alternatives(node: Node, but: str) -> list[tuple[str, str]]:
         for address in one.addresses
         if address != but
     ]
-

@@ -11,8 +11,8 @@ from postmortem.facts.net import (
     LARGE,
     Attempt,
     Collective,
-    Lost,
     Lookup,
+    Lost,
     Met,
     Misnamed,
     NetCheck,
@@ -136,9 +136,7 @@ class Member:
         name = owner_of(self._node.interfaces, source)
         attempt = Attempt(address, source, name, Met.UNREACHABLE, why)
         try:
-            streams, took = await connect(
-                address, self._at.port, self._at.seconds, limit=LONG_LINE
-            )
+            streams, took = await connect(address, self._at.port, self._at.seconds, limit=LONG_LINE)
         except NoConnection as error:
             return replace(attempt, met=error.met, detail=error.detail), None
         attempt = replace(attempt, seconds=took, detail="")
@@ -170,7 +168,10 @@ class Member:
             raise ConnectionResetError("it closed the connection at once") from None
         if not banner.startswith(BANNER):
             raise WireError(f"said {banner[:60]!r}")
-        theirs, ours = banner[len(BANNER) :].decode("ascii", "replace").strip(), os.urandom(16).hex()
+        theirs, ours = (
+            banner[len(BANNER) :].decode("ascii", "replace").strip(),
+            os.urandom(16).hex(),
+        )
         join: dict[str, object] = {
             "proof": proof(self._at.token, theirs, "member"),
             "nonce": ours,

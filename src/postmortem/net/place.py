@@ -94,11 +94,13 @@ def _master(text: str | None, env: Mapping[str, str]) -> tuple[str | None, int]:
         return host, said or default
     if env.get("MASTER_ADDR"):
         return env["MASTER_ADDR"], default
-    return _first_host(env.get("SLURM_STEP_NODELIST") or env.get("SLURM_JOB_NODELIST") or ""), default
+    return _first_host(
+        env.get("SLURM_STEP_NODELIST") or env.get("SLURM_JOB_NODELIST") or ""
+    ), default
 
 
 def split_place(text: str) -> tuple[str, int | None]:
-    """Return host and port of ``HOST``, ``HOST:PORT``, ``[V6]:PORT`` or ``V6``; raises ValueError."""
+    """Return host and port of ``HOST``, ``HOST:PORT`` or ``[V6]:PORT``; raises ValueError."""
     if match := re.fullmatch(r"\[([^\]]+)\](?::(\d{1,5}))?", text):
         host, port = match[1], match[2]
     elif text.count(":") > 1:

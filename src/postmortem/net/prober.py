@@ -246,7 +246,7 @@ async def _converse(streams: Streams, seconds: float, question: Question, took: 
         rate = await _flood(streams, seconds, question.flood) if question.flood else 0.0
         back = None
         if question.back:
-            back = Met((await read_line(reader, 2 * seconds)).get("back"))
+            back = Met(str((await read_line(reader, 2 * seconds)).get("back")))
         return Answer(Met.OK, "", took, round_trip, back, rate)
     except TimeoutError:
         return Answer(stage, f"nothing more within {seconds:g} s", took)

@@ -100,7 +100,7 @@ def _decode(hint: Any, value: object) -> object:
         return None
     if isinstance(hint, type) and issubclass(hint, StrEnum):
         try:
-            return hint(value)
+            return hint(str(value))
         except ValueError:
             raise WireError(f"sent {_short(value)} for one of {', '.join(hint)}") from None
     if hint is float and type(value) is int:

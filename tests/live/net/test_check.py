@@ -15,8 +15,8 @@ from builders.networks import POSTMORTEM, Network, document, ended
 Hosts = Callable[..., Network]
 LISTEN = (
     "import socket, sys, time; s = socket.create_server((sys.argv[1], int(sys.argv[2]))); "
-    "print('up', flush=True); s.settimeout(60); c = s.accept()[0]; c.sendall(sys.argv[3].encode()); "
-    "time.sleep(60)"
+    "print('up', flush=True); s.settimeout(60); c = s.accept()[0]; "
+    "c.sendall(sys.argv[3].encode()); time.sleep(60)"
 )
 
 
@@ -117,8 +117,11 @@ def test_one_direction(hosts: Hosts) -> None:
     net.sh(0, "echo 40000 49999 > /proc/sys/net/ipv4/ip_local_port_range")
     net.sh(1, "echo 50000 59999 > /proc/sys/net/ipv4/ip_local_port_range")
     net.drop(1, 0, "40000-49999")
-    net.ip("r", f"rule add pref 1 from {net.address(1)} to {net.address(0)} "
-           "ipproto tcp sport 6000 table main")
+    net.ip(
+        "r",
+        f"rule add pref 1 from {net.address(1)} to {net.address(0)} "
+        "ipproto tcp sport 6000 table main",
+    )
     there = check(net, 1, f"{net.address(1)}:6000", "--wait", "60")
     found = document(check(net, 0, f"{net.address(1)}:6000", "--wait", "60"), 1)
     assert ids(found) == ["one_direction"]

@@ -92,8 +92,13 @@ def test_an_interface_that_is_down(hosts: Hosts) -> None:
 
 def test_the_wrong_interface(hosts: Hosts) -> None:
     net = hosts(3)
-    net.ip(2, "link add name mgmt type veth peer name mgmt0", "addr add 10.99.0.1/24 dev mgmt",
-           "link set dev mgmt up", "link set dev mgmt0 up")
+    net.ip(
+        2,
+        "link add name mgmt type veth peer name mgmt0",
+        "addr add 10.99.0.1/24 dev mgmt",
+        "link set dev mgmt up",
+        "link set dev mgmt0 up",
+    )
     found = judged(net, 1, env={2: {"NCCL_SOCKET_IFNAME": "mgmt"}})
     assert ids(found)[0] == "wrong_interface"
     first = found["diagnoses"][0]
@@ -170,8 +175,11 @@ def test_one_node_that_lets_nobody_in(hosts: Hosts) -> None:
         net.sh(index, f"echo {low} {low + 999} > /proc/sys/net/ipv4/ip_local_port_range")
     # Its listening port is one of these, and those that it speaks from are too: what comes back
     # to them comes from ports of the others, below or above.
-    net.ip("r", "rule add pref 9 ipproto tcp sport 30000-31999 dport 32000-32999 blackhole",
-           "rule add pref 9 ipproto tcp sport 33000-33999 dport 32000-32999 blackhole")
+    net.ip(
+        "r",
+        "rule add pref 9 ipproto tcp sport 30000-31999 dport 32000-32999 blackhole",
+        "rule add pref 9 ipproto tcp sport 33000-33999 dport 32000-32999 blackhole",
+    )
     found = judged(net, 1)
     assert ids(found)[0] == "pairs_fail"
     assert "node 2 (h2)" in found["verdict"]

@@ -43,7 +43,7 @@ def collective_failed(seen: NetCheck) -> Iterator[Finding]:
     failed = [one for one in seen.collectives if one.stage != "done"]
     if not failed:
         return
-    first = min(failed, key=lambda one: (order.index(one.stage) if one.stage in order else 9))
+    first = min(failed, key=lambda one: order.index(one.stage) if one.stage in order else 9)
     what = _STAGES.get(first.stage, first.stage)
     some_done = [one for one in failed if one.stage == first.stage]
     node = seen.node(first.node)

@@ -37,9 +37,7 @@ def fabric_port_down(seen: NetCheck) -> Iterator[Finding]:
                 f"export NCCL_IB_HCA=^{one.device}   leaves it out",
             ),
             evidence=(
-                Evidence(
-                    f"/sys/class/infiniband/{one.device}/ports/{one.port}/state", one.state
-                ),
+                Evidence(f"/sys/class/infiniband/{one.device}/ports/{one.port}/state", one.state),
             ),
             about=Subject(host=node.host, path=one.device),
         )

@@ -45,7 +45,7 @@ def interface_not_usable(seen: NetCheck) -> Iterator[Finding]:
             cause=f"{one.library} on {node.label}{more} shall take {_named(one)}, but {why}.",
             confidence=Confidence.CERTAIN,
             next_steps=(
-                f"export {one.variable}={shell_word(usable(node))}   where that leads to the others",
+                f"export {one.variable}={shell_word(usable(node))}   where that leads on",
                 "ip -brief addr   on that node lists its interfaces",
                 f"ip link set {shell_word(one.interface)} up"
                 if one.fault == "down" and one.interface

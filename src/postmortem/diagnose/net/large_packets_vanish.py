@@ -56,7 +56,9 @@ def large_packets_vanish(seen: NetCheck) -> Iterator[Finding]:
         mine = _of(bad, node.number)
         yield _finding(title, mine.to_address, largest, evidence, host.host if host else None)
     for link in found.links[:8]:
-        title = f"full packets between {seen.label(link.first)} and {seen.label(link.second)} vanish"
+        title = (
+            f"full packets between {seen.label(link.first)} and {seen.label(link.second)} vanish"
+        )
         mine = next(one for one in bad if {one.source, one.target} == {link.first, link.second})
         yield _finding(title, mine.to_address, mine.largest or largest, evidence, None)
     if found.everything or found.groups:

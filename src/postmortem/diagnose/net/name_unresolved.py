@@ -42,8 +42,9 @@ def name_unresolved(seen: NetCheck) -> Iterator[Finding]:
 
 def _lookups(seen: NetCheck) -> Iterator[tuple[str, Lookup]]:
     if seen.target is not None:
-        yield seen.nodes[0].label if seen.world > 1 and seen.nodes else "this node", (
-            seen.target.lookup
+        yield (
+            seen.nodes[0].label if seen.world > 1 and seen.nodes else "this node",
+            (seen.target.lookup),
         )
         return
     for node in seen.nodes:

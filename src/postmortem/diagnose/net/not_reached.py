@@ -93,9 +93,8 @@ def _cause(seen: NetCheck, target: Target, one: Attempt) -> str:
     if target.lookup.source is not None and one.address != target.host:
         name = f" {target.lookup.source} says that {target.host} is {one.address}: is that right?"
     detail = f" ({one.detail})" if one.detail and one.met is not Met.FOREIGN else ""
-    return (
-        f"{who} tried {one.address} port {target.port}{times}: {WORDS[one.met]}{detail}.{said}{name}"
-    )
+    tried = f"{who} tried {one.address} port {target.port}{times}"
+    return f"{tried}: {WORDS[one.met]}{detail}.{said}{name}"
 
 
 def _evidence(target: Target, one: Attempt) -> Evidence:

@@ -103,16 +103,17 @@ def _worst(tried: Mapping[Pair, bool], failed: set[Pair]) -> BadNode | None:
     best: tuple[tuple[float, int, int], BadNode] | None = None
     for number in sorted(incoming.keys() | outgoing.keys()):
         into, out = incoming.get(number, [0, 0]), outgoing.get(number, [0, 0])
-        directions = (
-            ("both", into[0] + out[0], into[1] + out[1], _most(into) and _most(out)),
-            ("in", *into, _most(into) and not _most(out)),
-            ("out", *out, _most(out) and not _most(into)),
-        )
-        for direction, bad, count, holds in directions:
-            if holds:
-                weight = (bad / count, bad, -number)
-                if best is None or weight > best[0]:
-                    best = weight, BadNode(number, direction, bad, count)
+        if _most(into) and _most(out):
+            direction, failures, count = "both", into[0] + out[0], into[1] + out[1]
+        elif _most(into):
+            direction, (failures, count) = "in", into
+        elif _most(out):
+            direction, (failures, count) = "out", out
+        else:
+            continue
+        weight = (failures / count, failures, -number)
+        if best is None or weight > best[0]:
+            best = weight, BadNode(number, direction, failures, count)
     return best[1] if best is not None else None
 
 

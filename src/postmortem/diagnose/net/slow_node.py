@@ -33,9 +33,7 @@ def slow_node(seen: NetCheck) -> Iterator[Finding]:
     if len(seen.speeds) < 3:
         return
     median = statistics.median(one.bytes_per_second for one in seen.speeds)
-    slow = [
-        one for one in seen.speeds if one.bytes_per_second < min(median / _FACTOR, _SLOW)
-    ]
+    slow = [one for one in seen.speeds if one.bytes_per_second < min(median / _FACTOR, _SLOW)]
     if not slow:
         return
     tried = {}

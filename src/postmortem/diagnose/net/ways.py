@@ -98,8 +98,10 @@ def prove_size(address: str, largest: int | None) -> str:
     headers = 48 if ":" in address else 28
     size = (largest or 1500) - headers
     above = f"; with -s {size + 16} nothing comes back" if largest else ""
-    return f"ping -M do -c 3 -s {size} {address}   passes{above}" if largest else (
-        f"ping -M do -c 3 -s {size} {address}   and smaller, until it passes"
+    return (
+        f"ping -M do -c 3 -s {size} {address}   passes{above}"
+        if largest
+        else (f"ping -M do -c 3 -s {size} {address}   and smaller, until it passes")
     )
 
 

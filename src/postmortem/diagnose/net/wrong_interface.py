@@ -30,12 +30,15 @@ def wrong_interface(seen: NetCheck) -> Iterator[Finding]:
     for (number, way), probes in found.items():
         node, probe = seen.node(number), probes[0]
         library = way.split(", ")[0]
-        choice = next((one for one in node.choices if one.library == library), None) if node else None
+        choice = (
+            next((one for one in node.choices if one.library == library), None) if node else None
+        )
         name, _, address = (probe.alternative or "").partition(" ")
         taken = choice.interface if choice is not None else probe.to_address
         yield Finding(
             title=f"{way} on {seen.label(number)} takes {taken}, which is not reached; {name} is",
-            cause=f"{way} on {seen.label(number)} takes {taken} ({probe.to_address}){_why(choice)}; "
+            cause=f"{way} on {seen.label(number)} takes {taken} "
+            f"({probe.to_address}){_why(choice)}; "
             f"from {seen.label(probe.source)} it is not reached, while {name} ({address}) is.",
             confidence=Confidence.LIKELY,
             next_steps=(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 
-from postmortem.facts.net import Met, NetCheck, Node, Target
+from postmortem.facts.net import Met, NetCheck, Node, Stage, Target
 from postmortem.records import is_record
 from postmortem.report.blocks import Block, KeyValues, Table
 from postmortem.text import counted, size, some
@@ -48,12 +48,7 @@ def blocks(seen: NetCheck, notes: tuple[str, ...]) -> tuple[Block, ...]:
     return tuple(found)
 
 
-class _Row:
-    def __init__(self, name: str, outcome: str, seconds: float, detail: str) -> None:
-        self.name, self.outcome, self.seconds, self.detail = name, outcome, seconds, detail
-
-
-def _collective_stages(seen: NetCheck) -> list[_Row]:
+def _collective_stages(seen: NetCheck) -> list[Stage]:
     """Return the stages within the all-reduce, each with the slowest node's time."""
     names = ("import", "store", "group", "all_reduce")
     rows = []
@@ -61,7 +56,7 @@ def _collective_stages(seen: NetCheck) -> list[_Row]:
     for index, name in enumerate(names):
         times = [one.seconds[index] for one in done if len(one.seconds) > index]
         if times:
-            rows.append(_Row(f"  {name}", "ok", max(times), "slowest node"))
+            rows.append(Stage(f"  {name}", "ok", max(times), "slowest node"))
     return rows
 
 
@@ -71,7 +66,9 @@ def _target(target: Target) -> list[tuple[str, str]]:
     for one in target.attempts[:8]:
         took = f", {one.seconds * 1e3:.1f} ms" if one.met is Met.OK else ""
         via = f" from {one.source} ({one.interface or '?'})" if one.source else ""
-        rows.append((one.address, f"{one.met}{took}{via}" + (f": {one.detail}" if one.detail else "")))
+        rows.append(
+            (one.address, f"{one.met}{took}{via}" + (f": {one.detail}" if one.detail else ""))
+        )
     if target.back is not None:
         rows.append(("way back", str(target.back)))
     if target.listened is not None:
@@ -135,9 +132,7 @@ def body(seen: NetCheck) -> dict[str, object]:
             "tried": len(seen.probes),
             "failed": [_json(one) for one in seen.probes if one.met is not Met.OK],
             "second_try": [
-                _json(one)
-                for one in seen.probes
-                if one.first_try is not None and one.met is Met.OK
+                _json(one) for one in seen.probes if one.first_try is not None and one.met is Met.OK
             ],
         },
         "speeds": [_json(one) for one in seen.speeds],

@@ -28,11 +28,11 @@ def _gloo(value: str | None, interfaces: tuple[Interface, ...], own: Lookup) -> 
         name = value.split(",")[0].strip()
         return _of_name("gloo", _GLOO, value, name, interfaces)
     for address in own.addresses:
-        name = next((one.name for one in interfaces if address in one.addresses), None)
+        owner = next((one.name for one in interfaces if address in one.addresses), None)
         if is_loopback(address):
-            return Choice("gloo", _GLOO, None, name or "lo", address, "loopback")
-        if name is not None:
-            return Choice("gloo", _GLOO, None, name, address)
+            return Choice("gloo", _GLOO, None, owner or "lo", address, "loopback")
+        if owner is not None:
+            return Choice("gloo", _GLOO, None, owner, address)
     fault = "unresolved" if own.addresses or own.error else "loopback"
     return Choice("gloo", _GLOO, None, "lo", "127.0.0.1", fault)
 

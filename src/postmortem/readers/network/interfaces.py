@@ -62,7 +62,7 @@ def _getifaddrs() -> list[tuple[str, int, str | None]]:
     if libc.getifaddrs(ctypes.byref(first)):
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number), "getifaddrs")
-    found = []
+    found: list[tuple[str, int, str | None]] = []
     try:
         entry = first
         while entry and len(found) < _MOST:
