@@ -88,7 +88,9 @@ def _nodes(env: Mapping[str, str]) -> tuple[int | None, int | None]:
 
 def _master(text: str | None, env: Mapping[str, str]) -> tuple[str | None, int]:
     port = env.get("MASTER_PORT", "")
-    default = int(port) if port.isdecimal() and 0 < int(port) < 65_536 else DEFAULT_PORT
+    default = int(port) if port.isdecimal() and 0 < int(port) < 65_535 else DEFAULT_PORT
+    if "TORCHELASTIC_RUN_ID" in env:
+        default += 1  # torchrun itself listens at MASTER_PORT, for the store of its ranks
     if text is not None:
         host, said = split_place(text)
         return host, said or default
