@@ -132,4 +132,6 @@ def _job(env: Mapping[str, str]) -> str:
         if env.get(name) and env[name] != "none":
             step = env.get("SLURM_STEP_ID", "") if name == "SLURM_JOB_ID" else ""
             return f"{name}={env[name]}.{step}"
+    if "TORCHELASTIC_RUN_ID" in env:  # "none", unless --rdzv-id names it
+        return f"torchrun at {env.get('MASTER_ADDR')}:{env.get('MASTER_PORT')}"
     return ""
