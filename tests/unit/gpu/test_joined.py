@@ -11,6 +11,8 @@ import pytest
 from builders.cubins import Cubin, LineRow
 from builders.cudacores import CudaCore
 from postmortem.cli.main import main
+from postmortem.run.explain import explain
+from postmortem.run.facts import Process, RunFacts
 
 LOG = """\
 node1:4711:4711 [0] NCCL INFO Bootstrap : Using eth0:10.0.0.1<0>
@@ -106,3 +108,21 @@ def test_a_dump_that_was_asked_for_is_evidence_and_no_failure(tmp_path: Path) ->
     assert (code, found["outcome"], found["roots"]) == (0, "unknown", [])
     rows = {Path(row["path"]).name: row for row in found["evidence"]}
     assert rows["core.node1.4711.nvcudmp"]["used"]
+
+
+@pytest.mark.parametrize(("first", "found"), [(4812, True), (4711, False)])
+def test_a_run_explains_the_dump_of_the_process_that_failed_first(
+    tmp_path: Path, first: int, found: bool
+) -> None:
+    """The other process's dump was asked for: it tells of no failure."""
+    (tmp_path / "gpu").mkdir()
+    (tmp_path / "gpu" / "core.node1.4711.nvcudmp").write_bytes(_dump(0))
+    (tmp_path / "gpu" / "core.node1.4812.nvcudmp").write_bytes(_dump())
+    process = Process(
+        *(first, 1, ("python", "train.py"), None, None, None, None, 0.0, 9.0, 1, None),
+        raised=True, is_python=True, peak_rss=0, memory=(),
+    )  # fmt: skip
+    facts = RunFacts(4700, "it exited with 1", False, (process,), process, quiet=True)
+    told = {one.kind: one for one in explain(tmp_path, facts, {})}
+    assert told["gpu_core"].found == found
+    assert ("scale failed" in told["gpu_core"].verdict) == found
