@@ -5,6 +5,8 @@ from __future__ import annotations
 from postmortem.analyses.checks import Check, checks
 from postmortem.facts.machine import Machine
 from postmortem.report.blocks import Block, KeyValues, Table
+from postmortem.report.contract import fill
+from postmortem.report.contract.doctor import Doctor
 from postmortem.report.model import Report
 
 _CORE_CHECKS = ("core limit", "core_pattern", "coredump_filter")
@@ -29,7 +31,7 @@ def report_on(machine: Machine) -> Report:
         failed=fatal,
         diagnoses=(),
         blocks=tuple(_blocks(found)),
-        body={"checks": [_as_json(check) for check in found]},
+        body=fill(Doctor, checks=found),
     )
 
 
@@ -63,13 +65,3 @@ def _blocks(found: tuple[Check, ...]) -> list[Block]:
     if good:
         blocks.append(Table(("check", "found"), good, title="in order"))
     return blocks
-
-
-def _as_json(check: Check) -> dict[str, object]:
-    return {
-        "name": check.name,
-        "status": check.status,
-        "found": check.found,
-        "why": check.why,
-        "fix": check.fix,
-    }
