@@ -171,7 +171,7 @@ def _verdict(view: RankLogsView, best: Diagnosis | None) -> str:
         return f"{doubt}{who} failed first: {said}"
     if blame.how is How.UNDECIDED:
         return best.verdict or f"undecided: {best.title}"
-    return best.title
+    return best.verdict or best.title
 
 
 def _jam_verdict(blame: Blame, jam: Jam) -> str:
