@@ -263,7 +263,8 @@ class StackClass(Shape):
     labels: list[str]
     ranks: list[int]
     doing: str
-    running: bool
+    running: bool | None
+    """null where one sample says nothing of it"""
     frames: list[StackFrame]
 
 
