@@ -125,12 +125,12 @@ def _task(log: SystemCalls, task: Task) -> dict[str, object]:
         "rank": task.rank,
         "local_rank": task.local_rank,
         "began": task.began,
-        "recorded": task.seen,
+        "recorded": task.recorded,
         "calls": sum(call.calls for call in task.calls),
         "seconds": sum(call.seconds for call in task.calls) if log.recording.durations else None,
         "seconds_by_call": {call.name: call.seconds for call in task.calls[:8] if call.seconds},
         "last_words": list(task.last_words),
-        "open_for_writing": list(task.writing),
+        "open_for_writing": list(task.open_for_writing),
         "interruptions": [
             {
                 "signal": one.signal,
