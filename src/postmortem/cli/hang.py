@@ -101,8 +101,7 @@ def run(args: argparse.Namespace) -> int:
     from postmortem.records import replace
 
     if bool(args.pids) == (args.job is not None):
-        print("postmortem hang: give either PIDs or --job NAME", file=sys.stderr)
-        return 2
+        args.parser.error("give either PIDs or --job NAME")
     began = time.monotonic()
     options = HangOptions(
         pids=tuple(args.pids),
@@ -130,9 +129,7 @@ def run(args: argparse.Namespace) -> int:
     finally:
         signal.signal(signal.SIGTERM, before)
     took = time.monotonic() - began
-    return emit(
-        replace(report, footer=f"{took:.2f} s · {report.footer} · -v, --json for more"), args
-    )
+    return emit(replace(report, footer=f"{took:.2f} s · {report.footer}"), args)
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
