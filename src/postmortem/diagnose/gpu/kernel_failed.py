@@ -129,7 +129,7 @@ def _how_to_know_more(core: GpuCore, fault: GpuFault, line: str | None) -> Itera
         if any(frame.places for frame in fault.frames):
             yield "build the kernel with -lineinfo (nvcc) for its source line in the next dump"
         else:
-            yield "the dump lacks the kernel's code: write it without skip_nonrelocated_elf_images"
+            yield "the dump lacks the kernel's code: if it was cut, copy it again"
     kernel = core.kernel_of(fault.first.device, fault.first.grid)
     if kernel is None or not kernel.blocking:
         yield (
