@@ -7,51 +7,52 @@ from typing import Literal
 from postmortem.report.contract import Address, Shape
 
 
-class GpuProcess(Shape):
+class Device(Shape):
+    name: str
+    architecture: str
+    """`sm_90`"""
+    bus: str
+    """`18:00`: PCI bus and device"""
+    multiprocessors: int | None
+    exceptions: list[str]
+    """what the driver of an AMD GPU noted of it"""
+
+
+class Process(Shape):
     pid: int | None
     hostname: str | None
 
 
-class GpuDevice(Shape):
-    name: str
-    architecture: str
-    bus: str
-    """PCI bus and device"""
-    multiprocessors: int | None
-    exceptions: list[str]
-    """what the driver of an AMD GPU noted"""
-
-
-class GpuContext(Shape):
+class Context(Shape):
     device: int
     tid: int | None
-    """the thread of the process that owns it"""
 
 
-class GpuModules(Shape):
+class Modules(Shape):
     count: int
     with_code: int
     with_lines: int
 
 
-class GpuKernel(Shape):
+class Kernel(Shape):
     device: int
     grid: int
     name: str | None
+    """as in source, with its parameters; null: the dump lacks its code"""
     grid_size: list[int]
     block_size: list[int]
     cluster_size: list[int] | None
     blocks: int
-    """on the GPU"""
+    """on the GPU when the dump was written"""
     warps: int
     registers: int
     host_tid: int | None
-    """who launched it"""
+    """thread of the process that launched it"""
     blocking: bool
-    """the launch waited"""
+    """the launch waited for it"""
 
 
-class GpuThread(Shape):
+class Thread(Shape):
     grid: int
     block: list[int]
     thread: list[int]
@@ -60,48 +61,51 @@ class GpuThread(Shape):
     lane: int
 
 
-class GpuPlace(Shape):
+class Place(Shape):
     function: str | None
     file: str | None
-    """null without -lineinfo"""
     line: int | None
+    """null without `-lineinfo`"""
     inlined: bool
+    """into the place after it"""
 
 
-class GpuFrame(Shape):
+class Frame(Shape):
     pc: Address
     offset: int | None
-    places: list[GpuPlace]
-    """the innermost first, each inlined into the next; empty: the code is not in the dump"""
+    """from the start of the function"""
+    places: list[Place]
+    """the innermost first; empty where the code is not in the dump"""
 
 
-class GpuException(Shape):
+class Exception_(Shape):
     code: int | None
-    """null: a trap or a breakpoint"""
+    """CUDBGException_t; null of a trap"""
     name: str
     words: str
-    exact: Literal["lane", "warp", "cluster", "device"]
-    """what the GPU knows"""
+    exact: str
+    """what the GPU knows: `lane`, `warp`, `cluster`, `device`"""
     logs: str | None
     """what CUDA calls it in the process"""
-    source: Literal["lane", "warp", "sm", "trap"]
-    """who says it"""
+    source: str
+    """who says it: `lane`, `warp`, `sm` (all its warps had left), `trap`"""
     detail: str | None
+    """what the driver says in words (r580 and later)"""
     device: int
     multiprocessor: int
     kernel: str | None
-    first: GpuThread | None
+    first: Thread | None
     """null where only the multiprocessor is known"""
     threads: int
     warps: int
     blocks: int
     target_block: list[int] | None
-    """the block of the cluster that was asked"""
+    """of a fault in a cluster: the block that was asked"""
     pc: Address | None
-    frames: list[GpuFrame]
+    frames: list[Frame]
 
 
-class GpuStand(Shape):
+class Stand(Shape):
     device: int
     grid: int
     kernel: str | None
@@ -111,71 +115,77 @@ class GpuStand(Shape):
     blocks: int
     failed: int
     in_system: int
-    """in code of the driver"""
-    some: list[GpuThread]
-    frames: list[GpuFrame]
+    """in code of the driver: printf, malloc, assert"""
+    some: list[Thread]
+    frames: list[Frame]
 
 
-class GpuQueue(Shape):
+class Queue(Shape):
     id: int
     device: int | None
     exceptions: list[str]
     saved_bytes: int
+    """room for the registers of its waves"""
 
 
-class GpuTotals(Shape):
+class Totals(Shape):
     blocks: int
     warps: int
     threads: int
 
 
-class GpuMemory(Shape):
+class Bytes(Shape):
     global_bytes: int
     shared_bytes: int
     local_bytes: int
 
 
-class GpuBytes(Shape):
+class Memory(Shape):
     address: Address
     size_bytes: int
     data: str
-    """hexadecimal; the first 256 bytes with `-v`, else empty"""
+    """hexadecimal; its first 256 bytes, with `-v`"""
 
 
-class GpuRegisters(Shape):
+class Registers(Shape):
     registers: list[str]
     predicates: list[bool]
     uniform: list[str]
     valid_lanes: str
     active_lanes: str
-    local: GpuBytes | None
-    shared: GpuBytes | None
+    local: Memory | None
+    shared: Memory | None
 
 
 class GpuCore(Shape):
     vendor: Literal["NVIDIA", "AMD"]
-    process: GpuProcess
-    """as the name of the file says: the dump itself does not know it"""
+    process: Process
+    """as the name of the file says: the dump itself does not know them"""
     driver: str | None
+    """null before driver r565, as `cuda` and `written`"""
     cuda: str | None
     written: int | None
-    """seconds since 1970; null before driver r565"""
-    devices: list[GpuDevice]
-    contexts: list[GpuContext]
-    modules: GpuModules
-    kernels: list[GpuKernel]
+    """seconds since 1970"""
+    devices: list[Device]
+    contexts: list[Context]
+    """the thread of the process that owns each"""
+    modules: Modules
+    """modules of code: how many there are, with their code, with lines"""
+    kernels: list[Kernel]
     """grids, most warps first"""
     kernels_left_out: int
-    exceptions: list[GpuException]
+    exceptions: list[Exception_]
     """threads that failed alike, the most exact first"""
-    stands: list[GpuStand]
+    stands: list[Stand]
     """threads that stood alike, most warps first"""
     stands_left_out: int
-    queues: list[GpuQueue]
-    """of AMD's GPUs, of which nothing else is read"""
+    queues: list[Queue]
+    """of AMD's GPUs; of their waves nothing else is read"""
     code_objects: list[Address]
-    """where code of AMD's GPUs lies"""
-    totals: GpuTotals
-    memory: GpuMemory
-    registers: GpuRegisters | None
+    """of AMD's GPUs: where the code lies that is in the dump"""
+    totals: Totals
+    """on the GPUs"""
+    memory: Bytes
+    """in the dump"""
+    registers: Registers | None
     """of the first thread that failed; null where none did"""
