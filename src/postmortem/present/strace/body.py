@@ -70,11 +70,9 @@ def _task(log: SystemCalls, task: Task) -> dict[str, object]:
         task,
         exit=None if end is None else fill(shapes.Exit, end, sender_pid=end.sender),
         blocked_in=_blocked(task.blocked, waited(log, task)),
-        recorded=task.seen,
         calls=sum(call.calls for call in task.calls),
         seconds=sum(call.seconds for call in task.calls) if log.recording.durations else None,
         seconds_by_call={call.name: call.seconds for call in task.calls[:8] if call.seconds},
-        open_for_writing=task.writing,
         interruptions=[
             fill(shapes.Interruption, one, sender_pid=one.sender, seconds=one.seconds or None)
             for one in task.interruptions

@@ -64,7 +64,17 @@ class Skipped(Shape):
 class Envelope(Shape):
     schema: Literal["postmortem/1"]
     kind: Literal[
-        "core", "cores", "strace", "logs", "scan", "flight", "triage", "hang", "watch", "doctor"
+        "core",
+        "cores",
+        "strace",
+        "logs",
+        "scan",
+        "flight",
+        "triage",
+        "hang",
+        "watch",
+        "net",
+        "doctor",
     ]
     tool: Tool
     inputs: list[Source]
