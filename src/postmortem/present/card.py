@@ -18,7 +18,7 @@ _SENTENCE = Pattern(r"(?<=[.?!])\s+(?=[A-Z0-9\"'(])")
 _WORD = Pattern(r"[\w./-]+")
 _VICTIMS = Pattern(r" (?:is a victim|are victims)\b")
 _ALIKE = 0.6
-_BLANK = Pattern(r"\b(?:PID|CORE|EXE)\b", words=("PID", "CORE", "EXE"))
+_BLANK = Pattern(r"\b(?:PID|CORE|EXE)\b")
 
 
 def card_of(report: Report) -> Card:
