@@ -138,7 +138,7 @@ def test_numbers_that_are_nan_are_told_apart_from_tensors(tmp_path: Path) -> Non
     torch.save(
         {"history": [math.nan] * 2000, "legacy": 1}, path, _use_new_zipfile_serialization=False
     )
-    done = run("-v", path)
+    done = run("--markdown", path)
     assert done.returncode == 0
     assert (
         "history.0, history.1, history.2, history.3, history.4 and at least 995 more" in done.stdout
