@@ -33,6 +33,11 @@ class Extractor {
     const std::uint32_t whole = cut_ ? count - 1 : count;
     for (number_ = 0; number_ < count; ++number_) {
       const char* const stop = begin + stops[number_];
+      if (stop == line || (stop == line + 1 && *line == '\r')) {
+        ++out_.counts.remarks;
+        line = stop + 1;
+        continue;
+      }
       if (!(errors_only_ && number_ < whole && glance(line, stop)) && !quick(line, stop)) {
         slow(line, stop);
       }
@@ -387,6 +392,8 @@ class Extractor {
   const char* open_ = nullptr;  // the last call whose end nobody has looked at
   const char* open_end_ = nullptr;
   std::uint32_t open_number_ = 0;
+  std::string_view unparsed_;  // the last line that was none of a log
+  std::uint32_t unparsed_number_ = 0;
   std::uint32_t number_ = 0;
   std::uint32_t begun_pid_ = 0;  // of the last call that began on a line of its own
   LeaderForm form_;              // of the last line

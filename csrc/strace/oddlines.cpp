@@ -61,6 +61,11 @@ void Extractor::note(const Leader& leader) {
 }
 
 void Extractor::slow(const char* line, const char* end) {
+  // Packed, gigabytes of one line that is no call are a few kilobytes.
+  if (!unparsed_.empty() && unparsed_number_ + 1 == number_ && view(line, end) == unparsed_) {
+    ++unparsed_number_;
+    return;
+  }
   if (std::memchr(line, '\x1b', static_cast<std::size_t>(end - line)) != nullptr) {
     out_.counts.colors = true;
     out_.side.emplace_back();
@@ -185,6 +190,8 @@ void Extractor::general(const Line& read, const char* line, const char* end, boo
       if (!joining_ && (rejoin(line, stop) || glue(line, stop))) return;
       break;
   }
+  unparsed_ = view(line, end);
+  unparsed_number_ = number_;
   if (out_.first_unparsed.empty()) {
     out_.first_unparsed.assign(line,
                                std::min<std::size_t>(200, static_cast<std::size_t>(end - line)));

@@ -24,8 +24,8 @@ from postmortem.present.hang.blocks import hang_blocks
 from postmortem.present.hang.body import hang_body
 from postmortem.present.hang.card import hang_highlights
 from postmortem.present.headline.hang import WAITS, headline, progresses
-from postmortem.readers.live.people import Members, members_of, members_of_job
-from postmortem.readers.live.snapshot import Ways, with_calls
+from postmortem.readers.live.job_processes import Members, members_of, members_of_job
+from postmortem.readers.live.snapshot import ReadOptions, with_calls
 from postmortem.readers.live.watch import Samples, missing_local_ranks, read_workers, watch
 from postmortem.records import record, replace
 from postmortem.report.model import Diagnosis, Evidence, Outcome, Report, Role, ordered
@@ -39,7 +39,7 @@ class HangOptions:
     job: str | None = None
     without: tuple[int, ...] = ()
     """Processes that are left out, whoever else belongs to the job."""
-    ways: Ways = Ways()
+    reading: ReadOptions = ReadOptions()
     samples: int = 2
     gap_seconds: float = 1.0
     verbose: bool = False
@@ -62,7 +62,7 @@ def read_job(
         raise _none_left(members)
     samples = watch(
         members,
-        options.ways,
+        options.reading,
         samples=options.samples,
         gap_seconds=options.gap_seconds,
         progress=progress,
@@ -92,7 +92,7 @@ def _none_left(members: Members) -> EvidenceError:
 
 def _job(members: Members, samples: Samples, options: HangOptions) -> tuple[LiveJob, Samples]:
     found = classes(samples.stacks)
-    samples = read_workers(samples, _worth_following(samples, found), options.ways)
+    samples = read_workers(samples, _worth_following(samples, found), options.reading)
     problems = list(samples.problems)
     for zombie in members.zombies[:16]:
         what = f"is a zombie: it has ended, and its parent, pid {zombie.ppid}, has not asked how"

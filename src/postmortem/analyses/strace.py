@@ -8,10 +8,10 @@ from pathlib import Path
 from postmortem.analyses.masking import Masking
 from postmortem.analyses.straceask import Query, union
 from postmortem.diagnose import rule
-from postmortem.diagnose.strace.asked import ASKED_CALLS, ASKED_ERRORS, SHOWN_ERRORS
-from postmortem.diagnose.strace.hidden import RECORD, hidden, remarks
+from postmortem.diagnose.strace.benign_errors import missing_libraries, real_errors
 from postmortem.diagnose.strace.lastfailures import last_failures
-from postmortem.diagnose.strace.noise import missing_libraries, real_errors
+from postmortem.diagnose.strace.queries import ASKED_CALLS, ASKED_ERRORS, SHOWN_ERRORS
+from postmortem.diagnose.strace.recording_limits import RECORD, hidden, remarks
 from postmortem.facts.last_words import LastWords
 from postmortem.facts.source import Problem
 from postmortem.facts.syscall_logs import Logs

@@ -97,7 +97,7 @@ def _add_ways(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Read the processes and write the report."""
     from postmortem.analyses.hang import HangOptions, analyse
-    from postmortem.readers.live.snapshot import Ways
+    from postmortem.readers.live.snapshot import ReadOptions
     from postmortem.records import replace
 
     if bool(args.pids) == (args.job is not None):
@@ -106,7 +106,7 @@ def run(args: argparse.Namespace) -> int:
     options = HangOptions(
         pids=tuple(args.pids),
         job=args.job,
-        ways=Ways(
+        reading=ReadOptions(
             engine=args.engine,
             stop=not args.no_stop,
             deadline_seconds=args.deadline,

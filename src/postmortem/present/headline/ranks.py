@@ -68,7 +68,7 @@ def _conclusion(view: RankLogsView, best: Diagnosis | None, *, placed: bool) -> 
         return f"{unsure}{who} failed first: {said}"
     if blame.how is How.UNDECIDED:
         return best.verdict or f"undecided: {best.title}"
-    return best.title
+    return best.verdict or best.title
 
 
 def _jam_verdict(blame: Blame, jam: Jam) -> str:

@@ -8,6 +8,7 @@ from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.blame import Blame
 from postmortem.diagnose.ranks.causes import Raised
 from postmortem.diagnose.ranks.telling import (
+    advice,
     cite,
     how_sure,
     known_cause,
@@ -50,6 +51,7 @@ def rank_raised(blame: Blame) -> Iterator[Finding]:
         cause=f"{host}{means}{victims_words(blame)}{torchrun_words(blame)}",
         confidence=how_sure(blame),
         next_steps=(
+            *advice(failure),
             look_at(blame),
             *steps,
             "try the failing line in one process with the same input: most such errors need "
