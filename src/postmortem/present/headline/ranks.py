@@ -62,7 +62,8 @@ def _conclusion(view: RankLogsView, best: Diagnosis | None, *, placed: bool) -> 
         rest = best.title[len(best.lead) :] if best.lead else ""
         said = f"{it}{rest}" if rest else best.title
         if blame.how is How.NUMBERS:
-            return f"{unsure}the numbers of {who} went bad first: {clip(blame.first[0].why, 200)}"
+            first = f"the numbers of {who}" if len(view.logs.writers) > 1 else "the numbers"
+            return f"{unsure}{first} went bad first: {clip(blame.first[0].why, 200)}"
         if blame.how is How.STACK:
             return f"{unsure}{who} {'holds' if it == 'it' else 'hold'} up all others: {said}"
         return f"{unsure}{who} failed first: {said}"

@@ -14,7 +14,14 @@ from postmortem.patterns import Pattern
 from postmortem.readers.codecs import StreamError
 from postmortem.readers.log_files import STANDARD_INPUT
 from postmortem.readers.log_heads import looks_like_binary, text_head
-from postmortem.readers.ranklogs.hung import FLIGHT, KERNEL, RECORDER, STACKS, is_crash, kind_of_file
+from postmortem.readers.ranklogs.hung import (
+    FLIGHT,
+    KERNEL,
+    RECORDER,
+    STACKS,
+    is_crash,
+    kind_of_file,
+)
 from postmortem.readers.ranklogs.runs import in_run, older_runs
 from postmortem.records import record, replace
 from postmortem.underway import Refused
@@ -23,7 +30,7 @@ if TYPE_CHECKING:
     from re import Match
 
 _MOST_FILES = 200_000
-REFUSED = "is no regular file"  # which is told of already
+REFUSED = "is not a regular file"  # which is told of already
 EMPTY, HIDDEN, NAMED_OTHERWISE = "is empty", "is hidden", "has the name of another kind of file"
 _PACKED = (".gz", ".zst", ".xz", ".bz2", ".lz4")
 _NO_LOGS = (
