@@ -64,7 +64,7 @@ def _as_named(report: Report, folders: dict[str, str]) -> Report:
         return report
 
     def named(text: str) -> str:
-        for folder, archive in reversed(folders.items()):  # those within others came later
+        for folder, archive in reversed(tuple(folders.items())):  # those within others came later
             text = text.replace(f"{folder}/", f"{archive}/")
         return text
 

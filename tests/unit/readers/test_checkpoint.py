@@ -216,7 +216,7 @@ def test_one_bad_file_among_good_ones(tmp_path: Path) -> None:
     facts = scanned(good, bad)
     assert [tensor.name for tensor in facts.tensors] == ["a"]
     assert (facts.problems[0].where, facts.damaged) == (str(bad), True)
-    with pytest.raises(EvidenceError, match="no checkpoint that can be scanned"):
+    with pytest.raises(EvidenceError, match="not a checkpoint that can be scanned"):
         scanned(bad)
     with pytest.raises(EvidenceError, match="No such file"):
         scanned(tmp_path / "missing.pt")

@@ -1,6 +1,6 @@
 // The instructions that compilers make of `return text_.c_str();` and its like, at all levels of
 // optimisation, with and without a stack protector. Encoding: Intel SDM volume 2.
-#include "elfcore/what_method.h"
+#include "elfcore/what_evaluator.h"
 
 #include <array>
 #include <cstddef>

@@ -50,8 +50,8 @@ bool is_zero(const char* begin, const char* end) noexcept {
 
 }  // namespace
 
-bool Extractor::brief(const char* line, const char* end, std::uint32_t pid, std::uint16_t call,
-                      Op op, const char* arguments) {
+bool Extractor::fast_path(const char* line, const char* end, std::uint32_t pid, std::uint16_t call,
+                          Op op, const char* arguments) {
   const char* behind = end;  // of the result
   if (end[-1] == '>' && end - arguments > 16 && end[-10] == '<' && end[-11] == ' ') behind -= 11;
   std::int64_t a = -1;

@@ -1,4 +1,4 @@
-#include "ranklogs/shelves.h"
+#include "ranklogs/region_store.h"
 
 #include <algorithm>
 
@@ -19,45 +19,45 @@ std::size_t first_kind(Kinds kinds, std::size_t last) noexcept {
 
 }  // namespace
 
-Shelves::Shelf& Shelves::shelf_of(const Region& region) {
+RegionStore::Slot& RegionStore::slot_of(const Region& region) {
   if (of_writers_.size() <= region.label) of_writers_.resize(region.label + 1);
   auto& of_writer = of_writers_[region.label];
   if (!of_writer) of_writer = std::make_unique<OfWriter>();
-  auto& shelf = (*of_writer)[first_kind(region.kinds, kKinds - 1)];
-  if (!shelf) shelf = std::make_unique<Shelf>();
-  return *shelf;
+  auto& slot = (*of_writer)[first_kind(region.kinds, kKinds - 1)];
+  if (!slot) slot = std::make_unique<Slot>();
+  return *slot;
 }
 
-void Shelves::keep(Region&& region, std::size_t bytes) {
+void RegionStore::keep(Region&& region, std::size_t bytes) {
   if (kept_bytes_ + bytes > most_bytes_) {
     ++left_out_;
     return;
   }
   kept_bytes_ += bytes;
   const std::size_t factor = region.label == 0 ? kSharedFactor : 1;
-  Shelf& shelf = shelf_of(region);
-  if (shelf.first.size() < kKeptFirst * factor) {
-    shelf.first.push_back(std::move(region));
+  Slot& slot = slot_of(region);
+  if (slot.first.size() < kKeptFirst * factor) {
+    slot.first.push_back(std::move(region));
     return;
   }
-  shelf.last.push_back(std::move(region));
-  if (shelf.last.size() > kKeptLast * factor) {
-    for (const Row& row : shelf.last.front().rows) {
+  slot.last.push_back(std::move(region));
+  if (slot.last.size() > kKeptLast * factor) {
+    for (const Row& row : slot.last.front().rows) {
       kept_bytes_ -= std::min(kept_bytes_, row.text.size() + sizeof(Row));
     }
-    shelf.last.pop_front();
+    slot.last.pop_front();
     ++left_out_;
   }
 }
 
-std::vector<Region> Shelves::take() {
+std::vector<Region> RegionStore::take() {
   std::vector<Region> regions;
   for (const auto& of_writer : of_writers_) {
     if (!of_writer) continue;
-    for (const auto& shelf : *of_writer) {
-      if (!shelf) continue;
-      for (Region& region : shelf->first) regions.push_back(std::move(region));
-      for (Region& region : shelf->last) regions.push_back(std::move(region));
+    for (const auto& slot : *of_writer) {
+      if (!slot) continue;
+      for (Region& region : slot->first) regions.push_back(std::move(region));
+      for (Region& region : slot->last) regions.push_back(std::move(region));
     }
   }
   of_writers_.clear();

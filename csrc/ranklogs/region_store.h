@@ -1,4 +1,4 @@
-// Room for regions: of each writer and kind the first ones and the last ones.
+// Keeps regions: of each writer and kind the first ones and the last ones.
 #pragma once
 
 #include <array>
@@ -12,9 +12,9 @@
 
 namespace pm::ranklogs {
 
-class Shelves {
+class RegionStore {
  public:
-  explicit Shelves(std::size_t most_bytes) : most_bytes_(most_bytes) {}
+  explicit RegionStore(std::size_t most_bytes) : most_bytes_(most_bytes) {}
 
   // `bytes` is what the region takes up.
   void keep(Region&& region, std::size_t bytes);
@@ -25,13 +25,13 @@ class Shelves {
 
  private:
   static constexpr std::size_t kKinds = static_cast<std::size_t>(Kind::kCount);
-  struct Shelf {
+  struct Slot {
     std::vector<Region> first;
     std::deque<Region> last;
   };
-  using OfWriter = std::array<std::unique_ptr<Shelf>, kKinds>;
+  using OfWriter = std::array<std::unique_ptr<Slot>, kKinds>;
 
-  Shelf& shelf_of(const Region& region);
+  Slot& slot_of(const Region& region);
 
   std::size_t most_bytes_;
   std::size_t kept_bytes_ = 0;

@@ -1,4 +1,4 @@
-#include "ranklogs/heads.h"
+#include "ranklogs/prefix_cache.h"
 
 #include <algorithm>
 #include <cstring>
@@ -36,19 +36,19 @@ std::size_t slot_of(std::string_view head) noexcept {
 
 }  // namespace
 
-const Head* Heads::find(std::string_view line) const noexcept {
+const CachedPrefix* PrefixCache::find(std::string_view line) const noexcept {
   if (slots_.empty()) return nullptr;
   const std::size_t size = head_size(line);
   if (!size) return nullptr;
-  const Head& head = slots_[slot_of(line.substr(0, size))];
+  const CachedPrefix& head = slots_[slot_of(line.substr(0, size))];
   return line.substr(0, size) == head.text ? &head : nullptr;
 }
 
-void Heads::remember(std::string_view line, const Prefix& prefix, std::uint32_t writer) {
+void PrefixCache::remember(std::string_view line, const Prefix& prefix, std::uint32_t writer) {
   if (!prefix.size || prefix.size != head_size(line)) return;
   if (slots_.empty()) slots_.resize(std::size_t{1} << kBits);
   const std::string_view text = line.substr(0, prefix.size);
-  Head& head = slots_[slot_of(text)];
+  CachedPrefix& head = slots_[slot_of(text)];
   head = {std::string(text), prefix, writer};
   for (std::string_view* const view : {&head.prefix.host, &head.prefix.pod, &head.prefix.worker}) {
     if (view->data() < text.data() || view->data() >= text.data() + text.size()) continue;

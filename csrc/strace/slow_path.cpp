@@ -60,7 +60,7 @@ void Extractor::note(const Leader& leader) {
   }
 }
 
-void Extractor::slow(const char* line, const char* end) {
+void Extractor::slow_path(const char* line, const char* end) {
   // Packed, gigabytes of one line that is no call are a few kilobytes.
   if (!unparsed_.empty() && unparsed_number_ + 1 == number_ && view(line, end) == unparsed_) {
     ++unparsed_number_;

@@ -114,8 +114,8 @@ bool waited_in_vain(const Event& event) {
 }  // namespace
 
 // Reads the arguments that the tracker needs; false if this call changes nothing.
-bool Extractor::fill(Event& event) const {
-  if (event.shape != Shape::resumed && !fill_first(event)) return false;
+bool Extractor::decode_args(Event& event) const {
+  if (event.shape != Shape::resumed && !decode_first_args(event)) return false;
   if (event.op == Op::fcntl && event.shape == Shape::resumed && event.result.value < 3)
     return false;
   if (event.op == Op::wait) return waited_in_vain(event);
@@ -141,7 +141,7 @@ bool Extractor::idle(Op op, const char* p, const char* end) noexcept {
   return op == Op::ioctl && read_short(p, fd) && starts(skip_annotation(p, end), end, ", TCGETS");
 }
 
-bool Extractor::fill_first(Event& event) const {
+bool Extractor::decode_first_args(Event& event) const {
   const char* p = event.arguments;
   const char* const end = event.arguments_end;
   Arguments arguments(p, end);
