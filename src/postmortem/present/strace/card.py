@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from postmortem.facts.syscalls import FailedCalls
+from postmortem.present.headline.by_cause import not_written
 from postmortem.present.strace.view import StraceView
 from postmortem.report.card import Highlights
+from postmortem.report.model import Diagnosis
 
 _LONGEST_PROGRAM = 40
 _LONGEST_CALL = 120
 
 
-def strace_highlights(view: StraceView, *, known: bool) -> Highlights:
-    """Return the hits of what was asked, else of what failed where no diagnosis is `known`."""
+def strace_highlights(view: StraceView, best: Diagnosis | None) -> Highlights:
+    """Return the hits of what was asked, else of what failed where no diagnosis says more."""
     groups = [group for found in view.finds for group in found.groups]
-    if not groups and not known:
+    if not groups and best is None:
         groups = [group for group in view.failed if group.real]
-    return Highlights(rows=tuple(_rows(groups)))
+    told = not_written(best) if best is not None and not view.finds else None
+    return Highlights(rows=tuple(_rows(groups)), headline=told)
 
 
 def _rows(groups: Sequence[FailedCalls]) -> Iterator[tuple[str, str]]:
