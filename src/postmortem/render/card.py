@@ -118,14 +118,16 @@ def _location(page: Page, place: Place) -> str:
 
 
 def _places(page: Page, places: Sequence[Place], room: _Room) -> Iterator[Line]:
-    names = [_location(page, one) for one in places]
-    column = min(max(map(cells, names), default=0) + 2, 30)
+    widest = page.measure // 2 - _INDENT
+    names = [_clip(page, _location(page, one), widest) for one in places]
+    column = max(map(cells, names), default=0) + 2
     for name, place, around in zip(names, places, room.around, strict=False):
         within = f"in {page.clean(place.function, limit=60)}"
         if place.module and place.file:
             within += f" ({page.clean(place.module)})"
         if place.doubt:
             within += f" [{place.doubt}]"
+        within = _clip(page, within, page.measure - _INDENT - column)
         gap = " " * max(column - cells(name), 1)
         head: list[Span] = [
             (" " * _INDENT, "plain"),
@@ -250,12 +252,13 @@ def _cut(page: Page, rows: list[str], most: int) -> list[str]:
     if len(rows) <= most:
         return rows
     kept = rows[:most]
-    kept[-1] = f"{kept[-1].rstrip(' ,;:')}{page.glyph('…')}"
+    kept[-1] = _clip(page, kept[-1].rstrip(" ,;:"), max(map(cells, rows)), more=True)
     return kept
 
 
-def _clip(page: Page, text: str, width: int) -> str:
-    if cells(text) <= width:
+def _clip(page: Page, text: str, width: int, *, more: bool = False) -> str:
+    """Return text of at most so many cells, its end marked where it is cut or there is `more`."""
+    if not more and cells(text) <= width:
         return text
     end = page.glyph("…")
     while text and cells(text) + cells(end) > width:
