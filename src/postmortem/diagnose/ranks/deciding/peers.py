@@ -275,12 +275,13 @@ def undecided(case: Case) -> Blame | None:
     waiting = case.about_peers()
     if waiting:
         parties = tuple(
-            s.party("it only reports a peer", s.about_peers[-1]) for s in waiting[:_MOST_CANDIDATES]
+            s.party("it only reports a lost peer", s.about_peers[-1])
+            for s in waiting[:_MOST_CANDIDATES]
         )
         return Blame(Undecided(Doubt.PEERS), candidates=parties, evidence=_chorus(waiting))
     shared = [(s, f) for s in case.shared for f in s.about_peers]
     if shared:
-        parties = tuple(s.party("it only reports a peer", f) for s, f in shared[:1])
+        parties = tuple(s.party("it only reports a lost peer", f) for s, f in shared[:1])
         return Blame(Undecided(Doubt.PEERS), candidates=parties, evidence=cited(parties))
     cut = [
         s.party("its traceback is cut off", f)
