@@ -14,13 +14,13 @@ from postmortem.patterns import Pattern
 from postmortem.records import record
 
 MOST_BYTES = 64 << 20
-_BEGINS = Pattern(r'^\s*\{')
+_BEGINS = Pattern(r"^\s*\{")
 _CELLS = Pattern(r'"cells"\s*:\s*\[')
 _TYPES = Pattern(r'"cell_type"\s*:')
 _ARRAY = Pattern(r'^"(?P<key>text|traceback|source|text/plain|[\w.+-]+/[\w.+-]+)": \[$')
 _NEXT_CELL = '"cell_type":'
 _ESCAPES = Pattern(r"\x1b\[[0-9;?]*[A-Za-z]")
-_HEADER = Pattern(r"^[\w.]+ +Traceback \(most recent call last\)")
+_HEADER = Pattern(r"^[\w.]+ +Traceback \(")
 _RULE = Pattern(r"^-+$")
 _SKIPPED = Pattern(r"^\s*\[\.\.\. ")
 # IPython writes where a frame is in one of these forms, by its version.
@@ -29,9 +29,7 @@ _CELL = Pattern(
     r"|in <cell line: (?P<first>\d+)>)"
 )
 _FILE = Pattern(r"^File (?P<file>\S.*?):(?P<line>\d+), in (?P<name>[^(]+)")
-_OLD = Pattern(
-    r"^(?:<ipython-input-(?P<cell>\d+)-\w+>|(?P<file>[~/]\S*)) in (?P<name>[^(\s]+)"
-)
+_OLD = Pattern(r"^(?:<ipython-input-(?P<cell>\d+)-\w+>|(?P<file>[~/]\S*)) in (?P<name>[^(\s]+)")
 _ARROW = Pattern(r"(?m)^-+> ?(?P<line>\d+) ")
 
 

@@ -119,9 +119,7 @@ def _read_one(
     return ReadLog(file, raw)
 
 
-def _outputs(
-    opened: OpenedLog, problems: list[Problem]
-) -> tuple[Callable[[], bytes], bool] | None:
+def _outputs(opened: OpenedLog, problems: list[Problem]) -> tuple[Callable[[], bytes], bool] | None:
     """Return what a notebook printed, in place of its text; None for other files."""
     if not is_notebook(opened.head) or not isinstance(opened.source, int):
         return None

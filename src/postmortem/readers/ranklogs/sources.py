@@ -14,7 +14,14 @@ from postmortem.patterns import Pattern
 from postmortem.readers.codecs import StreamError
 from postmortem.readers.log_files import STANDARD_INPUT
 from postmortem.readers.log_heads import looks_like_binary, text_head
-from postmortem.readers.ranklogs.hung import FLIGHT, KERNEL, RECORDER, STACKS, is_crash, kind_of_file
+from postmortem.readers.ranklogs.hung import (
+    FLIGHT,
+    KERNEL,
+    RECORDER,
+    STACKS,
+    is_crash,
+    kind_of_file,
+)
 from postmortem.readers.ranklogs.runs import in_run, older_runs
 from postmortem.records import record, replace
 from postmortem.underway import Refused

@@ -67,8 +67,10 @@ def said_last(case: Case) -> Blame | None:
         return Blame(OtherText(kind, frame), evidence=(_cited(at or other[0].last),))
     near = [one.nearest for one in ends if one.nearest is not None and one.nearest_counts]
     if near:
-        cause = SaidLast(near[0].text, plain=False, behind=True)
-        return Blame(cause, evidence=tuple(_cited(line) for line in near[:_MOST]))
+        return Blame(
+            SaidLast(near[0].text, plain=False, behind=True),
+            evidence=tuple(_cited(line) for line in near[:_MOST]),
+        )
     return None
 
 
