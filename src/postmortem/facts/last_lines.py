@@ -40,7 +40,7 @@ class LastLines:
     """From there on its loss, or the norm of its gradients, is no number, to the end."""
     earlier: bool = False
     """It may have been so before: no line before that one was looked at."""
-    frames: tuple[LastLine, ...] = ()
-    """Of a text of the kind ``"stack"`` its frames, as far as they were kept."""
+    stopped_in: LastLine | None = None
+    """Of a text of the kind ``"stack"``, the innermost frame that does more than end a process."""
     kind: str | None = None
     """What it is if it is no log: ``"stack"``, ``"strace"``, ``"source"``."""

@@ -61,7 +61,7 @@ def last_lines(rows: Rows, writer: int, file: str) -> LastLines | None:
         not_a_number=(bad := _not_a_number(lines, found))[0],
         earlier=bad[1] and not whole,
         kind=(kind := _kind(lines, ids)),
-        frames=_frames(lines, ids) if kind == "stack" else (),
+        stopped_in=_stopped_in(lines, ids) if kind == "stack" else None,
     )
 
 
@@ -194,6 +194,10 @@ def _kind(lines: list[LastLine], ids: list[list[str]]) -> str | None:
     return None
 
 
-def _frames(lines: list[LastLine], ids: list[list[str]]) -> tuple[LastLine, ...]:
+def _stopped_in(lines: list[LastLine], ids: list[list[str]]) -> LastLine | None:
+    """Return the innermost frame that has a name and does more than end a process."""
     rows = zip(lines, ids, strict=True)
-    return tuple(line for line, names in rows if "last-foreign-stack" in names)
+    frames = [(line, names) for line, names in rows if "last-foreign-stack" in names]
+    if not frames[0][0].text.startswith("#0 "):
+        return None  # the innermost ones are further above
+    return next((line for line, names in frames if "last-frame-ends" not in names), None)
