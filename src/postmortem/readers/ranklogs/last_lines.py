@@ -28,6 +28,7 @@ _STAMP = Pattern(
 """Before each line of a CI's log: how many have it does not matter here."""
 _PROMPT = Pattern(r"^[^\s=]*[@:~][^=]*[$#%>❯]\s*$")
 _SAYS = Pattern(r"[A-Za-z0-9]")
+_FATAL = "last-error-fatal"
 _WEAK = ("last-error-level", "last-error-word")
 _WORK = ("last-work", "last-loss", "last-norm", "last-end")
 _NUMBERS = ("last-loss", "last-norm")
@@ -93,12 +94,14 @@ def _first_bad(stream: BinaryIO, text: str) -> tuple[int, str] | None:
     names = [m.id for m in Signatures.load("last line").matches([text])[0] if m.id in _NUMBERS]
     forms = [re.compile((known[name].pattern or "").encode()) for name in names]
     first: tuple[int, str] | None = None
-    for number, line in enumerate(iter(lambda: stream.readline(_LONGEST_LINE), b""), 1):
+    number = 1
+    for line in iter(lambda: stream.readline(_LONGEST_LINE), b""):
+        here, number = number, number + line.endswith(b"\n")
         if b"oss" not in line and b"OSS" not in line and b"norm" not in line:
             continue
         values = [m["value"] for form in forms if (m := form.search(line))]
         if any(value.lower() == b"nan" for value in values):
-            first = first or (number, line.decode("utf-8", "replace").strip())
+            first = first or (here, line.decode("utf-8", "replace").strip())
         elif values:
             first = None
     return first
@@ -128,7 +131,7 @@ def _errors(lines: list[LastLine], ids: list[list[str]]) -> tuple[tuple[LastLine
         wrong = [name for name in names if name.startswith("last-error-")]
         if wrong and "last-more" not in names:
             rank = min(order.index(name) for name in wrong)
-            block.append((rank, line, any(name not in _WEAK for name in wrong)))
+            block.append((rank, line, any(name not in (*_WEAK, _FATAL) for name in wrong)))
         elif not _goes_on(line.text, names):
             break
     block.sort(key=lambda row: (row[0], row[1].line))

@@ -130,7 +130,11 @@ def _outputs(opened: OpenedLog, problems: list[Problem]) -> tuple[Callable[[], b
         what = "is a notebook that is not whole, or too large: it was read as text"
         problems.append(Problem(opened.name, what, "save it again, with its outputs"))
         return None
-    pieces = iter((printed,))
+    text, survived = printed
+    if survived:
+        what = f"{survived:,} errors of cells were left out: other cells ran after them"
+        problems.append(Problem(opened.name, what))
+    pieces = iter((text,))
     return lambda: next(pieces, b""), True
 
 

@@ -49,6 +49,12 @@ class TrainerLaunchers:
         if worker and not worker["type"].startswith(_INTENDED):
             pid = int(worker["pid"])
             yield LogExit(self._file, number, pid=pid, host=worker["ip"], launcher="ray")
+        kills = found.get("raylet-memory-kills")
+        if kills:
+            host = kills["ip"] or None
+            yield LogExit(
+                self._file, number, host=host, signal="SIGKILL", launcher="raylet", memory=True
+            )
         yield from self._command(number, text, found)
         yield from self._composer(number, found)
         yield from self._horovod(number, found)

@@ -282,6 +282,9 @@ def undecided(case: Case) -> Blame | None:
     if shared:
         parties = tuple(s.party("it only reports a peer", f) for s, f in shared[:1])
         return Blame(Undecided(Doubt.PEERS), candidates=parties, evidence=cited(parties))
+    unnamed = _unnamed(case)
+    if unnamed is not None and any(e.memory for e in case.logs.exits):
+        return unnamed  # it says more than a traceback without its end
     cut = [
         s.party("its traceback is cut off", f)
         for s in case.all
@@ -291,7 +294,6 @@ def undecided(case: Case) -> Blame | None:
     if cut:
         some = tuple(cut[:_MOST_CANDIDATES])
         return Blame(Undecided(Doubt.CUT), candidates=some, evidence=cited(some))
-    unnamed = _unnamed(case)
     if unnamed is not None:
         return unnamed
     ends = [s for s in case.ranks if s.exit is not None and (s.exit.code or s.exit.signal)]
