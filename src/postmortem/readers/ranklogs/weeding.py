@@ -10,6 +10,7 @@ from postmortem.readers.ranklogs.unmix import Traceback
 from postmortem.records import replace
 
 _LAUNCHERS = ("accelerate/commands/", "deepspeed/launcher/", "torch/distributed/launch.py")
+_TORCHRUN = "torch/distributed/run.py"
 _OF_LAUNCHERS = (
     "ChildFailedError",
     "SignalException",
@@ -23,6 +24,8 @@ def is_agent(traceback: Traceback) -> bool:
     if any(part in frame.file for frame in traceback.frames for part in _LAUNCHERS):
         return True
     name = traceback.said.exception.rsplit(".", 1)[-1]
+    if not name:  # cut off before it says what it raised
+        return any(_TORCHRUN in frame.file for frame in traceback.frames)
     return name in _OF_LAUNCHERS
 
 
