@@ -30,6 +30,8 @@ class LastLines:
     """Lines that read like an error and behind which nothing else stands; the telling one first."""
     plain: bool = False
     """They have the form of an error that ends something, not only a word or a level."""
+    about_peer: bool = False
+    """The first of these errors, or the nearest one, only says that a peer is gone."""
     nearest: LastLine | None = None
     """Without such lines, one that reads like an error and that its program may have survived."""
     nearest_counts: bool = False

@@ -34,6 +34,7 @@ LEFT_IN_CODE = {
     # Words of our own that are told, not looked for.
     "diagnose/incident/events.py",
     # Syntax: what a traceback is made of, and how lines of loggers and of the kernel begin.
+    "readers/notebooks.py",
     "readers/ranklogs/lines.py",
     "readers/ranklogs/native_stacks.py",
     "readers/kernel_log/events.py",

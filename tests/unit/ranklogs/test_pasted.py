@@ -97,7 +97,7 @@ def _report(folder: Path, text: str) -> Report:
             Outcome.UNKNOWN,
         ),
         (
-            _STEPS + "RuntimeError: no room\ncleaning up the workers of the loader\n",
+            _STEPS + "RuntimeError: no room\nThe workers of the loader are gone\n",
             "last_words",
             Outcome.UNKNOWN,
         ),

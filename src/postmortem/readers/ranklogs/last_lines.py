@@ -37,6 +37,8 @@ _MOST_BYTES = 256 << 20
 _LONGEST_LINE = 1 << 20
 _FEWEST = 2
 _MOST_CITED = 5
+_MOST_BROKEN = 2
+_PEER = "last-error-peer"
 
 
 def last_lines(rows: Rows, writer: int, file: str) -> LastLines | None:
@@ -56,6 +58,7 @@ def last_lines(rows: Rows, writer: int, file: str) -> LastLines | None:
         last=lines[-1],
         errors=errors,
         plain=plain,
+        about_peer=_about_peer(errors, nearest, lines, ids),
         nearest=nearest,
         nearest_counts=counts,
         ended=_ended(lines, ids) if not errors else None,
@@ -127,15 +130,40 @@ def _errors(lines: list[LastLine], ids: list[list[str]]) -> tuple[tuple[LastLine
     """Return the errors behind which nothing else stands, the telling one first."""
     block: list[tuple[int, LastLine, bool]] = []
     order = [item.id for item in Signatures.load("last line").signatures]
+    broken = 0
     for line, names in zip(reversed(lines), reversed(ids), strict=True):
-        wrong = [name for name in names if name.startswith("last-error-")]
+        wrong = _wrong(names)
         if wrong and "last-more" not in names:
             rank = min(order.index(name) for name in wrong)
             block.append((rank, line, any(name not in (*_WEAK, _FATAL) for name in wrong)))
+        elif _broken(line.text, names) and broken < _MOST_BROKEN:
+            broken += 1
         elif not _goes_on(line.text, names):
             break
     block.sort(key=lambda row: (row[0], row[1].line))
     return tuple(line for _, line, _ in block[:_MOST_CITED]), any(sure for _, _, sure in block)
+
+
+def _about_peer(
+    errors: tuple[LastLine, ...],
+    nearest: LastLine | None,
+    lines: list[LastLine],
+    ids: list[list[str]],
+) -> bool:
+    """Return whether the line that tells the most only says that a peer is gone."""
+    said = errors[0] if errors else nearest
+    return said is not None and _PEER in ids[lines.index(said)]
+
+
+def _wrong(names: list[str]) -> list[str]:
+    """Return what errors a line reads like; words alone make none of a line that says INFO."""
+    wrong = [name for name in names if name.startswith("last-error-")]
+    return [name for name in wrong if name not in _WEAK] if "last-calm" in names else wrong
+
+
+def _broken(text: str, names: list[str]) -> bool:
+    """Return whether a line may be the rest of the one above, which a terminal has broken."""
+    return text[:1].islower() and " " in text and not any(name in _WORK for name in names)
 
 
 def _goes_on(text: str, names: list[str]) -> bool:
@@ -149,7 +177,7 @@ def _nearest(lines: list[LastLine], ids: list[list[str]]) -> tuple[LastLine | No
     """
     worked = False
     for line, names in zip(reversed(lines), reversed(ids), strict=True):
-        wrong = [name for name in names if name.startswith("last-error-")]
+        wrong = _wrong(names)
         if wrong:
             return line, not worked and any(name not in _WEAK for name in wrong)
         worked = worked or any(name in _WORK for name in names)

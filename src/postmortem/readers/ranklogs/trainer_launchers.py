@@ -33,6 +33,11 @@ class TrainerLaunchers:
         if said:
             code, name = ended(int(said["code"]))
             yield LogExit(self._file, number, code=code, signal=name, launcher="deepspeed")
+        paddle = found.get("paddle-ended")
+        if paddle:
+            code, name = ended(int(paddle["code"]))
+            rank = int(paddle["rank"])
+            yield LogExit(self._file, number, rank=rank, code=code, signal=name, launcher="paddle")
         child = found.get("lightning-child-ended")
         if child:
             code, name = ended(int(child["code"]))

@@ -10,7 +10,9 @@ from postmortem.readers.ranklogs.unmix import Traceback
 from postmortem.records import replace
 
 _LAUNCHERS = ("accelerate/commands/", "deepspeed/launcher/", "torch/distributed/launch.py")
-_TORCHRUN = "torch/distributed/run.py"
+_COMMANDS = ("torch/distributed/run.py", "/bin/torchrun", "/bin/accelerate", "/bin/deepspeed")
+_ENOUGH = 8
+"""Letters of a name that was cut off."""
 _OF_LAUNCHERS = (
     "ChildFailedError",
     "SignalException",
@@ -25,8 +27,10 @@ def is_agent(traceback: Traceback) -> bool:
         return True
     name = traceback.said.exception.rsplit(".", 1)[-1]
     if not name:  # cut off before it says what it raised
-        return any(_TORCHRUN in frame.file for frame in traceback.frames)
-    return name in _OF_LAUNCHERS
+        return any(part in frame.file for frame in traceback.frames for part in _COMMANDS)
+    return name in _OF_LAUNCHERS or any(
+        full.startswith(name) for full in _OF_LAUNCHERS if len(name) >= _ENOUGH
+    )
 
 
 def once(failures: Iterable[LogFailure]) -> list[LogFailure]:

@@ -6,7 +6,14 @@ from collections.abc import Sequence
 
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.blame import Blame, Party
-from postmortem.diagnose.ranks.causes import NeverANumber, OtherText, ProcessEnded, SaidLast
+from postmortem.diagnose.ranks.causes import (
+    Doubt,
+    NeverANumber,
+    OtherText,
+    ProcessEnded,
+    SaidLast,
+    Undecided,
+)
 from postmortem.diagnose.ranks.deciding.case import Case
 from postmortem.facts.last_lines import LastLine, LastLines
 from postmortem.facts.rank_logs import RankLogs
@@ -43,6 +50,8 @@ def said_last(case: Case) -> Blame | None:
         said = wrong[0].errors[0]
         parties = tuple(_party(case, one) for one in wrong[:_MOST])
         evidence = tuple(_cited(line) for one in wrong[:_MOST] for line in one.errors[:3])
+        if all(one.about_peer for one in wrong):
+            return Blame(Undecided(Doubt.PEERS), candidates=parties, evidence=evidence)
         return Blame(SaidLast(said.text, wrong[0].plain), candidates=parties, evidence=evidence)
     bad = [one for one in ends if one.not_a_number is not None]
     if bad:
@@ -58,6 +67,9 @@ def said_last(case: Case) -> Blame | None:
         frame = clip(at.text, 200) if at is not None else ""
         return Blame(OtherText(kind, frame), evidence=(_cited(at or other[0].last),))
     near = [one.nearest for one in ends if one.nearest is not None and one.nearest_counts]
+    if near and all(one.about_peer for one in ends if one.nearest_counts):
+        evidence = tuple(_cited(line) for line in near[:_MOST])
+        return Blame(Undecided(Doubt.PEERS), evidence=evidence)
     if near:
         return Blame(
             SaidLast(near[0].text, plain=False, behind=True),

@@ -101,6 +101,10 @@ def named_by_others(case: Case) -> Blame | None:
         late = remark.match("pgnccl-desync-late")
         if late:
             said.append((int(late["rank"]), remark.where, clip(remark.text, 300)))
+        stalled = remark.match("horovod-missing")
+        if stalled:
+            names = stalled["ranks"].split(",")
+            said += [(int(name), remark.where, clip(remark.text, 300)) for name in names]
     by = NamedBy.BARRIER
     if not said:
         said = list(_without_heartbeat(case))
@@ -108,7 +112,7 @@ def named_by_others(case: Case) -> Blame | None:
     if not said:
         return _behind(case)
     ranks = list(dict.fromkeys(rank for rank, _, _ in said))
-    if len(ranks) * 2 > max(case.world, max(ranks) + 1):
+    if len(ranks) * 2 > max(case.world, max(ranks) + 1, len(ranks) + 1):  # others named them
         return None
     first = tuple(_party(case, rank, "named as missing", []) for rank in ranks)
     evidence = tuple(dict.fromkeys((where, text) for _, where, text in said))[:6]
