@@ -123,15 +123,15 @@ py::dict read_strace(const py::list& sources, std::vector<std::string> errors,
   const Tracker& tracker = *log.tracker;
   py::dict result;
   py::list matches;
-  for (const Match& match : tracker.matches()) matches.append(match_row(match));
+  for (const Match& match : tracker.hits().matches()) matches.append(match_row(match));
   result["matches"] = matches;
-  result["match_count"] = tracker.match_count();
+  result["match_count"] = tracker.hits().match_count();
   py::list processes;
-  const std::vector<bool> listed = listed_processes(tracker.processes());
+  const std::vector<bool> listed = listed_processes(tracker.processes().records());
   std::uint64_t unlisted = 0;
   for (std::size_t i = 0; i < listed.size(); ++i) {
     if (listed[i]) {
-      processes.append(process_row(tracker.processes()[i]));
+      processes.append(process_row(tracker.processes().records()[i]));
     } else {
       ++unlisted;
     }
@@ -147,25 +147,25 @@ py::dict read_strace(const py::list& sources, std::vector<std::string> errors,
   for (const auto& [name, count] : log.other_calls) statistic_rows.append(call_row(name, count));
   result["syscalls"] = statistic_rows;
   py::list failures;
-  for (const Failure& failure : tracker.failures()) failures.append(failure_row(failure));
+  for (const Failure& failure : tracker.hits().failures()) failures.append(failure_row(failure));
   result["failures"] = failures;
   py::list file_rows;
-  for (const auto& [path, count] : tracker.files()) {
+  for (const auto& [path, count] : tracker.files().counts()) {
     file_rows.append(py::make_tuple(text(path), count.opens, count.read_bytes, count.written_bytes,
                                     count.errors, count.reads, count.writes));
   }
   result["files"] = file_rows;
   add_summary(tracker, result);
   result["counts"] = counts_row(log.counts);
-  result["check"] = check_row(tracker.check());
-  result["forgotten"] = tracker.forgotten();
+  result["check"] = check_row(tracker.files().checked());
+  result["forgotten"] = tracker.processes().forgotten();
   result["unlisted"] = unlisted;
-  result["io_uring"] = tracker.used_io_uring();
-  result["open_for_writing"] = texts(tracker.open_for_writing());
+  result["io_uring"] = tracker.files().used_io_uring();
+  result["open_for_writing"] = texts(tracker.files().open_for_writing());
   py::set libraries;
-  for (const std::string& name : tracker.libraries()) libraries.add(text(name));
+  for (const std::string& name : tracker.files().libraries()) libraries.add(text(name));
   result["libraries"] = libraries;
-  result["opens"] = tracker.opens_seen();
+  result["opens"] = tracker.files().opens_seen();
   result["lone_halves"] = tracker.unmatched_halves();
   result["bytes"] = log.file_bytes;
   result["cut_lines"] = log.cut_lines;

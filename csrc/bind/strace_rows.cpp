@@ -110,8 +110,8 @@ py::list ring_rows(const std::vector<Row>& ring, std::size_t next, Make make) {
 
 void add_summary_of(const Process& process, py::dict& row) {
   row["began"] = time_or_none(process.began);
-  row["seen"] = process.seen;
-  row["rank"] = texts(process.rank);
+  row["seen"] = process.recorded;
+  row["rank"] = texts(process.environment);
   py::list calls;
   std::vector<TaskCall> sorted = process.calls;
   std::sort(sorted.begin(), sorted.end(), [](const TaskCall& a, const TaskCall& b) {
@@ -149,7 +149,7 @@ void add_summary_of(const Process& process, py::dict& row) {
       });
   row["last_words"] = ring_rows(process.last_words, process.next_word,
                                 [](const LastWord& one) { return text(one.words); });
-  row["writing"] = texts(process.writing);
+  row["writing"] = texts(process.open_for_writing);
   row["stopped"] = text_or_none(process.stopped);
   row["last_word_lines"] = ring_rows(process.last_words, process.next_word,
                                      [](const LastWord& one) { return one.place.line; });
@@ -180,13 +180,13 @@ py::dict match_row(const Match& match) {
   row["thread_of"] = match.thread_of ? py::object(py::int_(match.thread_of)) : py::none();
   row["argv"] = match.argv.empty() ? py::object(py::none()) : texts(match.argv);
   row["nanoseconds"] = match.nanoseconds;
-  row["rank"] = texts(match.rank);
+  row["rank"] = texts(match.environment);
   return row;
 }
 
 void add_summary(const Tracker& tracker, py::dict& result) {
   py::list slow;
-  for (const SlowCall& one : tracker.slow()) {
+  for (const SlowCall& one : tracker.summary().slow()) {
     py::dict row = match_row(one.call);
     row["pace"] = one.pace == Pace::work      ? "work"
                   : one.pace == Pace::reading ? "reading"
@@ -195,7 +195,7 @@ void add_summary(const Tracker& tracker, py::dict& result) {
   }
   result["slow"] = slow;
   py::list connections;
-  for (const Connection& one : tracker.connections()) {
+  for (const Connection& one : tracker.sockets().connections()) {
     py::dict row;
     row["pid"] = one.pid;
     row["fd"] = one.fd;
@@ -214,7 +214,7 @@ void add_summary(const Tracker& tracker, py::dict& result) {
   }
   result["connections"] = connections;
   py::list timeouts;
-  for (const Timeout& one : tracker.timeouts()) {
+  for (const Timeout& one : tracker.summary().timeouts()) {
     py::dict row;
     row["syscall"] = text(one.syscall);
     row["target"] = text_or_none(one.target);
@@ -228,7 +228,7 @@ void add_summary(const Tracker& tracker, py::dict& result) {
   }
   result["timeouts"] = timeouts;
   py::list names;
-  for (const NameMessage& one : tracker.name_messages()) {
+  for (const NameMessage& one : tracker.sockets().name_messages()) {
     py::dict row;
     row["pid"] = one.pid;
     row["file"] = one.place.file;
@@ -240,13 +240,13 @@ void add_summary(const Tracker& tracker, py::dict& result) {
   }
   result["name_messages"] = names;
   py::list folders;
-  for (const auto& [path, count] : tracker.folders()) {
+  for (const auto& [path, count] : tracker.summary().folders()) {
     folders.append(py::make_tuple(text(path), count.calls, count.errors, count.nanoseconds,
                                   time_or_none(count.first_time), time_or_none(count.last_time)));
   }
   result["folders"] = folders;
-  result["first_time"] = time_or_none(tracker.first_time());
-  result["last_time"] = time_or_none(tracker.last_time());
+  result["first_time"] = time_or_none(tracker.summary().first_time());
+  result["last_time"] = time_or_none(tracker.summary().last_time());
 }
 
 std::vector<bool> listed_processes(const std::deque<Process>& processes) {

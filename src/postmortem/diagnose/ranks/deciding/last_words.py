@@ -67,14 +67,11 @@ def said_last(case: Case) -> Blame | None:
         frame = clip(at.text, 200) if at is not None else ""
         return Blame(OtherText(kind, frame), evidence=(_cited(at or other[0].last),))
     near = [one.nearest for one in ends if one.nearest is not None and one.nearest_counts]
-    if near and all(one.about_peer for one in ends if one.nearest_counts):
-        evidence = tuple(_cited(line) for line in near[:_MOST])
-        return Blame(Undecided(Doubt.PEERS), evidence=evidence)
     if near:
-        return Blame(
-            SaidLast(near[0].text, plain=False, behind=True),
-            evidence=tuple(_cited(line) for line in near[:_MOST]),
-        )
+        evidence = tuple(_cited(line) for line in near[:_MOST])
+        if all(one.about_peer for one in ends if one.nearest_counts):
+            return Blame(Undecided(Doubt.PEERS), evidence=evidence)
+        return Blame(SaidLast(near[0].text, plain=False, behind=True), evidence=evidence)
     return None
 
 
