@@ -13,6 +13,7 @@ from typing import BinaryIO
 
 from postmortem.facts.last_lines import LastLine, LastLines
 from postmortem.facts.signature import Match
+from postmortem.knowledge.messages import briefs
 from postmortem.patterns import Pattern
 from postmortem.readers.formats import HEAD_BYTES, compression_of
 from postmortem.readers.regular import open_regular
@@ -27,6 +28,7 @@ _STAMP = Pattern(
 )
 """Before each line of a CI's log: how many have it does not matter here."""
 _PROMPT = Pattern(r"^[^\s=]*[@:~][^=]*[$#%>❯]\s*$")
+_NAMED_ALONE = Pattern(r"(?:Error|Exception): *$")
 _SAYS = Pattern(r"[A-Za-z0-9]")
 _FATAL = "last-error-fatal"
 _WEAK = ("last-error-level", "last-error-word")
@@ -39,6 +41,8 @@ _FEWEST = 2
 _MOST_CITED = 5
 _MOST_BROKEN = 2
 _PEER = "last-error-peer"
+_OF_PEERS = ("closed", "waited")
+"""Parts of messages, as exceptions with them are told."""
 
 
 def last_lines(rows: Rows, writer: int, file: str) -> LastLines | None:
@@ -49,7 +53,10 @@ def last_lines(rows: Rows, writer: int, file: str) -> LastLines | None:
     if not rows:
         return None
     found = Signatures.load("last line").matches([text for _, text in rows])
-    lines = [LastLine(text, file, number) for number, text in rows]
+    lines = [
+        LastLine(_with_next(text, rows[i + 1 : i + 2]), file, number)
+        for i, (number, text) in enumerate(rows)
+    ]
     ids = [[match.id for match in row] for row in found]
     errors, plain = _errors(lines, ids)
     nearest, counts = _nearest(lines, ids) if not errors else (None, False)
@@ -67,6 +74,11 @@ def last_lines(rows: Rows, writer: int, file: str) -> LastLines | None:
         kind=(kind := _kind(lines, ids)),
         stopped_in=_stopped_in(lines, ids) if kind == "stack" else None,
     )
+
+
+def _with_next(text: str, below: Rows) -> str:
+    """Return a line, with the next one where the message of an exception begins there."""
+    return f"{text} {below[0][1].strip()}" if below and _NAMED_ALONE.search(text) else text
 
 
 def nan_since(found: LastLines, path: str) -> LastLines:
@@ -152,7 +164,12 @@ def _about_peer(
 ) -> bool:
     """Return whether the line that tells the most only says that a peer is gone."""
     said = errors[0] if errors else nearest
-    return said is not None and _PEER in ids[lines.index(said)]
+    if said is None:
+        return False
+    if _PEER in ids[lines.index(said)]:
+        return True
+    known, table = Signatures.load("log", "error message").matches([said.text])[0], briefs()
+    return any(table[match.id].part in _OF_PEERS for match in known)
 
 
 def _wrong(names: list[str]) -> list[str]:
