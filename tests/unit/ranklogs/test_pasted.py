@@ -109,6 +109,38 @@ def test_which_rule_explains_it(tmp_path: Path, text: str, rule: str, outcome: O
     assert (report.diagnoses[0].id, report.outcome) == (rule, outcome), report.verdict
 
 
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ("Job deleted at request of root@head.local\njob preempted (node failure)\n", "stopped"),
+        ("HorovodBroadcast_bias_0 [missing ranks: 2]\n", "rank_named_missing"),
+        ("n1:15:91 [3] socket.h 398 NCCL WARN Call to write failed : Connection reset\n", "only"),
+        ("[rank2]: RuntimeError: Timed out waiting 1800000ms for recv operation\n", "only_victims"),
+        ("Container rank 1 status failed cmd ['t.py'] code 1 log log/worker.1\n", "rank_exited"),
+        ("RuntimeError:\n        the workers need a guard in the main module\n", "last_words"),
+        ("There are not enough slots available in the system\nto satisfy 8 slots\n", "last_words"),
+        ("[launch.py:131:sigkill_handler] Killing subprocess 4711\n" + _CUT, "only_victims"),
+        ("[rank0]: ValueError: bad\n[rank3]: " + _CUT.replace("\n  ", "\n[rank3]:   "), "last_w"),
+    ],
+)
+def test_ends_of_other_launchers_and_libraries(tmp_path: Path, text: str, rule: str) -> None:
+    report = _report(tmp_path, text)
+    assert report.failed
+    assert report.diagnoses[0].id.startswith(rule), report.verdict
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "n1:1:2 [5] NCCL INFO plugin: libx.so: cannot open: No such file or directory\n",
+        "2026-01-02 03:04:05 WARNING loader: could not find a cache. Error: none there\n",
+        "n1:1:2 [0] NCCL WARN NET/OFI Attempt to close with outstanding requests!\n",
+    ],
+)
+def test_what_is_no_error_by_its_level_is_none(tmp_path: Path, text: str) -> None:
+    assert not _report(tmp_path, _STEPS + text).failed
+
+
 def test_an_agent_counts_its_own_processes_only(tmp_path: Path) -> None:
     report = _report(tmp_path, _AGENT.format(code=-11) + _LAUNCHER)
     first = report.body["first_failure"]

@@ -295,7 +295,7 @@ def undecided(case: Case) -> Blame | None:
         for f in case.logs.failures
         if not f.said.exception and f.lines_after <= FAR and case.logs.who(f.writer) == s.writer
     ]
-    if cut:
+    if cut and not _told_last(case):
         some = tuple(cut[:_MOST_CANDIDATES])
         return Blame(Undecided(Doubt.CUT), candidates=some, evidence=cited(some))
     if unnamed is not None:
@@ -305,6 +305,11 @@ def undecided(case: Case) -> Blame | None:
         parties = tuple(s.party("it ended badly", None) for s in ends[:_MOST_CANDIDATES])
         return Blame(Undecided(Doubt.ENDS), candidates=parties, evidence=cited(parties))
     return None
+
+
+def _told_last(case: Case) -> bool:
+    """Whether the last line of anybody is an error of its own: that says more than half a stack."""
+    return any(one.plain and not one.about_peer for one in case.logs.last_lines)
 
 
 def _unnamed(case: Case) -> Blame | None:
