@@ -27,17 +27,6 @@ bool same_place(const Place& a, const Place& b) noexcept {
 
 }  // namespace
 
-const char* kind_word(Kind kind) noexcept {
-  static constexpr const char* kWords[] = {"unknown", "file",   "socket", "pipe",
-                                           "memfd",   "device", "other"};
-  return kWords[static_cast<std::size_t>(kind)];
-}
-
-const char* origin_word(Origin origin) noexcept {
-  static constexpr const char* kWords[] = {"unknown", "tracked", "annotated", "argument"};
-  return kWords[static_cast<std::size_t>(origin)];
-}
-
 std::int64_t nanoseconds_of(std::string_view stamp) noexcept {
   const char* p = stamp.data();
   const char* const end = p + stamp.size();

@@ -16,9 +16,6 @@ namespace pm::strace {
 
 constexpr std::int64_t kNoTime = -1;  // nanoseconds that the log does not tell
 
-const char* kind_word(Kind kind) noexcept;        // "file", "socket", …
-const char* origin_word(Origin origin) noexcept;  // "tracked", "annotated", …
-
 // Nanoseconds of a time stamp of -t, -tt, -ttt, or of -T; kNoTime if it is none.
 std::int64_t nanoseconds_of(std::string_view stamp) noexcept;
 

@@ -15,12 +15,8 @@ std::string_view name_of(const Event& event) {
                                     : read_line(event.line, event.end).name;
 }
 
-void describe(Match& match, const Task& task, const Process& process) {
-  match.pid = task.pid;
-  match.argv = process.argv;
-  match.environment = process.environment;
-  match.parent = process.parent;
-  match.thread_of = process.thread_of;
+Caller caller(const Task& task, const Process& process) {
+  return {task.pid, process.parent, process.thread_of, process.argv, process.environment};
 }
 
 }  // namespace
@@ -36,7 +32,7 @@ Match Hits::match_of(const Task& task, const Event& event, const BlockOrigin& or
       match.entry_line = task.begun_place.line;
     }
   }
-  describe(match, task, processes_.record_of(task));
+  match.task = caller(task, processes_.record_of(task));
   match.time = time_of(event.line, event.end);
   match.nanoseconds = event.nanoseconds;
   const std::string arguments = full_arguments(task, event);
@@ -57,7 +53,7 @@ Match Hits::match_of(const Task& task, const Event& event, const BlockOrigin& or
 // Whether a query holds, now that the target is known too.
 bool Hits::asked(const Match& match, const Event& event) const {
   return std::any_of(options_.queries.begin(), options_.queries.end(), [&](const Query& query) {
-    return query.may_hold(event) && (query.pid < 0 || query.pid == match.pid) &&
+    return query.may_hold(event) && (query.pid < 0 || query.pid == match.task.pid) &&
            (query.fd < 0 || query.fd == match.fd) &&
            (query.slower == 0 || event.nanoseconds >= query.slower) &&
            (query.path.empty() ||
@@ -133,7 +129,7 @@ void Hits::record_signal(const Task& task, const Event& event, Place place, std:
   if (matches_.size() >= options_.most_matches) return;
   Match match;
   match.place = place;
-  describe(match, task, processes_.record_of(task));
+  match.task = caller(task, processes_.record_of(task));
   match.time = seconds_of(read_leader(event.line, event.end).time);
   match.syscall = std::string(name);
   match.text = std::string(event.text.substr(0, kLongestText));

@@ -13,8 +13,46 @@
 
 namespace pm::strace {
 
+// The last ones of many: the oldest gives its room to the newest.
+template <class T, std::size_t most>
+class Ring {
+ public:
+  T& add() {
+    if (kept_.size() < most) return kept_.emplace_back();
+    T& oldest = kept_[next_];
+    next_ = (next_ + 1) % most;
+    return oldest;
+  }
+  std::size_t size() const noexcept { return kept_.size(); }
+
+  // The oldest first.
+  class Iterator {
+   public:
+    Iterator(const Ring& ring, std::size_t at) : ring_(ring), at_(at) {}
+    const T& operator*() const { return ring_.kept_[(ring_.next_ + at_) % ring_.kept_.size()]; }
+    Iterator& operator++() {
+      ++at_;
+      return *this;
+    }
+    bool operator!=(const Iterator& other) const { return at_ != other.at_; }
+
+   private:
+    const Ring& ring_;
+    std::size_t at_;
+  };
+  Iterator begin() const { return {*this, 0}; }
+  Iterator end() const { return {*this, size()}; }
+
+ private:
+  std::vector<T> kept_;
+  std::size_t next_ = 0;
+};
+
 // What a call was about, and how sure that is.
 enum class Origin : std::uint8_t { unknown, tracked, annotated, argument };
+
+std::string_view word_of(Kind kind) noexcept;      // "file", "socket", …
+std::string_view word_of(Origin origin) noexcept;  // "tracked", "annotated", …
 
 struct Target {
   std::string path;
@@ -31,10 +69,19 @@ struct Target {
   std::string label;
 };
 
+// Who made a call, as it was then.
+struct Caller {
+  std::uint32_t pid = 0;
+  std::uint32_t parent = 0;
+  std::uint32_t thread_of = 0;
+  SharedWords argv;         // it may call exec later
+  SharedWords environment;  // RANK=3
+};
+
 struct Match {
   Place place;
   std::uint64_t entry_line = 0;  // where the call began, 0 if on the same line
-  std::uint32_t pid = 0;
+  Caller task;
   double time = -1;
   std::string syscall;  // or the signal
   std::string text;     // the call in full
@@ -44,10 +91,6 @@ struct Match {
   bool injected = false;
   bool inferred = false;          // SIGBUS: no errno was returned, but a mapped page had no room
   std::uint64_t nanoseconds = 0;  // that the call took; 0 if not known
-  SharedWords environment;        // of the process: RANK=3
-  std::uint32_t parent = 0;
-  std::uint32_t thread_of = 0;
-  SharedWords argv;  // of the process at that time: it may call exec later
   // What was open, and how often, when no more descriptors could be had: the most first.
   std::vector<std::pair<std::string, std::uint64_t>> holders;
 };
@@ -107,13 +150,11 @@ struct Process {
   SharedWords environment;  // RANK=3, SLURM_PROCID=3, … of it
   std::vector<TaskCall> calls;
   std::vector<Interruption> interruptions;
-  std::vector<LastFailure> last_failures;  // a ring; of its threads too
-  std::size_t next_failure = 0;
-  std::vector<LastWord> last_words;           // a ring: what was written to descriptor 2
-  std::vector<std::string> open_for_writing;  // files, when it ended badly
+  Ring<LastFailure, kMostLastFailures> last_failures;  // of its threads too
+  Ring<LastWord, kMostLastWords> last_words;           // what was written to descriptor 2
+  std::vector<std::string> open_for_writing;           // files, when it ended badly
   std::string stopped;  // by which signal, where nothing has made it go on since
   Place traceback;      // where Python began to print one: it looks for its sources then
-  std::size_t next_word = 0;
 };
 
 // Files that are counted; what comes after is left out of the totals by file.

@@ -232,15 +232,7 @@ void Summary::failed(Task& task, std::string_view name, const Event& event, std:
       place.line - traceback.line < kLinesOfTraceback) {
     return;
   }
-  auto& ring = process.last_failures;
-  if (ring.size() < kMostLastFailures) {
-    ring.emplace_back();
-  } else {
-    process.next_failure = (process.next_failure + 1) % kMostLastFailures;
-  }
-  // The oldest gives its room to the newest.
-  const std::size_t last = (process.next_failure + ring.size() - 1) % ring.size();
-  LastFailure& made = ring[last];
+  LastFailure& made = process.last_failures.add();
   made.error.assign(error);
   made.syscall.assign(name);
   made.path.assign(path.substr(0, kLongestFolder));
@@ -299,13 +291,7 @@ void Summary::said(const Task& task, const Event& event, Place place) {
   Process& process = processes_.leader_record_of(task);
   if (words.ends_with("…")) words.append("\n");
   if (words.starts_with("Traceback (most recent")) process.traceback = place;
-  auto& ring = process.last_words;
-  if (ring.size() < kMostLastWords) {
-    ring.push_back({std::move(words), place});
-  } else {
-    ring[process.next_word] = {std::move(words), place};
-    process.next_word = (process.next_word + 1) % kMostLastWords;
-  }
+  process.last_words.add() = {std::move(words), place};
 }
 
 }  // namespace pm::strace

@@ -56,6 +56,17 @@ Target described(const Description& one) {
 
 }  // namespace
 
+std::string_view word_of(Kind kind) noexcept {
+  static constexpr std::string_view kWords[] = {"unknown", "file",   "socket", "pipe",
+                                                "memfd",   "device", "other"};
+  return kWords[static_cast<std::size_t>(kind)];
+}
+
+std::string_view word_of(Origin origin) noexcept {
+  static constexpr std::string_view kWords[] = {"unknown", "tracked", "annotated", "argument"};
+  return kWords[static_cast<std::size_t>(origin)];
+}
+
 Target FileTables::target_at(const Task& task, std::uint64_t address) const {
   const Mappings& mappings = task.memory->mappings();
   auto above = mappings.upper_bound(address);

@@ -127,9 +127,7 @@ def test_numbers_that_are_nan_are_told_apart_from_tensors(tmp_path: Path) -> Non
     assert done.returncode == 0
     assert done.stdout.startswith("no NaN and no Inf in 1 tensor\n")
     joined = " ".join(done.stdout.split())
-    assert "NaN beside the tensors: loss, history.1.loss, scaled (plain numbers" in " ".join(
-        done.stdout.split()
-    )
+    assert "NaN beside the tensors: loss, history.1.loss, scaled (plain numbers" in joined
     document = json.loads(run(path, "--json").stdout)
     validate(document)
     assert [number["name"] for number in document["nan_numbers"]] == [

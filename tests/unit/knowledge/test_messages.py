@@ -26,7 +26,8 @@ LONG = 12
 LEFT_IN_CODE = {
     # Words of our own that are told, not looked for.
     "diagnose/incident/events.py",
-    # Syntax: what tracebacks and gdb's output are made of, how lines of loggers and kernels begin.
+    # Syntax: what a traceback and gdb's output are made of, and how lines of loggers and of the
+    # kernel begin.
     "readers/notebooks.py",
     "readers/ranklogs/lines.py",
     "readers/ranklogs/native_stacks.py",
