@@ -26,7 +26,7 @@ from postmortem.facts.process import CoreFile
 from postmortem.facts.process_role import process_role
 from postmortem.facts.source import Problem, Source
 from postmortem.facts.threads import Threads
-from postmortem.knowledge.modules import module_kind
+from postmortem.knowledge.modules import module_kind, stem
 from postmortem.knowledge.runtimes import unread_languages
 from postmortem.present.core.body import core_body
 from postmortem.present.core.view import CoreView
@@ -384,8 +384,14 @@ def _cut_too_early(path: Path, core: CoreFile) -> EvidenceError:
 
 
 def _is_elsewhere(facts: core_reader.CoreFacts, options: CoreOptions) -> bool:
-    """Whether the core is of another machine, whose data files are not the ones that lie here."""
-    return options.sysroot is not None or facts.process.machine != os.uname().machine
+    """Whether the core is of another machine, whose data files are not the ones that lie here.
+
+    Another C library than the one here is the root of another file system, too.
+    """
+    if options.sysroot is not None or facts.process.machine != os.uname().machine:
+        return True
+    of_c = [m.status for m in facts.modules if stem(m.path.rpartition("/")[2]) == "libc"]
+    return bool(of_c) and not any(status in ("ok", "unverified") for status in of_c)
 
 
 def _file_under(address: Address | None, *, elsewhere: bool) -> MappedFile | None:
