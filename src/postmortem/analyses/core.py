@@ -160,6 +160,7 @@ class _Analysis:
             fault=fault,
             abort_message=facts.abort_message,
             fatal_python_error=facts.fatal_python_error,
+            panic=facts.panic,
             cpp_exceptions=facts.cpp_exceptions,
             binary=binary,
             diagnoses=outcome.diagnoses,
@@ -317,6 +318,7 @@ class _Analysis:
             fault,
             facts.abort_message,
             facts.fatal_python_error,
+            facts.panic,
             exception := next(flying, None),
             earlier_exceptions(facts.cpp_exceptions, tid),
             binary,
@@ -421,14 +423,21 @@ def _masked(facts: core_reader.CoreFacts, masking: Masking) -> core_reader.CoreF
         env=masking.redactor.env(facts.process.env),
         initial_env=masking.redactor.env(facts.process.initial_env),
     )
-    process, abort, fatal, flying = masking.facts(
-        (process, facts.abort_message, facts.fatal_python_error, facts.cpp_exceptions)
+    process, abort, fatal, panic, flying = masking.facts(
+        (
+            process,
+            facts.abort_message,
+            facts.fatal_python_error,
+            facts.panic,
+            facts.cpp_exceptions,
+        )
     )
     return replace(
         facts,
         process=process,
         abort_message=abort,
         fatal_python_error=fatal,
+        panic=panic,
         cpp_exceptions=flying,
     )
 

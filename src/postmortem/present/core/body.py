@@ -39,6 +39,9 @@ def core_body(view: CoreView, *, with_locals: bool = False) -> dict[str, object]
             "function": view.fatal_python_error.function,
             "message": view.fatal_python_error.message,
         },
+        "panic": None
+        if view.panic is None
+        else {"language": view.panic.language, "text": view.panic.text},
         "cpp_exception": None
         if exception is None
         else {

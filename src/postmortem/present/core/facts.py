@@ -53,6 +53,8 @@ def what_happened(view: CoreView, *, verbose: bool) -> Block | None:
         rows.append(("abort message", _cut(view.abort_message.text.strip(), verbose)))
     if view.fatal_python_error is not None:
         rows.append(("Python stopped", _cut(view.fatal_python_error.message, verbose)))
+    if view.panic is not None:
+        rows.append((f"{view.panic.language} said", _cut(view.panic.text, verbose)))
     for exception in view.cpp_exceptions[:4]:
         rows.append(
             (_STATES.get(exception.state, "C++ exception"), _exception(exception, view, verbose))
