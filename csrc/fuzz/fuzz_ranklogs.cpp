@@ -33,7 +33,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (size == 0) return 0;
   Options options;
   options.block_bytes = std::size_t{16} << (data[0] % 12);
-  options.sample_bytes = std::size_t{64} << (data[0] / 16);
+  options.sample_bytes = std::size_t{64} << (data[0] / 16 % 8);
   if (data[0] & 0x08) options.kept_bytes = 4096;
   std::uint64_t handed_out = 0;
   options.sink = [&](std::uint32_t, std::string_view text) {

@@ -16,6 +16,24 @@ const char* zero_in(const char* begin, const char* end) noexcept {
   return found ? static_cast<const char*>(found) : end;
 }
 
+// How often the line that begins at `at` and ends at `end` stands there again right behind itself.
+std::size_t copies_behind(std::string_view all, std::size_t at, std::size_t end) noexcept {
+  constexpr std::size_t kStep = 4096;
+  const std::size_t period = end + 1 - at;
+  if (all.size() - at < 2 * period || all[end + period] != '\n') return 0;
+  const char* const first = all.data() + at;
+  if (std::memcmp(first, first + period, period) != 0) return 0;
+  const std::size_t most = all.size() - at - period;
+  std::size_t same = period;
+  while (most - same >= kStep && std::memcmp(first + same, first + same + period, kStep) == 0) {
+    same += kStep;
+  }
+  while (most - same >= period && std::memcmp(first + same, first + same + period, period) == 0) {
+    same += period;
+  }
+  return same / period;
+}
+
 }  // namespace
 
 Lines::Lines(const Pull& pull, std::size_t block_bytes, std::size_t sample_bytes,
@@ -93,16 +111,18 @@ std::size_t Lines::hand_out(const TakeLine& take) {
     if (end == std::string_view::npos) break;
     if (skipping_) {
       skipping_ = false;
-    } else {
-      take(all.substr(at, end - at));
+      at = end + 1;
+      continue;
     }
-    at = end + 1;
+    const std::size_t copies = copies_behind(all, at, end);
+    take(all.substr(at, end - at), copies + 1);
+    at += (copies + 1) * (end + 1 - at);
   }
   const std::size_t left = size_ - at;
   const bool too_long = left >= std::min(kLongestLine, buffer_.size());
   if (!left || (!ended_ && !too_long)) return at;
   if (!skipping_) {
-    take(all.substr(at, ended_ ? std::string_view::npos : kLongestLine));
+    take(all.substr(at, ended_ ? std::string_view::npos : kLongestLine), 1);
     if (!ended_) ++cut_;
   }
   skipping_ = !ended_;

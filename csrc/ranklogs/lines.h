@@ -15,7 +15,9 @@ constexpr std::size_t kLongestLine = std::size_t{1} << 20;
 // Writes up to `size` bytes to `to`; 0 is the end. Throws EvidenceError if it cannot be read on.
 using Pull = std::function<std::size_t(char* to, std::size_t size)>;
 using PastHole = std::function<std::uint64_t()>;
-using TakeLine = std::function<void(std::string_view line)>;
+// `times` that a line stands there one right behind the other: packed, gigabytes of one line are a
+// few kilobytes, and they are passed as fast as bytes are compared.
+using TakeLine = std::function<void(std::string_view line, std::uint64_t times)>;
 
 class Lines {
  public:

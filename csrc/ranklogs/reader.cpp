@@ -3,11 +3,11 @@
 #include <algorithm>
 
 #include "ranklogs/clean.h"
-#include "ranklogs/heads.h"
 #include "ranklogs/links.h"
 #include "ranklogs/loggers.h"
+#include "ranklogs/prefix_cache.h"
+#include "ranklogs/region_store.h"
 #include "ranklogs/sections.h"
-#include "ranklogs/shelves.h"
 
 namespace pm::ranklogs {
 namespace {
@@ -79,17 +79,18 @@ void words_before(const Writer& writer, std::vector<std::string>& to) {
 class Reader {
  public:
   explicit Reader(const Options& options)
-      : options_(options), literals_(options.keep), shelves_(options.kept_bytes) {
+      : options_(options), literals_(options.keep), store_(options.kept_bytes) {
     writers_.push_back(std::make_unique<Writer>());  // of lines without a prefix
   }
 
   void vote_on(std::string_view sample) { log_.grammar = vote(sample); }
 
-  void line(std::string_view raw);
+  void lines(std::string_view raw, std::uint64_t times);
 
   Log finish();
 
  private:
+  void line(std::string_view raw);
   std::uint32_t writer_of(const Prefix& prefix);
   std::uint32_t writer_above(std::string_view text);
   void tagged(Prefix prefix, std::string_view text);
@@ -104,7 +105,7 @@ class Reader {
 
   const Options& options_;
   const KeepLiterals literals_;
-  Heads heads_;
+  PrefixCache prefixes_;
   Log log_;
   std::vector<std::unique_ptr<Writer>> writers_;
   std::unordered_map<std::string, std::uint32_t> known_;
@@ -114,8 +115,13 @@ class Reader {
   Links links_;
   Sections sections_;
   std::uint32_t record_ = 0;  // the writer whose record the lines at hand may go on with
-  Shelves shelves_;
+  RegionStore store_;
   std::size_t pending_bytes_ = 0;
+  // What the line at hand came to: its pieces, whose the last one is, and if it is nothing special.
+  unsigned pieces_ = 0;
+  bool plain_ = false;
+  std::uint32_t piece_of_ = 0;
+  std::string_view piece_;
 };
 
 std::uint32_t Reader::writer_of(const Prefix& prefix) {
@@ -166,8 +172,30 @@ std::uint32_t Reader::writer_of(const Prefix& prefix) {
   return last_index_;
 }
 
+// Of the same line again and again only the number changes, once two in a row were nothing special
+// and went to one writer; what is known of a writer's last lines comes from the last of them.
+void Reader::lines(std::string_view raw, std::uint64_t times) {
+  unsigned alike = 0;
+  for (; times > 0; --times) {
+    const std::uint64_t binary = log_.binary_lines, nameless = log_.nameless;
+    const std::uint32_t before = piece_of_;
+    line(raw);
+    alike = pieces_ != 1 || !plain_ ? 0 : piece_of_ == before ? alike + 1 : 1;
+    if (alike < 2 || times <= kTail + 1) continue;
+    const std::uint64_t passed = times - 1 - kTail;
+    times -= passed;
+    log_.lines += passed;
+    log_.binary_lines += passed * (log_.binary_lines - binary);
+    log_.nameless += passed * (log_.nameless - nameless);
+    writers_[piece_of_]->label.lines += passed;
+    if (!options_.sink) continue;
+    for (std::uint64_t k = 0; k < passed; ++k) hand_out(piece_of_, piece_);
+  }
+}
+
 void Reader::line(std::string_view raw) {
   ++log_.lines;
+  pieces_ = 0;
   if (raw.size() > kLongestLine) {
     raw = raw.substr(0, kLongestLine);
     ++log_.cut_lines;
@@ -178,7 +206,7 @@ void Reader::line(std::string_view raw) {
   if (controls && is_binary(raw)) ++log_.binary_lines;
   const std::string_view whole = controls ? without_controls(raw, clean_) : raw;
   std::string_view text = whole;
-  const Head* const known = heads_.find(text);
+  const CachedPrefix* const known = prefixes_.find(text);
   const Prefix prefix =
       known ? log_.grammar.parse_behind(known->prefix, text) : log_.grammar.parse(text);
   stream_ = prefix.stream;
@@ -199,7 +227,7 @@ void Reader::line(std::string_view raw) {
   }
   const std::uint32_t writer = prefix.any() ? writer_of(prefix) : writer_above(text);
   if (writer && !log_.grammar.time && !log_.grammar.journal) {
-    heads_.remember(whole, prefix, writer);
+    prefixes_.remember(whole, prefix, writer);
   }
   if (prefix.any()) record_ = prefix.record ? writer : 0;
   rest_of_line(writer, text);
@@ -231,6 +259,7 @@ void Reader::tagged(Prefix prefix, std::string_view text) {
     text.remove_prefix(tag.at + tag.size);
   }
   rest_of_line(writer_of(prefix), joined);
+  ++pieces_;  // which is gone with `joined`
 }
 
 // Hydra too puts its "[3] " before each write; then a line ends in one, for the line's end.
@@ -264,6 +293,10 @@ void Reader::piece(std::uint32_t index, std::string_view text) {
   ++label.lines;
   if (label.lines == 1) label.first_line = log_.lines;
   label.last_line = log_.lines;
+  ++pieces_;
+  piece_of_ = index;
+  piece_ = text;
+  plain_ = false;
   if (options_.sink) hand_out(index, text);
   if (!text.empty()) {
     const std::size_t held = index < kMostTails ? kTail : kHeldWords;
@@ -314,6 +347,7 @@ void Reader::piece(std::uint32_t index, std::string_view text) {
       return;
     }
   }
+  plain_ = writer.plain;
   if (!kinds) return;
   append(writer, text, kinds);
   writer.quiet = 0;
@@ -348,7 +382,7 @@ void Reader::append(Writer& writer, std::string_view text, Kinds kinds) {
 
 void Reader::close(Writer& writer) {
   if (!writer.open) return;
-  shelves_.keep(std::move(*writer.open), writer.open_bytes);
+  store_.keep(std::move(*writer.open), writer.open_bytes);
   writer.open.reset();
   writer.quiet = 0;
 }
@@ -389,8 +423,8 @@ Log Reader::finish() {
     }
     log_.labels.push_back(std::move(writer.label));
   }
-  log_.regions = shelves_.take();
-  log_.left_out = shelves_.left_out();
+  log_.regions = store_.take();
+  log_.left_out = store_.left_out();
   return std::move(log_);
 }
 
@@ -400,7 +434,7 @@ Log read(const Pull& pull, const Options& options) {
   Reader reader(options);
   Lines lines(pull, options.block_bytes, options.sample_bytes, options.past_hole);
   reader.vote_on(lines.sample());
-  lines.each([&reader](std::string_view line) { reader.line(line); });
+  lines.each([&reader](std::string_view line, std::uint64_t times) { reader.lines(line, times); });
   Log log = reader.finish();
   log.bytes = lines.bytes();
   log.zeros = lines.zeros();

@@ -12,7 +12,7 @@ namespace {
 
 // 2 million segments; notes of 100,000 threads with AVX-512.
 constexpr std::uint64_t kTableLimit = 128u << 20, kNotesLimit = 512u << 20;
-constexpr std::size_t kReadBlock = 1 << 20;
+constexpr std::size_t kFirstBlock = 4096, kReadBlock = 1 << 20;
 
 // How many program headers there are. With PN_XNUM the count stands at the end of the stream; then
 // it follows from the notes, which begin right behind the table.
@@ -49,7 +49,9 @@ std::optional<std::uint64_t> notes_end(Bytes bytes, std::uint64_t table, std::ui
 bool fill(int fd, std::vector<std::uint8_t>& bytes, std::uint64_t size) {
   while (bytes.size() < size) {
     const std::size_t before = bytes.size();
-    bytes.resize(before + std::min<std::uint64_t>(size - before, kReadBlock));
+    // What the headers say is there may not be: room grows with what has come.
+    const std::size_t most = std::clamp(before, kFirstBlock, kReadBlock);
+    bytes.resize(before + std::min<std::uint64_t>(size - before, most));
     const ssize_t count = read(fd, bytes.data() + before, bytes.size() - before);
     bytes.resize(before + static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
     if (count < 0 && errno == EINTR) continue;

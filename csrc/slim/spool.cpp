@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <memory>
 #include <system_error>
 #include <vector>
 
@@ -22,7 +23,8 @@ constexpr std::uint64_t kFirst = kPage;      // the ELF header alone lies before
 // The stream with what was read of it before.
 class Stream {
  public:
-  Stream(Bytes head, int fd) : head_(head), fd_(fd), buffer_(kPipeBlock) {}
+  Stream(Bytes head, int fd)
+      : head_(head), fd_(fd), buffer_(std::make_unique_for_overwrite<std::uint8_t[]>(kPipeBlock)) {}
 
   std::uint64_t at() const noexcept { return at_; }
   bool ended() const noexcept { return ended_; }
@@ -43,10 +45,10 @@ class Stream {
   // Whole blocks as far as the stream goes, however its pieces come: pages of zeros are found in
   // them.
   Bytes read_block(Bytes before, std::size_t size) {
-    std::copy(before.begin(), before.end(), buffer_.begin());
+    std::copy(before.begin(), before.end(), buffer_.get());
     std::size_t have = before.size();
     while (have < size) {
-      const ssize_t count = read(fd_, buffer_.data() + have, size - have);
+      const ssize_t count = read(fd_, buffer_.get() + have, size - have);
       if (count < 0 && errno == EINTR) continue;
       if (count <= 0) {
         ended_ = true;
@@ -55,12 +57,12 @@ class Stream {
       }
       have += static_cast<std::size_t>(count);
     }
-    return {buffer_.data(), have};
+    return {buffer_.get(), have};
   }
 
   Bytes head_;
   int fd_;
-  std::vector<std::uint8_t> buffer_;
+  std::unique_ptr<std::uint8_t[]> buffer_;
   std::uint64_t at_ = 0;
   bool ended_ = false;
   int error_ = 0;

@@ -11,6 +11,7 @@ namespace pm::strace {
 namespace {
 
 constexpr std::size_t kPiece = std::size_t{256} << 10;
+constexpr std::size_t kFirstPiece = 4096;  // a log may be short; they grow as more comes
 constexpr std::size_t kLongestLeader = 256;
 constexpr unsigned kLinesLookedAt = 40;
 constexpr double kLongestPause = 1e8;  // seconds; a log may say anything
@@ -56,8 +57,9 @@ std::size_t RelativeStamps::pull(char* to, std::size_t size) {
 
 void RelativeStamps::read_more() {
   const std::size_t before = in_.size();
-  in_.resize(before + kPiece);
-  const std::size_t got = ended_ ? 0 : pull_(in_.data() + before, kPiece);
+  const std::size_t size = std::clamp<std::size_t>(bytes_, kFirstPiece, kPiece);
+  in_.resize(before + size);
+  const std::size_t got = ended_ ? 0 : pull_(in_.data() + before, size);
   ended_ = got == 0;
   bytes_ += got;
   in_.resize(before + got);

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import importlib
 import json
 import struct
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -132,6 +134,43 @@ def packed_line_ends_bzip2(folder: Path, size: int) -> list[str]:
     path = folder / "job.log.bz2"
     path.write_bytes(bz2.compress(b"\n" * size))
     return ["logs", str(folder)]
+
+
+def _zstd_file(path: Path, line: bytes, size: int, first: bytes = b"") -> None:
+    """Write `size` copies of a line, packed."""
+    name = "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"
+    packer = importlib.import_module(name).ZstdCompressor()
+    at_once = 100_000
+    with path.open("wb") as out:
+        out.write(packer.compress(first))
+        for done in range(0, size, at_once):
+            out.write(packer.compress(line * min(at_once, size - done)))
+        out.write(packer.flush())
+
+
+def packed_line_ends_zstd(folder: Path, size: int) -> list[str]:
+    """The same, with a packer that makes 13 kB of 400 MB."""
+    _zstd_file(folder / "job.log.zst", b"\n", size)
+    return ["logs", str(folder / "job.log.zst")]
+
+
+def packed_line_ends_zstd_strace(folder: Path, size: int) -> list[str]:
+    """The same for strace."""
+    _zstd_file(folder / "job.strace.zst", b"\n", size, first=b"7 getpid() = 7\n" * 3)
+    return ["strace", str(folder / "job.strace.zst")]
+
+
+def packed_copies(folder: Path, size: int) -> list[str]:
+    """One line of a rank, again and again."""
+    _zstd_file(folder / "job.log.zst", b"[rank0]: step\n", size)
+    return ["logs", str(folder / "job.log.zst")]
+
+
+def packed_copies_strace(folder: Path, size: int) -> list[str]:
+    """Some calls, and a line that is none, again and again."""
+    call = b"7 getpid() = 7\n" * 3
+    _zstd_file(folder / "job.strace.zst", b"a\r\n", size, first=call)
+    return ["strace", str(folder / "job.strace.zst")]
 
 
 def nested_names(folder: Path, size: int) -> list[str]:
@@ -347,6 +386,10 @@ INPUTS: dict[str, tuple[Maker, int]] = {
     "packed line ends": (packed_line_ends, 36_000_000),
     "packed line ends, strace": (packed_line_ends_strace, 36_000_000),
     "packed line ends, bz2": (packed_line_ends_bzip2, 36_000_000),
+    "packed line ends, zstd": (packed_line_ends_zstd, 400_000_000),
+    "packed line ends, zstd, strace": (packed_line_ends_zstd_strace, 400_000_000),
+    "packed copies": (packed_copies, 30_000_000),
+    "packed copies, strace": (packed_copies_strace, 100_000_000),
     "nested names": (nested_names, 30),
     "nested keys": (nested_keys, 30),
     "copied lists": (copied_lists, 100_000),

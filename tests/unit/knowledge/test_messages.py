@@ -24,18 +24,14 @@ LONG = 12
 """Characters of a text that no two things print by chance."""
 
 LEFT_IN_CODE = {
-    # Rules over cores read the text of an exception or of abort(); they are to follow.
-    "diagnose/core/cuda/cuda_error.py",
-    "diagnose/core/memory/buffer_overflow.py",
-    "diagnose/core/memory/heap_corruption.py",
-    "diagnose/core/memory/out_of_memory.py",
-    "diagnose/core/nccl/gloo_abort.py",
-    "diagnose/core/nccl/nccl_watchdog_abort.py",
     # Words of our own that are told, not looked for.
     "diagnose/incident/events.py",
-    # Syntax: what a traceback is made of, and how lines of loggers and of the kernel begin.
+    # Syntax: what a traceback and gdb's output are made of, and how lines of loggers and of the
+    # kernel begin.
+    "readers/notebooks.py",
     "readers/ranklogs/lines.py",
     "readers/ranklogs/native_stacks.py",
+    "readers/stackdumps/gdb_text.py",
     "readers/kernel_log/events.py",
     "readers/kernel_log/lines.py",
     "readers/kernel_log/read.py",

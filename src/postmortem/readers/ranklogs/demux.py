@@ -1,0 +1,356 @@
+"""Tracebacks out of lines that several processes may have written into each other.
+
+Without prefixes, four ranks that raise together write four tracebacks line by line into one file,
+and parts of lines too. What belongs together is told by continuity: a frame goes to the traceback
+for which it repeats what another rank has already shown, else to the one that was written to last.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from heapq import heappop, heappush
+from itertools import islice
+
+from postmortem.facts.rank_logs import LogFrame, Said
+from postmortem.readers.ranklogs.lines import Line, Shape, looks_like_log
+from postmortem.records import record
+
+_MOST_OPEN = 4096
+_RAY = "ray.exceptions.RayTaskError("
+_LONGEST_MESSAGE = 8
+"""Lines of a message that are kept."""
+_MOST_FRAMES = 1000
+"""Of exceptions that are raised again and again in one traceback."""
+_MOST_CALLERS = 64
+"""Of one place in a program that are compared."""
+
+
+@record
+class Traceback:
+    """One traceback, whole or in part."""
+
+    kind: str
+    said: Said
+    frames: tuple[LogFrame, ...]
+    causes: tuple[Said, ...]
+    parts: tuple[Said, ...]
+    text: str
+    begin: int
+    line: int
+    ordinal: int
+    remote: str = ""
+    """What Ray says of the process that raised, if it was another one."""
+    rank: int | None = None
+    """The rank that raised, where another one quotes its traceback."""
+
+
+class _Building:
+    """A traceback as its lines come."""
+
+    def __init__(self, kind: str, line: Line, *, group: bool = False) -> None:
+        self.kind = kind
+        self.begin = line.number
+        self.frames: list[LogFrame] = []
+        self.framed = line.margin
+        self.rank = line.rank
+        self.outer: _Building | None = None
+        self.remote = ""
+        """Whose traceback it is, where another process of Ray raised: ``ray::Name.f() (pid=…)``."""
+        self.lines = [line.text]
+        self.causes: list[Said] = []
+        self.parts: list[Said] = []
+        self.group = group
+        self.at = 0
+        """Where its frames lead, in a tree of all calls."""
+        self.serial = 0
+        self.cause_frames: list[LogFrame] = []
+        """Of the exception that it was raised from."""
+        self.said: Said | None = None
+        self.line = line.number
+        self.ordinal = line.ordinal
+        self.syntax = False
+
+    def take(self, line: Line) -> None:
+        self.lines.append(line.text)
+        self.line, self.ordinal = line.number, line.ordinal
+        if line.shape is Shape.FRAME and line.file is not None:
+            self.frames.append(LogFrame(line.file, line.at, line.function))
+        elif line.shape is Shape.CODE and self.frames and self.frames[-1].code is None:
+            last = self.frames.pop()
+            self.frames.append(LogFrame(last.file, last.line, last.function, line.text.strip()))
+
+    def end(self, line: Line) -> None:
+        assert line.exception is not None
+        self.lines.append(line.text)
+        self.line, self.ordinal = line.number, line.ordinal
+        self.said = Said(line.exception, line.message)
+        again = bool(self.causes) and self.causes[-1] == self.said
+        if again and len(self.frames) + len(self.cause_frames) <= _MOST_FRAMES:
+            # A pool's process raised it, and it is raised once more where its result was asked for.
+            self.frames += self.cause_frames
+
+    def lengthen(self, line: Line) -> None:
+        assert self.said is not None
+        self.lines.append(line.text)
+        self.ordinal = line.ordinal
+        self.said = Said(self.said.exception, f"{self.said.message}\n{line.text}".strip())
+
+    def began_with(self, origin: _Building) -> None:
+        """Take the traceback of another process that the message quotes (torch/_utils.py)."""
+        assert self.said is not None
+        assert origin.said is not None
+        self.lines += ["", *origin.lines]
+        self.line, self.ordinal = origin.line, origin.ordinal
+        self.frames += origin.frames
+        self.causes = [*origin.causes, origin.said, *self.causes]
+        if self.remote:  # what Ray makes of an error is the error itself, and who raised it
+            self.said, self.causes = origin.said, origin.causes
+            return
+        self.said = Said(self.said.exception, f"{self.said.message}\n{origin.said.words}")
+
+    def done(self) -> Traceback:
+        said = self.said or Said("", "")
+        return Traceback(
+            self.kind,
+            said,
+            tuple(self.frames),
+            tuple(self.causes),
+            tuple(self.parts),
+            "\n".join(self.lines),
+            self.begin,
+            self.line,
+            self.ordinal,
+            self.remote,
+            self.rank,
+        )
+
+
+class Demuxer:
+    """Takes the lines of one writer, in order, and gives its tracebacks."""
+
+    def __init__(self) -> None:
+        self._open: dict[int, _Building] = {}
+        self._begun = 0
+        self._framed = 0
+        """How many of the open ones have frames."""
+        self._calls: dict[tuple[int, tuple[str, int]], int] = {}
+        """A tree: from a node, 0 the outermost, by a place that it calls to the next node."""
+        self._standing: dict[int, list[int]] = defaultdict(list)
+        """Open tracebacks by their node, as heaps; those that have moved on are left in them."""
+        self._done: list[_Building] = []
+        self._last: _Building | None = None
+        self._kind = "exception"
+        self._cause: list[Said] = []
+        self._cause_frames: list[LogFrame] = []
+        self._before: _Building | None = None
+        self._between: list[str] = []
+        self._group: _Building | None = None
+        self._message = 0
+        self._seen: dict[tuple[str, int], dict[int, None]] = defaultdict(dict)
+        """The nodes below which others have shown a place."""
+        self._first_seen: set[tuple[str, int]] = set()
+        self._ends: dict[str, set[int]] = defaultdict(set)
+        """Where tracebacks stood when they ended, by their exception."""
+        self._indexed = 0
+
+    def take(self, lines: Iterable[Line]) -> None:
+        """Take the lines of one region."""
+        for line in lines:
+            self._one(line)
+
+    def finish(self) -> tuple[Traceback, ...]:
+        """Return all tracebacks, those that were cut off too, in the order of their ends."""
+        cut = [building for building in self._open.values() if building.frames]
+        return tuple(building.done() for building in (*self._done, *cut))
+
+    def _one(self, line: Line) -> None:
+        shape = line.shape
+        if shape in (Shape.HEAD, Shape.GROUP):
+            self._begin(line)
+        elif shape is Shape.FRAME:
+            self._frame(line)
+        elif shape in (Shape.CODE, Shape.CARET, Shape.REPEATED):
+            self._below(line)
+        elif shape is Shape.EXCEPTION and self._ends_one(line):
+            self._end(line)
+        elif shape is Shape.CAUSE:
+            self._chain(line)
+        elif shape is Shape.THREAD:
+            self._kind = "thread"
+        elif shape is Shape.IGNORED:
+            self._kind = "ignored"
+        elif shape is Shape.SEPARATOR:
+            self._message = 0
+            if not any(c.isdigit() for c in line.text):  # the frame of a group closes
+                self._group = None
+        elif shape in (Shape.OTHER, Shape.EXCEPTION):
+            self._plain(line)
+
+    def _begin(self, line: Line) -> None:
+        if len(self._open) >= _MOST_OPEN:
+            self._close(next(iter(self._open.values())))
+        building = _Building(self._kind, line, group=line.shape is Shape.GROUP)
+        building.causes, self._cause = self._cause, []
+        building.cause_frames, self._cause_frames = self._cause_frames, []
+        if self._before is not None:
+            # The list is taken over: of many exceptions in a chain it would be copied each time.
+            lines, self._before.lines = self._before.lines, []
+            lines += [*self._between, *building.lines]
+            building.lines, building.begin = lines, self._before.begin
+            self._before = None
+        self._kind = "exception"
+        if line.text.startswith("Original Traceback") and self._done and self._done[-1].said:
+            building.outer = self._done[-1]
+        self._add(building)
+        self._message = 0
+
+    def _add(self, building: _Building) -> None:
+        self._begun += 1
+        building.serial = self._begun
+        self._open[building.serial] = building
+        heappush(self._standing[0], building.serial)
+        self._last = building
+
+    def _close(self, building: _Building) -> None:
+        del self._open[building.serial]
+        self._framed -= bool(building.frames)
+
+    def _is_open(self, building: _Building | None) -> bool:
+        return building is not None and building.serial in self._open
+
+    def _newest(self) -> _Building:
+        return next(reversed(self._open.values()))
+
+    def _first_at(self, node: int) -> _Building | None:
+        """Return the open traceback that begins first of those whose frames lead to a node."""
+        heap = self._standing.get(node, [])
+        while heap:
+            building = self._open.get(heap[0])
+            if building is not None and building.at == node:
+                return building
+            heappop(heap)
+        return None
+
+    def _first_of(self, nodes: Iterable[int]) -> _Building | None:
+        there = [building for node in nodes if (building := self._first_at(node)) is not None]
+        return min(there, key=lambda building: building.serial, default=None)
+
+    def _below_of(self, node: int, place: tuple[str, int]) -> int:
+        return self._calls.setdefault((node, place), len(self._calls) + 1)
+
+    def _frame(self, line: Line) -> None:
+        if line.function is None and not self._open:  # a SyntaxError has no head
+            self._begin(line)
+            self._newest().lines.remove(line.text)
+            self._newest().syntax = True
+        if not self._open:
+            return
+        building = self._taker(line)
+        self._framed += not building.frames
+        building.take(line)
+        self._last = building
+        frame = building.frames[-1]
+        here, above = (frame.file, frame.line), building.at
+        building.at = self._below_of(above, here)
+        heappush(self._standing[building.at], building.serial)
+        if len(self._open) > 1:
+            self._seen[here][above] = None
+            first = building.frames[0]
+            self._first_seen.add((first.file, first.line))
+
+    def _taker(self, line: Line) -> _Building:
+        """Return the open traceback that a frame goes on with."""
+        if len(self._open) == 1:
+            return self._newest()
+        here = (line.file or "", line.at)
+        seen = self._seen.get(here)
+        repeats = self._first_of(islice(seen, _MOST_CALLERS)) if seen else None
+        if repeats is not None:
+            return repeats
+        if here in self._first_seen and (self._last is None or self._last.frames):
+            fresh = self._first_at(0)
+            if fresh is not None:
+                return fresh  # a traceback begins where those of this program begin
+        return self._last if self._last and self._is_open(self._last) else self._newest()
+
+    def _below(self, line: Line) -> None:
+        if self._open:
+            building = self._last if self._last and self._is_open(self._last) else self._newest()
+            building.take(line)
+        elif self._message and self._done:
+            self._plain(line)
+
+    def _ends_one(self, line: Line) -> bool:
+        if self._framed:
+            return True
+        return any(not building.syntax for building in self._open.values())
+
+    def _end(self, line: Line) -> None:
+        last = self._last
+        building = last if last and last.frames and self._is_open(last) else None
+        if self._framed > 1:
+            # Of several, one that stands where another stood when it ended with the same words.
+            building = self._first_of(self._ends_of(line.exception or "")) or building
+        if building is None and self._framed:
+            building = next(one for one in reversed(self._open.values()) if one.frames)
+        building = building or self._newest()
+        self._close(building)
+        building.end(line)
+        self._message = _LONGEST_MESSAGE
+        if self._group is not None and building.framed:
+            assert building.said is not None
+            self._group.parts.append(building.said)
+            return
+        if building.outer is not None:
+            building.outer.began_with(building)
+            return
+        self._group = building if building.group else None
+        self._done.append(building)
+        if line.exception is not None and line.exception.startswith(_RAY):
+            # ray/exceptions.py: the remote process's frames and error follow, without a head
+            building.remote = line.message
+            inner = _Building(building.kind, line)
+            inner.lines, inner.outer = [], building
+            self._add(inner)
+            self._message = 0
+
+    def _ends_of(self, exception: str) -> Iterable[int]:
+        """Return the nodes where tracebacks ended with an exception."""
+        for done in self._done[self._indexed :]:
+            if done.said is not None and done.frames:
+                node = 0
+                for frame in done.frames:
+                    node = self._below_of(node, (frame.file, frame.line))
+                self._ends[done.said.exception].add(node)
+        self._indexed = len(self._done)
+        ends = self._ends.get(exception, set())
+        if len(ends) <= len(self._open):
+            return ends
+        return {one.at for one in self._open.values() if one.frames and one.at in ends}
+
+    def _plain(self, line: Line) -> None:
+        """More of a message, if it can be."""
+        if not self._message or not self._done or self._open:
+            return
+        last = self._done[-1]
+        # A pool quotes the traceback of its process (multiprocessing/pool.py, RemoteTraceback).
+        quoted = line.text == '"""'
+        if quoted or looks_like_log(line.text) or line.ordinal > last.ordinal + 1:
+            self._message = 0
+            return
+        self._message -= 1
+        last.lengthen(line)
+
+    def _chain(self, line: Line) -> None:
+        self._message = 0
+        if line.margin and self._group is not None:
+            return  # inside of a group: its tree tells
+        if self._done:
+            cause = self._done.pop()
+            self._indexed = min(self._indexed, len(self._done))
+            if cause.said is not None:
+                cause.causes.append(cause.said)
+                self._cause = cause.causes
+                self._cause_frames = cause.frames
+                self._before, self._between = cause, ["", line.text, ""]

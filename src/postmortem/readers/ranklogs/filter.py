@@ -1,0 +1,66 @@
+"""What is no failure of a rank's own: launchers' words, and what is told twice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from postmortem.facts.rank_logs import LogFailure
+from postmortem.readers.ranklogs.demux import Traceback
+from postmortem.readers.ranklogs.rows import KeptRegion
+from postmortem.records import replace
+
+_LAUNCHERS = ("accelerate/commands/", "deepspeed/launcher/", "torch/distributed/launch.py")
+_OF_LAUNCHERS = (
+    "ChildFailedError",
+    "SignalException",
+    "ProcessRaisedException",
+    "ProcessExitedException",
+)
+
+
+def is_agent(traceback: Traceback) -> bool:
+    """Return whether a launcher itself says that its children failed."""
+    if any(part in frame.file for frame in traceback.frames for part in _LAUNCHERS):
+        return True
+    name = traceback.said.exception.rsplit(".", 1)[-1]
+    return name in _OF_LAUNCHERS
+
+
+def once(failures: Iterable[LogFailure]) -> list[LogFailure]:
+    """Leave out what the same rank says in a second place: standard error and its own file."""
+    kept: list[LogFailure] = []
+    seen: dict[object, LogFailure] = {}
+    for failure in failures:
+        places = tuple((frame.file, frame.line) for frame in failure.frames[-2:])
+        key = (
+            failure.writer,
+            failure.attempt,
+            failure.said.exception,
+            failure.said.message[:200],
+            places,
+        )
+        old = seen.get(key)
+        if old is not None and (old.file != failure.file or failure.source == "quoted"):
+            if failure.time is not None and old.time is None:
+                kept[kept.index(old)] = seen[key] = replace(old, time=failure.time)
+            continue
+        seen[key] = failure
+        kept.append(failure)
+    return kept
+
+
+_IN_FLIGHT = 3
+
+
+def still_in_flight(region: KeptRegion, line: int, behind: int) -> bool:
+    """Return whether all `behind` lines after a traceback's last came through the other pipe.
+
+    mpirun reads both pipes of a process in no order: what was written before an error may come
+    after it, a few lines at most.
+    """
+    at, streams = region.index(line), region.raw[5]
+    known = region.has_line(line) and streams[at] != " "
+    if not known or not 0 < behind <= _IN_FLIGHT:
+        return False
+    others = streams[at + 1 : at + 1 + behind]
+    return len(others) == behind and streams[at] not in others
