@@ -29,7 +29,7 @@ _SECONDS = 300
 
 
 @dataclass(frozen=True)
-class Said:
+class ExceptionText:
     """What one reader printed of one core."""
 
     status: int
@@ -72,7 +72,7 @@ def _beside(program: str, name: str) -> str:
     return str(found) if found.exists() else name
 
 
-def ask(command: Sequence[str], core: Path) -> Said:
+def ask(command: Sequence[str], core: Path) -> ExceptionText:
     """Return what a reader prints, without what must differ."""
     if command[0] == "postmortem":
         run = run_here(*command[1:])
@@ -86,7 +86,7 @@ def ask(command: Sequence[str], core: Path) -> Said:
         body = {key: value for key, value in report.items() if key not in _SAME_BY_DESIGN}
         body["problems"] = [row["what"] for row in report["problems"]]
         text = re.sub(r'("filesystem_free": )\d+', r"\1N", json.dumps(body, indent=1))
-    return Said(run.returncode, text.replace(str(core), "CORE"))
+    return ExceptionText(run.returncode, text.replace(str(core), "CORE"))
 
 
 def make_slim(core: Path, slim: Path) -> Mapping[str, object]:

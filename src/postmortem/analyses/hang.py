@@ -9,7 +9,7 @@ from postmortem.analyses.places import with_source
 from postmortem.diagnose import rule
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.signals.deadlock import deadlock
-from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import NothingFailed
 from postmortem.diagnose.ranks.deciding.case import Case
 from postmortem.diagnose.ranks.deciding.hung import stands_elsewhere
@@ -133,7 +133,7 @@ def report_on(read: tuple[LiveJob, Samples], options: HangOptions) -> Report:
     masking = Masking(redact=options.redact, argv=[one.argv for one in job.processes])
     job = masking.facts(job)
     blame = _blame(job)
-    outcome = rule.run(rule.load("hang"), {Blame: blame, LiveJob: job})
+    outcome = rule.run(rule.load("hang"), {Attribution: blame, LiveJob: job})
     diagnoses = ordered((*_deadlocks(job, blame), *outcome.diagnoses))
     if not diagnoses and not _is_anything_known(job) and samples.problems:
         first = samples.problems[0]
@@ -163,16 +163,16 @@ def _is_anything_known(job: LiveJob) -> bool:
     )
 
 
-def _blame(job: LiveJob) -> Blame:
+def _blame(job: LiveJob) -> Attribution:
     """Return who holds up the others; nobody does where those who wait go on."""
-    nobody = Blame(NothingFailed())
+    nobody = Attribution(NothingFailed())
     if progresses(job):
         return nobody
     logs = RankLogs((), (), (), (), frozenset(), frozenset(), None, None, (), 0, (), job.stacks)
     return stands_elsewhere(Case(logs)) or nobody
 
 
-def _deadlocks(job: LiveJob, blame: Blame) -> Iterable[Diagnosis]:
+def _deadlocks(job: LiveJob, blame: Attribution) -> Iterable[Diagnosis]:
     """Return the circles of locks inside of processes, as a core's report has them."""
     suspects = {party.label for party in (*blame.first, *blame.candidates)}
     for one in job.processes:

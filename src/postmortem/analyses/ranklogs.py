@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from postmortem.analyses.masking import Masking
 from postmortem.analyses.places import with_source
 from postmortem.diagnose import rule
-from postmortem.diagnose.ranks.blame import Attempts, Blame
-from postmortem.diagnose.ranks.causes import How
+from postmortem.diagnose.ranks.attribution import Attempts, Attribution
+from postmortem.diagnose.ranks.causes import CauseKind
 from postmortem.diagnose.ranks.deciding.attempts import decide_attempts
 from postmortem.diagnose.stacks.classes import classes
 from postmortem.facts.nccl import Nccl
@@ -89,7 +89,7 @@ def report_on(read: RankFacts, options: RankLogOptions) -> Report:
     attempts = decide_attempts(logs)
     blame = attempts.blame
     of_attempt = logs.of_attempt(attempts.told)
-    facts: dict[type, object] = {Blame: blame, RankLogs: of_attempt, Attempts: attempts}
+    facts: dict[type, object] = {Attribution: blame, RankLogs: of_attempt, Attempts: attempts}
     facts[Versions] = read.versions
     if logs.nccl is not None:
         facts[Nccl] = logs.nccl
@@ -108,7 +108,8 @@ def report_on(read: RankFacts, options: RankLogOptions) -> Report:
             kind="logs",
             inputs=read.sources,
             verdict=headline(view, best),
-            failed=blame.how is not How.NOTHING or (best is not None and best.role is Role.ROOT),
+            failed=blame.how is not CauseKind.NOTHING
+            or (best is not None and best.role is Role.ROOT),
             settled=settled(view, best),
             diagnoses=outcome.diagnoses,
             blocks=rank_logs_blocks(view, verbose=options.verbose),

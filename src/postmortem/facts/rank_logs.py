@@ -24,7 +24,7 @@ class LogFrame:
 
 
 @record
-class Said:
+class ExceptionText:
     """An exception as its last line says it."""
 
     exception: str
@@ -67,12 +67,12 @@ class NativeFrame:
 class GroupPart:
     """An exception of a group, which may be a group itself."""
 
-    said: Said
-    causes: tuple[Said, ...] = ()
+    said: ExceptionText
+    causes: tuple[ExceptionText, ...] = ()
     """What it was raised from, the first one first."""
     parts: tuple[GroupPart, ...] = ()
 
-    def leaves(self) -> tuple[Said, ...]:
+    def leaves(self) -> tuple[ExceptionText, ...]:
         """Return the exceptions below it that are no groups; itself where it is none."""
         if not self.parts:
             return (self.said,)
@@ -86,7 +86,7 @@ class LogFailure:
     kind: str
     """``"exception"``, ``"thread"`` (a thread's exception), ``"ignored"``, ``"fatal"`` (Fatal
     Python error, a message of the C library), ``"terminate"`` (std::terminate), ``"watchdog"``."""
-    said: Said
+    said: ExceptionText
     writer: int
     """Index into `RankLogs.writers`."""
     file: str
@@ -94,9 +94,9 @@ class LogFailure:
     """Where what it said last stands."""
     frames: tuple[LogFrame, ...] = ()
     """The outermost first."""
-    causes: tuple[Said, ...] = ()
+    causes: tuple[ExceptionText, ...] = ()
     """Exceptions that it was raised from or while they were handled, the first one first."""
-    parts: tuple[Said, ...] = ()
+    parts: tuple[ExceptionText, ...] = ()
     """Of an exception group: all below it that are no groups."""
     group: GroupPart | None = None
     """The tree of an exception group, its own or that of what it came from."""
@@ -124,7 +124,7 @@ class LogFailure:
         return next((match for match in self.matches if match.id in ids), None)
 
     @property
-    def first_said(self) -> Said:
+    def first_said(self) -> ExceptionText:
         """What began it: the exception that all others of the chain came from."""
         return self.causes[0] if self.causes else self.said
 

@@ -6,7 +6,7 @@ import pytest
 
 from postmortem.diagnose import rule
 from postmortem.diagnose.ranks.causes import StartupFault
-from postmortem.diagnose.ranks.wordings import Part
+from postmortem.diagnose.ranks.wordings import ErrorRole
 from postmortem.facts.kernel_log import Fault, KernelKind
 from postmortem.facts.signature import KEEPS, WHERE, Signature
 from postmortem.knowledge.messages import by_id, messages, signatures
@@ -60,7 +60,7 @@ def test_a_record_is_whole(record: Signature) -> None:
     assert set(record.where) <= set(WHERE)
     assert record.pattern or record.frames or record.sign
     assert bool(record.pattern) == bool(record.samples)
-    assert record.part in {None, *Part}
+    assert record.part in {None, *ErrorRole}
     assert record.startup in {None, *StartupFault}
     assert record.event in {None, *KernelKind}
     assert record.fault in {None, *Fault}

@@ -6,13 +6,13 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from postmortem.diagnose.numerics.first_bad import FirstBad
-from postmortem.diagnose.ranks.ties import Tie
+from postmortem.diagnose.ranks.kernel_matches import KernelMatch
 from postmortem.facts.kernel_log import KernelEvent
 from postmortem.facts.rank_logs import LogExit
 from postmortem.records import record
 
 
-class How(StrEnum):
+class CauseKind(StrEnum):
     """What singles out who failed first, or why nobody is singled out."""
 
     OWN_EXCEPTION = "own exception"
@@ -115,14 +115,14 @@ class Stop(StrEnum):
 class Raised:
     """It has an exception of its own."""
 
-    how = How.OWN_EXCEPTION
+    how = CauseKind.OWN_EXCEPTION
 
 
 @record
 class EveryRankRaised:
     """All ranks raised the same: none of them was first."""
 
-    how = How.EVERY_RANK
+    how = CauseKind.EVERY_RANK
 
 
 @record
@@ -149,7 +149,7 @@ MemoryKill: TypeAlias = HostMemory | MemoryLimit | MaybeMemory
 class Crashed:
     """A signal ended it, or it said why it aborts."""
 
-    how = How.CRASH
+    how = CauseKind.CRASH
     memory: MemoryKill | None = None
 
 
@@ -157,7 +157,7 @@ class Crashed:
 class ExitedSilently:
     """An exit code other than 0, and no error."""
 
-    how = How.SILENT_EXIT
+    how = CauseKind.SILENT_EXIT
     heard: bool = False
     """Lines of its own are there, and none of them is an error."""
 
@@ -166,14 +166,14 @@ class ExitedSilently:
 class ThreadDied:
     """A thread of it died; the process lived on and was missed."""
 
-    how = How.THREAD
+    how = CauseKind.THREAD
 
 
 @record
 class CalledOther:
     """It called another collective than most."""
 
-    how = How.COLLECTIVE
+    how = CauseKind.COLLECTIVE
     most: str
     """What most called: ``"ALLREDUCE of shape [4], Float"``."""
 
@@ -182,22 +182,22 @@ class CalledOther:
 class NumbersWentBad:
     """The numerics monitor saw its numbers go bad first."""
 
-    how = How.NUMBERS
+    how = CauseKind.NUMBERS
     first_bad: FirstBad
 
 
 @record
 class HoldsUp:
-    """Flight recorders show that it holds up the others; `Blame.jam` has how."""
+    """Flight recorders show that it holds up the others; `Attribution.jam` has how."""
 
-    how = How.RECORDED
+    how = CauseKind.RECORDED
 
 
 @record
 class StandsElsewhere:
     """It stands elsewhere, while all others wait in a collective."""
 
-    how = How.STACK
+    how = CauseKind.STACK
     most: str
     """Where most of them stand."""
 
@@ -206,8 +206,8 @@ class StandsElsewhere:
 class SeenByKernel:
     """The kernel's log names it, its GPU, or its host."""
 
-    how = How.KERNEL
-    tie: Tie
+    how = CauseKind.KERNEL
+    tie: KernelMatch
     said: str = ""
     """What the rank says itself; empty where it says nothing."""
 
@@ -216,7 +216,7 @@ class SeenByKernel:
 class HostFailed:
     """The scheduler says that a host failed."""
 
-    how = How.NODE
+    how = CauseKind.NODE
     host: str
 
 
@@ -224,7 +224,7 @@ class HostFailed:
 class NamedMissing:
     """A monitored barrier, a watchdog or a coordinator names it."""
 
-    how = How.NAMED
+    how = CauseKind.NAMED
     by: NamedBy
 
 
@@ -232,7 +232,7 @@ class NamedMissing:
 class WaitsElsewhere:
     """It waits in another call than most."""
 
-    how = How.CALL_SITE
+    how = CauseKind.CALL_SITE
     most: str
     """What most wait in."""
     if_one_group: bool = False
@@ -243,21 +243,21 @@ class WaitsElsewhere:
 class SilentAlone:
     """It alone has no error while all others wait for a peer."""
 
-    how = How.SILENT
+    how = CauseKind.SILENT
 
 
 @record
 class LeftEarly:
     """It ended with 0 while others still needed it."""
 
-    how = How.LEFT_EARLY
+    how = CauseKind.LEFT_EARLY
 
 
 @record
 class CouldNotStart:
     """What the job needs to start was not there."""
 
-    how = How.STARTUP
+    how = CauseKind.STARTUP
     fault: StartupFault
     said: str
     """The message that tells so."""
@@ -273,7 +273,7 @@ class CouldNotStart:
 class NeverJoined:
     """Some ranks never joined, while all others say that they came."""
 
-    how = How.MISSING
+    how = CauseKind.MISSING
     said: str
     """The message that tells so."""
     fault = StartupFault.MISSING
@@ -283,7 +283,7 @@ class NeverJoined:
 class StoppedFromOutside:
     """A signal, a scheduler or Ctrl-C ended it."""
 
-    how = How.STOPPED
+    how = CauseKind.STOPPED
     said: str
     """The line that tells so."""
     why: Stop | None = None
@@ -293,7 +293,7 @@ class StoppedFromOutside:
 class Undecided:
     """Nobody is singled out."""
 
-    how = How.UNDECIDED
+    how = CauseKind.UNDECIDED
     doubt: Doubt
 
 
@@ -301,7 +301,7 @@ class Undecided:
 class UnnamedProcessEnded:
     """A launcher says that a process ended badly, and not which rank that was."""
 
-    how = How.UNDECIDED
+    how = CauseKind.UNDECIDED
     end: LogExit
 
 
@@ -309,7 +309,7 @@ class UnnamedProcessEnded:
 class ProcessEnded:
     """A shell says which signal ended the program: the one process that there is."""
 
-    how = How.CRASH
+    how = CauseKind.CRASH
     end: LogExit
     memory: str = ""
     """The line of a scheduler or a kernel that tells of a kill for memory; may be empty."""
@@ -319,7 +319,7 @@ class ProcessEnded:
 class SaidLast:
     """Its last lines read like an error."""
 
-    how = How.LAST_WORDS
+    how = CauseKind.LAST_WORDS
     said: str
     plain: bool
     """They have the form of an error that ends something."""
@@ -331,7 +331,7 @@ class SaidLast:
 class NeverANumber:
     """Its loss, or the norm of its gradients, is no number, to the end of the log."""
 
-    how = How.LAST_WORDS
+    how = CauseKind.LAST_WORDS
     said: str
     line: int
     earlier: bool
@@ -341,7 +341,7 @@ class NeverANumber:
 class OtherText:
     """It is no log."""
 
-    how = How.LAST_WORDS
+    how = CauseKind.LAST_WORDS
     kind: str
     frame: str = ""
     """Of a stack the innermost frame that does not only end the process."""
@@ -351,7 +351,7 @@ class OtherText:
 class NothingFailed:
     """No failure is known."""
 
-    how = How.NOTHING
+    how = CauseKind.NOTHING
 
 
 Cause: TypeAlias = (

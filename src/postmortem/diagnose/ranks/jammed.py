@@ -13,9 +13,9 @@ from postmortem.diagnose.jam.words import (
     short_words,
 )
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.ranks.blame import Blame
-from postmortem.diagnose.ranks.causes import How
-from postmortem.diagnose.ranks.telling import cite, torchrun_words, victims_words
+from postmortem.diagnose.ranks.attribution import Attribution
+from postmortem.diagnose.ranks.causes import CauseKind
+from postmortem.diagnose.ranks.phrases import cite, torchrun_words, victims_words
 from postmortem.diagnose.rule import Finding
 from postmortem.report.model import Confidence
 
@@ -23,11 +23,11 @@ _MOST_TOLD = 8
 
 
 def jam_finding(
-    blame: Blame, causes: tuple[type, ...], next_steps: tuple[str, ...]
+    blame: Attribution, causes: tuple[type, ...], next_steps: tuple[str, ...]
 ) -> Iterator[Finding]:
     """Yield one finding on the culprits of these kinds, if there are any."""
     jam = blame.jam
-    if blame.how is not How.RECORDED or jam is None:
+    if blame.how is not CauseKind.RECORDED or jam is None:
         return
     mine = [one for one in jam.culprits if isinstance(one.cause, causes)]
     if not mine:

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from enum import StrEnum
 
 from postmortem.diagnose.ranks.causes import StartupFault
-from postmortem.facts.rank_logs import LogFailure, Said
+from postmortem.facts.rank_logs import ExceptionText, LogFailure
 from postmortem.facts.signature import Match
 from postmortem.knowledge.messages import briefs
 
 
-class Part(StrEnum):
+class ErrorRole(StrEnum):
     """What an error says of the rank that has it; of several, the one that stands here first."""
 
     MISMATCH = "mismatch"
@@ -32,23 +32,25 @@ class Part(StrEnum):
     OWN = "own"
 
 
-def part_of(failure: LogFailure) -> Part:
+def part_of(failure: LogFailure) -> ErrorRole:
     """Return what part a failure gives its rank; what began a chain decides."""
     if failure.parts:  # of a group, each sub-exception
         parts = [part_of_words(said) for said in failure.parts]
-        return next((part for part in parts if part is Part.OWN), parts[0])
+        return next((part for part in parts if part is ErrorRole.OWN), parts[0])
     return part_of_words(failure.first_said)
 
 
-def part_of_words(said: Said) -> Part:
+def part_of_words(said: ExceptionText) -> ErrorRole:
     """Return what part one exception's words give."""
     if said.exception == "Fatal Python error" or not said.matches:
-        return Part.OWN
+        return ErrorRole.OWN
     known = briefs()
     parts = {known[name].part for name in (match.id for match in said.matches)}
-    if Part.OWN.value in parts:  # of a server outside of the job, whatever became of the connection
-        return Part.OWN
-    return next((part for part in Part if part.value in parts), Part.OWN)
+    if (
+        ErrorRole.OWN.value in parts
+    ):  # of a server outside of the job, whatever became of the connection
+        return ErrorRole.OWN
+    return next((part for part in ErrorRole if part.value in parts), ErrorRole.OWN)
 
 
 def startup_fault(matches: Iterable[Match]) -> StartupFault | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.diagnose.hang.live_waits import place_words, wait_words, waits_words
-from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.stacks.activity import kind_of, role
 from postmortem.diagnose.stacks.groups import groups
 from postmortem.diagnose.stacks.names import location, shorten
@@ -22,7 +22,7 @@ _GROUPS = 6
 _DESCRIPTORS = 24
 
 
-def hang_blocks(job: LiveJob, blame: Blame, *, verbose: bool) -> tuple[Block, ...]:
+def hang_blocks(job: LiveJob, blame: Attribution, *, verbose: bool) -> tuple[Block, ...]:
     """Return the blocks in the order in which they are read."""
     suspects = _suspects(job, blame)
     blocks: list[Block] = []
@@ -36,7 +36,7 @@ def hang_blocks(job: LiveJob, blame: Blame, *, verbose: bool) -> tuple[Block, ..
     return tuple(blocks)
 
 
-def _suspects(job: LiveJob, blame: Blame) -> list[LiveProcess]:
+def _suspects(job: LiveJob, blame: Attribution) -> list[LiveProcess]:
     named = [job.process(party.label) for party in (*blame.first, *blame.candidates)]
     found = [one for one in named if one is not None]
     ranks = job.ranks()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from postmortem.diagnose.hang.live_waits import waits_words
-from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.stacks.groups import groups
 from postmortem.facts.live import LiveJob, LiveProcess, SystemCall
 from postmortem.facts.threads import Thread
@@ -15,7 +15,7 @@ from postmortem.report.contract import hang as shapes
 _MOST_DESCRIPTORS = 1000
 
 
-def hang_body(job: LiveJob, blame: Blame) -> dict[str, object]:
+def hang_body(job: LiveJob, blame: Attribution) -> dict[str, object]:
     """Return the fields of the report as plain JSON values."""
     return fill(
         shapes.Hang,

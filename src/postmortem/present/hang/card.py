@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.facts.live import LiveJob
 from postmortem.facts.threads import is_own, own_frames
 from postmortem.report.card import Highlights, Place
 
 
-def hang_highlights(job: LiveJob, blame: Blame) -> Highlights:
+def hang_highlights(job: LiveJob, blame: Attribution) -> Highlights:
     """Return where the process stands that holds up the others, or the only one."""
     ranks = job.ranks()
     process = job.process(blame.first[0].label) if blame.first else None

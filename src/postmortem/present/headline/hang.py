@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from postmortem.diagnose.hang.live_waits import place_words, wait_words
-from postmortem.diagnose.ranks.blame import Blame
-from postmortem.diagnose.ranks.causes import How
+from postmortem.diagnose.ranks.attribution import Attribution
+from postmortem.diagnose.ranks.causes import CauseKind
 from postmortem.facts.live import LiveJob
 from postmortem.facts.stackdumps import Doing
 from postmortem.present.headline.grammar import doubt
@@ -24,13 +24,13 @@ def progresses(job: LiveJob) -> bool:
     return bool(seen) and all(one.goes_on for one in seen)
 
 
-def headline(job: LiveJob, blame: Blame, diagnoses: Sequence[Diagnosis]) -> str:
+def headline(job: LiveJob, blame: Attribution, diagnoses: Sequence[Diagnosis]) -> str:
     """Return who holds up the job, or how it goes on."""
     best = diagnoses[0] if diagnoses else None
     if best is not None and best.role is Role.ROOT:
         place = _at(job, blame) if best.id == "rank_holds_up" else ""
         return f"{doubt(best)}{best.title}{place}"
-    if blame.how is How.UNDECIDED:
+    if blame.how is CauseKind.UNDECIDED:
         who = ", ".join(party.words for party in blame.candidates[:8])
         return f"undecided: the ranks stand in different places; candidates are {who}"
     if best is not None:
@@ -51,7 +51,7 @@ def headline(job: LiveJob, blame: Blame, diagnoses: Sequence[Diagnosis]) -> str:
     return f"nobody is seen to hold up the others{unknown}"
 
 
-def _at(job: LiveJob, blame: Blame) -> str:
+def _at(job: LiveJob, blame: Attribution) -> str:
     process = job.process(blame.first[0].label) if blame.first else None
     thread = process.main_thread if process is not None else None
     place = place_words(thread, most=1) if thread is not None else ""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from postmortem.diagnose.jam.jam import Jam, Sign, Sure
 from postmortem.diagnose.jam.words import holding_up, ranks_and
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.ranks.blame import Blame
-from postmortem.diagnose.ranks.causes import How
-from postmortem.diagnose.ranks.telling import at_frame, known_cause, ranks_words
+from postmortem.diagnose.ranks.attribution import Attribution
+from postmortem.diagnose.ranks.causes import CauseKind
+from postmortem.diagnose.ranks.phrases import at_frame, known_cause, ranks_words
 from postmortem.facts.rank_logs import LogFailure
 from postmortem.present.headline.by_cause import MEANINGS
 from postmortem.present.headline.grammar import doubt
@@ -26,7 +26,7 @@ def headline(view: RankLogsView, best: Diagnosis | None, *, placed: bool = True)
     return told + _also_said(view.blame) + attempts_said(view.attempts)
 
 
-def _also_said(blame: Blame) -> str:
+def _also_said(blame: Attribution) -> str:
     if not blame.also:
         return ""
     first = blame.also[0]
@@ -45,14 +45,14 @@ def _conclusion(view: RankLogsView, best: Diagnosis | None, *, placed: bool) -> 
             noun = "error was" if count == 1 else "errors were"
             return f"no rank failed; {count} {noun} printed, and the program went on"
         return how_it_ended(view.logs)
-    if blame.jam is not None and blame.how is How.RECORDED and best.role is Role.ROOT:
+    if blame.jam is not None and blame.how is CauseKind.RECORDED and best.role is Role.ROOT:
         return _jam_verdict(blame, blame.jam)
-    if blame.first and blame.how is How.EVERY_RANK:
+    if blame.first and blame.how is CauseKind.EVERY_RANK:
         return f"{best.title}{at_frame(blame.first[0].failure)}; none of them failed first"
-    if blame.first and best.role is Role.ROOT and blame.how is not How.NODE:
+    if blame.first and best.role is Role.ROOT and blame.how is not CauseKind.NODE:
         unsure = doubt(best)
         who = ranks_words(blame.first)
-        if blame.how is How.OWN_EXCEPTION and blame.first[0].failure is not None:
+        if blame.how is CauseKind.OWN_EXCEPTION and blame.first[0].failure is not None:
             failure = blame.first[0].failure
             host = f" (all ranks of {blame.whole_host})" if blame.whole_host else ""
             words = clip(failure.said.words, 200)
@@ -65,13 +65,13 @@ def _conclusion(view: RankLogsView, best: Diagnosis | None, *, placed: bool) -> 
         it = "it" if len(blame.first) == 1 else "they"
         rest = best.title[len(best.lead) :] if best.lead else ""
         said = f"{it}{rest}" if rest else best.title
-        if blame.how is How.NUMBERS:
+        if blame.how is CauseKind.NUMBERS:
             first = f"the numbers of {who}" if len(view.logs.writers) > 1 else "the numbers"
             return f"{unsure}{first} went bad first: {clip(blame.first[0].why, 200)}"
-        if blame.how is How.STACK:
+        if blame.how is CauseKind.STACK:
             return f"{unsure}{who} {'holds' if it == 'it' else 'hold'} up all others: {said}"
         return f"{unsure}{who} failed first: {said}"
-    if blame.how is How.UNDECIDED:
+    if blame.how is CauseKind.UNDECIDED:
         return best.verdict or f"undecided: {best.title}"
     return best.verdict or best.title
 
@@ -82,7 +82,7 @@ def _meaning(failure: LogFailure) -> str:
     return f"{meaning}: " if meaning is not None else ""
 
 
-def _jam_verdict(blame: Blame, jam: Jam) -> str:
+def _jam_verdict(blame: Attribution, jam: Jam) -> str:
     unsure = any(one.sure is Sure.POSSIBLE for one in jam.culprits)
     unsure_words = "if the job hangs, " if jam.sign is Sign.UNKNOWN and unsure else ""
     unsure_words = unsure_words or ("possibly " if unsure else "")

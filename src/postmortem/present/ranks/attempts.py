@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import assert_never
 
 from postmortem.diagnose.ranks import causes
-from postmortem.diagnose.ranks.blame import Attempts, Blame
-from postmortem.diagnose.ranks.causes import Cause, How
+from postmortem.diagnose.ranks.attribution import Attempts, Attribution
+from postmortem.diagnose.ranks.causes import Cause, CauseKind
 from postmortem.facts.rank_sets import rank_words
 from postmortem.patterns import Pattern
 from postmortem.report.contract import fill
@@ -24,7 +24,9 @@ def attempts_said(attempts: Attempts) -> str:
     if count < 2:
         return ""
     if attempts.recovered:
-        failed = [i for i, blame in enumerate(attempts.blames) if blame.how is not How.NOTHING]
+        failed = [
+            i for i, blame in enumerate(attempts.blames) if blame.how is not CauseKind.NOTHING
+        ]
         first = attempt_words(attempts.blames[failed[0]])
         return f": attempt {failed[0] + 1} of {count} failed ({first}), the last one did not"
     if attempts.alike == count:
@@ -35,16 +37,18 @@ def attempts_said(attempts: Attempts) -> str:
     if attempts.told + 1 < count:
         last = attempt_words(attempts.blames[-1], 90)
         return f"; {where}, the last one failed before it got so far ({last})"
-    others = [i for i, blame in enumerate(attempts.blames[:-1]) if blame.how is not How.NOTHING]
+    others = [
+        i for i, blame in enumerate(attempts.blames[:-1]) if blame.how is not CauseKind.NOTHING
+    ]
     if not others:
         return f"; {where}"
     before = attempt_words(attempts.blames[others[0]])
     return f"; {where}, attempt {others[0] + 1} failed otherwise: {before}"
 
 
-def attempt_words(blame: Blame, longest: int = _LONGEST) -> str:
+def attempt_words(blame: Attribution, longest: int = _LONGEST) -> str:
     """Return in few words what was decided of an attempt."""
-    if blame.how is How.NOTHING:
+    if blame.how is CauseKind.NOTHING:
         return "no failure"
     if not blame.first:
         words = _cause_words(blame.cause).split("\n", 1)[0]

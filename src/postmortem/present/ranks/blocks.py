@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
-from postmortem.diagnose.ranks.blame import Party
-from postmortem.diagnose.ranks.causes import How
+from postmortem.diagnose.ranks.attribution import Suspect
+from postmortem.diagnose.ranks.causes import CauseKind
 from postmortem.facts.rank_logs import LogFailure
 from postmortem.facts.rank_sets import rank_words
 from postmortem.patterns import Pattern
@@ -61,8 +61,8 @@ def _parties(view: RankLogsView, verbose: bool) -> Iterator[Block]:
         yield KeyValues(tuple(rows))
 
 
-def _victims(victims: tuple[Party, ...], verbose: bool) -> list[tuple[str, str]]:
-    by_why: dict[str, list[Party]] = {}
+def _victims(victims: tuple[Suspect, ...], verbose: bool) -> list[tuple[str, str]]:
+    by_why: dict[str, list[Suspect]] = {}
     for party in victims:
         by_why.setdefault(_NUMBER.sub("#", party.why), []).append(party)
     rows: list[tuple[str, str]] = []
@@ -84,7 +84,7 @@ _SOURCE = Pattern(r"\[(?:enforce fail at )?/[\w./+-]+:\d+\] ")
 
 def _silent(view: RankLogsView) -> str | None:
     size = view.logs.world_size
-    if size is None or view.blame.how is How.NOTHING:
+    if size is None or view.blame.how is CauseKind.NOTHING:
         return None
     ranks = (view.logs.who(f.writer).rank for f in view.logs.failures)
     said = {rank for rank in ranks if rank is not None and rank < size}
@@ -146,7 +146,7 @@ def _others(view: RankLogsView, verbose: bool) -> Iterator[Block]:
 
 def _said_errors(view: RankLogsView, verbose: bool) -> Iterator[Block]:
     """Lines that call themselves errors, where nothing in the logs failed by any other sign."""
-    if view.blame.how is not How.NOTHING or view.tracebacks:
+    if view.blame.how is not CauseKind.NOTHING or view.tracebacks:
         return
     kinds: dict[str, tuple[str, str]] = {}
     for remark in view.logs.remarks:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from postmortem.diagnose.ranks.blame import Blame, Party
-from postmortem.diagnose.ranks.causes import How
+from postmortem.diagnose.ranks.attribution import Attribution, Suspect
+from postmortem.diagnose.ranks.causes import CauseKind
 from postmortem.diagnose.ranks.jammed import weakest
-from postmortem.diagnose.ranks.ties import Tie
+from postmortem.diagnose.ranks.kernel_matches import KernelMatch
 from postmortem.facts.rank_logs import GroupPart
 from postmortem.present.ranks.attempts import attempts_body
 from postmortem.present.ranks.jam import jam_body
@@ -94,14 +94,14 @@ def _first(view: RankLogsView, confidence: Confidence | None) -> dict[str, objec
     )
 
 
-def _confidence(blame: Blame, best: Confidence | None) -> str:
+def _confidence(blame: Attribution, best: Confidence | None) -> str:
     """Return the confidence in all that failed first: the weakest of several culprits'."""
-    if blame.how is How.RECORDED and blame.jam is not None:
+    if blame.how is CauseKind.RECORDED and blame.jam is not None:
         return weakest(one.sure for one in blame.jam.culprits).value
     return (best or Confidence.POSSIBLE).value
 
 
-def _place(view: RankLogsView, party: Party, blame: Blame) -> tuple[str, int]:
+def _place(view: RankLogsView, party: Suspect, blame: Attribution) -> tuple[str, int]:
     """Return where the best evidence stands: of who says nothing, what others say."""
     if party.failure is not None:
         return party.failure.file, party.failure.line
@@ -111,17 +111,17 @@ def _place(view: RankLogsView, party: Party, blame: Blame) -> tuple[str, int]:
         file, _, line = blame.evidence[0][0].rpartition(":")
         if line.isdecimal():
             return file, int(line)
-        if blame.how in (How.STACK, How.RECORDED, How.NUMBERS):
+        if blame.how in (CauseKind.STACK, CauseKind.RECORDED, CauseKind.NUMBERS):
             return blame.evidence[0][0], 1
     return (view.logs.files[0] if view.logs.files else ""), 0
 
 
-def _also(party: Party) -> dict[str, object]:
+def _also(party: Suspect) -> dict[str, object]:
     assert party.failure is not None
     return fill(shapes.AlsoFailed, party, file=party.failure.file, line=party.failure.line)
 
 
-def _kernel_event(tie: Tie) -> dict[str, object]:
+def _kernel_event(tie: KernelMatch) -> dict[str, object]:
     event = tie.event
     return fill(
         shapes.KernelEvent,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from postmortem.diagnose.ranks.causes import How
-from postmortem.diagnose.ranks.telling import own_frame, ranks_words
+from postmortem.diagnose.ranks.causes import CauseKind
+from postmortem.diagnose.ranks.phrases import own_frame, ranks_words
 from postmortem.facts.rank_logs import LogFailure
 from postmortem.facts.threads import is_own
 from postmortem.present.headline.ranks import headline
@@ -11,7 +11,9 @@ from postmortem.present.ranks.view import RankLogsView
 from postmortem.report.card import Highlights, Place
 from postmortem.report.model import Diagnosis
 
-_SHOWN = frozenset({How.OWN_EXCEPTION, How.EVERY_RANK, How.CRASH, How.THREAD})
+_SHOWN = frozenset(
+    {CauseKind.OWN_EXCEPTION, CauseKind.EVERY_RANK, CauseKind.CRASH, CauseKind.THREAD}
+)
 _MOST_NAMED = 64
 
 

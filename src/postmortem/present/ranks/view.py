@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from postmortem.diagnose.ranks.blame import Attempts, Blame
+from postmortem.diagnose.ranks.attribution import Attempts, Attribution
 from postmortem.facts.rank_logs import LogFailure, RankLogs
 from postmortem.patterns import Pattern
 from postmortem.records import record
@@ -24,7 +24,7 @@ class RankLogsView:
     """All that the sections need."""
 
     logs: RankLogs
-    blame: Blame
+    blame: Attribution
     tracebacks: tuple[SameTraceback, ...]
     first: LogFailure | None
     """The failure of who failed first, if it wrote one."""

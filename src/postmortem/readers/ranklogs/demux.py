@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from heapq import heappop, heappush
 from itertools import islice
 
-from postmortem.facts.rank_logs import LogFrame, Said
+from postmortem.facts.rank_logs import ExceptionText, LogFrame
 from postmortem.readers.ranklogs.lines import Line, Shape, looks_like_log
 from postmortem.records import record
 
@@ -31,10 +31,10 @@ class Traceback:
     """One traceback, whole or in part."""
 
     kind: str
-    said: Said
+    said: ExceptionText
     frames: tuple[LogFrame, ...]
-    causes: tuple[Said, ...]
-    parts: tuple[Said, ...]
+    causes: tuple[ExceptionText, ...]
+    parts: tuple[ExceptionText, ...]
     text: str
     begin: int
     line: int
@@ -58,15 +58,15 @@ class _Building:
         self.remote = ""
         """Whose traceback it is, where another process of Ray raised: ``ray::Name.f() (pid=…)``."""
         self.lines = [line.text]
-        self.causes: list[Said] = []
-        self.parts: list[Said] = []
+        self.causes: list[ExceptionText] = []
+        self.parts: list[ExceptionText] = []
         self.group = group
         self.at = 0
         """Where its frames lead, in a tree of all calls."""
         self.serial = 0
         self.cause_frames: list[LogFrame] = []
         """Of the exception that it was raised from."""
-        self.said: Said | None = None
+        self.said: ExceptionText | None = None
         self.line = line.number
         self.ordinal = line.ordinal
         self.syntax = False
@@ -84,7 +84,7 @@ class _Building:
         assert line.exception is not None
         self.lines.append(line.text)
         self.line, self.ordinal = line.number, line.ordinal
-        self.said = Said(line.exception, line.message)
+        self.said = ExceptionText(line.exception, line.message)
         again = bool(self.causes) and self.causes[-1] == self.said
         if again and len(self.frames) + len(self.cause_frames) <= _MOST_FRAMES:
             # A pool's process raised it, and it is raised once more where its result was asked for.
@@ -94,7 +94,7 @@ class _Building:
         assert self.said is not None
         self.lines.append(line.text)
         self.ordinal = line.ordinal
-        self.said = Said(self.said.exception, f"{self.said.message}\n{line.text}".strip())
+        self.said = ExceptionText(self.said.exception, f"{self.said.message}\n{line.text}".strip())
 
     def began_with(self, origin: _Building) -> None:
         """Take the traceback of another process that the message quotes (torch/_utils.py)."""
@@ -107,10 +107,10 @@ class _Building:
         if self.remote:  # what Ray makes of an error is the error itself, and who raised it
             self.said, self.causes = origin.said, origin.causes
             return
-        self.said = Said(self.said.exception, f"{self.said.message}\n{origin.said.words}")
+        self.said = ExceptionText(self.said.exception, f"{self.said.message}\n{origin.said.words}")
 
     def done(self) -> Traceback:
-        said = self.said or Said("", "")
+        said = self.said or ExceptionText("", "")
         return Traceback(
             self.kind,
             said,
@@ -141,7 +141,7 @@ class Demuxer:
         self._done: list[_Building] = []
         self._last: _Building | None = None
         self._kind = "exception"
-        self._cause: list[Said] = []
+        self._cause: list[ExceptionText] = []
         self._cause_frames: list[LogFrame] = []
         self._before: _Building | None = None
         self._between: list[str] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from postmortem.facts.rank_logs import LogFailure, LogFrame, NativeFrame, Said
+from postmortem.facts.rank_logs import ExceptionText, LogFailure, LogFrame, NativeFrame
 from postmortem.facts.signature import Brief, Match
 from postmortem.knowledge.messages import briefs
 from postmortem.patterns import Pattern
@@ -61,7 +61,7 @@ class _End:
     """What one line, with those below it, says of an end."""
 
     kind: str
-    said: Said
+    said: ExceptionText
     last: int
     """The last row of it."""
     frames: tuple[LogFrame, ...] = ()
@@ -73,7 +73,9 @@ def _end(rows: Rows, at: int, known: KnownLines) -> _End | None:
         return None
     if "py-fatal" in found:
         frames, last = _stack(rows, at, known)
-        return _End("fatal", Said("Fatal Python error", found["py-fatal"]["what"]), last, frames)
+        return _End(
+            "fatal", ExceptionText("Fatal Python error", found["py-fatal"]["what"]), last, frames
+        )
     if "cpp-terminate" in found:
         said, last = _terminate(rows, at, known)
         return _End("terminate", said, last)
@@ -92,7 +94,7 @@ def _end(rows: Rows, at: int, known: KnownLines) -> _End | None:
 def _told(message: Brief, match: Match, at: int) -> _End:
     """Return an end that one line tells of, as the knowledge base calls it."""
     name = match["exception"] or message.exception or message.id
-    return _End(message.ending or "fatal", Said(name, match["what"]), at)
+    return _End(message.ending or "fatal", ExceptionText(name, match["what"]), at)
 
 
 def _last(before: list[str]) -> tuple[str, ...]:
@@ -127,7 +129,9 @@ def _of_several_lines(rows: Rows, at: int, known: KnownLines) -> _End | None:
         old = panic.captures.get("old")
         below = rows[at + 1][2] if at + 1 < len(rows) and old is None else ""
         message = old if old is not None else below
-        return _End("fatal", Said("panic", f"{message} ({panic['place']})"), at + bool(below))
+        return _End(
+            "fatal", ExceptionText("panic", f"{message} ({panic['place']})"), at + bool(below)
+        )
     mpi = mpi_error(rows, at, known)
     if mpi is not None:
         return _End("fatal", *mpi)
@@ -136,7 +140,7 @@ def _of_several_lines(rows: Rows, at: int, known: KnownLines) -> _End | None:
         there = next((i for i in (at, at + 2) if _signal_at(rows, i, known)), at)
         named = known.of(rows[there][2]).get("glog-dumped") or dumped
         word = named["what"].removesuffix(" at")
-        return _End("fatal", Said(word, named["rest"].strip(" *;")[:200]), there)
+        return _End("fatal", ExceptionText(word, named["rest"].strip(" *;")[:200]), there)
     return None
 
 
@@ -176,13 +180,13 @@ def _native(
     return frames, max(last, end - 1) if frames else last
 
 
-def _terminate(rows: Rows, at: int, known: KnownLines) -> tuple[Said, int]:
+def _terminate(rows: Rows, at: int, known: KnownLines) -> tuple[ExceptionText, int]:
     found = known.of(rows[at][2])
     thrown = found.get("terminate-throw")
     if not thrown:
-        return Said("std::terminate", found["cpp-terminate"]["what"].strip()), at
+        return ExceptionText("std::terminate", found["cpp-terminate"]["what"].strip()), at
     what = known.of(rows[at + 1][2]).get("cpp-what") if at + 1 < len(rows) else None
-    return Said(thrown["type"], what["what"] if what else ""), at + 1 if what else at
+    return ExceptionText(thrown["type"], what["what"] if what else ""), at + 1 if what else at
 
 
 def _stack(rows: Rows, at: int, known: KnownLines) -> tuple[tuple[LogFrame, ...], int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from postmortem.facts.rank_logs import LogFailure, Said
+from postmortem.facts.rank_logs import ExceptionText, LogFailure
 from postmortem.readers.ranklogs.demux import Demuxer
 from postmortem.readers.ranklogs.lines import shape_of
 from postmortem.readers.ranklogs.sources import LogFile
@@ -50,8 +50,8 @@ def read_error_file(file: LogFile) -> LogFailure | None:
     )
 
 
-def _said(message: str) -> Said:
+def _said(message: str) -> ExceptionText:
     line = shape_of(1, 1, message.split("\n", 1)[0])
     if line.exception is None:
-        return Said("Exception", message)
-    return Said(line.exception, line.message)
+        return ExceptionText("Exception", message)
+    return ExceptionText(line.exception, line.message)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from postmortem.facts.rank_logs import GroupPart, Said
+from postmortem.facts.rank_logs import ExceptionText, GroupPart
 from postmortem.patterns import Pattern
 from postmortem.readers.ranklogs.lines import Shape, shape_of
 
@@ -17,10 +17,10 @@ _MOST_NODES = 2000
 class _Node:
     """An exception as its lines come."""
 
-    def __init__(self, said: Said, depth: int) -> None:
+    def __init__(self, said: ExceptionText, depth: int) -> None:
         self.said = said
         self.depth = depth
-        self.causes: tuple[Said, ...] = ()
+        self.causes: tuple[ExceptionText, ...] = ()
         self.parts: list[_Node] = []
 
     def made(self) -> GroupPart:
@@ -30,7 +30,7 @@ class _Node:
 def group_tree(texts: Iterable[str]) -> GroupPart | None:
     """Return the tree of the first group in these lines, margins and all; None where none is."""
     path: list[_Node] = []
-    chained: dict[int, tuple[Said, ...]] = {}
+    chained: dict[int, tuple[ExceptionText, ...]] = {}
     count = 0
     for text in texts:
         margin = _MARGIN.match(text)
@@ -47,7 +47,7 @@ def group_tree(texts: Iterable[str]) -> GroupPart | None:
             _cause(path, depth, chained)
         elif line.shape is Shape.EXCEPTION and line.exception is not None:
             count += 1
-            node = _Node(Said(line.exception, line.message), depth)
+            node = _Node(ExceptionText(line.exception, line.message), depth)
             node.causes = chained.pop(depth, ())
             while path and path[-1].depth >= depth:
                 if len(path) == 1:  # what the group itself was raised from
@@ -59,7 +59,7 @@ def group_tree(texts: Iterable[str]) -> GroupPart | None:
     return path[0].made() if path and path[0].parts else None
 
 
-def _cause(path: list[_Node], depth: int, chained: dict[int, tuple[Said, ...]]) -> None:
+def _cause(path: list[_Node], depth: int, chained: dict[int, tuple[ExceptionText, ...]]) -> None:
     """What was read last at this depth is what the next one there comes from."""
     while path and path[-1].depth > depth:
         path.pop()

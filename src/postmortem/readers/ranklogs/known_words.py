@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from postmortem.facts.rank_logs import LogFailure, Said
+from postmortem.facts.rank_logs import ExceptionText, LogFailure
 from postmortem.readers.signatures import Signatures
 from postmortem.records import replace
 
@@ -14,7 +14,7 @@ def with_known_words(failures: Sequence[LogFailure]) -> list[LogFailure]:
     texts = dict.fromkeys(_words(said) for failure in failures for said in _all(failure))
     found = dict(zip(texts, Signatures.load("log", "error message").matches(texts), strict=True))
 
-    def told(said: Said) -> Said:
+    def told(said: ExceptionText) -> ExceptionText:
         matches = found[_words(said)]
         return replace(said, matches=matches) if matches else said
 
@@ -31,9 +31,9 @@ def with_known_words(failures: Sequence[LogFailure]) -> list[LogFailure]:
     ]
 
 
-def _all(failure: LogFailure) -> tuple[Said, ...]:
+def _all(failure: LogFailure) -> tuple[ExceptionText, ...]:
     return (failure.said, *failure.causes, *failure.parts)
 
 
-def _words(said: Said) -> str:
+def _words(said: ExceptionText) -> str:
     return f"{said.exception}: {said.message}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from postmortem.facts.rank_logs import Said
+from postmortem.facts.rank_logs import ExceptionText
 from postmortem.facts.signature import Match
 from postmortem.patterns import Pattern
 from postmortem.readers.ranklogs.known_lines import KnownLines
@@ -26,7 +26,7 @@ _NAMES_RANK = (
 """Messages that name a rank, those first that surely mean the one in MPI_COMM_WORLD."""
 
 
-def mpi_error(rows: Rows, at: int, known: KnownLines) -> tuple[Said, int] | None:
+def mpi_error(rows: Rows, at: int, known: KnownLines) -> tuple[ExceptionText, int] | None:
     """Return what MPI says of the end that it makes, and its last line; None for other lines."""
     found = known.of(rows[at][2])
     invoked = found.get("mpi-abort-invoked")
@@ -38,7 +38,7 @@ def mpi_error(rows: Rows, at: int, known: KnownLines) -> tuple[Said, int] | None
         return _occurred(rows, at, occurred, known)
     called = found.get("mpich-abort-called")
     if called:
-        return Said("MPI_Abort", f"errorcode {called['code']} on {called['on']}"), at
+        return ExceptionText("MPI_Abort", f"errorcode {called['code']} on {called['on']}"), at
     abort = found.get("mpich-abort")
     return _stack(rows, at, abort["what"]) if abort else None
 
@@ -56,15 +56,15 @@ def rank_of_mpi_error(text: str, known: KnownLines) -> int | None:
     return None
 
 
-def _invoked(rows: Rows, at: int, on: str, known: KnownLines) -> tuple[Said, int]:
+def _invoked(rows: Rows, at: int, on: str, known: KnownLines) -> tuple[ExceptionText, int]:
     for i in range(at + 1, min(at + 4, len(rows))):
         code = known.of(rows[i][2]).get("mpi-abort-code")
         if code:
-            return Said("MPI_Abort", f"errorcode {code['code']} on {on}"), i
-    return Said("MPI_Abort", f"on {on}"), at
+            return ExceptionText("MPI_Abort", f"errorcode {code['code']} on {on}"), i
+    return ExceptionText("MPI_Abort", f"on {on}"), at
 
 
-def _occurred(rows: Rows, at: int, first: Match, known: KnownLines) -> tuple[Said, int]:
+def _occurred(rows: Rows, at: int, first: Match, known: KnownLines) -> tuple[ExceptionText, int]:
     name, what, on, last = "MPI error", "", "", at
     for i in range(at + 1, min(at + _MOST_ROWS, len(rows))):
         text = rows[i][2]
@@ -80,10 +80,10 @@ def _occurred(rows: Rows, at: int, first: Match, known: KnownLines) -> tuple[Sai
             last = max(last, i)
         if "mpi-errors-fatal" in found:
             break
-    return Said(name, f"{what}in {first['call']}{on}"), last
+    return ExceptionText(name, f"{what}in {first['call']}{on}"), last
 
 
-def _stack(rows: Rows, at: int, what: str) -> tuple[Said, int]:
+def _stack(rows: Rows, at: int, what: str) -> tuple[ExceptionText, int]:
     """Return an error of MPICH with the last line of its stack, which says what it was about."""
     last, detail = at, ""
     for i in range(at + 1, min(at + _MOST_ROWS, len(rows))):
@@ -92,4 +92,4 @@ def _stack(rows: Rows, at: int, what: str) -> tuple[Said, int]:
             break
         last, detail = i, found["what"]
     words = what.removesuffix(" error stack:").rstrip(",")
-    return Said("MPI error", words if detail in words else f"{words}: {detail}"), last
+    return ExceptionText("MPI error", words if detail in words else f"{words}: {detail}"), last

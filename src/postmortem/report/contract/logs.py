@@ -10,8 +10,8 @@ from postmortem.report.contract.flight import FlightFile
 
 if TYPE_CHECKING:
     from postmortem.diagnose.jam.jam import Sign
-    from postmortem.diagnose.ranks.causes import How
-    from postmortem.diagnose.ranks.ties import By
+    from postmortem.diagnose.ranks.causes import CauseKind
+    from postmortem.diagnose.ranks.kernel_matches import MatchKey
     from postmortem.facts.kernel_log import Fault, KernelKind
 
 
@@ -26,13 +26,13 @@ class Writer(Shape):
     last_words: list[str]
 
 
-class Said(Shape):
+class ExceptionText(Shape):
     exception: str
     message: str
 
 
-class GroupPart(Said):
-    causes: list[Said]
+class GroupPart(ExceptionText):
+    causes: list[ExceptionText]
     parts: list[GroupPart]
 
 
@@ -61,9 +61,9 @@ class Traceback(Shape):
     kind: Literal["exception", "thread", "ignored", "fatal", "terminate", "watchdog"]
     file: str
     line: int
-    causes: list[Said]
+    causes: list[ExceptionText]
     """what it came from, the first one first"""
-    parts: list[Said]
+    parts: list[ExceptionText]
     """of an exception group"""
     group: GroupPart | None
     """its tree"""
@@ -84,14 +84,14 @@ class FirstFailure(Shape):
     """all that failed by themselves, when several did"""
 
 
-class Party(Shape):
+class Suspect(Shape):
     rank: int | None
     label: str
     why: str
     host: str | None
 
 
-class AlsoFailed(Party):
+class AlsoFailed(Suspect):
     file: str
     line: int
 
@@ -165,7 +165,7 @@ class Nccl(Shape):
 
 class Attempt(Shape):
     attempt: int
-    decided_by: How
+    decided_by: CauseKind
     ranks: list[int]
     what: str
     told: bool
@@ -195,7 +195,7 @@ class KernelEvent(Shape):
     """`module+0xOFFSET`"""
     stack: list[str]
     count: int
-    joined_by: By
+    joined_by: MatchKey
     ranks: list[int]
     """whom it is about"""
 
@@ -298,13 +298,13 @@ class Logs(Shape):
     first_failure: FirstFailure | None
     """null on a healthy log, for a start-up fault that is no rank's, and where it cannot be
     decided"""
-    candidates: list[Party]
+    candidates: list[Suspect]
     """who it may be, where it cannot be decided"""
-    victims: list[Party]
+    victims: list[Suspect]
     """who ended because of another"""
     also_failed: list[AlsoFailed]
     """who failed by itself too, with an error that the crash of the first one does not explain"""
-    decided_by: How
+    decided_by: CauseKind
     whole_host: str | None
     """the host of which all ranks failed alike, and none elsewhere"""
     world_size: int | None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from postmortem.diagnose.hang.live_waits import wait_words, waits_words
-from postmortem.diagnose.ranks.blame import Blame, Party
+from postmortem.diagnose.ranks.attribution import Attribution, Suspect
 from postmortem.diagnose.ranks.causes import NothingFailed, StandsElsewhere
 from postmortem.diagnose.rule import Rule, load, run
 from postmortem.diagnose.stacks.classes import classes
@@ -64,8 +64,8 @@ def job(*rows: LiveProcess, motions: tuple[Motion, ...] = (), **more: object) ->
     return replace(made, **more)  # type: ignore[arg-type]
 
 
-def diagnosed(found: LiveJob, blame: Blame | None = None) -> dict[str, Diagnosis]:
-    outcome = run(RULES, {LiveJob: found, Blame: blame or Blame(NothingFailed())})
+def diagnosed(found: LiveJob, blame: Attribution | None = None) -> dict[str, Diagnosis]:
+    outcome = run(RULES, {LiveJob: found, Attribution: blame or Attribution(NothingFailed())})
     assert outcome.problems == ()
     for one in outcome.diagnoses:
         assert 0 < len(one.title) <= 100
@@ -74,8 +74,10 @@ def diagnosed(found: LiveJob, blame: Blame | None = None) -> dict[str, Diagnosis
     return {one.id: one for one in outcome.diagnoses}
 
 
-def blamed(rank: int) -> Blame:
-    return Blame(StandsElsewhere("train.py:31"), (Party(f"rank {rank}", rank, None, "stands"),))
+def blamed(rank: int) -> Attribution:
+    return Attribution(
+        StandsElsewhere("train.py:31"), (Suspect(f"rank {rank}", rank, None, "stands"),)
+    )
 
 
 WAITING = [process(rank, COLLECTIVE) for rank in (0, 1, 3)]

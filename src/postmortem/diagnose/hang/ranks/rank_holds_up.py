@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from postmortem.diagnose.hang.live_waits import place_words, wait_words, waits_words
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.ranks.blame import Blame, Party
+from postmortem.diagnose.ranks.attribution import Attribution, Suspect
 from postmortem.diagnose.ranks.causes import StandsElsewhere
-from postmortem.diagnose.ranks.telling import ranks_words
+from postmortem.diagnose.ranks.phrases import ranks_words
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.facts.live import LiveJob, LiveProcess
 from postmortem.report.model import Confidence, Evidence, Role
@@ -24,7 +24,7 @@ _MOST_CITED = 6
         "https://docs.pytorch.org/docs/stable/distributed.html",
     ),
 )
-def rank_holds_up(blame: Blame, job: LiveJob) -> Iterator[Finding]:
+def rank_holds_up(blame: Attribution, job: LiveJob) -> Iterator[Finding]:
     """A live rank stands elsewhere while the others wait for it.
 
     What it means
@@ -59,7 +59,7 @@ def rank_holds_up(blame: Blame, job: LiveJob) -> Iterator[Finding]:
     )
 
 
-def _title(blame: Blame, process: LiveProcess | None) -> str:
+def _title(blame: Attribution, process: LiveProcess | None) -> str:
     thread = process.main_thread if process is not None else None
     doing = wait_words(process, thread) if process and thread else blame.first[0].why
     if len(blame.first) == 1:
@@ -67,7 +67,7 @@ def _title(blame: Blame, process: LiveProcess | None) -> str:
     return clip(f"{ranks_words(blame.first)} hold up the others; the first {doing}", 100)
 
 
-def _where(party: Party, process: LiveProcess | None) -> str:
+def _where(party: Suspect, process: LiveProcess | None) -> str:
     thread = process.main_thread if process is not None else None
     place = place_words(thread) if thread is not None else ""
     pid = f" (pid {process.pid})" if process is not None else ""
@@ -104,7 +104,7 @@ def _workers(job: LiveJob, process: LiveProcess | None) -> str:
     return f" Of those that work for it: {'; '.join(rows)}." if rows else ""
 
 
-def _confidence(blame: Blame, job: LiveJob, label: str) -> Confidence:
+def _confidence(blame: Attribution, job: LiveJob, label: str) -> Confidence:
     motion = job.motion(label)
     if motion is None or not motion.is_still:
         return Confidence.POSSIBLE
@@ -113,7 +113,7 @@ def _confidence(blame: Blame, job: LiveJob, label: str) -> Confidence:
     return Confidence.CERTAIN if alone and long else Confidence.LIKELY
 
 
-def _steps(job: LiveJob, process: LiveProcess | None, party: Party) -> tuple[str, ...]:
+def _steps(job: LiveJob, process: LiveProcess | None, party: Suspect) -> tuple[str, ...]:
     pids = " ".join(str(one.pid) for one in job.ranks()[:64])
     pid = process.pid if process is not None else "PID"
     steps = []
@@ -134,7 +134,7 @@ def _steps(job: LiveJob, process: LiveProcess | None, party: Party) -> tuple[str
     return tuple(steps)
 
 
-def _evidence(blame: Blame, job: LiveJob) -> tuple[Evidence, ...]:
+def _evidence(blame: Attribution, job: LiveJob) -> tuple[Evidence, ...]:
     rows = []
     for party in blame.first[:_MOST_CITED]:
         process = job.process(party.label)

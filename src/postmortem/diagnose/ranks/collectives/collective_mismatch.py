@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import CalledOther
-from postmortem.diagnose.ranks.telling import (
+from postmortem.diagnose.ranks.phrases import (
     at_frame,
     cite,
     how_sure,
@@ -24,7 +24,7 @@ from postmortem.report.model import Role
     role=Role.ROOT,
     references=("https://pytorch.org/docs/stable/distributed.html#torch-distributed-debug",),
 )
-def collective_mismatch(blame: Blame) -> Iterator[Finding]:
+def collective_mismatch(blame: Attribution) -> Iterator[Finding]:
     """A rank called another collective than the others.
 
     What it means

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import WaitsElsewhere
-from postmortem.diagnose.ranks.telling import (
+from postmortem.diagnose.ranks.phrases import (
     cite,
     look_at,
     ranks_words,
@@ -22,7 +22,7 @@ from postmortem.report.model import Confidence, Role
     role=Role.ROOT,
     references=("https://pytorch.org/docs/stable/distributed.html#torch-distributed-debug",),
 )
-def odd_call_site(blame: Blame) -> Iterator[Finding]:
+def odd_call_site(blame: Attribution) -> Iterator[Finding]:
     """A rank waits in another place of the program than the others.
 
     What it means

@@ -6,15 +6,15 @@ from collections.abc import Iterator
 from typing import assert_never
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import Doubt, Undecided
-from postmortem.diagnose.ranks.telling import cite, ranks_words
+from postmortem.diagnose.ranks.phrases import cite, ranks_words
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.report.model import Confidence, Role
 
 
 @rule(role=Role.CASCADE, references=("https://pytorch.org/docs/stable/elastic/errors.html",))
-def only_victims(blame: Blame) -> Iterator[Finding]:
+def only_victims(blame: Attribution) -> Iterator[Finding]:
     """All errors are about a peer, and nothing tells which peer began.
 
     What it means

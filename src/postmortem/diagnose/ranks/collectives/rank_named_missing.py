@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import NamedBy, NamedMissing
-from postmortem.diagnose.ranks.telling import cite, ranks_words, torchrun_words, victims_words
+from postmortem.diagnose.ranks.phrases import cite, ranks_words, torchrun_words, victims_words
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.report.model import Confidence, Role
 
@@ -30,7 +30,7 @@ _WORDS = {
         "https://pytorch.org/docs/stable/distributed.html#torch.distributed.monitored_barrier",
     ),
 )
-def rank_named_missing(blame: Blame) -> Iterator[Finding]:
+def rank_named_missing(blame: Attribution) -> Iterator[Finding]:
     """Other ranks name the one that did not come.
 
     What it means

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.diagnose.jam.jam import CalledOther, OutOfOrder
-from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.jammed import jam_finding
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.report.model import Role
@@ -15,7 +15,7 @@ from postmortem.report.model import Role
     role=Role.ROOT,
     references=("https://pytorch.org/tutorials/prototype/flight_recorder_tutorial.html",),
 )
-def recorded_mismatch(blame: Blame) -> Iterator[Finding]:
+def recorded_mismatch(blame: Attribution) -> Iterator[Finding]:
     """The flight recorders show which ranks left the common order of collectives.
 
     What it means

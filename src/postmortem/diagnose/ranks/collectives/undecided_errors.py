@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import Doubt, Undecided
-from postmortem.diagnose.ranks.telling import cite, ranks_words, victims_words
+from postmortem.diagnose.ranks.phrases import cite, ranks_words, victims_words
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.report.model import Confidence, Role
 
 
 @rule(role=Role.ROOT, references=("https://pytorch.org/docs/stable/elastic/errors.html",))
-def undecided_errors(blame: Blame) -> Iterator[Finding]:
+def undecided_errors(blame: Attribution) -> Iterator[Finding]:
     """Several ranks have different errors of their own, and no order can be trusted.
 
     What it means

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import Doubt, Undecided
-from postmortem.diagnose.ranks.telling import cite, ranks_words, victims_words
+from postmortem.diagnose.ranks.phrases import cite, ranks_words, victims_words
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.report.model import Confidence, Role
 
@@ -23,7 +23,7 @@ _TITLES = {
     role=Role.ROOT,
     references=("https://pytorch.org/docs/stable/distributed.html#torch-distributed-debug",),
 )
-def undecided_mismatch(blame: Blame) -> Iterator[Finding]:
+def undecided_mismatch(blame: Attribution) -> Iterator[Finding]:
     """Ranks disagree on a collective, and the logs do not say who is wrong.
 
     What it means

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import EveryRankRaised
-from postmortem.diagnose.ranks.telling import (
+from postmortem.diagnose.ranks.phrases import (
     advice,
     at_frame,
     cite,
@@ -21,7 +21,7 @@ from postmortem.report.model import Role
 
 
 @rule(role=Role.ROOT, references=("https://pytorch.org/docs/stable/elastic/errors.html",))
-def every_rank_raised(blame: Blame) -> Iterator[Finding]:
+def every_rank_raised(blame: Attribution) -> Iterator[Finding]:
     """All ranks raised the same exception.
 
     What it means

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import SaidLast
-from postmortem.diagnose.ranks.telling import cite
+from postmortem.diagnose.ranks.phrases import cite
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.report.model import Confidence, Role
 
 
 @rule(role=Role.ROOT, references=("https://docs.python.org/3/library/traceback.html",))
-def last_words(blame: Blame) -> Iterator[Finding]:
+def last_words(blame: Attribution) -> Iterator[Finding]:
     """The last lines of a process read like an error, and nothing stands behind them.
 
     What it means

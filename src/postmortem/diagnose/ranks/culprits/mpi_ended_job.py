@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import Crashed
-from postmortem.diagnose.ranks.telling import cite, how_sure, ranks_words, victims_words
+from postmortem.diagnose.ranks.phrases import cite, how_sure, ranks_words, victims_words
 from postmortem.diagnose.ranks.wordings import MPI_ENDS
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.report.model import Role
@@ -19,7 +19,7 @@ _ABORT = "MPI_Abort"
     role=Role.ROOT,
     references=("https://www.mpi-forum.org/docs/mpi-4.1/mpi41-report.pdf",),
 )
-def mpi_ended_job(blame: Blame) -> Iterator[Finding]:
+def mpi_ended_job(blame: Attribution) -> Iterator[Finding]:
     """A rank called MPI_Abort, or MPI found an error in one of its calls: all ranks end.
 
     What it means

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import OtherText
-from postmortem.diagnose.ranks.telling import cite
+from postmortem.diagnose.ranks.phrases import cite
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.report.model import Confidence, Role
 
@@ -27,7 +27,7 @@ _KINDS = {
 
 
 @rule(role=Role.ROOT, references=("https://sourceware.org/gdb/current/onlinedocs/gdb/",))
-def other_text(blame: Blame) -> Iterator[Finding]:
+def other_text(blame: Attribution) -> Iterator[Finding]:
     """What was given as a log is a text of another kind.
 
     What it means

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import ProcessEnded
-from postmortem.diagnose.ranks.telling import cite
+from postmortem.diagnose.ranks.phrases import cite
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.report.model import Confidence, Role
 
 
 @rule(role=Role.ROOT, references=("https://man7.org/linux/man-pages/man7/signal.7.html",))
-def process_ended(blame: Blame) -> Iterator[Finding]:
+def process_ended(blame: Attribution) -> Iterator[Finding]:
     """A shell says which signal ended the program that it ran.
 
     What it means

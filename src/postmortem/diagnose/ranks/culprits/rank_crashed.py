@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import assert_never
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.ranks.blame import Blame, Party
+from postmortem.diagnose.ranks.attribution import Attribution, Suspect
 from postmortem.diagnose.ranks.causes import Crashed, HostMemory, MaybeMemory, MemoryLimit
-from postmortem.diagnose.ranks.telling import (
+from postmortem.diagnose.ranks.phrases import (
     at_frame,
     cite,
     how_sure,
@@ -52,7 +52,7 @@ _LIMITS = {
 
 
 @rule(role=Role.ROOT, references=("https://man7.org/linux/man-pages/man7/signal.7.html",))
-def rank_crashed(blame: Blame) -> Iterator[Finding]:
+def rank_crashed(blame: Attribution) -> Iterator[Finding]:
     """A rank died of a signal, or said that it aborts.
 
     What it means
@@ -122,11 +122,11 @@ def rank_crashed(blame: Blame) -> Iterator[Finding]:
     )
 
 
-def _of_pod(party: Party) -> bool:
+def _of_pod(party: Suspect) -> bool:
     return party.exit is not None and party.exit.launcher == "kubernetes"
 
 
-def _how(party: Party) -> str:
+def _how(party: Suspect) -> str:
     end = party.exit
     if end is not None and end.signal is not None:
         said = f": {party.failure.said.words}" if party.failure is not None else ""

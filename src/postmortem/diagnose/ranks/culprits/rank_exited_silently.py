@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import ExitedSilently
-from postmortem.diagnose.ranks.telling import cite, ranks_words, torchrun_words, victims_words
+from postmortem.diagnose.ranks.phrases import cite, ranks_words, torchrun_words, victims_words
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.report.model import Confidence, Role
 
@@ -22,7 +22,7 @@ _OF_RAY = (
 
 
 @rule(role=Role.ROOT, references=("https://pytorch.org/docs/stable/elastic/errors.html",))
-def rank_exited_silently(blame: Blame) -> Iterator[Finding]:
+def rank_exited_silently(blame: Attribution) -> Iterator[Finding]:
     """A rank exited with an error code, and no error of it is in the logs.
 
     What it means

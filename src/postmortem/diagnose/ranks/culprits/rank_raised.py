@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import Raised
-from postmortem.diagnose.ranks.telling import (
+from postmortem.diagnose.ranks.phrases import (
     advice,
     cite,
     how_sure,
@@ -22,7 +22,7 @@ from postmortem.report.model import Role
 
 
 @rule(role=Role.ROOT, references=("https://pytorch.org/docs/stable/elastic/errors.html",))
-def rank_raised(blame: Blame) -> Iterator[Finding]:
+def rank_raised(blame: Attribution) -> Iterator[Finding]:
     """One rank, or a few, raised an exception of their own.
 
     What it means
@@ -61,7 +61,7 @@ def rank_raised(blame: Blame) -> Iterator[Finding]:
     )
 
 
-def _own(blame: Blame) -> str:
+def _own(blame: Attribution) -> str:
     """Return why this error began it, where nothing is known of its words."""
     if blame.first[0].rank is None and not blame.victims:
         return "Nothing caught the exception, so it ended the process."

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import SilentAlone
-from postmortem.diagnose.ranks.telling import cite, ranks_words, torchrun_words, victims_words
+from postmortem.diagnose.ranks.phrases import cite, ranks_words, torchrun_words, victims_words
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.report.model import Confidence, Role
 
@@ -16,7 +16,7 @@ from postmortem.report.model import Confidence, Role
     role=Role.ROOT,
     references=("https://pytorch.org/tutorials/prototype/flight_recorder_tutorial.html",),
 )
-def rank_silent(blame: Blame) -> Iterator[Finding]:
+def rank_silent(blame: Attribution) -> Iterator[Finding]:
     """One rank has no error at all while all others wait for it.
 
     What it means

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import ThreadDied
-from postmortem.diagnose.ranks.telling import (
+from postmortem.diagnose.ranks.phrases import (
     at_frame,
     cite,
     look_at,
@@ -23,7 +23,7 @@ from postmortem.report.model import Confidence, Role
     role=Role.ROOT,
     references=("https://docs.python.org/3/library/threading.html#threading.excepthook",),
 )
-def rank_thread_died(blame: Blame) -> Iterator[Finding]:
+def rank_thread_died(blame: Attribution) -> Iterator[Finding]:
     """A background thread of a rank died, and the rank was missed.
 
     What it means

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import UnnamedProcessEnded
-from postmortem.diagnose.ranks.telling import cite, ranks_words
+from postmortem.diagnose.ranks.phrases import cite, ranks_words
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.report.model import Confidence, Role
 
 
 @rule(role=Role.ROOT, references=("https://man7.org/linux/man-pages/man7/signal.7.html",))
-def unnamed_process_ended(blame: Blame) -> Iterator[Finding]:
+def unnamed_process_ended(blame: Attribution) -> Iterator[Finding]:
     """A launcher says that a process ended badly, and not which rank it was.
 
     What it means

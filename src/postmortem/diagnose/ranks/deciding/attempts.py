@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from postmortem.diagnose.ranks.blame import Attempts, Blame
-from postmortem.diagnose.ranks.causes import How
+from postmortem.diagnose.ranks.attribution import Attempts, Attribution
+from postmortem.diagnose.ranks.causes import CauseKind
 from postmortem.diagnose.ranks.deciding.case import same_words
 from postmortem.diagnose.ranks.deciding.decide import decide
 from postmortem.facts.rank_logs import RankLogs
 
-_NOT_ITS_OWN = (How.STARTUP, How.UNDECIDED, How.MISSING)
+_NOT_ITS_OWN = (CauseKind.STARTUP, CauseKind.UNDECIDED, CauseKind.MISSING)
 
 
 def decide_attempts(logs: RankLogs) -> Attempts:
@@ -29,7 +29,7 @@ def decide_attempts(logs: RankLogs) -> Attempts:
     return Attempts(blames, told, alike)
 
 
-def _key(blame: Blame) -> object:
+def _key(blame: Attribution) -> object:
     """Return what failures that are the same have in common."""
     words = tuple(sorted({same_words(p.failure) if p.failure else p.why for p in blame.first}))
     ranks = tuple(sorted((p.rank is not None, p.rank or 0, p.label) for p in blame.first))

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 
 from postmortem.diagnose.jam.jam import Jam
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.ranks.blame import Party
-from postmortem.diagnose.ranks.deciding.standing import Standing, standings
-from postmortem.diagnose.ranks.wordings import Part, part_of
+from postmortem.diagnose.ranks.attribution import Suspect
+from postmortem.diagnose.ranks.deciding.rank_state import RankState, standings
+from postmortem.diagnose.ranks.wordings import ErrorRole, part_of
 from postmortem.facts.rank_logs import LogFailure, RankLogs
 from postmortem.text import without_numbers
 
@@ -46,7 +46,7 @@ class Case:
         said = f"{waited.file}:{waited.line} tells of a time-out or a lost peer" if waited else None
         return find_jam(self.logs.recorders, world=self.logs.world_size, timed_out=said)
 
-    def about_peers(self) -> tuple[Standing, ...]:
+    def about_peers(self) -> tuple[RankState, ...]:
         """Return the ranks that only report on a peer."""
         return tuple(s for s in self.ranks if s.about_peers)
 
@@ -62,7 +62,7 @@ class Case:
         """Return whether anything at all went wrong."""
         return any(not s.silent or s.stopped or s.exit is not None for s in self.all)
 
-    def victims(self) -> list[Party]:
+    def victims(self) -> list[Suspect]:
         """Return all who ended because of another one, as far as can be told."""
         found = []
         for standing in self.ranks:
@@ -87,9 +87,9 @@ def peer_words(failure: LogFailure) -> str:
     part = part_of(failure)
     said = failure.first_said
     address, waited = said.match("peer-address"), said.match("peer-waited")
-    if part is Part.CLOSED and address:
+    if part is ErrorRole.CLOSED and address:
         return f"its connection to {address['peer']}:{address['port']} closed"
-    if part is Part.WAITED and waited:
+    if part is ErrorRole.WAITED and waited:
         return f"it waited {int(waited['ms']) / 1000:g} s for a peer"
     return clip(said.words, 120)
 
@@ -100,7 +100,7 @@ def same_words(failure: LogFailure) -> str:
     return said.exception + ": " + without_numbers(said.message.split("\n", 1)[0])
 
 
-def cited(parties: Iterable[Party]) -> tuple[tuple[str, str], ...]:
+def cited(parties: Iterable[Suspect]) -> tuple[tuple[str, str], ...]:
     """Return where the parties' own lines stand."""
     rows = []
     for party in parties:
@@ -116,7 +116,7 @@ def cited(parties: Iterable[Party]) -> tuple[tuple[str, str], ...]:
     return tuple(rows[:8])
 
 
-def exit_words(party: Party) -> str:
+def exit_words(party: Suspect) -> str:
     """Return how a launcher says that a party ended."""
     end = party.exit
     assert end is not None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from postmortem.diagnose.ranks.blame import Blame, Party
+from postmortem.diagnose.ranks.attribution import Attribution, Suspect
 from postmortem.diagnose.ranks.causes import (
     Crashed,
     ExitedSilently,
@@ -14,8 +14,8 @@ from postmortem.diagnose.ranks.causes import (
 )
 from postmortem.diagnose.ranks.deciding.case import Case, cited
 from postmortem.diagnose.ranks.deciding.kernel import PYTHONS, another_namespace, ties
-from postmortem.diagnose.ranks.deciding.standing import Standing
-from postmortem.diagnose.ranks.wordings import Part, part_of
+from postmortem.diagnose.ranks.deciding.rank_state import RankState
+from postmortem.diagnose.ranks.wordings import ErrorRole, part_of
 from postmortem.facts.kernel_log import KernelEvent, KernelKind
 
 _SILENT_SIGNALS = frozenset(
@@ -23,7 +23,7 @@ _SILENT_SIGNALS = frozenset(
 )
 
 
-def crashed(case: Case) -> Blame | None:
+def crashed(case: Case) -> Attribution | None:
     """Return the ranks that a signal ended, or that said why they abort."""
     found = [s for s in case.all if (s.rank is not None or _on_host(s)) and _died(s)]
     shared = [s for s in case.all if s.rank is None and any(f.kind != "exception" for f in s.own)]
@@ -38,10 +38,10 @@ def crashed(case: Case) -> Blame | None:
         parties = (found[0].party(_why(found[0]), said[0]),)
     sure = len(found) == 1 or len({p.why for p in parties}) == 1
     cause = Crashed(_killed_for_memory(case, found))
-    return Blame(cause, parties, sure=sure, evidence=cited(parties))
+    return Attribution(cause, parties, sure=sure, evidence=cited(parties))
 
 
-def _of_shared(case: Case, shared: Standing) -> Blame:
+def _of_shared(case: Case, shared: RankState) -> Attribution:
     """Return who ended as lines without a prefix tell: the one rank that failed, if it is one."""
     failure = next(f for f in shared.own if f.kind != "exception")
     failed = [
@@ -54,19 +54,19 @@ def _of_shared(case: Case, shared: Standing) -> Blame:
     ]
     if len(failed) == 1:
         end = failed[0]
-        one = Party(str(end.rank), end.rank, end.host, failure.said.words, failure, end)
-        return Blame(Crashed(), (one,), evidence=cited((one,)))
+        one = Suspect(str(end.rank), end.rank, end.host, failure.said.words, failure, end)
+        return Attribution(Crashed(), (one,), evidence=cited((one,)))
     party = shared.party(failure.said.words, failure)
     sure = not any(end.signal for end in failed)
-    return Blame(Crashed(), (party,), sure=sure, evidence=cited((party,)))
+    return Attribution(Crashed(), (party,), sure=sure, evidence=cited((party,)))
 
 
-def _on_host(standing: Standing) -> bool:
+def _on_host(standing: RankState) -> bool:
     """Whether it is all that one host wrote, and a launcher says how it ended."""
     return standing.writer.host is not None and standing.exit is not None
 
 
-def _died(standing: Standing) -> bool:
+def _died(standing: RankState) -> bool:
     if any(f.kind in ("fatal", "terminate") for f in standing.own):
         return True
     end = standing.exit
@@ -76,7 +76,7 @@ def _died(standing: Standing) -> bool:
     return not standing.own and (end.signal != "SIGABRT" or not standing.about_peers)
 
 
-def _first_by_launcher(found: list[Standing]) -> list[Standing]:
+def _first_by_launcher(found: list[RankState]) -> list[RankState]:
     """srun kills the other tasks when one failed, and reports them the same way, but later."""
     ends = [s.exit for s in found if s.exit is not None and s.exit.launcher == "srun"]
     if len(ends) < 2 or len(ends) < len(found):
@@ -88,14 +88,14 @@ def _first_by_launcher(found: list[Standing]) -> list[Standing]:
     return [s for s in found if s.exit is not None and s.exit.line == first]
 
 
-def _why(standing: Standing) -> str:
+def _why(standing: RankState) -> str:
     if standing.own:
         return standing.own[0].said.words
     assert standing.exit is not None
     return f"killed by {standing.exit.signal}"
 
 
-def _killed_for_memory(case: Case, found: list[Standing]) -> MemoryKill | None:
+def _killed_for_memory(case: Case, found: list[RankState]) -> MemoryKill | None:
     pids = {s.exit.pid for s in found if s.exit is not None}
     if pids & case.logs.killed_by_kernel:
         return HostMemory()
@@ -119,7 +119,7 @@ def _kill_there(case: Case, ranks: set[int | None]) -> KernelEvent | None:
     return None
 
 
-def exited_silently(case: Case) -> Blame | None:
+def exited_silently(case: Case) -> Attribution | None:
     """Return the ranks that exited with a code of their own and said nothing at all."""
     found = [
         s
@@ -135,30 +135,30 @@ def exited_silently(case: Case) -> Blame | None:
         return None
     parties = tuple(s.party(_exit_words(s)) for s in found)
     heard = all(s.writer.lines for s in found)
-    return Blame(ExitedSilently(heard), parties, evidence=cited(parties))
+    return Attribution(ExitedSilently(heard), parties, evidence=cited(parties))
 
 
-def _of_ray(standing: Standing) -> bool:
+def _of_ray(standing: RankState) -> bool:
     """Whether Ray says that its process died, and does not know how."""
     return standing.exit is not None and standing.exit.launcher == "ray"
 
 
-def _exit_words(standing: Standing) -> str:
+def _exit_words(standing: RankState) -> str:
     if standing.exit is None or standing.exit.code is None:
         return "died"
     return f"exited with {standing.exit.code}"
 
 
-def thread_died(case: Case) -> Blame | None:
+def thread_died(case: Case) -> Attribution | None:
     """Return the rank in which a thread died while the others wait for it."""
     found = [s for s in case.ranks if s.threads]
     waiting = [s for s in case.about_peers() if not s.threads]
     if not found or (not waiting and not any(s.exit for s in found)):
         return None
     parties = tuple(s.party(s.threads[0].said.words, s.threads[0]) for s in found)
-    return Blame(ThreadDied(), parties, sure=len(found) == 1, evidence=cited(parties))
+    return Attribution(ThreadDied(), parties, sure=len(found) == 1, evidence=cited(parties))
 
 
-def is_watchdog(standing: Standing) -> bool:
+def is_watchdog(standing: RankState) -> bool:
     """Return whether an abort is that of a watchdog."""
-    return any(part_of(f) is Part.WAITED for f in standing.about_peers)
+    return any(part_of(f) is ErrorRole.WAITED for f in standing.about_peers)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from postmortem.diagnose.ranks.blame import Blame, Party
+from postmortem.diagnose.ranks.attribution import Attribution, Suspect
 from postmortem.diagnose.ranks.causes import Crashed, Doubt, NothingFailed, SeenByKernel, Undecided
 from postmortem.diagnose.ranks.deciding.case import Case
 from postmortem.diagnose.ranks.deciding.crashes import crashed, exited_silently, thread_died
@@ -12,7 +12,6 @@ from postmortem.diagnose.ranks.deciding.hung import holding_up, jam_undecided, s
 from postmortem.diagnose.ranks.deciding.kernel import named_by_kernel, ties
 from postmortem.diagnose.ranks.deciding.last_words import outlived, process_ended, said_last
 from postmortem.diagnose.ranks.deciding.numbers import numbers_went_bad
-from postmortem.diagnose.ranks.deciding.own_errors import raised
 from postmortem.diagnose.ranks.deciding.peers import (
     called_differently,
     left_early,
@@ -22,6 +21,7 @@ from postmortem.diagnose.ranks.deciding.peers import (
     undecided,
     waits_elsewhere,
 )
+from postmortem.diagnose.ranks.deciding.raised import raised
 from postmortem.diagnose.ranks.deciding.startup import (
     could_not_start,
     node_failed,
@@ -32,7 +32,7 @@ from postmortem.records import replace
 
 # A signal before an exception: what dies in C++ takes its peers' connections with it. What names a
 # rank before what only leaves one over. The kernel knows whom it killed, and which GPU is gone.
-_STEPS: Sequence[Callable[[Case], Blame | None]] = (
+_STEPS: Sequence[Callable[[Case], Attribution | None]] = (
     named_by_kernel,
     numbers_went_bad,
     raised,
@@ -57,10 +57,10 @@ _STEPS: Sequence[Callable[[Case], Blame | None]] = (
 )
 
 
-def decide(logs: RankLogs) -> Blame:
+def decide(logs: RankLogs) -> Attribution:
     """Return who failed first, or that it cannot be decided; deterministic."""
     case = Case(logs)
-    open_: Blame | None = None
+    open_: Attribution | None = None
     for step in _STEPS:
         blame = step(case)
         if blame is None or (open_ is not None and not blame.first):
@@ -71,10 +71,10 @@ def decide(logs: RankLogs) -> Blame:
         return _finished(case, blame)
     if open_ is not None:
         return _finished(case, open_)
-    return Blame(NothingFailed(), jam=case.jam, ties=ties(case))
+    return Attribution(NothingFailed(), jam=case.jam, ties=ties(case))
 
 
-def _finished(case: Case, blame: Blame) -> Blame:
+def _finished(case: Case, blame: Attribution) -> Attribution:
     """Add who is a victim, what torchrun said, and whether it is a whole host."""
     guilty = {party.rank if party.rank is not None else party.label for party in blame.first}
     guilty |= {p.rank if p.rank is not None else p.label for p in blame.candidates}
@@ -96,7 +96,7 @@ def _finished(case: Case, blame: Blame) -> Blame:
     )
 
 
-def _beside(case: Case, blame: Blame, guilty: set[int | str]) -> Iterator[Party]:
+def _beside(case: Case, blame: Attribution, guilty: set[int | str]) -> Iterator[Suspect]:
     """Yield who raised an error that is not about a peer while a crash of another one is blamed.
 
     That a process is gone explains errors about it, and no KeyError.
@@ -109,7 +109,7 @@ def _beside(case: Case, blame: Blame, guilty: set[int | str]) -> Iterator[Party]
             yield standing.party(raised.said.words, raised)
 
 
-def _host(case: Case, blame: Blame) -> str | None:
+def _host(case: Case, blame: Attribution) -> str | None:
     hosts = {party.host for party in blame.first}
     if len(blame.first) < 2 or len(hosts) != 1 or None in hosts:
         return None

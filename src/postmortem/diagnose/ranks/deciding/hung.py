@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from postmortem.diagnose.jam.jam import CalledOther, Culprit, Disagrees, Sign, Sure
 from postmortem.diagnose.jam.words import culprit_words, detail_words, place_words
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.ranks.blame import Blame, Party
+from postmortem.diagnose.ranks.attribution import Attribution, Suspect
 from postmortem.diagnose.ranks.causes import Doubt, HoldsUp, StandsElsewhere, Undecided
 from postmortem.diagnose.ranks.deciding.case import Case
-from postmortem.diagnose.ranks.telling import LIBRARIES
+from postmortem.diagnose.ranks.phrases import LIBRARIES
 from postmortem.facts.stackdumps import Doing, RankStack, StackClass
 from postmortem.facts.threads import Frame, program_frames
 from postmortem.records import replace
@@ -27,7 +27,7 @@ _VERBS = {
 }
 
 
-def holding_up(case: Case) -> Blame | None:
+def holding_up(case: Case) -> Attribution | None:
     """Return who holds up all others by the flight recorders, if the job stood still."""
     jam = case.jam
     if jam is None or not jam.culprits:
@@ -40,7 +40,7 @@ def holding_up(case: Case) -> Blame | None:
         jam = replace(jam, culprits=chosen)
     elif jam.sign is Sign.UNKNOWN:
         jam = replace(jam, culprits=tuple(_unless_called_other(one) for one in chosen))
-    return Blame(
+    return Attribution(
         HoldsUp(),
         tuple(_recorded(case, one) for one in jam.culprits),
         sure=all(one.sure is Sure.CERTAIN for one in jam.culprits),
@@ -49,14 +49,14 @@ def holding_up(case: Case) -> Blame | None:
     )
 
 
-def jam_undecided(case: Case) -> Blame | None:
+def jam_undecided(case: Case) -> Attribution | None:
     """Return who may hold up the others by the flight recorders, where nothing decides it."""
     jam = case.jam
     if jam is None or jam.culprits or jam.sign is Sign.AGAINST:
         return None
     disagree = tuple(one for one in jam.candidates if isinstance(one.cause, Disagrees))
     chosen = disagree or jam.candidates
-    return Blame(
+    return Attribution(
         Undecided(Doubt.COLLECTIVES if disagree else Doubt.JAM),
         candidates=tuple(_recorded(case, one) for one in chosen),
         evidence=_cited(case, chosen),
@@ -64,7 +64,7 @@ def jam_undecided(case: Case) -> Blame | None:
     )
 
 
-def stands_elsewhere(case: Case) -> Blame | None:
+def stands_elsewhere(case: Case) -> Attribution | None:
     """Return the ranks that stand elsewhere while the others wait in a collective."""
     stacks = case.logs.stacks
     if stacks is None or len(stacks) < 2:
@@ -84,8 +84,8 @@ def stands_elsewhere(case: Case) -> Blame | None:
     evidence = tuple((m.where, _stack_words(m)) for m in members[:_MOST_CITED])
     evidence += tuple((w.members[0].where, _stack_words(w.members[0])) for w in waiting[:1])
     if 2 * len(members) >= ranks:
-        return Blame(Undecided(Doubt.STACKS), candidates=parties, evidence=evidence)
-    return Blame(
+        return Attribution(Undecided(Doubt.STACKS), candidates=parties, evidence=evidence)
+    return Attribution(
         StandsElsewhere(_where(waiting[0].thread.frames)),
         parties,
         sure=bool(still) and stacks.samples > 1 and len(chosen) == 1,
@@ -93,7 +93,7 @@ def stands_elsewhere(case: Case) -> Blame | None:
     )
 
 
-def _in_other_collectives(case: Case, waiting: list[StackClass], ranks: int) -> Blame | None:
+def _in_other_collectives(case: Case, waiting: list[StackClass], ranks: int) -> Attribution | None:
     """All wait for each other, in different calls: the few may have missed or added one."""
     most = max(waiting, key=lambda one: len(one.members))
     odd = [one for one in waiting if one is not most]
@@ -101,8 +101,8 @@ def _in_other_collectives(case: Case, waiting: list[StackClass], ranks: int) -> 
     parties = tuple(_stack_party(case, one, member) for one in odd for member in one.members)
     evidence = tuple((m.where, _stack_words(m)) for m in (*members[:_MOST_CITED], most.members[0]))
     if 2 * len(members) >= ranks:
-        return Blame(Undecided(Doubt.STACKS), candidates=parties, evidence=evidence)
-    return Blame(StandsElsewhere(_where(most.thread.frames)), parties, evidence=evidence)
+        return Attribution(Undecided(Doubt.STACKS), candidates=parties, evidence=evidence)
+    return Attribution(StandsElsewhere(_where(most.thread.frames)), parties, evidence=evidence)
 
 
 def _goes_on(one: StackClass, moved: tuple[str, ...]) -> bool:
@@ -114,12 +114,12 @@ def _unless_called_other(one: Culprit) -> Culprit:
     return one if isinstance(one.cause, CalledOther) else replace(one, sure=Sure.POSSIBLE)
 
 
-def _recorded(case: Case, one: Culprit) -> Party:
+def _recorded(case: Case, one: Culprit) -> Suspect:
     why = "; ".join(words for words in (culprit_words(one), detail_words(one)) if words)
     standing = case.known.get(one.rank)
     if standing is not None:
         return standing.party(why)
-    return Party(f"rank {one.rank}", one.rank, case.hosts.get(one.rank), why)
+    return Suspect(f"rank {one.rank}", one.rank, case.hosts.get(one.rank), why)
 
 
 def _cited(case: Case, culprits: Sequence[Culprit]) -> tuple[tuple[str, str], ...]:
@@ -132,13 +132,13 @@ def _cited(case: Case, culprits: Sequence[Culprit]) -> tuple[tuple[str, str], ..
     return tuple(rows)
 
 
-def _stack_party(case: Case, one: StackClass, member: RankStack) -> Party:
+def _stack_party(case: Case, one: StackClass, member: RankStack) -> Suspect:
     verb = "runs, late or busy," if one.is_running else _VERBS[one.doing]
     why = f"{verb} at {_where(member.thread.frames)}"
     standing = case.known.get(member.rank) if member.rank is not None else None
     if standing is not None:
         return standing.party(why)
-    return Party(member.label, member.rank, member.host, why)
+    return Suspect(member.label, member.rank, member.host, why)
 
 
 def _stack_words(member: RankStack) -> str:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.ranks.blame import Blame, Party
+from postmortem.diagnose.ranks.attribution import Attribution, Suspect
 from postmortem.diagnose.ranks.causes import SeenByKernel
 from postmortem.diagnose.ranks.deciding.case import Case, cited
-from postmortem.diagnose.ranks.deciding.standing import Standing
-from postmortem.diagnose.ranks.ties import By, Tie
+from postmortem.diagnose.ranks.deciding.rank_state import RankState
+from postmortem.diagnose.ranks.kernel_matches import KernelMatch, MatchKey
 from postmortem.facts.kernel_log import Fault, KernelEvent, KernelKind
 from postmortem.facts.rank_logs import LogFailure, RankLogs, RankPid
 from postmortem.knowledge.xids import xid
@@ -25,12 +25,12 @@ _NO_SUCH_LINK = ("dmesg-link-down", "dmesg-mlx5")
 PYTHONS = ("python", "pt_", "torchrun", "accelerate", "deepspeed", "ray::")
 
 
-def ties(case: Case) -> tuple[Tie, ...]:
+def ties(case: Case) -> tuple[KernelMatch, ...]:
     """Return the events of all kernel logs with the ranks that they are about."""
     return tuple(_tie(case, event) for event in case.logs.kernel.events)
 
 
-def named_by_kernel(case: Case) -> Blame | None:
+def named_by_kernel(case: Case) -> Attribution | None:
     """Return the ranks that a line of a kernel's log names, where their ends fit it."""
     if not case.logs.kernel.events or not case.failed():
         return None
@@ -38,13 +38,15 @@ def named_by_kernel(case: Case) -> Blame | None:
     return _ended(case, found) or _lost_gpu(case, found) or _lost_host(case, found)
 
 
-def _ended(case: Case, found: tuple[Tie, ...]) -> Blame | None:
+def _ended(case: Case, found: tuple[KernelMatch, ...]) -> Attribution | None:
     """Processes that the kernel killed, or saw crash."""
     named = [
         (tie, case.known[rank])
         for tie in found
         for rank in tie.ranks
-        if tie.by in (By.PID, By.CHILD) and rank in case.known and _fits(tie, case.known[rank])
+        if tie.by in (MatchKey.PID, MatchKey.CHILD)
+        and rank in case.known
+        and _fits(tie, case.known[rank])
     ]
     if not named:
         return None
@@ -56,15 +58,19 @@ def _ended(case: Case, found: tuple[Tie, ...]) -> Blame | None:
     return _blame(parties, tie, sure=sure)
 
 
-def _fits(tie: Tie, standing: Standing) -> bool:
+def _fits(tie: KernelMatch, standing: RankState) -> bool:
     event, end = tie.event, standing.exit
     if event.kind is KernelKind.BLOCKED:
-        return tie.by is By.PID and standing.silent and (end is None or standing.ended_by_launcher)
+        return (
+            tie.by is MatchKey.PID
+            and standing.silent
+            and (end is None or standing.ended_by_launcher)
+        )
     if event.signal is None and event.kind is not KernelKind.OOM_KILL:
         return False
-    if standing.ended_by_launcher and tie.by is By.PID:
+    if standing.ended_by_launcher and tie.by is MatchKey.PID:
         return False
-    if tie.by is By.CHILD:
+    if tie.by is MatchKey.CHILD:
         return True
     if end is None:
         return True
@@ -73,10 +79,10 @@ def _fits(tie: Tie, standing: Standing) -> bool:
     return end.signal == event.signal or end.signal in ("SIGABRT", "SIGSEGV", "SIGBUS")
 
 
-def _first(named: list[tuple[Tie, Standing]]) -> list[tuple[Tie, Standing]]:
+def _first(named: list[tuple[KernelMatch, RankState]]) -> list[tuple[KernelMatch, RankState]]:
     """Return those that come first on each host, with what is alike and at the same time."""
-    firsts: list[tuple[Tie, Standing]] = []
-    by_host: dict[object, list[tuple[Tie, Standing]]] = {}
+    firsts: list[tuple[KernelMatch, RankState]] = []
+    by_host: dict[object, list[tuple[KernelMatch, RankState]]] = {}
     for item in named:
         event = item[0].event
         by_host.setdefault((event.host, event.file), []).append(item)
@@ -95,7 +101,7 @@ def _alike(first: KernelEvent, other: KernelEvent) -> bool:
     return False
 
 
-def _lost_gpu(case: Case, found: tuple[Tie, ...]) -> Blame | None:
+def _lost_gpu(case: Case, found: tuple[KernelMatch, ...]) -> Attribution | None:
     """Ranks whose GPU, or its link, failed, and who say so."""
     for tie in found:
         event = tie.event
@@ -108,7 +114,7 @@ def _lost_gpu(case: Case, found: tuple[Tie, ...]) -> Blame | None:
             s for s in here if any(f.said.match("error-of-gpu") for f in (*s.own, *s.about_peers))
         ]
         own = [s for s in hit if any(f.said.match("error-of-gpu") for f in s.own)]
-        if tie.by is By.HOST:
+        if tie.by is MatchKey.HOST:
             chosen = own
         else:
             chosen = own or hit or [s for s in here if s.crashed or s.silent]
@@ -126,22 +132,22 @@ def _is_of_gpu(*failures: LogFailure) -> bool:
     return any(failure.said.match("error-of-gpu") for failure in failures)
 
 
-def _with_error(event: KernelEvent, standing: Standing) -> str:
+def _with_error(event: KernelEvent, standing: RankState) -> str:
     said = _error(standing)
     return f"{event.words}; it says {said}" if said else event.words
 
 
-def _error(standing: Standing) -> str:
+def _error(standing: RankState) -> str:
     said = standing.own or standing.about_peers
     return clip(said[0].said.words, 160) if said else ""
 
 
-def _lost_host(case: Case, found: tuple[Tie, ...]) -> Blame | None:
+def _lost_host(case: Case, found: tuple[KernelMatch, ...]) -> Attribution | None:
     """Hosts that broke down: their ranks are silent, and the others miss them."""
     for tie in found:
         event = tie.event
         fatal = event.kind in _OF_HOST or event.number == 79 or event.signature == "dmesg-lockup"
-        if not fatal or tie.by is not By.HOST or not event.host or not tie.ranks:
+        if not fatal or tie.by is not MatchKey.HOST or not event.host or not tie.ranks:
             continue
         here = [case.known[rank] for rank in tie.ranks if rank in case.known]
         elsewhere = [s for s in case.ranks if s not in here]
@@ -155,24 +161,24 @@ def _lost_host(case: Case, found: tuple[Tie, ...]) -> Blame | None:
     return None
 
 
-def _parties(items: Iterable[tuple[Standing, str]]) -> tuple[Party, ...]:
-    made: dict[object, Party] = {}
+def _parties(items: Iterable[tuple[RankState, str]]) -> tuple[Suspect, ...]:
+    made: dict[object, Suspect] = {}
     for standing, why in items:
         made.setdefault(standing.rank, standing.party(why, next(iter(standing.own), None)))
     return tuple(made.values())
 
 
 def _blame(
-    parties: tuple[Party, ...],
-    tie: Tie,
+    parties: tuple[Suspect, ...],
+    tie: KernelMatch,
     *,
     sure: bool,
     whole_host: str | None = None,
     said: str = "",
-) -> Blame:
+) -> Attribution:
     event = tie.event
     lines = ((event.where, clip(event.text, 300)),)
-    return Blame(
+    return Attribution(
         SeenByKernel(tie, said),
         parties,
         sure=sure,
@@ -181,7 +187,7 @@ def _blame(
     )
 
 
-def _tie(case: Case, event: KernelEvent) -> Tie:
+def _tie(case: Case, event: KernelEvent) -> KernelMatch:
     logs = case.logs
     known = [one for one in logs.pids if event.pid is not None and one.pid == event.pid]
     # An Xid that carries a pid is about that process; all other kinds must name one to be joined.
@@ -190,21 +196,21 @@ def _tie(case: Case, event: KernelEvent) -> Tie:
         if same is False or not _same_day(logs, event, one.rank):
             continue
         sure = same is True or len(_hosts(logs)) <= 1
-        by = By.PID if one.own else By.CHILD
+        by = MatchKey.PID if one.own else MatchKey.CHILD
         who = f"pid {one.pid} is that of rank {one.rank}: {one.how}"
         if not one.own:
             who = f"pid {one.pid} is {one.how.removesuffix(' that it lost')} of rank {one.rank}"
-        return Tie(event, by, (one.rank,), who, sure)
+        return KernelMatch(event, by, (one.rank,), who, sure)
     bus = _bus(event.device) if event.kind is KernelKind.GPU else None
     for one in logs.pids:
         if bus is not None and one.bus == bus and same_host(event.host, one.host) is not False:
             sure = same_host(event.host, one.host) is True or len(_hosts(logs)) <= 1
             why = f"GPU {event.device} is that of rank {one.rank}: NCCL says so"
-            return Tie(event, By.GPU, (one.rank,), why, sure)
+            return KernelMatch(event, MatchKey.GPU, (one.rank,), why, sure)
     return _by_host(case, event)
 
 
-def _by_host(case: Case, event: KernelEvent) -> Tie:
+def _by_host(case: Case, event: KernelEvent) -> KernelMatch:
     logs = case.logs
     there: list[int] = []
     others = _on_other_gpus(logs, event)
@@ -216,10 +222,10 @@ def _by_host(case: Case, event: KernelEvent) -> Tie:
             if standing.rank not in others and _same_day(logs, event, standing.rank):
                 there.append(standing.rank)
     if not there:
-        return Tie(event, By.NOTHING)
+        return KernelMatch(event, MatchKey.NOTHING)
     known = event.host is not None and any(same_host(event.host, h) for h in logs.hosts)
     why = f"the same host, {event.host}" if known else "all of them ran on one host"
-    return Tie(event, By.HOST, tuple(there), why, known)
+    return KernelMatch(event, MatchKey.HOST, tuple(there), why, known)
 
 
 def _on_other_gpus(logs: RankLogs, event: KernelEvent) -> set[int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.ranks.blame import Blame, Party
+from postmortem.diagnose.ranks.attribution import Attribution, Suspect
 from postmortem.diagnose.ranks.causes import (
     Doubt,
     NeverANumber,
@@ -24,7 +24,7 @@ _FAR = 500
 """Lines of a file between a failure and what is no part of its end."""
 
 
-def process_ended(case: Case) -> Blame | None:
+def process_ended(case: Case) -> Attribution | None:
     """Return that the one program of a shell died, where no rank and no launcher is known."""
     ends = [e for e in case.logs.exits if e.code or e.signal]
     if case.ranks or len(ends) != 1 or ends[0].launcher != "shell":
@@ -35,12 +35,12 @@ def process_ended(case: Case) -> Blame | None:
     evidence = [(f"{end.file}:{end.line}", f"the shell says: {end.words}")]
     if memory is not None:
         evidence.append((memory.where, clip(memory.text, 300)))
-    return Blame(
+    return Attribution(
         ProcessEnded(end, memory.text if memory is not None else ""), evidence=tuple(evidence)
     )
 
 
-def said_last(case: Case) -> Blame | None:
+def said_last(case: Case) -> Attribution | None:
     """Return whose last lines read like an error, or are of numbers that are none."""
     ends = [one for one in case.logs.last_lines if not _others_went_on(case.logs, one)]
     if _all_ended_with_0(case.logs):
@@ -51,31 +51,33 @@ def said_last(case: Case) -> Blame | None:
         parties = tuple(_party(case, one) for one in wrong[:_MOST])
         evidence = tuple(_cited(line) for one in wrong[:_MOST] for line in one.errors[:3])
         if all(one.about_peer for one in wrong):
-            return Blame(Undecided(Doubt.PEERS), candidates=parties, evidence=evidence)
-        return Blame(SaidLast(said.text, wrong[0].plain), candidates=parties, evidence=evidence)
+            return Attribution(Undecided(Doubt.PEERS), candidates=parties, evidence=evidence)
+        return Attribution(
+            SaidLast(said.text, wrong[0].plain), candidates=parties, evidence=evidence
+        )
     bad = [one for one in ends if one.not_a_number is not None]
     if bad:
         first = bad[0].not_a_number
         assert first is not None
         cause = NeverANumber(first.text, first.line, bad[0].earlier)
-        return Blame(cause, evidence=tuple(_numbers(bad[:_MOST])))
+        return Attribution(cause, evidence=tuple(_numbers(bad[:_MOST])))
     other = [one for one in ends if one.kind is not None]
     if other and len(other) == len(ends):
         kind = other[0].kind
         assert kind is not None
         at = other[0].stopped_in
         frame = clip(at.text, 200) if at is not None else ""
-        return Blame(OtherText(kind, frame), evidence=(_cited(at or other[0].last),))
+        return Attribution(OtherText(kind, frame), evidence=(_cited(at or other[0].last),))
     near = [one.nearest for one in ends if one.nearest is not None and one.nearest_counts]
     if near:
         evidence = tuple(_cited(line) for line in near[:_MOST])
         if all(one.about_peer for one in ends if one.nearest_counts):
-            return Blame(Undecided(Doubt.PEERS), evidence=evidence)
-        return Blame(SaidLast(near[0].text, plain=False, behind=True), evidence=evidence)
+            return Attribution(Undecided(Doubt.PEERS), evidence=evidence)
+        return Attribution(SaidLast(near[0].text, plain=False, behind=True), evidence=evidence)
     return None
 
 
-def outlived(case: Case, blame: Blame) -> Blame:
+def outlived(case: Case, blame: Attribution) -> Attribution:
     """Return a blame as less sure where the log ends, far behind it, with errors of its own.
 
     That is a file which several runs were written to, or a job that went on.
@@ -102,9 +104,9 @@ def _others_went_on(logs: RankLogs, one: LastLines) -> bool:
     return logs.who(one.writer).shared and any(o.last.line > one.last.line for o in beside)
 
 
-def _party(case: Case, one: LastLines) -> Party:
+def _party(case: Case, one: LastLines) -> Suspect:
     writer = case.logs.who(one.writer)
-    return Party(writer.label, writer.rank, writer.host, clip(one.errors[0].text, 200))
+    return Suspect(writer.label, writer.rank, writer.host, clip(one.errors[0].text, 200))
 
 
 def _cited(line: LastLine) -> tuple[str, str]:

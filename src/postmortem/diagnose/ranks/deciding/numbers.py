@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from postmortem.diagnose.numerics.first_bad import FirstBad, Origin
 from postmortem.diagnose.numerics.flight_verdict import what_failed
-from postmortem.diagnose.ranks.blame import Blame, Party
+from postmortem.diagnose.ranks.attribution import Attribution, Suspect
 from postmortem.diagnose.ranks.causes import NumbersWentBad
 from postmortem.diagnose.ranks.deciding.case import Case
 from postmortem.facts.confidence import Confidence
@@ -14,7 +14,7 @@ _MONITOR = "NumericsError"
 _Found = tuple[FirstBad, Flight]
 
 
-def numbers_went_bad(case: Case) -> Blame | None:
+def numbers_went_bad(case: Case) -> Attribution | None:
     """Return the ranks whose numbers went bad first, if nobody has an error that is no monitor's.
 
     By time where one clock wrote all files. Else by batch, and within a batch by the number of the
@@ -31,7 +31,7 @@ def numbers_went_bad(case: Case) -> Blame | None:
     first, _ = min(found, key=order)
     named = [(bad, one) for bad, one in found if _is_same(first, bad)]
     said = [(one.path, bad.sentence(one.recorder.world_size)) for bad, one in named]
-    return Blame(
+    return Attribution(
         NumbersWentBad(first),
         tuple(_party(case, bad, one) for bad, one in named),
         sure=all(bad.confidence == Confidence.CERTAIN and not bad.summed for bad, _ in found),
@@ -77,11 +77,11 @@ def _others_failed(case: Case) -> bool:
     return any(_MONITOR not in failure.said.exception for failure in own)
 
 
-def _party(case: Case, bad: FirstBad, flight: Flight) -> Party:
+def _party(case: Case, bad: FirstBad, flight: Flight) -> Suspect:
     rank = flight.recorder.rank
     standing = case.known.get(rank)
     if standing is not None:
         return standing.party(bad.sentence())
     if flight.recorder.world_size < 2:
-        return Party("the only process", None, None, bad.sentence())
-    return Party(f"rank {rank}", rank, flight.recorder.host or None, bad.sentence())
+        return Suspect("the only process", None, None, bad.sentence())
+    return Suspect(f"rank {rank}", rank, flight.recorder.host or None, bad.sentence())

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.ranks.blame import Blame, Party
+from postmortem.diagnose.ranks.attribution import Attribution, Suspect
 from postmortem.diagnose.ranks.causes import (
     CalledOther,
     Crashed,
@@ -22,9 +22,9 @@ from postmortem.diagnose.ranks.causes import (
     WaitsElsewhere,
 )
 from postmortem.diagnose.ranks.deciding.case import Case, cited
-from postmortem.diagnose.ranks.deciding.standing import FAR, Standing
+from postmortem.diagnose.ranks.deciding.rank_state import FAR, RankState
 from postmortem.diagnose.ranks.deciding.votes import call_site, fingerprints, minority
-from postmortem.diagnose.ranks.wordings import Part, part_of
+from postmortem.diagnose.ranks.wordings import ErrorRole, part_of
 from postmortem.facts.rank_logs import LogExit, LogFailure
 from postmortem.facts.signature import Match
 
@@ -33,9 +33,9 @@ _SAME_SIZES = ("ALLREDUCE", "BROADCAST", "REDUCE", "_ALLGATHER_BASE", "_REDUCE_S
 _MOST_CANDIDATES = 8
 
 
-def called_differently(case: Case) -> Blame | None:
+def called_differently(case: Case) -> Attribution | None:
     """Return who called another collective than most, by PyTorch's own check."""
-    failures = [f for s in case.all for f in s.about_peers if part_of(f) is Part.MISMATCH]
+    failures = [f for s in case.all for f in s.about_peers if part_of(f) is ErrorRole.MISMATCH]
     calls = fingerprints(failures)
     if len(calls) < 2:
         return None
@@ -47,16 +47,16 @@ def called_differently(case: Case) -> Blame | None:
         if len(set(calls.values())) < 2:
             return None
         cause = Undecided(Doubt.COLLECTIVES)
-        return Blame(cause, candidates=parties, evidence=cited(parties))
+        return Attribution(cause, candidates=parties, evidence=cited(parties))
     first = tuple(_party(case, rank, f"called {what}", failures) for rank, what in split.others)
-    return Blame(CalledOther(split.majority), first, sure=True, evidence=cited(first))
+    return Attribution(CalledOther(split.majority), first, sure=True, evidence=cited(first))
 
 
-def _party(case: Case, rank: int, why: str, failures: list[LogFailure]) -> Party:
+def _party(case: Case, rank: int, why: str, failures: list[LogFailure]) -> Suspect:
     standing = case.known.get(rank)
     if standing is None:
         said = next((f for f in failures if _runs(f) == rank), None)
-        return Party(str(rank), rank, None, why, said)
+        return Suspect(str(rank), rank, None, why, said)
     return standing.party(why, next(iter(standing.about_peers), None))
 
 
@@ -66,28 +66,30 @@ def _runs(failure: LogFailure) -> int | None:
     return int(print_["rank"]) if print_ else None
 
 
-def sent_too_much(case: Case) -> Blame | None:
+def sent_too_much(case: Case) -> Attribution | None:
     """Return the two ranks of a message with the wrong size: either may be the one that is wrong.
 
     gloo's ring: a rank receives from the next one (gloo/allreduce.cc).
     """
-    found = [s for s in case.ranks if any(part_of(f) is Part.SENT_TOO_MUCH for f in s.about_peers)]
+    found = [
+        s for s in case.ranks if any(part_of(f) is ErrorRole.SENT_TOO_MUCH for f in s.about_peers)
+    ]
     if not found or case.world < 2:
         return None
     odd = _odd_site(case)
     if odd is not None:
         return odd
     receiver = found[0]
-    failure = next(f for f in receiver.about_peers if part_of(f) is Part.SENT_TOO_MUCH)
+    failure = next(f for f in receiver.about_peers if part_of(f) is ErrorRole.SENT_TOO_MUCH)
     assert receiver.rank is not None
     parties = [receiver.party("it got more than it asked for", failure)]
     sender = (receiver.rank + 1) % case.world
     if case.logs.world_size or len(case.known) == case.world:
         parties.append(_party(case, sender, "its ring neighbour, which may have sent it", []))
-    return Blame(Undecided(Doubt.SIZES), candidates=tuple(parties), evidence=cited(parties))
+    return Attribution(Undecided(Doubt.SIZES), candidates=tuple(parties), evidence=cited(parties))
 
 
-def named_by_others(case: Case) -> Blame | None:
+def named_by_others(case: Case) -> Attribution | None:
     """Return the ranks that a monitored barrier or a watchdog names as missing or behind."""
     said: list[tuple[int, str, str]] = []
     for standing in case.all:
@@ -116,7 +118,7 @@ def named_by_others(case: Case) -> Blame | None:
         return None
     first = tuple(_party(case, rank, "named as missing", []) for rank in ranks)
     evidence = tuple(dict.fromkeys((where, text) for _, where, text in said))[:6]
-    return Blame(NamedMissing(by), first, sure=len(ranks) == 1, evidence=evidence)
+    return Attribution(NamedMissing(by), first, sure=len(ranks) == 1, evidence=evidence)
 
 
 def _without_heartbeat(case: Case) -> Iterator[tuple[int, str, str]]:
@@ -127,7 +129,7 @@ def _without_heartbeat(case: Case) -> Iterator[tuple[int, str, str]]:
             yield int(found["rank"]), remark.where, clip(remark.text, 300)
 
 
-def _behind(case: Case) -> Blame | None:
+def _behind(case: Case) -> Attribution | None:
     """Return the ranks whose watchdog says that they enqueued less than the others."""
     groups: dict[str, dict[int, tuple[int, str, str]]] = {}
     for remark in case.logs.remarks:
@@ -144,11 +146,11 @@ def _behind(case: Case) -> Blame | None:
                 _party(case, rank, f"enqueued {work[rank][0]} of {most[0]}", []) for rank in late
             )
             evidence = tuple(work[rank][1:] for rank in late[:6])
-            return Blame(NamedMissing(NamedBy.ENQUEUED), first, evidence=evidence)
+            return Attribution(NamedMissing(NamedBy.ENQUEUED), first, evidence=evidence)
     return None
 
 
-def left_early(case: Case) -> Blame | None:
+def left_early(case: Case) -> Attribution | None:
     """Return ranks that ended well while others still needed them."""
     waiting = case.about_peers()
     # One srun lists the tasks of all hosts; torchrun those of its own.
@@ -169,7 +171,7 @@ def left_early(case: Case) -> Blame | None:
     parties = tuple(
         _party(case, rank, "no launcher lists it as failed: it ended with 0", []) for rank in gone
     )
-    return Blame(LeftEarly(), parties, evidence=_chorus(waiting))
+    return Attribution(LeftEarly(), parties, evidence=_chorus(waiting))
 
 
 def _all_summarised(case: Case) -> bool:
@@ -179,7 +181,7 @@ def _all_summarised(case: Case) -> bool:
     return max(len(told), len(told_writers)) >= len(case.logs.hosts)
 
 
-def silent_ones(case: Case) -> Blame | None:
+def silent_ones(case: Case) -> Attribution | None:
     """Return the rank without an error, where all others complain of a peer."""
     waiting = case.about_peers()
     count, silent = case.without(rank for rank, s in case.known.items() if not s.silent)
@@ -190,7 +192,7 @@ def silent_ones(case: Case) -> Blame | None:
         for rank in islice(silent, _MOST_CANDIDATES)
     )
     if count == 1 and len(waiting) >= 2 and _all_known(case, waiting):
-        return Blame(SilentAlone(), parties, evidence=_chorus(waiting))
+        return Attribution(SilentAlone(), parties, evidence=_chorus(waiting))
     odd = _odd_site(case)
     if odd is not None:
         return odd
@@ -198,10 +200,10 @@ def silent_ones(case: Case) -> Blame | None:
         odd = _odd_work(case)
         if odd is not None:
             return odd
-    return Blame(Undecided(Doubt.SILENT), candidates=parties, evidence=_chorus(waiting))
+    return Attribution(Undecided(Doubt.SILENT), candidates=parties, evidence=_chorus(waiting))
 
 
-def _all_known(case: Case, waiting: tuple[Standing, ...]) -> bool:
+def _all_known(case: Case, waiting: tuple[RankState, ...]) -> bool:
     """Whether no rank can be missing from the count.
 
     A rank that ended with 0 stands in no list and no log. Connections that close tell that some
@@ -211,16 +213,16 @@ def _all_known(case: Case, waiting: tuple[Standing, ...]) -> bool:
     return case.logs.world_size is not None or 2 * timed_out > len(waiting)
 
 
-def _timed_out(standing: Standing) -> bool:
-    return any(part_of(failure) is Part.WAITED for failure in standing.about_peers)
+def _timed_out(standing: RankState) -> bool:
+    return any(part_of(failure) is ErrorRole.WAITED for failure in standing.about_peers)
 
 
-def waits_elsewhere(case: Case) -> Blame | None:
+def waits_elsewhere(case: Case) -> Attribution | None:
     """Return who waits at another place than most, where all wait."""
     return _odd_site(case) or _odd_work(case)
 
 
-def _odd_work(case: Case) -> Blame | None:
+def _odd_work(case: Case) -> Attribution | None:
     """Return who waits in another collective than most of its group, as NCCL's watchdogs say."""
     groups: dict[str, dict[int, str]] = {}
     for standing in case.about_peers():
@@ -242,9 +244,9 @@ def _odd_work(case: Case) -> Blame | None:
             one = (_party(case, split.others[0][0], f"waits in {split.others[0][1]}", []),)
             # Before torch 2.2 a time-out does not say of which group it is.
             cause = WaitsElsewhere(split.majority, if_one_group=not name)
-            return Blame(cause, one, evidence=cited(one))
+            return Attribution(cause, one, evidence=cited(one))
         some = parties[:_MOST_CANDIDATES]
-        return Blame(Undecided(Doubt.SITES), candidates=some, evidence=cited(some))
+        return Attribution(Undecided(Doubt.SITES), candidates=some, evidence=cited(some))
     return None
 
 
@@ -254,11 +256,13 @@ def _work_words(work: Match) -> str:
     return f"{words} of {work['size']} elements" if sized else words
 
 
-def _odd_site(case: Case) -> Blame | None:
+def _odd_site(case: Case) -> Attribution | None:
     waiting = case.about_peers()
     sites: dict[int, str] = {}
     for standing in waiting:
-        lost = [f for f in standing.about_peers if part_of(f) in (Part.WAITED, Part.CLOSED)]
+        lost = [
+            f for f in standing.about_peers if part_of(f) in (ErrorRole.WAITED, ErrorRole.CLOSED)
+        ]
         site = next((s for f in lost if (s := call_site(f))), None)
         if site and standing.rank is not None:
             sites[standing.rank] = site
@@ -270,11 +274,11 @@ def _odd_site(case: Case) -> Blame | None:
     parties = tuple(_party(case, rank, f"waits in {what}", []) for rank, what in split.others)
     if len(parties) > 1:  # in a ring, the neighbours of the odd one stop with it
         some = parties[:_MOST_CANDIDATES]
-        return Blame(Undecided(Doubt.SITES), candidates=some, evidence=cited(parties))
-    return Blame(WaitsElsewhere(split.majority), parties, evidence=cited(parties))
+        return Attribution(Undecided(Doubt.SITES), candidates=some, evidence=cited(parties))
+    return Attribution(WaitsElsewhere(split.majority), parties, evidence=cited(parties))
 
 
-def undecided(case: Case) -> Blame | None:
+def undecided(case: Case) -> Attribution | None:
     """Return that it cannot be decided, where something failed."""
     waiting = case.about_peers()
     if waiting:
@@ -282,11 +286,11 @@ def undecided(case: Case) -> Blame | None:
             s.party("it only reports a lost peer", s.about_peers[-1])
             for s in waiting[:_MOST_CANDIDATES]
         )
-        return Blame(Undecided(Doubt.PEERS), candidates=parties, evidence=_chorus(waiting))
+        return Attribution(Undecided(Doubt.PEERS), candidates=parties, evidence=_chorus(waiting))
     shared = [(s, f) for s in case.shared for f in s.about_peers]
     if shared:
         parties = tuple(s.party("it only reports a lost peer", f) for s, f in shared[:1])
-        return Blame(Undecided(Doubt.PEERS), candidates=parties, evidence=cited(parties))
+        return Attribution(Undecided(Doubt.PEERS), candidates=parties, evidence=cited(parties))
     unnamed = _unnamed(case)
     if unnamed is not None and any(e.memory for e in case.logs.exits):
         return unnamed  # it says more than a traceback without its end
@@ -298,13 +302,13 @@ def undecided(case: Case) -> Blame | None:
     ]
     if cut and not _told_last(case):
         some = tuple(cut[:_MOST_CANDIDATES])
-        return Blame(Undecided(Doubt.CUT), candidates=some, evidence=cited(some))
+        return Attribution(Undecided(Doubt.CUT), candidates=some, evidence=cited(some))
     if unnamed is not None:
         return unnamed
     ends = [s for s in case.ranks if s.exit is not None and (s.exit.code or s.exit.signal)]
     if ends:
         parties = tuple(s.party("it ended badly", None) for s in ends[:_MOST_CANDIDATES])
-        return Blame(Undecided(Doubt.ENDS), candidates=parties, evidence=cited(parties))
+        return Attribution(Undecided(Doubt.ENDS), candidates=parties, evidence=cited(parties))
     return None
 
 
@@ -313,7 +317,7 @@ def _told_last(case: Case) -> bool:
     return any(one.plain and not one.about_peer for one in case.logs.last_lines)
 
 
-def _unnamed(case: Case) -> Blame | None:
+def _unnamed(case: Case) -> Attribution | None:
     """Return that a process ended badly which its launcher does not name: MPICH, a shell."""
     ends = [
         e
@@ -330,22 +334,22 @@ def _unnamed(case: Case) -> Blame | None:
         for s in case.ranks
         if s.silent and not s.stopped and not s.ended_by_launcher and s.exit is None
     )
-    return Blame(
+    return Attribution(
         UnnamedProcessEnded(end),
         candidates=parties if len(parties) <= _MOST_CANDIDATES else (),
         evidence=((f"{end.file}:{end.line}", f"{end.launcher} says: {end.words}"),),
     )
 
 
-def _local(end: LogExit) -> Blame:
+def _local(end: LogExit) -> Attribution:
     """Return who failed on the host of an agent, which counts its own processes only."""
     label = f"local rank {end.local_rank}"
     if end.signal is None:
-        one = Party(label, None, end.host, f"exited with {end.code}", None, end)
-        return Blame(ExitedSilently(), (one,), evidence=cited((one,)))
-    one = Party(label, None, end.host, f"killed by {end.signal}", None, end)
-    return Blame(Crashed(), (one,), evidence=cited((one,)))
+        one = Suspect(label, None, end.host, f"exited with {end.code}", None, end)
+        return Attribution(ExitedSilently(), (one,), evidence=cited((one,)))
+    one = Suspect(label, None, end.host, f"killed by {end.signal}", None, end)
+    return Attribution(Crashed(), (one,), evidence=cited((one,)))
 
 
-def _chorus(waiting: tuple[Standing, ...]) -> tuple[tuple[str, str], ...]:
+def _chorus(waiting: tuple[RankState, ...]) -> tuple[tuple[str, str], ...]:
     return cited(s.party("", s.about_peers[-1]) for s in waiting[:4])

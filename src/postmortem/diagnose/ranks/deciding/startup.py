@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.ranks.blame import Blame, Party
+from postmortem.diagnose.ranks.attribution import Attribution, Suspect
 from postmortem.diagnose.ranks.causes import (
     CouldNotStart,
     HostFailed,
@@ -34,7 +34,7 @@ _PLACES = ("store-eaddrinuse", "store-bind", "store-dns", "store-client-timeout"
 """Messages that name the port or the host of the store."""
 
 
-def could_not_start(case: Case) -> Blame | None:
+def could_not_start(case: Case) -> Attribution | None:
     """Return what the job lacked at its start, and the rank that never came if it is known."""
     failures = [f for s in case.all for f in s.startup]
     if not failures:
@@ -62,7 +62,7 @@ def could_not_start(case: Case) -> Blame | None:
     if fault is StartupFault.MISSING:
         missing = _absent(case, counts) or _named_absent(case)
         if missing:
-            return Blame(NeverJoined(said), missing, evidence=tuple(evidence[:6]))
+            return Attribution(NeverJoined(said), missing, evidence=tuple(evidence[:6]))
     matches = [m for _, f in faults for m in _matches(f)] + (list(named[2]) if named else [])
     cause = CouldNotStart(
         fault,
@@ -72,7 +72,7 @@ def could_not_start(case: Case) -> Blame | None:
         host=_captured(matches, "host", ("store-dns", "store-client-timeout")),
         interface=_captured(matches, "interface", ("gloo-ifname", "error-interface")),
     )
-    return Blame(cause, evidence=tuple(evidence[:6]))
+    return Attribution(cause, evidence=tuple(evidence[:6]))
 
 
 def _words(failure: LogFailure) -> str:
@@ -120,7 +120,7 @@ def _joined(failure: LogFailure) -> tuple[int, int] | None:
 _COUNTS = ("store-clients-joined", "store-counted")
 
 
-def _absent(case: Case, counts: list[tuple[int, int]]) -> tuple[Party, ...]:
+def _absent(case: Case, counts: list[tuple[int, int]]) -> tuple[Suspect, ...]:
     """Return the ranks that never came, where the others are all there and say how many came."""
     if not counts:
         return ()
@@ -129,18 +129,18 @@ def _absent(case: Case, counts: list[tuple[int, int]]) -> tuple[Party, ...]:
     if len(here) != came or not 0 < world - came <= 64:
         return ()
     absent = [rank for rank in range(world) if rank not in here]
-    return tuple(Party(str(rank), rank, None, "it never joined") for rank in absent)
+    return tuple(Suspect(str(rank), rank, None, "it never joined") for rank in absent)
 
 
-def _named_absent(case: Case) -> tuple[Party, ...]:
+def _named_absent(case: Case) -> tuple[Suspect, ...]:
     """Return the tasks that JAX's coordinator lists as not having come."""
     told = (remark.match("jax-task-absent") for remark in case.logs.remarks)
     ranks = sorted({int(found["rank"]) for found in told if found is not None})
     here = {rank for rank, standing in case.known.items() if standing.writer.lines}
-    return tuple(Party(str(r), r, None, "it never joined") for r in ranks if r not in here)
+    return tuple(Suspect(str(r), r, None, "it never joined") for r in ranks if r not in here)
 
 
-def node_failed(case: Case) -> Blame | None:
+def node_failed(case: Case) -> Attribution | None:
     """Return the host that Slurm says failed, and the ranks that were there."""
     told = [(r, found) for r in case.logs.remarks if (found := r.match("slurm-node-failed"))]
     if not told:
@@ -153,7 +153,7 @@ def node_failed(case: Case) -> Blame | None:
         there = there if len(there) < len(case.ranks) else []
     first = tuple(s.party("its host failed") for s in there)
     evidence = tuple((r.where, clip(r.text, 300)) for r, _ in told[:3])
-    return Blame(HostFailed(host), first, evidence=evidence, whole_host=host)
+    return Attribution(HostFailed(host), first, evidence=evidence, whole_host=host)
 
 
 def _stop(remark: Remark) -> Match | None:
@@ -168,7 +168,7 @@ def _why(remarks: Iterable[Remark]) -> Stop | None:
     return next((why for match in known for group, why in _WHY if match[group]), None)
 
 
-def stopped_from_outside(case: Case) -> Blame | None:
+def stopped_from_outside(case: Case) -> Attribution | None:
     """Return that the job was stopped, where nothing failed before."""
     told = [r for r in case.logs.remarks if _stop(r)]
     stopped = [s for s in case.all if s.stopped]
@@ -186,4 +186,4 @@ def stopped_from_outside(case: Case) -> Blame | None:
             for s in stopped[:3]
             for f in s.stopped[:1]
         )
-    return Blame(StoppedFromOutside(evidence[0][1], _why(told[:3])), evidence=evidence)
+    return Attribution(StoppedFromOutside(evidence[0][1], _why(told[:3])), evidence=evidence)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.diagnose.jam.jam import NotBegun, NotFinished, StoppedNoting
-from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.jammed import jam_finding
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.report.model import Role
@@ -15,7 +15,7 @@ from postmortem.report.model import Role
     role=Role.ROOT,
     references=("https://docs.nvidia.com/deploy/xid-errors/index.html",),
 )
-def device_stopped(blame: Blame) -> Iterator[Finding]:
+def device_stopped(blame: Attribution) -> Iterator[Finding]:
     """The device of a rank, or who watches it, no longer does what its peers' do.
 
     What it means

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from postmortem.diagnose.jam.jam import Jam, NoDump, Sign
 from postmortem.diagnose.jam.words import culprit_words, operation_words, ranks_and
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.ranks.blame import Blame
-from postmortem.diagnose.ranks.causes import How
-from postmortem.diagnose.ranks.telling import cite, victims_words
+from postmortem.diagnose.ranks.attribution import Attribution
+from postmortem.diagnose.ranks.causes import CauseKind
+from postmortem.diagnose.ranks.phrases import cite, victims_words
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.facts.rank_sets import rank_words
 from postmortem.report.model import Confidence, Role
@@ -19,7 +19,7 @@ from postmortem.report.model import Confidence, Role
     role=Role.ROOT,
     references=("https://pytorch.org/tutorials/prototype/flight_recorder_tutorial.html",),
 )
-def jam_undecided(blame: Blame) -> Iterator[Finding]:
+def jam_undecided(blame: Attribution) -> Iterator[Finding]:
     """All wait for each other by the flight recorders, and nothing tells who began.
 
     What it means
@@ -33,7 +33,7 @@ def jam_undecided(blame: Blame) -> Iterator[Finding]:
         network and at the kernel logs of these hosts; give the dumps of all ranks.
     """
     jam = blame.jam
-    if blame.how is not How.UNDECIDED or jam is None or jam.disagree:
+    if blame.how is not CauseKind.UNDECIDED or jam is None or jam.disagree:
         return
     doubt = f" If the job hangs at all: {jam.sign_words}." if jam.sign is Sign.UNKNOWN else ""
     told = "; ".join(

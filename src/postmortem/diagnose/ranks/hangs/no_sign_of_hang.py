@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from postmortem.diagnose.jam.jam import Sign
 from postmortem.diagnose.jam.words import culprit_words
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.ranks.blame import Blame
-from postmortem.diagnose.ranks.causes import How
+from postmortem.diagnose.ranks.attribution import Attribution
+from postmortem.diagnose.ranks.causes import CauseKind
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.report.model import Confidence, Evidence, Role
 
@@ -17,7 +17,7 @@ from postmortem.report.model import Confidence, Evidence, Role
     role=Role.CONTEXT,
     references=("https://pytorch.org/tutorials/prototype/flight_recorder_tutorial.html",),
 )
-def no_sign_of_hang(blame: Blame) -> Iterator[Finding]:
+def no_sign_of_hang(blame: Attribution) -> Iterator[Finding]:
     """Flight recorders of a job that may well run: nothing shows that it stood still.
 
     What it means
@@ -30,7 +30,7 @@ def no_sign_of_hang(blame: Blame) -> Iterator[Finding]:
         Take the dumps again: the same calls at the same ranks are a hang.
     """
     jam = blame.jam
-    if blame.how is not How.NOTHING or jam is None or jam.sign is not Sign.AGAINST:
+    if blame.how is not CauseKind.NOTHING or jam is None or jam.sign is not Sign.AGAINST:
         return
     found = (*jam.culprits, *jam.candidates)
     who = f"rank {found[0].rank} {culprit_words(found[0])}" if found else "nobody stands out"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.diagnose.jam.jam import CameLate, NeverCame, NoDump
-from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.jammed import jam_finding
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.report.model import Role
@@ -15,7 +15,7 @@ from postmortem.report.model import Role
     role=Role.ROOT,
     references=("https://pytorch.org/tutorials/prototype/flight_recorder_tutorial.html",),
 )
-def rank_never_came(blame: Blame) -> Iterator[Finding]:
+def rank_never_came(blame: Attribution) -> Iterator[Finding]:
     """Ranks did not come, or came late, to a collective that all others wait in.
 
     What it means

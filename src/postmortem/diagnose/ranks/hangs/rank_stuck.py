@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import StandsElsewhere
-from postmortem.diagnose.ranks.telling import cite, ranks_words
+from postmortem.diagnose.ranks.phrases import cite, ranks_words
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.facts.rank_logs import RankLogs
 from postmortem.report.model import Confidence, Role
@@ -20,7 +20,7 @@ from postmortem.report.model import Confidence, Role
         "https://docs.python.org/3/library/faulthandler.html",
     ),
 )
-def rank_stuck(blame: Blame, logs: RankLogs) -> Iterator[Finding]:
+def rank_stuck(blame: Attribution, logs: RankLogs) -> Iterator[Finding]:
     """A rank stands elsewhere while the others wait for it.
 
     What it means

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.kernel.words import (
     cite_all,
     decided_by,
@@ -14,8 +14,8 @@ from postmortem.diagnose.ranks.kernel.words import (
     steps_of,
     surely,
 )
-from postmortem.diagnose.ranks.telling import ranks_words, torchrun_words, victims_words
-from postmortem.diagnose.ranks.ties import By
+from postmortem.diagnose.ranks.kernel_matches import MatchKey
+from postmortem.diagnose.ranks.phrases import ranks_words, torchrun_words, victims_words
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.facts.kernel_log import KernelKind
 from postmortem.knowledge.xids import REFERENCE
@@ -23,7 +23,7 @@ from postmortem.report.model import Confidence, Role
 
 
 @rule(role=Role.ROOT, references=(REFERENCE,))
-def gpu_failed(blame: Blame) -> Iterator[Finding]:
+def gpu_failed(blame: Attribution) -> Iterator[Finding]:
     """A GPU, or a link of it, failed under a rank.
 
     What it means
@@ -45,7 +45,7 @@ def gpu_failed(blame: Blame) -> Iterator[Finding]:
     gpu = f" {event.device}" if event.device else ""
     host = f" All ranks of {blame.whole_host} failed alike." if blame.whole_host else ""
     confidence = surely(blame)
-    if tie.by is By.HOST and confidence is Confidence.CERTAIN and len(blame.first) > 1:
+    if tie.by is MatchKey.HOST and confidence is Confidence.CERTAIN and len(blame.first) > 1:
         confidence = Confidence.LIKELY
     yield Finding(
         lead=who,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.kernel.words import (
     cite_tie,
     joined,
@@ -13,15 +13,15 @@ from postmortem.diagnose.ranks.kernel.words import (
     program_ties,
     steps_of,
 )
-from postmortem.diagnose.ranks.telling import ranks_words
-from postmortem.diagnose.ranks.ties import By
+from postmortem.diagnose.ranks.kernel_matches import MatchKey
+from postmortem.diagnose.ranks.phrases import ranks_words
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.knowledge.xids import REFERENCE
 from postmortem.report.model import Confidence, Role
 
 
 @rule(role=Role.CONTRIBUTING, references=(REFERENCE,))
-def gpu_fault_of_program(blame: Blame) -> Iterator[Finding]:
+def gpu_fault_of_program(blame: Attribution) -> Iterator[Finding]:
     """The driver confirms that a program's own access made the GPU fail.
 
     What it means
@@ -37,8 +37,8 @@ def gpu_fault_of_program(blame: Blame) -> Iterator[Finding]:
     ours = program_ties(blame)
     if not ours:
         return
-    tie = min(ours, key=lambda one: list(By).index(one.by))
-    named = tie.by in (By.PID, By.GPU)
+    tie = min(ours, key=lambda one: list(MatchKey).index(one.by))
+    named = tie.by in (MatchKey.PID, MatchKey.GPU)
     who = ranks_words(blame.first)
     yield Finding(
         title=clip(f"the driver saw it too: {tie.event.words}", 100),

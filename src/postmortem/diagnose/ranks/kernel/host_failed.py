@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.kernel.words import cite_all, joined, meaning, steps_of, surely
-from postmortem.diagnose.ranks.telling import ranks_words, torchrun_words, victims_words
-from postmortem.diagnose.ranks.ties import By
+from postmortem.diagnose.ranks.kernel_matches import MatchKey
+from postmortem.diagnose.ranks.phrases import ranks_words, torchrun_words, victims_words
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.facts.kernel_log import KernelKind
 from postmortem.report.model import Role
@@ -18,7 +18,7 @@ from postmortem.report.model import Role
     role=Role.ROOT,
     references=("https://docs.kernel.org/admin-guide/RAS/main.html",),
 )
-def host_failed(blame: Blame) -> Iterator[Finding]:
+def host_failed(blame: Attribution) -> Iterator[Finding]:
     """A host broke down under all of its ranks.
 
     What it means
@@ -40,7 +40,7 @@ def host_failed(blame: Blame) -> Iterator[Finding]:
     name = event.host or "its host"
     title = f"{who}: host {name} failed: {event.words}"
     stack = ""
-    if tie.by is By.PID:
+    if tie.by is MatchKey.PID:
         title = f"{who} does not come back from the kernel of {name}"
         stack = f" It waits in {', called by '.join(event.stack[:4])}." if event.stack else ""
     yield Finding(

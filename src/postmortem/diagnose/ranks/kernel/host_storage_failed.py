@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.kernel.words import (
     MOST_CITED,
     cite_tie,
@@ -14,13 +14,13 @@ from postmortem.diagnose.ranks.kernel.words import (
     steps_of,
     storage_ties,
 )
-from postmortem.diagnose.ranks.telling import ranks_words
+from postmortem.diagnose.ranks.phrases import ranks_words
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.report.model import Confidence, Role
 
 
 @rule(role=Role.CONTRIBUTING, references=("https://man7.org/linux/man-pages/man3/errno.3.html",))
-def host_storage_failed(blame: Blame) -> Iterator[Finding]:
+def host_storage_failed(blame: Attribution) -> Iterator[Finding]:
     """A disk or a file server failed on the host of the rank that failed first.
 
     What it means

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.kernel.words import (
     MOST_CITED,
     cite_tie,
@@ -14,7 +14,7 @@ from postmortem.diagnose.ranks.kernel.words import (
     steps_of,
     storage_ties,
 )
-from postmortem.diagnose.ranks.ties import By, Tie
+from postmortem.diagnose.ranks.kernel_matches import KernelMatch, MatchKey
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.facts.kernel_log import Fault, KernelKind
 from postmortem.facts.rank_logs import RankLogs
@@ -36,7 +36,7 @@ _ORDER = (
 
 
 @rule(role=Role.CONTEXT, references=("https://man7.org/linux/man-pages/man1/dmesg.1.html",))
-def kernel_log_notes(blame: Blame, logs: RankLogs) -> Iterator[Finding]:
+def kernel_log_notes(blame: Attribution, logs: RankLogs) -> Iterator[Finding]:
     """Faults in kernel logs that nothing joins with the job's failure.
 
     What it means
@@ -85,7 +85,7 @@ def kernel_log_notes(blame: Blame, logs: RankLogs) -> Iterator[Finding]:
     )
 
 
-def _spoken_of(tie: Tie, blame: Blame) -> bool:
+def _spoken_of(tie: KernelMatch, blame: Attribution) -> bool:
     """Whether another rule speaks of it."""
     if tie in storage_ties(blame) or tie in program_ties(blame):
         return True
@@ -103,17 +103,17 @@ def _how_sure(*, root: bool, ended: bool) -> Confidence:
     return Confidence.POSSIBLE
 
 
-def _why_not(tie: Tie, logs: RankLogs, *, alone: bool, ended: bool) -> str:
+def _why_not(tie: KernelMatch, logs: RankLogs, *, alone: bool, ended: bool) -> str:
     if ended:
         return f"Process {tie.event.pid} is the one that its launcher saw end."
     if alone:
         return "No log of a rank lies beside it, so that no rank can be named."
     event = tie.event
-    if event.pid is not None and tie.by not in (By.PID, By.CHILD) and logs.pids:
+    if event.pid is not None and tie.by not in (MatchKey.PID, MatchKey.CHILD) and logs.pids:
         return (
             "Its pid is of no rank that the logs name: another process, or a rank in a container, "
             "which counts its own pids."
         )
-    if tie.by is By.NOTHING and event.host:
+    if tie.by is MatchKey.NOTHING and event.host:
         return f"No rank that failed is known to have run on {event.host} at that time."
     return "Nothing in the logs of the ranks goes with it."

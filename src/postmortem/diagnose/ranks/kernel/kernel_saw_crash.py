@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.kernel.words import (
     cite_all,
     decided_by,
@@ -14,7 +14,7 @@ from postmortem.diagnose.ranks.kernel.words import (
     steps_of,
     surely,
 )
-from postmortem.diagnose.ranks.telling import at_frame, ranks_words, torchrun_words, victims_words
+from postmortem.diagnose.ranks.phrases import at_frame, ranks_words, torchrun_words, victims_words
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.facts.kernel_log import KernelKind
 from postmortem.report.model import Role
@@ -25,7 +25,7 @@ from postmortem.text import shell_word
     role=Role.ROOT,
     references=("https://docs.kernel.org/admin-guide/sysctl/debug.html",),
 )
-def kernel_saw_crash(blame: Blame) -> Iterator[Finding]:
+def kernel_saw_crash(blame: Attribution) -> Iterator[Finding]:
     """The kernel noted where a rank crashed, or why it was ended.
 
     What it means

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.kernel.words import cite_all, decided_by, joined, meaning, surely
-from postmortem.diagnose.ranks.telling import ranks_words, torchrun_words, victims_words
-from postmortem.diagnose.ranks.ties import By
+from postmortem.diagnose.ranks.kernel_matches import MatchKey
+from postmortem.diagnose.ranks.phrases import ranks_words, torchrun_words, victims_words
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.facts.kernel_log import KernelKind
 from postmortem.report.model import Role
@@ -18,7 +18,7 @@ from postmortem.report.model import Role
     role=Role.ROOT,
     references=("https://docs.kernel.org/admin-guide/cgroup-v2.html#memory-interface-files",),
 )
-def killed_for_memory(blame: Blame) -> Iterator[Finding]:
+def killed_for_memory(blame: Attribution) -> Iterator[Finding]:
     """The kernel killed a rank because memory was short.
 
     What it means
@@ -37,7 +37,7 @@ def killed_for_memory(blame: Blame) -> Iterator[Finding]:
     event = tie.event
     who = ranks_words(blame.first)
     verb = "was" if len(blame.first) == 1 else "were"
-    child = tie.by is By.CHILD
+    child = tie.by is MatchKey.CHILD
     title = f"{who} {verb} killed by the kernel for memory"
     if child:
         title = f"{who} lost a DataLoader worker that the kernel killed for memory"

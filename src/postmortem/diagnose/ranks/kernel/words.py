@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.ranks.blame import Blame, Party
-from postmortem.diagnose.ranks.telling import cite, how_sure
-from postmortem.diagnose.ranks.ties import Tie
+from postmortem.diagnose.ranks.attribution import Attribution, Suspect
+from postmortem.diagnose.ranks.kernel_matches import KernelMatch
+from postmortem.diagnose.ranks.phrases import cite, how_sure
 from postmortem.facts.kernel_log import MOST_COUNTED, Fault, KernelKind
 from postmortem.knowledge.messages import briefs, explained
 from postmortem.knowledge.xids import xid
@@ -14,14 +14,14 @@ from postmortem.report.model import Confidence, Evidence
 MOST_CITED = 6
 
 
-def decided_by(blame: Blame, *kinds: KernelKind) -> Tie | None:
+def decided_by(blame: Attribution, *kinds: KernelKind) -> KernelMatch | None:
     """Return the line that decides, if it is of one of these kinds."""
     if blame.tie is None or not blame.first:
         return None
     return blame.tie if blame.tie.event.kind in kinds else None
 
 
-def meaning(tie: Tie) -> str:
+def meaning(tie: KernelMatch) -> str:
     """Return what the knowledge base says of the line."""
     event = tie.event
     if event.number is not None and event.signature == "xid":
@@ -30,7 +30,7 @@ def meaning(tie: Tie) -> str:
     return known.cause if known else ""
 
 
-def steps_of(tie: Tie) -> tuple[str, ...]:
+def steps_of(tie: KernelMatch) -> tuple[str, ...]:
     """Return what to do about the line."""
     event = tie.event
     if event.number is not None and event.signature == "xid":
@@ -39,7 +39,7 @@ def steps_of(tie: Tie) -> tuple[str, ...]:
     return known.next_steps if known else ()
 
 
-def joined(tie: Tie) -> str:
+def joined(tie: KernelMatch) -> str:
     """Return how the line is known to be of the rank, as a sentence."""
     if not tie.why:
         return ""
@@ -47,7 +47,7 @@ def joined(tie: Tie) -> str:
     return f" What joins the two: {tie.why}{doubt}."
 
 
-def storage_ties(blame: Blame) -> list[Tie]:
+def storage_ties(blame: Attribution) -> list[KernelMatch]:
     """Return the lines on disks and file servers of the host of a rank that failed at a file."""
     first = {party.rank for party in blame.first}
     if not any(_at_file(party) for party in blame.first):
@@ -56,17 +56,17 @@ def storage_ties(blame: Blame) -> list[Tie]:
     return [tie for tie in blame.ties if tie.event.kind in kinds and first & set(tie.ranks)]
 
 
-def _at_file(party: Party) -> bool:
+def _at_file(party: Suspect) -> bool:
     bus_error = party.failure is None and party.exit is not None and party.exit.signal == "SIGBUS"
     return bus_error or _says(party, "error-of-files")
 
 
-def _says(party: Party, name: str) -> bool:
+def _says(party: Suspect, name: str) -> bool:
     """Whether the error of a party has the words of a message."""
     return party.failure is not None and party.failure.said.match(name) is not None
 
 
-def program_ties(blame: Blame) -> list[Tie]:
+def program_ties(blame: Attribution) -> list[KernelMatch]:
     """Return the errors of GPUs that go with a CUDA error of who failed first."""
     if blame.tie is not None or not any(_says(party, "error-of-cuda") for party in blame.first):
         return []
@@ -80,7 +80,7 @@ def program_ties(blame: Blame) -> list[Tie]:
     ]
 
 
-def cite_tie(tie: Tie) -> Evidence:
+def cite_tie(tie: KernelMatch) -> Evidence:
     """Return a line of the kernel's log as evidence."""
     event = tie.event
     least = "at least " if event.count >= MOST_COUNTED else ""
@@ -90,12 +90,12 @@ def cite_tie(tie: Tie) -> Evidence:
     return Evidence(where, clip(f"{host}{event.text}{times}", 300))
 
 
-def cite_all(blame: Blame) -> tuple[Evidence, ...]:
+def cite_all(blame: Attribution) -> tuple[Evidence, ...]:
     """Return the evidence of a decision by the kernel's log, its own line first."""
     rest = cite(blame)[1:]
     return (cite_tie(blame.tie), *rest) if blame.tie is not None else rest
 
 
-def surely(blame: Blame) -> Confidence:
+def surely(blame: Attribution) -> Confidence:
     """Return certain where the line names a process and nothing speaks against it."""
     return how_sure(blame)

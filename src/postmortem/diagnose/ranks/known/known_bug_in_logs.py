@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from postmortem.diagnose.ranks.blame import Blame
-from postmortem.diagnose.ranks.causes import How
+from postmortem.diagnose.ranks.attribution import Attribution
+from postmortem.diagnose.ranks.causes import CauseKind
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.facts.nccl import Nccl
 from postmortem.facts.rank_logs import RankLogs
@@ -21,7 +21,7 @@ from postmortem.report.model import Role
     ),
 )
 def known_bug_in_logs(
-    blame: Blame, logs: RankLogs, versions: Versions | None, nccl: Nccl | None
+    blame: Attribution, logs: RankLogs, versions: Versions | None, nccl: Nccl | None
 ) -> Iterator[Finding]:
     """The logs show a bug of a library that its developers know.
 
@@ -37,7 +37,7 @@ def known_bug_in_logs(
     What to do
         What the record says: postmortem rules ID shows it, where ID is named in the cause.
     """
-    if blame.how is How.NOTHING:
+    if blame.how is CauseKind.NOTHING:
         return  # what is printed while a job goes on, or has gone well, explains nothing
     from postmortem.diagnose.known_bugs import find_bugs
     from postmortem.diagnose.ranks.sight import sight_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.facts.nccl import Nccl
 from postmortem.report.model import Confidence, Evidence, Role
@@ -19,7 +19,7 @@ _SHORT = 200
     role=Role.ROOT,
     references=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",),
 )
-def one_bad_peer(nccl: Nccl, blame: Blame) -> Iterator[Finding]:
+def one_bad_peer(nccl: Nccl, blame: Attribution) -> Iterator[Finding]:
     """NCCL's warnings on several hosts name one and the same address.
 
     What it means

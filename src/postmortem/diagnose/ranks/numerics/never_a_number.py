@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import NeverANumber
-from postmortem.diagnose.ranks.telling import cite
+from postmortem.diagnose.ranks.phrases import cite
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.report.model import Confidence, Role
 
 
 @rule(role=Role.ROOT, references=("https://pytorch.org/docs/stable/notes/amp_examples.html",))
-def never_a_number(blame: Blame) -> Iterator[Finding]:
+def never_a_number(blame: Attribution) -> Iterator[Finding]:
     """The loss, or the norm of the gradients, is no number, to the end of the log.
 
     What it means

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.numerics.first_bad import Origin
-from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import NumbersWentBad
-from postmortem.diagnose.ranks.telling import cite, how_sure, ranks_words
+from postmortem.diagnose.ranks.phrases import cite, how_sure, ranks_words
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.report.model import Role
 
@@ -46,7 +46,7 @@ _STEPS = {
         "https://huggingface.co/docs/transformers/debugging#underflow-and-overflow-detection",
     ),
 )
-def numbers_first_bad(blame: Blame) -> Iterator[Finding]:
+def numbers_first_bad(blame: Attribution) -> Iterator[Finding]:
     """NaN or Inf came up in a module of the model.
 
     What it means

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import HostFailed
-from postmortem.diagnose.ranks.telling import cite, ranks_words, victims_words
+from postmortem.diagnose.ranks.phrases import cite, ranks_words, victims_words
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.report.model import Confidence, Role
 from postmortem.text import shell_word
 
 
 @rule(role=Role.ROOT, references=("https://slurm.schedmd.com/troubleshoot.html",))
-def node_failed(blame: Blame) -> Iterator[Finding]:
+def node_failed(blame: Attribution) -> Iterator[Finding]:
     """A host of the job failed, says its scheduler.
 
     What it means

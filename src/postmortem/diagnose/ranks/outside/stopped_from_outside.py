@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import Stop, StoppedFromOutside
-from postmortem.diagnose.ranks.telling import cite
+from postmortem.diagnose.ranks.phrases import cite
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.report.model import Confidence, Role
 
@@ -20,7 +20,7 @@ _WHY = {
 
 
 @rule(role=Role.ROOT, references=("https://slurm.schedmd.com/job_exit_code.html",))
-def stopped_from_outside(blame: Blame) -> Iterator[Finding]:
+def stopped_from_outside(blame: Attribution) -> Iterator[Finding]:
     """Somebody stopped the job: a scheduler, a signal, Ctrl-C.
 
     What it means

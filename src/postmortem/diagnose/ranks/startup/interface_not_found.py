@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import CouldNotStart, StartupFault
-from postmortem.diagnose.ranks.telling import cite
+from postmortem.diagnose.ranks.phrases import cite
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.report.model import Confidence, Role
 
@@ -18,7 +18,7 @@ from postmortem.report.model import Confidence, Role
         "https://pytorch.org/docs/stable/distributed.html#choosing-the-network-interface-to-use",
     ),
 )
-def interface_not_found(blame: Blame) -> Iterator[Finding]:
+def interface_not_found(blame: Attribution) -> Iterator[Finding]:
     """The network interface that was asked for is not there.
 
     What it means

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import CouldNotStart, StartupFault
-from postmortem.diagnose.ranks.telling import cite
+from postmortem.diagnose.ranks.phrases import cite
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.report.model import Confidence, Role
 
 
 @rule(role=Role.ROOT, references=("https://pytorch.org/docs/stable/elastic/rendezvous.html",))
-def master_name_unknown(blame: Blame) -> Iterator[Finding]:
+def master_name_unknown(blame: Attribution) -> Iterator[Finding]:
     """The name of the master host cannot be resolved.
 
     What it means

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import CouldNotStart, NeverJoined, StartupFault
-from postmortem.diagnose.ranks.telling import cite, ranks_words
+from postmortem.diagnose.ranks.phrases import cite, ranks_words
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.report.model import Confidence, Role
 
@@ -15,7 +15,7 @@ from postmortem.report.model import Confidence, Role
 @rule(
     role=Role.ROOT, references=("https://pytorch.org/docs/stable/distributed.html#initialization",)
 )
-def rank_never_joined(blame: Blame) -> Iterator[Finding]:
+def rank_never_joined(blame: Attribution) -> Iterator[Finding]:
     """A rank never came when the job started.
 
     What it means

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.ranks.blame import Attempts
+from postmortem.diagnose.ranks.attribution import Attempts
 from postmortem.diagnose.ranks.causes import CouldNotStart
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.report.model import Confidence, Evidence, Role

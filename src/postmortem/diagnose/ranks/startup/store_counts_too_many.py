@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import CouldNotStart, StartupFault
-from postmortem.diagnose.ranks.telling import cite
+from postmortem.diagnose.ranks.phrases import cite
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.report.model import Confidence, Role
 
@@ -15,7 +15,7 @@ from postmortem.report.model import Confidence, Role
 @rule(
     role=Role.ROOT, references=("https://pytorch.org/docs/stable/distributed.html#initialization",)
 )
-def store_counts_too_many(blame: Blame) -> Iterator[Finding]:
+def store_counts_too_many(blame: Attribution) -> Iterator[Finding]:
     """More processes counted themselves in the store than the job has.
 
     What it means

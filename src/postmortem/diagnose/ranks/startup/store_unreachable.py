@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import CouldNotStart, StartupFault
-from postmortem.diagnose.ranks.telling import cite
+from postmortem.diagnose.ranks.phrases import cite
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.report.model import Confidence, Role
 
 
 @rule(role=Role.ROOT, references=("https://pytorch.org/docs/stable/elastic/rendezvous.html",))
-def store_unreachable(blame: Blame) -> Iterator[Finding]:
+def store_unreachable(blame: Attribution) -> Iterator[Finding]:
     """Nobody answers at the address of the job's store.
 
     What it means

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from postmortem.diagnose.ranks.blame import Blame, Party
+from postmortem.diagnose.ranks.attribution import Attribution, Suspect
 from postmortem.diagnose.ranks.causes import Cause, Doubt, EveryRankRaised, Raised, Undecided
 from postmortem.diagnose.ranks.deciding.case import Case, cited, same_words
-from postmortem.diagnose.ranks.deciding.standing import Standing
+from postmortem.diagnose.ranks.deciding.rank_state import RankState
 from postmortem.facts.rank_logs import LogFailure
 
 _AT_ONCE = 2.0
 """Seconds between two time stamps that order nothing."""
 
 
-def raised(case: Case) -> Blame | None:
+def raised(case: Case) -> Attribution | None:
     """Return the ranks that raised first; None when nobody has an error of its own."""
     own = [(s, s.own[0]) for s in case.ranks if s.own and s.own[0].kind == "exception"]
     own += [
@@ -25,10 +25,10 @@ def raised(case: Case) -> Blame | None:
     return _of_shared(case)
 
 
-def _of_ranks(case: Case, own: list[tuple[Standing, LogFailure]]) -> Blame | None:
+def _of_ranks(case: Case, own: list[tuple[RankState, LogFailure]]) -> Attribution | None:
     if any(s.crashed and not s.own for s in case.ranks) and not _before_crash(case, own):
         return None
-    groups: dict[str, list[tuple[Standing, LogFailure]]] = {}
+    groups: dict[str, list[tuple[RankState, LogFailure]]] = {}
     for item in own:
         groups.setdefault(same_words(item[1]), []).append(item)
     if len(groups) > 1:
@@ -36,7 +36,7 @@ def _of_ranks(case: Case, own: list[tuple[Standing, LogFailure]]) -> Blame | Non
     return _alike(case, own, sure=True)
 
 
-def _before_crash(case: Case, own: list[tuple[Standing, LogFailure]]) -> bool:
+def _before_crash(case: Case, own: list[tuple[RankState, LogFailure]]) -> bool:
     """Whether what raised did so before another rank crashed: a crash leaves no time to raise."""
     return all(
         s.exit is not None
@@ -46,7 +46,7 @@ def _before_crash(case: Case, own: list[tuple[Standing, LogFailure]]) -> bool:
     )
 
 
-def _alike(case: Case, own: list[tuple[Standing, LogFailure]], *, sure: bool) -> Blame:
+def _alike(case: Case, own: list[tuple[RankState, LogFailure]], *, sure: bool) -> Attribution:
     parties = tuple(s.party(f.said.words, f) for s, f in own)
     others = [s for s in case.ranks if not s.own]
     every = len(own) > 1 and all(s.silent and s.ended_by_launcher for s in others)
@@ -54,19 +54,19 @@ def _alike(case: Case, own: list[tuple[Standing, LogFailure]], *, sure: bool) ->
     few = len(own) > 1 and _one_of_many(case, own)
     same = every and full and not _waiting(others) and not few
     cause: Cause = EveryRankRaised() if same else Raised()
-    return Blame(cause, parties, sure=sure, evidence=cited(parties))
+    return Attribution(cause, parties, sure=sure, evidence=cited(parties))
 
 
-def _waiting(others: list[Standing]) -> bool:
+def _waiting(others: list[RankState]) -> bool:
     return any(s.about_peers for s in others)
 
 
-def _one_of_many(case: Case, own: list[tuple[Standing, LogFailure]]) -> bool:
+def _one_of_many(case: Case, own: list[tuple[RankState, LogFailure]]) -> bool:
     """Whether fewer than half of the ranks raised: the rest are victims, not latecomers."""
     return 2 * len(own) < case.world
 
 
-def _several(case: Case, groups: list[list[tuple[Standing, LogFailure]]]) -> Blame:
+def _several(case: Case, groups: list[list[tuple[RankState, LogFailure]]]) -> Attribution:
     """Different errors on different ranks: only an order that can be trusted tells the first."""
     items = [group[0] for group in groups]
     times = [f.time for _, f in items]
@@ -82,15 +82,15 @@ def _several(case: Case, groups: list[list[tuple[Standing, LogFailure]]]) -> Bla
     parties = tuple(
         s.party(f"its own error: {f.said.words}", f) for group in groups for s, f in group
     )
-    return Blame(Undecided(Doubt.ERRORS), candidates=parties, evidence=cited(parties))
+    return Attribution(Undecided(Doubt.ERRORS), candidates=parties, evidence=cited(parties))
 
 
-def _of_shared(case: Case) -> Blame | None:
+def _of_shared(case: Case) -> Attribution | None:
     """Errors in lines that no prefix tells apart: how many there are tells how many ranks."""
     found = [(s, f) for s in case.all if s.rank is None for f in s.own if f.kind == "exception"]
     if not found:
         return None
-    groups: dict[str, list[tuple[Standing, LogFailure]]] = {}
+    groups: dict[str, list[tuple[RankState, LogFailure]]] = {}
     for item in found:
         groups.setdefault(same_words(item[1]), []).append(item)
     first = next(iter(groups.values()))
@@ -110,24 +110,24 @@ def _of_shared(case: Case) -> Blame | None:
         return None
     if len(first) > 1 and len(first) >= len(exits) > 0:
         everyone = tuple(
-            Party(str(e.rank), e.rank, e.host, failure.said.words, failure, e) for e in exits
+            Suspect(str(e.rank), e.rank, e.host, failure.said.words, failure, e) for e in exits
         )
-        return Blame(EveryRankRaised(), everyone, sure=True, evidence=cited((party,)))
+        return Attribution(EveryRankRaised(), everyone, sure=True, evidence=cited((party,)))
     if len(failing) == 1 and len(first) == 1:
         end = failing[0]
-        one = Party(str(end.rank), end.rank, end.host, failure.said.words, failure, end)
-        return Blame(Raised(), (one,), evidence=cited((one,)))
+        one = Suspect(str(end.rank), end.rank, end.host, failure.said.words, failure, end)
+        return Attribution(Raised(), (one,), evidence=cited((one,)))
     aborted = [s for s in case.ranks if any(f.said.exception == "MPI_Abort" for f in s.own)]
     if len(aborted) == len(first) == 1:  # mpi4py prints a traceback, then calls it
         one = aborted[0].party(failure.said.words, failure)
-        return Blame(Raised(), (one,), evidence=cited((one,)))
+        return Attribution(Raised(), (one,), evidence=cited((one,)))
     if len(first) > 1 and failing:
         some = tuple(
-            Party(str(e.rank), e.rank, e.host, failure.said.words, failure, e) for e in failing
+            Suspect(str(e.rank), e.rank, e.host, failure.said.words, failure, e) for e in failing
         )
-        return Blame(EveryRankRaised(), some, evidence=cited((party,)))
+        return Attribution(EveryRankRaised(), some, evidence=cited((party,)))
     parties = tuple(s.party(f.said.words, f) for s, f in first[:1])
-    return Blame(Raised(), parties, evidence=cited(parties))
+    return Attribution(Raised(), parties, evidence=cited(parties))
 
 
 def _codes(case: Case) -> bool:

@@ -5,19 +5,19 @@ from __future__ import annotations
 from postmortem.diagnose.jam.jam import Jam
 from postmortem.diagnose.ranks.causes import (
     Cause,
+    CauseKind,
     CouldNotStart,
-    How,
     NeverJoined,
     SeenByKernel,
     StartupFault,
 )
-from postmortem.diagnose.ranks.ties import Tie
+from postmortem.diagnose.ranks.kernel_matches import KernelMatch
 from postmortem.facts.rank_logs import LogExit, LogFailure
 from postmortem.records import record
 
 
 @record
-class Party:
+class Suspect:
     """A rank, or a process whose rank is not known."""
 
     label: str
@@ -35,18 +35,18 @@ class Party:
 
 
 @record
-class Blame:
+class Attribution:
     """What was decided."""
 
     cause: Cause
-    first: tuple[Party, ...] = ()
+    first: tuple[Suspect, ...] = ()
     """Who failed first; several when they failed alike. The one with evidence first."""
     sure: bool = False
     """Nothing else in the evidence speaks against it."""
-    candidates: tuple[Party, ...] = ()
+    candidates: tuple[Suspect, ...] = ()
     """Filled where it cannot be decided."""
-    victims: tuple[Party, ...] = ()
-    also: tuple[Party, ...] = ()
+    victims: tuple[Suspect, ...] = ()
+    also: tuple[Suspect, ...] = ()
     """Who failed by itself too, with an error that the end of `first` does not explain."""
     evidence: tuple[tuple[str, str], ...] = ()
     """(where, what)."""
@@ -56,11 +56,11 @@ class Blame:
     """Ranks that torchrun called the root cause."""
     jam: Jam | None = None
     """Who waits for whom by the flight recorders, where anybody does."""
-    ties: tuple[Tie, ...] = ()
+    ties: tuple[KernelMatch, ...] = ()
     """All faults in kernel logs, with the ranks that they are about."""
 
     @property
-    def how(self) -> How:
+    def how(self) -> CauseKind:
         """What singles out who failed first; NOTHING where nothing failed."""
         return self.cause.how
 
@@ -70,7 +70,7 @@ class Blame:
         return self.cause.fault if isinstance(self.cause, CouldNotStart | NeverJoined) else None
 
     @property
-    def tie(self) -> Tie | None:
+    def tie(self) -> KernelMatch | None:
         """The line of a kernel's log, where that decides."""
         return self.cause.tie if isinstance(self.cause, SeenByKernel) else None
 
@@ -84,19 +84,19 @@ class Blame:
 class Attempts:
     """What was decided of each start of a job, in their order; of most jobs there is one."""
 
-    blames: tuple[Blame, ...]
+    blames: tuple[Attribution, ...]
     told: int
     """Which of them the report tells of."""
     alike: int = 1
     """How many of them ended as that one did, itself included."""
 
     @property
-    def blame(self) -> Blame:
+    def blame(self) -> Attribution:
         """Return what was decided of the attempt that the report tells of."""
         return self.blames[self.told]
 
     @property
     def recovered(self) -> bool:
         """Return whether an attempt failed and the last one did not."""
-        failed = [blame.how is not How.NOTHING for blame in self.blames]
+        failed = [blame.how is not CauseKind.NOTHING for blame in self.blames]
         return any(failed) and not failed[-1]

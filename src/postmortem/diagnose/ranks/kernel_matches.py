@@ -8,7 +8,7 @@ from postmortem.facts.kernel_log import KernelEvent
 from postmortem.records import record
 
 
-class By(StrEnum):
+class MatchKey(StrEnum):
     """What joins a line of a kernel's log with a rank; the strongest first."""
 
     PID = "pid"
@@ -20,11 +20,11 @@ class By(StrEnum):
 
 
 @record
-class Tie:
+class KernelMatch:
     """One event of a kernel, and the ranks that it is about."""
 
     event: KernelEvent
-    by: By
+    by: MatchKey
     ranks: tuple[int, ...] = ()
     why: str = ""
     """What joins them, in words."""

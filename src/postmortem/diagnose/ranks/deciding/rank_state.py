@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from postmortem.diagnose.ranks.blame import Party
-from postmortem.diagnose.ranks.wordings import MPI_ENDS, Part, part_of
+from postmortem.diagnose.ranks.attribution import Suspect
+from postmortem.diagnose.ranks.wordings import MPI_ENDS, ErrorRole, part_of
 from postmortem.facts.rank_logs import LogExit, LogFailure, RankLogs, Writer
 from postmortem.records import record, replace
 
@@ -14,13 +14,19 @@ FAR = 10
 _FAR_OF_FAILED = 200
 """The same for a process that ended badly: it may have cleaned up."""
 _FAR_OF_SHARED = 40
-ABOUT_PEERS = (Part.CLOSED, Part.WAITED, Part.MISMATCH, Part.NAMED, Part.SENT_TOO_MUCH)
+ABOUT_PEERS = (
+    ErrorRole.CLOSED,
+    ErrorRole.WAITED,
+    ErrorRole.MISMATCH,
+    ErrorRole.NAMED,
+    ErrorRole.SENT_TOO_MUCH,
+)
 _KILLS = ("SIGTERM", "SIGKILL")
 _STOPS = ("SIGTERM", "SIGINT", "SIGHUP")
 
 
 @record
-class Standing:
+class RankState:
     """One process."""
 
     writer: Writer
@@ -55,19 +61,19 @@ class Standing:
         """It has no error of any kind."""
         return not (self.own or self.about_peers or self.startup or self.threads)
 
-    def party(self, why: str, failure: LogFailure | None = None) -> Party:
+    def party(self, why: str, failure: LogFailure | None = None) -> Suspect:
         """Return it as the report names it."""
         label = self.writer.label
-        return Party(label, self.writer.rank, self.writer.host, why, failure, self.exit)
+        return Suspect(label, self.writer.rank, self.writer.host, why, failure, self.exit)
 
 
-def standings(logs: RankLogs) -> tuple[Standing, ...]:
+def standings(logs: RankLogs) -> tuple[RankState, ...]:
     """Return all processes that are known, also those that only a launcher names."""
     exits = {e.rank: e for e in logs.exits if e.rank is not None}
     failed = bool(exits) or any(e.code or e.signal for e in logs.exits)
     of_hosts = _of_hosts(logs)
     of_workers = {e.writer: e for e in logs.exits if e.launcher == "ray"}
-    found: list[Standing] = []
+    found: list[RankState] = []
     seen: set[int] = set()
     by_writer: dict[int, list[LogFailure]] = {}
     for failure in logs.failures:
@@ -95,7 +101,7 @@ def standings(logs: RankLogs) -> tuple[Standing, ...]:
     return tuple(_ended_after_others(found))
 
 
-def _ended_after_others(found: list[Standing]) -> Iterator[Standing]:
+def _ended_after_others(found: list[RankState]) -> Iterator[RankState]:
     """Yield the standings, those whose launcher ended them once another had failed marked so.
 
     Slurm tells it by the order of its lines alone; MPI's launchers kill all when one has aborted.
@@ -118,7 +124,7 @@ def _ended_after_others(found: list[Standing]) -> Iterator[Standing]:
             yield one
 
 
-def _ended_itself(one: Standing, end: LogExit) -> bool:
+def _ended_itself(one: RankState, end: LogExit) -> bool:
     """Whether a rank failed, and not because of a peer."""
     return bool(end.code or end.signal) and end.signal not in _KILLS and not one.about_peers
 
@@ -140,19 +146,19 @@ def _of_hosts(logs: RankLogs) -> dict[str, LogExit]:
 
 def _standing(
     writer: Writer, mine: list[LogFailure], end: LogExit | None, logs: RankLogs, failed: bool
-) -> Standing:
+) -> RankState:
     ended = end is not None and (end.stopped or (end.pid or -1) in logs.stopped_pids)
     bad = end is not None and bool(end.code or end.signal)
     counted = list(_counted(writer, mine, bad, failed))
     parts = [(part_of(f), f) for f in counted]
-    return Standing(
+    return RankState(
         writer,
         writer.rank,
-        own=tuple(f for part, f in parts if part is Part.OWN and f.kind != "thread"),
+        own=tuple(f for part, f in parts if part is ErrorRole.OWN and f.kind != "thread"),
         about_peers=tuple(f for part, f in parts if part in ABOUT_PEERS),
-        startup=tuple(f for part, f in parts if part is Part.STARTUP),
-        threads=tuple(f for part, f in parts if part is Part.OWN and f.kind == "thread"),
-        stopped=tuple(f for part, f in parts if part is Part.STOPPED),
+        startup=tuple(f for part, f in parts if part is ErrorRole.STARTUP),
+        threads=tuple(f for part, f in parts if part is ErrorRole.OWN and f.kind == "thread"),
+        stopped=tuple(f for part, f in parts if part is ErrorRole.STOPPED),
         exit=end,
         survived=len([f for f in mine if f.kind != "ignored"]) - len(counted),
         ended_by_launcher=ended and end is not None and end.code is None,

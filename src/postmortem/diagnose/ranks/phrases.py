@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.ranks.blame import Blame, Party
+from postmortem.diagnose.ranks.attribution import Attribution, Suspect
 from postmortem.facts.rank_logs import LogFailure, LogFrame
 from postmortem.facts.rank_sets import rank_words
 from postmortem.facts.signature import Signature
@@ -16,7 +16,7 @@ from postmortem.report.model import Confidence, Evidence
 LIBRARIES = ("site-packages/", "dist-packages/", "/lib/python3", "<frozen ")
 
 
-def ranks_words(parties: Sequence[Party]) -> str:
+def ranks_words(parties: Sequence[Suspect]) -> str:
     """Return ``rank 2 on node1``, ``ranks 0 to 3``, or labels where ranks are not known."""
     if len(parties) == 1:
         return parties[0].words
@@ -26,7 +26,7 @@ def ranks_words(parties: Sequence[Party]) -> str:
     return f"ranks {rank_words(ranks)}"
 
 
-def cite(blame: Blame) -> tuple[Evidence, ...]:
+def cite(blame: Attribution) -> tuple[Evidence, ...]:
     """Return the evidence of the decision; there is always some."""
     rows = tuple(Evidence(_short(where), what) for where, what in blame.evidence)
     return rows or (Evidence("logs", "all lines together"),)
@@ -42,7 +42,7 @@ def _short(where: str) -> str:
     return parts[-1]
 
 
-def how_sure(blame: Blame) -> Confidence:
+def how_sure(blame: Attribution) -> Confidence:
     """Return certain where nothing speaks against it."""
     return Confidence.CERTAIN if blame.sure else Confidence.LIKELY
 
@@ -87,7 +87,7 @@ def _native_frame(failure: LogFailure | None) -> LogFrame | None:
     return None
 
 
-def victims_words(blame: Blame) -> str:
+def victims_words(blame: Attribution) -> str:
     """Return a sentence on the others."""
     if not blame.victims:
         return ""
@@ -100,7 +100,7 @@ def victims_words(blame: Blame) -> str:
     return f" {who} {verb}{why}."
 
 
-def torchrun_words(blame: Blame) -> str:
+def torchrun_words(blame: Attribution) -> str:
     """Return a sentence where torchrun named another rank as the root cause."""
     guilty = {p.rank for p in blame.first}
     wrong = [rank for rank in blame.blamed if rank not in guilty]
@@ -124,7 +124,7 @@ def advice(failure: LogFailure | None) -> tuple[str, ...]:
     return ()
 
 
-def look_at(blame: Blame) -> str:
+def look_at(blame: Attribution) -> str:
     """Return the next step that shows the culprit's own lines."""
     failure = blame.first[0].failure if blame.first else None
     if failure is None:
