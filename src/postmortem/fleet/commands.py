@@ -47,7 +47,7 @@ async def _run(engine: Engine, command: str, words: Mapping[str, Sequence[str]])
         engine = replace(engine, at_once=max(engine.at_once, len(engine.nodes)))  # all must meet
     waiting: list[Part] = []
     whole = Part()
-    async for said in ask(engine, words):
+    async for said in ask(engine, {node: engine.command(row) for node, row in words.items()}):
         waiting.append(part_of(said, KINDS[command]))
         if len(waiting) == 64:
             whole = merge([whole, merge_all(waiting)])
@@ -81,10 +81,9 @@ async def _fetch(engine: Engine, crash: Crash, folder: Path) -> tuple[str, str, 
     """Make one core slim where it lies, and bring it here."""
     node, path = crash.example
     # A core is no text: it must come from one node alone, without labels before its lines.
-    slim = ["core", path, "--slim", "/dev/stdout"]
     whole = b""
     error = ""
-    async for said in ask(replace(engine, nodes=(node,)), {node: slim}):
+    async for said in ask(replace(engine, nodes=(node,)), {node: engine.fetch(path)}):
         whole, error = said.out, said.error
     where = f"{node}:{path}"
     if not whole.startswith(b"\x7fELF"):

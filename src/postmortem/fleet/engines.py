@@ -57,6 +57,15 @@ class Engine:
         limit = f"{self.seconds:g}"
         return ["timeout", "-k", "5", limit, *self.program, *words]
 
+    def fetch(self, path: str) -> list[str]:
+        """Return what makes a core slim there and writes it to standard output; leaves nothing."""
+        slim = self.command(["core", path, "--slim"])
+        script = (
+            'd=$(mktemp -d) || exit 1; trap "rm -rf \\"$d\\"" EXIT; '
+            f'{shlex.join(slim)} "$d/core" >&2 && cat "$d/core"'
+        )
+        return ["sh", "-c", script]
+
 
 def find_engine(asked: str | None, job: str | None, env: Mapping[str, str]) -> str:
     """Return the name of the engine to use; raises NoEngine."""
@@ -71,21 +80,21 @@ def find_engine(asked: str | None, job: str | None, env: Mapping[str, str]) -> s
     raise NoEngine(f"there is no {' and no '.join(names)} on PATH to reach the nodes with")
 
 
-async def ask(engine: Engine, words: Mapping[str, Sequence[str]]) -> AsyncIterator[Said]:
-    """Yield what each node said, as it comes; `words` are postmortem's arguments for each node."""
+async def ask(engine: Engine, commands: Mapping[str, Sequence[str]]) -> AsyncIterator[Said]:
+    """Yield what each node said to its command, as it comes."""
     # A single node's output comes as it is, also where it is no text.
-    same = len(words) > 1 and len({tuple(row) for row in words.values()}) == 1
+    same = len(commands) > 1 and len({tuple(row) for row in commands.values()}) == 1
     if engine.name in ("srun", "clush") and same:
-        async for said in _ask_labelled(engine, tuple(words), next(iter(words.values()))):
+        async for said in _ask_labelled(engine, tuple(commands), next(iter(commands.values()))):
             yield said
         return
     gate = asyncio.Semaphore(engine.at_once)
 
     async def one(node: str) -> Said:
         async with gate:
-            return await _ask_one(node, _single(engine, node, words[node]), engine.seconds)
+            return await _ask_one(node, _single(engine, node, commands[node]), engine.seconds)
 
-    tasks = [asyncio.ensure_future(one(node)) for node in words]
+    tasks = [asyncio.ensure_future(one(node)) for node in commands]
     try:
         for task in asyncio.as_completed(tasks):
             yield await task
@@ -95,8 +104,7 @@ async def ask(engine: Engine, words: Mapping[str, Sequence[str]]) -> AsyncIterat
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _single(engine: Engine, node: str, words: Sequence[str]) -> list[str]:
-    command = engine.command(words)
+def _single(engine: Engine, node: str, command: Sequence[str]) -> list[str]:
     if engine.name == "kubectl":
         return ["kubectl", "exec", *engine.options, node, "--", *command]
     if engine.name == "srun":
@@ -133,7 +141,7 @@ async def _ask_labelled(
     engine: Engine, nodes: tuple[str, ...], words: Sequence[str]
 ) -> AsyncIterator[Said]:
     """Run srun or clush once: each line comes with its node before it."""
-    inner = shlex.join(engine.command(words))
+    inner = shlex.join(words)
     if engine.name == "srun":
         job = [f"--jobid={engine.job}"] if engine.job else []
         per = [f"--nodes={len(nodes)}", "--ntasks-per-node=1", "--overlap", "--quiet", "--label"]
