@@ -7,6 +7,7 @@ which node each line is of. What a node says is bounded; who says nothing in tim
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import os
 import shlex
@@ -140,17 +141,19 @@ async def _ask_one(node: str, command: list[str], seconds: float, most: int = MO
 async def _ask_labelled(
     engine: Engine, nodes: tuple[str, ...], words: Sequence[str]
 ) -> AsyncIterator[Said]:
-    """Run srun or clush once: each line comes with its node before it."""
-    inner = shlex.join(words)
+    """Run srun or clush once: each line comes with its node before it.
+
+    The lines are base64 and short: srun breaks those of more than about a thousand bytes.
+    """
+    inner = f'{{ {shlex.join(words)}; echo "$?"; }} | base64 -w 512'
     if engine.name == "srun":
         job = [f"--jobid={engine.job}"] if engine.job else []
         per = [f"--nodes={len(nodes)}", "--ntasks-per-node=1", "--overlap", "--quiet", "--label"]
         where = [f"--nodelist={','.join(nodes)}", "--kill-on-bad-exit=0"]
-        # The first line of each task is its node; the last one how it ended.
-        script = f'echo "$SLURMD_NODENAME"; {inner}; echo "$?"'
+        script = f'echo "$SLURMD_NODENAME"; {inner}'
         command = ["srun", *job, *per, *where, *engine.options, "sh", "-c", script]
     else:
-        script = f'echo .; {inner}; echo "$?"'
+        script = f"echo .; {inner}"
         command = ["clush", "-f", str(engine.at_once), *engine.options]
         command += ["-w", ",".join(nodes), script]
     said = await _ask_one("", command, engine.seconds, _MOST_OF_ALL)
@@ -158,15 +161,25 @@ async def _ask_labelled(
     heard: dict[str, Said] = {}
     for label, rows in _by_label(said.out).items():
         name = rows[0].decode("utf-8", "replace").strip() if engine.name == "srun" else label
-        end = rows[-1].strip()
-        status = int(end) if len(rows) > 1 and end.isdigit() and len(end) < 4 else None
-        out = b"\n".join(rows[1 : None if status is None else -1])
+        out, status = _unpacked(b"".join(rows[1:]))
         error = b"\n".join(errors.get(label, ())).decode("utf-8", "replace")
         heard[name] = Said(name, out, error, status)
     last = "".join(said.error.strip().splitlines()[-1:])
     silent = None if said.status is None else 255
     for node in nodes:
         yield heard.get(node, Said(node, b"", last, silent))
+
+
+def _unpacked(text: bytes) -> tuple[bytes, int | None]:
+    """Return what a node said, and how it ended; the text as it came where it is no base64."""
+    try:
+        plain = base64.b64decode(text, validate=True)
+    except ValueError:
+        return text, None
+    out, _, end = plain.rstrip(b"\n").rpartition(b"\n")
+    if not end.isdigit() or len(end) > 3:
+        return plain, None
+    return out, int(end)
 
 
 def _by_label(text: bytes) -> dict[str, list[bytes]]:
