@@ -145,7 +145,9 @@ async def _ask_labelled(
 
     The lines are base64 and short: srun breaks those of more than about a thousand bytes.
     """
-    inner = f'{{ {shlex.join(words)}; echo "$?"; }} | base64 -w 512'
+    # base64 goes without the step's variables: hang would take it for a rank of the job.
+    packed = 'env -i PATH="$PATH" base64 -w 512'
+    inner = f'{{ {shlex.join(words)}; echo "$?"; }} | {packed}'
     if engine.name == "srun":
         job = [f"--jobid={engine.job}"] if engine.job else []
         per = [f"--nodes={len(nodes)}", "--ntasks-per-node=1", "--overlap", "--quiet", "--label"]
