@@ -43,7 +43,9 @@ def explain(folder: Path, facts: RunFacts, cores: dict[int, Path]) -> list[Expla
     `cores` has the core files that processes left, by pid.
     """
     found: list[Explanation] = []
-    steps = [_of_stacks, _of_core, _of_logs] if facts.stopped else [_of_core, _of_logs]
+    steps = [_of_gpu_core, _of_core, _of_logs]
+    if facts.stopped:
+        steps.insert(0, _of_stacks)
     for step in steps:
         try:
             one = step(folder, facts, cores)
@@ -84,6 +86,19 @@ def _of_core(folder: Path, facts: RunFacts, cores: dict[int, Path]) -> Explanati
     report = analyse(cores[first.pid], CoreOptions(engine="native"))
     who = f"{first.label} failed first: " if len(facts.ranks) > 1 else ""
     return _explanation(replace(report, verdict=who + report.verdict), found=True)
+
+
+def _of_gpu_core(folder: Path, facts: RunFacts, cores: dict[int, Path]) -> Explanation | None:
+    """Return which kernel failed, of the process that died first if its GPU left a dump."""
+    dumps = sorted((folder / "gpu").glob("core.*.nvcudmp"), key=lambda path: path.stat().st_mtime)
+    if not dumps:
+        return None
+    from postmortem.analyses.gpu_core import analyse_gpu
+
+    pid = facts.first_failure.pid if facts.first_failure is not None else None
+    own = [path for path in dumps if path.name.endswith(f".{pid}.nvcudmp")]
+    report = analyse_gpu((own or dumps)[0])
+    return _explanation(report, found=report.failed)
 
 
 def _of_logs(folder: Path, facts: RunFacts, cores: dict[int, Path]) -> Explanation | None:

@@ -30,7 +30,9 @@ def odd_ranks(seen: Fleet) -> Iterator[Finding]:
     large = max(seen.part.standing, key=lambda one: one.count, default=None)
     if large is None or large.count < 2 or large.count * 2 <= ranks:
         return
-    few = [one for one in seen.part.standing if one is not large and one.count <= _FEW * ranks]
+    few = [
+        one for one in seen.part.standing if one is not large and one.count <= max(1, _FEW * ranks)
+    ]
     for one in sorted(few, key=lambda one: (one.count, one.ranks))[:_MOST]:
         who = _who(one)
         yield Finding(

@@ -5,8 +5,9 @@ from __future__ import annotations
 import statistics
 
 from postmortem.facts.net import Met, NetCheck, Node, Stage, Target
-from postmortem.records import is_record
 from postmortem.report.blocks import Block, KeyValues, Table
+from postmortem.report.contract import fill
+from postmortem.report.contract.net import Net, Probes
 from postmortem.text import counted, size, some
 
 _MOST_ROWS = 40
@@ -123,29 +124,7 @@ def _summary(seen: NetCheck) -> list[tuple[str, str]]:
 
 def body(seen: NetCheck) -> dict[str, object]:
     """Return the fields of the JSON report."""
-    return {
-        "world_size": seen.world,
-        "nodes": [_json(one) for one in seen.nodes],
-        "stages": [_json(one) for one in seen.stages],
-        "rounds": seen.rounds,
-        "probes": {
-            "tried": len(seen.probes),
-            "failed": [_json(one) for one in seen.probes if one.met is not Met.OK],
-            "second_try": [
-                _json(one) for one in seen.probes if one.first_try is not None and one.met is Met.OK
-            ],
-        },
-        "speeds": [_json(one) for one in seen.speeds],
-        "collectives": [_json(one) for one in seen.collectives],
-        "lost": [_json(one) for one in seen.lost],
-        "misnamed": [_json(one) for one in seen.misnamed],
-        "target": _json(seen.target),
-    }
-
-
-def _json(value: object) -> object:
-    if is_record(value):
-        return {name: _json(one) for name, one in vars(value).items()}
-    if isinstance(value, (tuple, list)):
-        return [_json(one) for one in value]
-    return str(value) if isinstance(value, str) else value
+    again = [one for one in seen.probes if one.first_try is not None and one.met is Met.OK]
+    failed = [one for one in seen.probes if one.met is not Met.OK]
+    probes = fill(Probes, tried=len(seen.probes), failed=failed, second_try=again)
+    return fill(Net, seen, world_size=seen.world, probes=probes)

@@ -14,7 +14,6 @@ from postmortem.report.model import Confidence, Role
 _INNERMOST = 40
 _PANIC = Pattern(
     r"^runtime\.(gopanic|fatalpanic|fatalthrow|throw|fatal|sigpanic|dopanic\w*)(\.abi\w+)?$",
-    words=("runtime.",),
 )
 _RUN_TIME = Pattern(r"^runtime\.|^<signal handler called>$")
 _MEANINGS: tuple[tuple[str, str], ...] = (
