@@ -275,6 +275,7 @@ class RawCore(TypedDict):
     """Where code can be, by address: executable segments, files without a segment."""
     modules: list[RawModule]
     abort_message: str | None
+    panic: tuple[str, str] | None  # language, text
     python_fatal: tuple[str, str] | None
     exceptions: list[RawException]
     python_version: str | None

@@ -9,12 +9,12 @@ from postmortem.analyses.masking import Masking
 from postmortem.diagnose import rule
 from postmortem.facts.gpu_core import GpuCore
 from postmortem.present.gpu.body import gpu_body
+from postmortem.present.headline.gpu_core import headline
 from postmortem.readers.formats import ELF_HEADER_BYTES, elf_head
 from postmortem.readers.gpu_core import read_amd_core, read_gpu_core
 from postmortem.readers.opening import open_core
 from postmortem.records import replace
 from postmortem.report.model import Report, ordered
-from postmortem.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,7 +46,7 @@ def analyse_gpu(
     report = Report(
         kind="gpu_core",
         inputs=(source,),
-        verdict=_verdict(core, diagnoses[0].title if diagnoses else None),
+        verdict=headline(core, diagnoses[0].title if diagnoses else None),
         failed=bool(core.faults),
         diagnoses=diagnoses,
         blocks=_blocks(core, verbose=verbose) if blocks else (),
@@ -68,15 +68,3 @@ def _blocks(core: GpuCore, *, verbose: bool) -> tuple[Block, ...]:
     from postmortem.present.gpu.blocks import gpu_blocks  # not paid for by --json
 
     return gpu_blocks(core, verbose=verbose)
-
-
-def _verdict(core: GpuCore, found: str | None) -> str:
-    if found is not None:
-        return found
-    if core.vendor == "AMD" and core.devices:
-        return "the state of {}: what their waves did is not read here".format(
-            counted(len(core.devices), "AMD GPU")
-        )
-    if not core.devices:
-        return "the dump names no GPU"
-    return f"no kernel was on {counted(len(core.devices), 'GPU')} when the dump was written"

@@ -159,13 +159,13 @@ def _explain(args: argparse.Namespace) -> int:
             sysroot=args.sysroot,
             python_locals=args.locals or _is_read(args),
             temp_dir=args.temp_dir,
-            progress=status,
+            progress=None if args.quiet else status,
         ) as reading,
     ):
         # While the native reader is at work: these imports take as long as it does.
         from postmortem.analyses.core import explained
 
-        report = explained(reading, _options(args), status)
+        report = explained(reading, _options(args), None if args.quiet else status)
     report = replace(report, problems=(*remarks, *report.problems))
     took = time.monotonic() - began
     footer = f"{took:.2f} s · {report.footer}"
@@ -208,7 +208,7 @@ def _fold(args: argparse.Namespace) -> int:
     began = time.monotonic()
     options = replace(_options(args), engine=args.engine or "native")
     with Status() as status:
-        report = fold_cores(args.cores or [Path()], options, status)
+        report = fold_cores(args.cores or [Path()], options, None if args.quiet else status)
     took = time.monotonic() - began
     footer = f"{took:.2f} s · {report.footer} · postmortem core CORE explains one"
     return emit(replace(report, footer=footer), args)

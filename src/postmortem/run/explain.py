@@ -35,6 +35,8 @@ class Explanation:
     """The same as JSON; "" where there is none."""
     found: bool
     """Whether it names a cause."""
+    card: str = ""
+    """The same in at most 15 lines; "" where there is none."""
 
 
 def explain(folder: Path, facts: RunFacts, cores: dict[int, Path]) -> list[Explanation]:
@@ -196,7 +198,13 @@ def _of_one(raised: Raise, facts: RunFacts, report: Report) -> Report:
         next_steps=(f"look at the values of its frames: raises/{raised.file} has all of them",),
         evidence=(Evidence(f"raises/{raised.file}", what),),
     )
-    return replace(report, verdict=verdict, diagnoses=(diagnosis,), failed=True)
+    from postmortem.analyses.places import with_source
+    from postmortem.present.places import told_values
+    from postmortem.report.card import Highlights, Place
+
+    place = Place(frame.function, frame.file, frame.line, values=told_values(frame.values))
+    shown = with_source(Highlights(places=(place,), headline=verdict))
+    return replace(report, verdict=verdict, diagnoses=(diagnosis,), failed=True, highlights=shown)
 
 
 def _values(raised: Raise) -> tuple[KeyValues, ...]:
@@ -232,7 +240,18 @@ def _explanation(report: Report, *, found: bool) -> Explanation:
     text, document = io.StringIO(), io.StringIO()
     terminal.render(report, text, verbose=False)
     as_json.render(report, document)
-    return Explanation(report.kind, report.verdict, text.getvalue(), document.getvalue(), found)
+    said = (report.kind, report.verdict, text.getvalue(), document.getvalue(), found)
+    return Explanation(*said, card_text(report))
+
+
+def card_text(report: Report) -> str:
+    """Return a report's card, as the standard error of the command gets it."""
+    from postmortem.present.card import card_of, filled
+    from postmortem.render import card
+
+    out = io.StringIO()
+    card.render(replace(card_of(filled(report)), footer=()), out)
+    return out.getvalue()
 
 
 def _of_ending(facts: RunFacts) -> Explanation:

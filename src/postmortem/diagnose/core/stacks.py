@@ -12,7 +12,7 @@ from postmortem.diagnose.core.jit_frames import compiled_by
 from postmortem.diagnose.core.owners import Owner, file_name, module_name, owner
 from postmortem.diagnose.names import bare, clip, short
 from postmortem.facts.crash import CppException
-from postmortem.facts.threads import Frame, Thread, Threads
+from postmortem.facts.threads import Frame, Thread, Threads, is_own, own_frames
 from postmortem.patterns import Pattern
 
 _PREFIX = Pattern(r"^(__GI_+|__libc_|___?)(?=[a-z])")
@@ -339,3 +339,12 @@ def api_without_gil(threads: Threads | None) -> int | None:
     if api is None or not crashed.frames[api].function.startswith(("Py", "_Py")):
         return None
     return api
+
+
+def own_caller(thread: Thread | None) -> str:
+    """Return the innermost function of the user's own, as a step names it."""
+    frames = own_frames(thread) if thread is not None else ()
+    frame = next((f for f in frames if f.file and f.line), None)
+    if frame is None or not is_own(frame.file):
+        return "the innermost of your own functions on the crashed stack"
+    return f"{clip(frame.function, 40)} ({file_name(frame.file or '')}:{frame.line})"

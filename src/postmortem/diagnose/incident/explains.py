@@ -18,11 +18,6 @@ from postmortem.report.model import Confidence
 _CUDA_ERROR = Pattern(
     r"CUDA (?:error|failure|exception)|CUDA_ERROR_|CUDA kernel errors|illegal memory access|"
     r"device-side assert|unspecified launch failure|misaligned address|illegal instruction was",
-    words=(
-        *("CUDA error", "CUDA failure", "CUDA exception", "CUDA_ERROR_", "CUDA kernel errors"),
-        *("illegal memory access", "device-side assert", "unspecified launch failure"),
-        *("misaligned address", "illegal instruction was"),
-    ),
 )
 
 Join = Callable[[Event, Event], Confidence | None]

@@ -11,7 +11,7 @@ from postmortem.diagnose.core.special_exceptions import watchdog_frames
 from postmortem.diagnose.core.stacks import is_terminated
 from postmortem.diagnose.names import bare, clip, short
 from postmortem.diagnose.rule import Finding, rule
-from postmortem.facts.crash import CppException
+from postmortem.facts.crash import CppException, Panic
 from postmortem.facts.threads import Frame, Threads
 from postmortem.patterns import Pattern
 from postmortem.report.model import Confidence, Role
@@ -47,7 +47,10 @@ _RUST_LIBRARY = Pattern(
     ),
 )
 def fatal_log_message(
-    kind: FaultKind, threads: Threads | None, exception: CppException | None
+    kind: FaultKind,
+    threads: Threads | None,
+    exception: CppException | None,
+    panic_text: Panic | None,
 ) -> Iterator[Finding]:
     """Code logged a fatal error, or panicked, and stopped the process.
 
@@ -85,9 +88,15 @@ def fatal_log_message(
     what = "a fatal error was logged" if log else "Rust code panicked"
     if not log and not any(_PANICKED.search(names[i]) for i in panic):
         what = "Rust code called std::process::abort"
+    title = f"{what}{' in ' + by if by else ''} and stopped the process"
+    cause = "a check in native code failed; the library printed the reason and aborted"
+    if panic and not log and panic_text is not None and panic_text.language == "Rust":
+        place = f" in {by}" if by else ""
+        title = f"{what}{place}: {panic_text.head}"
+        cause = f"Rust's panic said: {clip(panic_text.text, 300)}"
     yield Finding(
-        title=clip(f"{what}{' in ' + by if by else ''} and stopped the process", 100),
-        cause="a check in native code failed; the library printed the reason and aborted",
+        title=clip(title, 100),
+        cause=cause,
         confidence=Confidence.LIKELY,
         next_steps=(
             "read the last lines that the process wrote to standard error: they give file, line "
