@@ -134,7 +134,7 @@ def test_net_between_all_nodes(net: Network) -> None:
     assert "all 3 nodes can talk with each other" in found["verdict"]
     net.drop(1, 2)
     found = fleet(net, 1, *words)
-    assert "node 1 (h1) and node 2 (h2) cannot talk" in found["verdict"]
+    assert "node 1 (h1) and node 2 (h2) cannot talk" in found["verdict"], found["silent"]
 
 
 @pytest.mark.cores
