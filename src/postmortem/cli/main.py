@@ -31,6 +31,7 @@ COMMANDS: tuple[str, ...] = (
     "attach",
     "watch",
     "net",
+    "fleet",
     "flight",
     "demo",
     "doctor",

@@ -124,7 +124,8 @@ def _summary(seen: NetCheck) -> list[tuple[str, str]]:
 
 def body(seen: NetCheck) -> dict[str, object]:
     """Return the fields of the JSON report."""
-    again = [one for one in seen.probes if one.first_try is not None and one.met is Met.OK]
-    failed = [one for one in seen.probes if one.met is not Met.OK]
+    # Tuples: a list is taken as JSON that is made already.
+    again = tuple(one for one in seen.probes if one.first_try is not None and one.met is Met.OK)
+    failed = tuple(one for one in seen.probes if one.met is not Met.OK)
     probes = fill(Probes, tried=len(seen.probes), failed=failed, second_try=again)
     return fill(Net, seen, world_size=seen.world, probes=probes)

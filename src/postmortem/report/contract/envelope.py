@@ -75,6 +75,7 @@ class Envelope(Shape):
         "hang",
         "watch",
         "net",
+        "fleet",
         "doctor",
     ]
     tool: Tool

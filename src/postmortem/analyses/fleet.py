@@ -1,0 +1,50 @@
+"""``postmortem fleet``: from what many nodes answered to a report."""
+
+from __future__ import annotations
+
+from postmortem.diagnose import rule
+from postmortem.facts.fleet import Fleet
+from postmortem.facts.source import Problem
+from postmortem.present.fleet.report import blocks, body
+from postmortem.report.model import Confidence, Outcome, Report, ordered
+
+
+def report_on(seen: Fleet, problems: tuple[Problem, ...] = ()) -> Report:
+    """Return what many nodes say; a node without a report keeps it from being healthy."""
+    outcome = rule.run(rule.load("fleet"), {Fleet: seen})
+    diagnoses = ordered(outcome.diagnoses)
+    failed = any(one.confidence is not Confidence.POSSIBLE for one in diagnoses)
+    groups = seen.part.groups
+    healthy = (
+        not diagnoses
+        and len(seen.part.answered) == seen.asked
+        and bool(groups)
+        and all(one.outcome == "healthy" for one in groups)
+    )
+    return Report(
+        kind="fleet",
+        inputs=(),
+        verdict=_lead(seen, failed) + (diagnoses[0].title if diagnoses else _clear(seen)),
+        failed=failed,
+        diagnoses=diagnoses,
+        blocks=blocks(seen),
+        body=body(seen),
+        problems=(*problems, *outcome.problems),
+        skipped=outcome.skipped,
+        footer="--json for all of it",
+        settled=None if failed else Outcome.HEALTHY if healthy else Outcome.UNKNOWN,
+    )
+
+
+def _lead(seen: Fleet, failed: bool) -> str:
+    left = seen.asked - len(seen.part.answered)
+    answered = f"{len(seen.part.answered):,} of {seen.asked:,} nodes answered; "
+    return answered if failed and left and seen.part.answered else ""
+
+
+def _clear(seen: Fleet) -> str:
+    groups = sorted(seen.part.groups, key=lambda one: (-len(one.nodes), one.words))
+    said = groups[0].verdict if groups else "no node has a report"
+    if len(groups) == 1 and len(groups[0].nodes) == seen.asked:
+        return f"all {seen.asked:,} nodes: {said}"
+    return f"{len(groups[0].nodes) if groups else 0:,} of {seen.asked:,} nodes: {said}"

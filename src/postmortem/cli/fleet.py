@@ -1,0 +1,165 @@
+"""``postmortem fleet``: one command on every node of a job, one report."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from postmortem.cli.hang import _seconds
+from postmortem.cli.output import add_report_options, emit
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from postmortem.fleet.engines import Engine
+
+SUMMARY = "run hang, doctor, net or collect on every node of a job: one report"
+EXAMPLES = """\
+examples:
+  postmortem fleet --job 815302 hang --job 815302
+  postmortem fleet -w node[001-064] doctor
+  postmortem fleet -w worker-0,worker-1 --engine kubectl net
+  postmortem fleet -w node[001-064] -d cores/ collect /scratch/cores
+
+srun (under SLURM), clush (ClusterShell), ssh or kubectl exec starts it; each node writes a small
+JSON, and equal answers are one. collect folds the cores of all nodes and fetches one slim core of
+each crash. Nodes that do not answer in time, or answer rubbish, are named.
+"""
+
+_REFUSED = 3
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this command."""
+    parser.add_argument("-w", "--hosts", metavar="HOSTS", help="the nodes: node[001-064],login1")
+    parser.add_argument(
+        "--job", metavar="ID", help="a job of SLURM, with all its nodes (default: SLURM_JOB_ID)"
+    )
+    parser.add_argument(
+        "--engine",
+        choices=("srun", "clush", "ssh", "kubectl"),
+        help="what starts it there (default: srun under SLURM, else clush, else ssh)",
+    )
+    parser.add_argument(
+        "--engine-options",
+        metavar="WORDS",
+        default="",
+        help="for the engine, as one word: '-p 2222', '-n training -c worker'",
+    )
+    parser.add_argument(
+        "--remote",
+        metavar="PROGRAM",
+        default="postmortem",
+        help="what it is called there: '/opt/env/bin/postmortem' (default: postmortem)",
+    )
+    parser.add_argument(
+        "--deadline",
+        type=_seconds,
+        default=60.0,
+        metavar="S",
+        help="seconds that a node has (default: 60)",
+    )
+    parser.add_argument(
+        "--at-once", type=_count, default=64, metavar="N", help="nodes at a time (default: 64)"
+    )
+    parser.add_argument(
+        "-d", "--directory", metavar="DIR", help="of collect: where slim cores are put"
+    )
+    add_report_options(parser)
+    parser.add_argument("what", choices=("hang", "doctor", "net", "collect"), metavar="COMMAND")
+    parser.add_argument(
+        "words", nargs=argparse.REMAINDER, metavar="...", help="its own options and paths"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Ask all nodes, and write the report."""
+    from postmortem.analyses.fleet import report_on
+    from postmortem.facts.host_names import NoHosts
+    from postmortem.fleet import commands
+    from postmortem.fleet.engines import NoEngine
+
+    try:
+        engine = _engine(args)
+        folder = _folder(args)
+    except (NoHosts, NoEngine, ValueError) as error:
+        from postmortem.render.safe import line
+
+        print(f"postmortem fleet: {line(str(error))}", file=sys.stderr)
+        return _REFUSED
+    before = signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        seen, problems = commands.run(engine, args.what, args.words, folder)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    return emit(report_on(seen, problems), args)
+
+
+def _engine(args: argparse.Namespace) -> Engine:
+    from postmortem.facts.host_names import NoHosts, expand
+    from postmortem.fleet.engines import Engine, find_engine
+
+    job = args.job or (os.environ.get("SLURM_JOB_ID") if args.hosts is None else None)
+    if args.hosts is not None:
+        nodes = expand(args.hosts)
+    elif job is not None:
+        nodes = expand(os.environ.get("SLURM_JOB_NODELIST") or _nodes_of(job))
+    else:
+        raise NoHosts("which nodes? give -w HOSTS or --job ID")
+    program = tuple(shlex.split(args.remote))
+    if not program:
+        raise NoHosts("--remote is empty")
+    return Engine(
+        name=find_engine(args.engine, job, os.environ),
+        nodes=tuple(nodes),
+        program=program,
+        options=tuple(shlex.split(args.engine_options)),
+        at_once=args.at_once,
+        seconds=args.deadline,
+        job=job,
+    )
+
+
+def _nodes_of(job: str) -> str:
+    """Return the node list of a job of SLURM; raises NoHosts."""
+    from postmortem.facts.host_names import NoHosts
+
+    command = ["squeue", "--noheader", "--format=%N", "--jobs", job]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=30
+        )
+    except FileNotFoundError:
+        raise NoHosts("--job needs SLURM's squeue; give -w HOSTS") from None
+    except subprocess.TimeoutExpired:
+        raise NoHosts("squeue does not answer; give -w HOSTS") from None
+    if done.returncode or not done.stdout.strip():
+        said = (done.stderr.strip().splitlines() or ["it has no nodes now"])[-1]
+        raise NoHosts(f"job {job}: {said}")
+    return done.stdout.strip()
+
+
+def _folder(args: argparse.Namespace) -> Path | None:
+    if args.what != "collect":
+        return None
+    if args.directory is None or not Path(args.directory).is_dir():
+        raise ValueError("collect needs -d DIR, a folder that is there, for the slim cores")
+    if not args.words:
+        raise ValueError("collect needs the folder of the cores on the nodes")
+    return Path(args.directory)
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or not 0 < int(text) <= 10_000:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to 10000")
+    return int(text)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt

@@ -1,0 +1,1 @@
+"""Rules over what many nodes answered."""

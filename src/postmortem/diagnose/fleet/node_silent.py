@@ -1,0 +1,43 @@
+"""Nodes without a report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.facts.fleet import Fleet, Silent
+from postmortem.facts.host_names import short
+from postmortem.report.model import Confidence, Evidence, Role, Subject
+from postmortem.text import counted, without_numbers
+
+_MOST = 8
+
+
+@rule(role=Role.CONTRIBUTING)
+def node_silent(seen: Fleet) -> Iterator[Finding]:
+    """A node gave no report: no answer in time, rubbish, or no way to it.
+
+    What it means
+        Nothing is known of these nodes. In a job that hangs, a node that answers nobody is often
+        the one that all wait for; it may as well lack the program.
+    How to be sure
+        Run the same by hand on one of them.
+    What to do
+        Look whether the host is up, and whether postmortem is on its PATH (--remote PROGRAM).
+    """
+    groups: dict[str, list[Silent]] = {}
+    for one in seen.part.silent:
+        groups.setdefault(without_numbers(one.why), []).append(one)
+    for found in sorted(groups.values(), key=lambda rows: (-len(rows), rows[0].node))[:_MOST]:
+        names = tuple(one.node for one in found)
+        yield Finding(
+            title=f"{counted(len(names), 'node')} of {seen.asked} without a report: {short(names)}",
+            cause=f"{short(names)}: {found[0].why}",
+            confidence=Confidence.CERTAIN,
+            next_steps=(
+                f"ssh {names[0]} uptime, or sinfo -n {names[0]}: is it up?",
+                "--remote PROGRAM says what postmortem is called there; --deadline gives more time",
+            ),
+            evidence=tuple(Evidence(one.node, one.why) for one in found[:6]),
+            about=Subject(host=names[0]),
+        )

@@ -1,0 +1,1 @@
+"""One command on every node of a job, by the engine that is there, and one report."""

@@ -1,0 +1,1 @@
+"""What many nodes answered, as blocks and JSON."""

@@ -1,0 +1,89 @@
+"""The report over many nodes: blocks, and the fields of ``kind fleet``."""
+
+from __future__ import annotations
+
+from postmortem.facts.fleet import Fleet
+from postmortem.facts.host_names import short
+from postmortem.report.blocks import Block, KeyValues, Table
+
+_MOST = 40
+
+
+def blocks(seen: Fleet) -> tuple[Block, ...]:
+    """Return what is shown beside the diagnoses."""
+    part = seen.part
+    found: list[Block] = [
+        KeyValues(
+            (
+                ("asked", f"{seen.asked:,} nodes by {seen.engine}"),
+                ("answered", f"{len(part.answered):,}"),
+            ),
+            title=f"postmortem {seen.command}",
+        )
+    ]
+    rows = sorted(part.groups, key=lambda one: (-len(one.nodes), one.words))
+    if rows:
+        cells = tuple(
+            (str(len(one.nodes)), one.outcome, short(one.nodes, 3), one.verdict)
+            for one in rows[:_MOST]
+        )
+        found.append(Table(("nodes", "outcome", "which", "verdict"), cells, "what they say", (0,)))
+    if part.standing:
+        stands = sorted(part.standing, key=lambda one: (one.count, one.frames))
+        places = tuple(
+            (str(one.count), short(one.nodes, 3), " <- ".join(one.frames[:3]))
+            for one in stands[:_MOST]
+        )
+        found.append(Table(("ranks", "nodes", "where"), places, "where the ranks stand", (0,)))
+    if part.crashes:
+        kept = {name: file for name, file, _ in seen.kept}
+        files = tuple(
+            (str(one.count), short(one.nodes, 3), one.hash, one.summary, kept.get(one.hash, ""))
+            for one in sorted(part.crashes, key=lambda one: (one.count, one.hash))[:_MOST]
+        )
+        head = ("cores", "nodes", "signature", "summary", "kept")
+        found.append(Table(head, files, "crashes", (0,)))
+    return tuple(found)
+
+
+def body(seen: Fleet) -> dict[str, object]:
+    """Return the fields of the JSON report."""
+    part = seen.part
+    return {
+        "command": seen.command,
+        "engine": seen.engine,
+        "nodes_asked": seen.asked,
+        "nodes_answered": len(part.answered),
+        "silent": [{"node": one.node, "why": one.why} for one in part.silent],
+        "groups": [
+            {
+                "outcome": one.outcome,
+                "diagnoses": list(one.ids),
+                "verdict": one.verdict,
+                "nodes": list(one.nodes),
+            }
+            for one in part.groups
+        ],
+        "standing": [
+            {
+                "frames": list(one.frames),
+                "doing": one.doing,
+                "ranks": list(one.ranks),
+                "processes": one.count,
+                "nodes": list(one.nodes),
+            }
+            for one in part.standing
+        ],
+        "crashes": [
+            {
+                "hash": one.hash,
+                "summary": one.summary,
+                "count": one.count,
+                "ranks": list(one.ranks),
+                "nodes": list(one.nodes),
+                "example": {"node": one.example[0], "path": one.example[1]},
+            }
+            for one in part.crashes
+        ],
+        "kept": [{"hash": a, "path": b, "size_bytes": c} for a, b, c in seen.kept],
+    }
