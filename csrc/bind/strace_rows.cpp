@@ -49,7 +49,7 @@ const char* origin_name(Origin origin) {
 
 py::object opened_row(const std::optional<Opened>& opened) {
   if (!opened || opened->place.line == 0) return py::none();
-  py::dict row;
+  RowDict row;
   row["file"] = opened->place.file;
   row["line"] = opened->place.line;
   row["pid"] = opened->pid;
@@ -58,7 +58,7 @@ py::object opened_row(const std::optional<Opened>& opened) {
 }
 
 py::dict target_row(const Target& target) {
-  py::dict row;
+  RowDict row;
   row["path"] = text_or_none(target.path);
   row["kind"] = kind_name(target.kind);
   row["deleted"] = target.deleted;
@@ -80,7 +80,7 @@ py::object time_or_none(double time) {
 
 py::object futex_row(const std::optional<FutexUse>& use) {
   if (!use) return py::none();
-  py::dict row;
+  RowDict row;
   row["woken_by"] = use->woken_by;
   row["woken_line"] = use->woken.line;
   row["passed_by"] = use->passed_by;
@@ -89,7 +89,7 @@ py::object futex_row(const std::optional<FutexUse>& use) {
 }
 
 py::dict awaited_row(const Awaited& one) {
-  py::dict row;
+  RowDict row;
   row["fd"] = one.fd;
   row["target"] = target_row(one.target);
   row["paired"] = one.paired;
@@ -108,7 +108,7 @@ py::list ring_rows(const std::vector<Row>& ring, std::size_t next, Make make) {
   return rows;
 }
 
-void add_summary_of(const Process& process, py::dict& row) {
+void add_summary_of(const Process& process, RowDict& row) {
   row["began"] = time_or_none(process.began);
   row["seen"] = process.seen;
   row["rank"] = texts(process.rank);
@@ -123,7 +123,7 @@ void add_summary_of(const Process& process, py::dict& row) {
   row["calls"] = calls;
   py::list interruptions;
   for (const Interruption& one : process.interruptions) {
-    py::dict signal;
+    RowDict signal;
     signal["signal"] = text(one.signal);
     signal["sender"] = one.sender ? py::object(py::int_(one.sender)) : py::none();
     signal["file"] = one.place.file;
@@ -137,7 +137,7 @@ void add_summary_of(const Process& process, py::dict& row) {
   row["interruptions"] = interruptions;
   row["last_failures"] =
       ring_rows(process.last_failures, process.next_failure, [](const LastFailure& one) {
-        py::dict failure;
+        RowDict failure;
         failure["errno"] = text(one.error);
         failure["syscall"] = text(one.syscall);
         failure["path"] = text_or_none(one.path);
@@ -158,7 +158,7 @@ void add_summary_of(const Process& process, py::dict& row) {
 }  // namespace
 
 py::dict match_row(const Match& match) {
-  py::dict row;
+  RowDict row;
   row["file"] = match.place.file;
   row["line"] = match.place.line;
   row["entry_line"] = match.entry_line ? py::object(py::int_(match.entry_line)) : py::none();
@@ -196,7 +196,7 @@ void add_summary(const Tracker& tracker, py::dict& result) {
   result["slow"] = slow;
   py::list connections;
   for (const Connection& one : tracker.connections()) {
-    py::dict row;
+    RowDict row;
     row["pid"] = one.pid;
     row["fd"] = one.fd;
     row["peer"] = text(one.peer);
@@ -215,7 +215,7 @@ void add_summary(const Tracker& tracker, py::dict& result) {
   result["connections"] = connections;
   py::list timeouts;
   for (const Timeout& one : tracker.timeouts()) {
-    py::dict row;
+    RowDict row;
     row["syscall"] = text(one.syscall);
     row["target"] = text_or_none(one.target);
     row["text"] = text(one.text);
@@ -229,7 +229,7 @@ void add_summary(const Tracker& tracker, py::dict& result) {
   result["timeouts"] = timeouts;
   py::list names;
   for (const NameMessage& one : tracker.name_messages()) {
-    py::dict row;
+    RowDict row;
     row["pid"] = one.pid;
     row["file"] = one.place.file;
     row["line"] = one.place.line;
@@ -250,10 +250,9 @@ void add_summary(const Tracker& tracker, py::dict& result) {
 }
 
 std::vector<bool> listed_processes(const std::deque<Process>& processes) {
-  constexpr std::size_t kMostRows = 20'000;
-  std::vector<bool> listed(processes.size(), processes.size() <= kMostRows);
-  if (processes.size() <= kMostRows) return listed;
-  std::size_t room = kMostRows;
+  std::vector<bool> listed(processes.size(), processes.size() <= strace::kMostProcesses);
+  if (processes.size() <= strace::kMostProcesses) return listed;
+  std::size_t room = strace::kMostProcesses;
   for (const bool bad : {true, false}) {
     for (std::size_t i = 0; i < processes.size() && room > 0; ++i) {
       const auto& end = processes[i].ending;
@@ -267,14 +266,14 @@ std::vector<bool> listed_processes(const std::deque<Process>& processes) {
 }
 
 py::dict process_row(const Process& process) {
-  py::dict row;
+  RowDict row;
   row["pid"] = process.pid;
   row["ppid"] = process.parent ? py::object(py::int_(process.parent)) : py::none();
   row["thread_of"] = process.thread_of ? py::object(py::int_(process.thread_of)) : py::none();
   row["argv"] = process.argv.empty() ? py::object(py::none()) : texts(process.argv);
   row["exit"] = py::none();
   if (process.ending) {
-    py::dict end;
+    RowDict end;
     end["code"] = optional_int(process.ending->code);
     end["signal"] = text_or_none(process.ending->signal);
     end["core"] = process.ending->core;
@@ -288,7 +287,7 @@ py::dict process_row(const Process& process) {
   }
   row["blocked_in"] = py::none();
   if (process.blocked) {
-    py::dict blocked;
+    RowDict blocked;
     blocked["file"] = process.blocked->place.file;
     blocked["line"] = process.blocked->place.line;
     blocked["syscall"] = text(process.blocked->syscall);
@@ -307,7 +306,7 @@ py::dict process_row(const Process& process) {
 }
 
 py::dict call_row(std::string_view name, const CallCount& count) {
-  py::dict row;
+  RowDict row;
   row["name"] = text(name);
   row["calls"] = count.calls;
   row["errors"] = count.errors;
@@ -316,7 +315,7 @@ py::dict call_row(std::string_view name, const CallCount& count) {
 }
 
 py::dict failure_row(const Failure& failure) {
-  py::dict row;
+  RowDict row;
   row["errno"] = text(failure.error);
   row["syscall"] = text(failure.syscall);
   row["path"] = text_or_none(failure.path);
@@ -330,7 +329,7 @@ py::dict failure_row(const Failure& failure) {
 }
 
 py::dict counts_row(const Counts& counts) {
-  py::dict row;
+  RowDict row;
   row["lines"] = counts.lines;
   row["calls"] = counts.calls;
   row["signals"] = counts.signals;
@@ -355,7 +354,7 @@ py::dict counts_row(const Counts& counts) {
 }
 
 py::dict check_row(const Check& check) {
-  py::dict row;
+  RowDict row;
   row["uses"] = check.uses;
   row["right"] = check.right;
   row["wrong"] = check.wrong;

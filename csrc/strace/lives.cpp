@@ -278,10 +278,12 @@ void Tracker::exited(Task& task, const Event& event, const Context& context) {
   }
   if (ending.code != 0) {
     if (event.half == Half::here) {
-      process.blocked = blocked_in(task, view(event.entry, event.entry_end),
-                                   {context.file, context.first_line + event.entry_number});
+      process.blocked = std::make_unique<Blocked>(
+          blocked_in(task, view(event.entry, event.entry_end),
+                     {context.file, context.first_line + event.entry_number}));
     } else if (event.half == Half::elsewhere && task.begun) {
-      process.blocked = blocked_in(task, task.begun_line, task.begun_place);
+      process.blocked =
+          std::make_unique<Blocked>(blocked_in(task, task.begun_line, task.begun_place));
     }
   }
   if (ending.code == 0) spent_.push_back(task.process);

@@ -6,12 +6,7 @@
 #include "strace/task.h"
 
 namespace pm::strace {
-namespace {
-
-// Beyond this, the records of processes that ended well make room for new ones.
-constexpr std::size_t kMostProcesses = 20'000;
-
-}  // namespace
+namespace {}  // namespace
 
 Tracker::Tracker(TrackerOptions options) : options_(std::move(options)) {
   descriptions_.context = this;
@@ -22,8 +17,12 @@ Tracker::Tracker(TrackerOptions options) : options_(std::move(options)) {
   }
 }
 
-Tracker::~Tracker() {
+Tracker::~Tracker() { forget_tasks(); }
+
+void Tracker::forget_tasks() {
   descriptions_.on_gone = nullptr;
+  anonymous_ = last_ = nullptr;
+  living_.clear();
   tasks_.clear();
 }
 
@@ -286,8 +285,9 @@ void Tracker::finish() {
     const auto left = exits.find(task->leader);
     if (left != exits.end()) {
       process.ending = Ending{left->second.code, "", false, left->second.place, 0, -1, false};
-    } else if (task->begun) {
-      process.blocked = blocked_in(*task, task->begun_line, task->begun_place);
+    } else if (task->begun && task->process < kMostProcesses) {
+      process.blocked =
+          std::make_unique<Blocked>(blocked_in(*task, task->begun_line, task->begun_place));
     }
   }
   if (io_uring_) {
@@ -304,6 +304,7 @@ void Tracker::finish() {
     }
     failed_on_files();
   }
+  forget_tasks();  // before anything is made of what they were: a log may have tens of thousands
 }
 
 }  // namespace pm::strace

@@ -110,7 +110,7 @@ struct Process {
   SharedWords argv;
   bool argv_known = false;
   std::optional<Ending> ending;
-  std::optional<Blocked> blocked;
+  std::unique_ptr<Blocked> blocked;
   std::optional<ExitCall> exit_call;
   double began = -1;
   bool seen = false;  // the log has a line of it
@@ -125,6 +125,10 @@ struct Process {
   Place traceback;  // where Python began to print one: it looks for its sources then
   std::size_t next_word = 0;
 };
+
+// Processes that are told of. Beyond them, records of those that ended well make room for new ones,
+// and of those that still wait nobody asks for what.
+constexpr std::size_t kMostProcesses = 20'000;
 
 // Files that are counted; what comes after is left out of the totals by file.
 constexpr std::size_t kMostFiles = 50'000;
@@ -308,6 +312,7 @@ class Tracker {
   std::string_view full_arguments(Task& task, const Event& event, std::string& room);
   Blocked blocked_in(Task& task, std::string_view line, Place place);
   void release(Task& task);
+  void forget_tasks();
   Process& process_of(const Task& task);
   bool counted(const Task& task) const noexcept;
   void slow(Task& task, const Event& event, const Context& context);
