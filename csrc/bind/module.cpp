@@ -12,6 +12,7 @@ PYBIND11_MODULE(_native, module) {
   pm::bind::register_errors(module);
   pm::bind::register_contained(module);
   pm::bind::register_core(module);
+  pm::bind::register_cudacore(module);
   pm::bind::register_live(module);
   pm::bind::register_flight_recorder(module);
   pm::bind::register_names(module);

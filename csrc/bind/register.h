@@ -8,6 +8,7 @@ namespace pm::bind {
 void register_errors(pybind11::module_& module);
 void register_contained(pybind11::module_& module);
 void register_core(pybind11::module_& module);
+void register_cudacore(pybind11::module_& module);
 void register_live(pybind11::module_& module);
 void register_flight_recorder(pybind11::module_& module);
 void register_names(pybind11::module_& module);

@@ -18,7 +18,8 @@ enum Opcode : std::uint8_t {
   kConstAddPc = 8,
   kFixedAdvancePc = 9,
 };
-enum ExtendedOpcode : std::uint8_t { kEndSequence = 1, kSetAddress = 2 };
+// The last one is of NVIDIA's compilers: the rows that follow were inlined at a row before them.
+enum ExtendedOpcode : std::uint8_t { kEndSequence = 1, kSetAddress = 2, kInlinedCall = 0x90 };
 enum ContentType : std::uint64_t { kPath = 1, kDirectoryIndex = 2 };
 
 struct Format {
@@ -70,6 +71,59 @@ class Rows {
 
 struct Registers {
   std::uint64_t address = 0, operation = 0, file = 1, line = 1;
+};
+
+// Rows of a cubin: each may have been inlined at a row before it, which NVIDIA's compilers say
+// without .debug_info.
+class InlinedRows {
+ public:
+  using Found = std::function<void(std::size_t, std::span<const LineProgram::Place>)>;
+  InlinedRows(std::span<const std::uint64_t> addresses, const Found& found)
+      : addresses_(addresses), found_(found) {}
+
+  void add(std::uint64_t address, std::uint64_t file, std::uint64_t line, bool last) {
+    if (!rows_.empty() && rows_.front().address != 0 && address > rows_.back().address) {
+      tell(address);
+    }
+    if (last) {
+      rows_.clear();
+      caller_ = name_ = 0;
+    } else if (rows_.size() < kMaxRows) {
+      rows_.push_back({address, file, line, caller_, name_});
+    }
+  }
+  // `caller` counts the rows of the sequence from 1; 0: no longer inlined.
+  void inlined_call(std::uint64_t caller, std::uint64_t name) {
+    caller_ = caller;
+    name_ = name;
+  }
+
+ private:
+  static constexpr std::size_t kMaxRows = 1 << 20;
+  static constexpr std::size_t kMaxDepth = 64;
+  struct Row {
+    std::uint64_t address, file, line, caller, name;
+  };
+
+  void tell(std::uint64_t end) {
+    auto next = std::lower_bound(addresses_.begin(), addresses_.end(), rows_.back().address);
+    if (next == addresses_.end() || *next >= end) return;
+    std::vector<LineProgram::Place> places;
+    // A caller stands before its row, so the chain ends; a crafted one ends here too.
+    for (std::size_t at = rows_.size(); at > 0 && places.size() < kMaxDepth;) {
+      const Row& row = rows_[at - 1];
+      places.push_back({row.file, row.line, row.caller != 0, row.name});
+      at = row.caller < at ? row.caller : 0;
+    }
+    for (; next != addresses_.end() && *next < end; ++next) {
+      found_(static_cast<std::size_t>(next - addresses_.begin()), places);
+    }
+  }
+
+  std::span<const std::uint64_t> addresses_;
+  const Found& found_;
+  std::vector<Row> rows_;  // of this sequence
+  std::uint64_t caller_ = 0, name_ = 0;
 };
 
 }  // namespace
@@ -214,8 +268,8 @@ std::string LineProgram::path(std::uint64_t number) const {
   return result;
 }
 
-void LineProgram::run(std::span<const std::uint64_t> addresses, const Rows::Found& found) const {
-  Rows rows(addresses, found);
+template <class Sink>
+void LineProgram::walk(Sink& rows) const {
   Registers state;
   Cursor cursor(code_);
   const auto advance = [&](std::uint64_t operations) {
@@ -247,6 +301,12 @@ void LineProgram::run(std::span<const std::uint64_t> addresses, const Rows::Foun
         } else if (operand[0] == kSetAddress) {
           state.address = load<std::uint64_t>(operand, 1).value_or(0);
           state.operation = 0;
+        } else if constexpr (requires { rows.inlined_call(0, 0); }) {
+          if (operand[0] == kInlinedCall) {
+            Cursor call(operand, 1);
+            const std::uint64_t caller = call.uleb();
+            rows.inlined_call(caller, call.uleb());
+          }
         }
         break;
       }
@@ -273,6 +333,16 @@ void LineProgram::run(std::span<const std::uint64_t> addresses, const Rows::Foun
         for (std::uint8_t i = 0; i < lengths_[opcode - 1u]; ++i) cursor.uleb();
     }
   }
+}
+void LineProgram::run(std::span<const std::uint64_t> addresses, const Rows::Found& found) const {
+  Rows rows(addresses, found);
+  walk(rows);
+}
+
+void LineProgram::run_inlined(std::span<const std::uint64_t> addresses,
+                              const InlinedRows::Found& found) const {
+  InlinedRows rows(addresses, found);
+  walk(rows);
 }
 
 }  // namespace pm::dwarf

@@ -25,6 +25,18 @@ class LineProgram {
   void run(std::span<const std::uint64_t> addresses,
            const std::function<void(std::size_t, std::uint64_t, std::uint64_t)>& found) const;
 
+  // A place that an address stands for. `inlined`: in the function whose name lies at `name` in
+  // .debug_str, called at the next place.
+  struct Place {
+    std::uint64_t file = 0, line = 0;
+    bool inlined = false;
+    std::uint64_t name = 0;
+  };
+  // As `run`, with the inlined calls that NVIDIA's compilers write into the program itself, the
+  // innermost first.
+  void run_inlined(std::span<const std::uint64_t> addresses,
+                   const std::function<void(std::size_t, std::span<const Place>)>& found) const;
+
   // The path of a file, as the compiler saw it; empty when there is none of that number.
   std::string path(std::uint64_t number) const;
   // Where the next program begins.
@@ -36,6 +48,8 @@ class LineProgram {
     std::uint64_t folder = 0;
   };
 
+  template <class Sink>
+  void walk(Sink& rows) const;
   bool read_header(const DebugFile& file, std::uint64_t offset);
   void read_old_names(Cursor& cursor);
   bool read_new_names(Cursor& cursor, const DebugFile& file, bool folders);

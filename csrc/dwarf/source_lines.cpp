@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/demangle.h"
 #include "dwarf/inlined_calls.h"
 #include "dwarf/line_program.h"
 
@@ -25,7 +26,7 @@ std::uint32_t narrowed(std::uint64_t line) {
 class Reader {
  public:
   explicit Reader(std::shared_ptr<const elfcore::Image> image)
-      : file_(std::move(image)), units_(file_) {}
+      : of_gpu_(image->machine() == EM_CUDA), file_(std::move(image)), units_(file_) {}
 
   Places read(std::span<const std::uint64_t> addresses) {
     Places places(addresses.size());
@@ -82,15 +83,33 @@ class Reader {
     for (std::uint64_t offset = 0; offset < size && unknown > 0;) {
       const auto program = LineProgram::at(file_, offset, {});
       if (!program || program->end() <= offset) return;
-      program->run(addresses, [&](std::size_t i, std::uint64_t file, std::uint64_t line) {
-        if (line == 0 || !places[i].empty()) return;
-        places[i].push_back({{}, program->path(file), narrowed(line)});
-        --unknown;
-      });
+      if (of_gpu_) {
+        read_gpu_program(*program, addresses, places, unknown);
+      } else {
+        program->run(addresses, [&](std::size_t i, std::uint64_t file, std::uint64_t line) {
+          if (line == 0 || !places[i].empty()) return;
+          places[i].push_back({{}, program->path(file), narrowed(line)});
+          --unknown;
+        });
+      }
       offset = program->end();
     }
   }
 
+  void read_gpu_program(const LineProgram& program, std::span<const std::uint64_t> addresses,
+                        Places& places, std::size_t& unknown) {
+    program.run_inlined(addresses, [&](std::size_t i, std::span<const LineProgram::Place> chain) {
+      if (!places[i].empty()) return;
+      for (const LineProgram::Place& at : chain) {
+        const std::string_view name =
+            at.inlined ? file_.text(Section::str, at.name) : std::string_view{};
+        places[i].push_back({demangle(name), program.path(at.file), narrowed(at.line)});
+      }
+      --unknown;
+    });
+  }
+
+  bool of_gpu_;
   DebugFile file_;
   Units units_;
   std::uint64_t run_bytes_ = 0;  // of line programs

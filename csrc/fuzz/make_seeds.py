@@ -15,7 +15,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from builders import elf, ranklogs, strace
+from builders import cubins, cudacores, elf, ranklogs, strace
 
 
 def module() -> bytes:
@@ -223,9 +223,46 @@ def live() -> dict[str, bytes]:
     return {"maps": maps.encode() + bytes(range(256)) * 3, "odd": odd.encode() + b"\0abcdefgh" * 9}
 
 
+def cuda_cores() -> dict[str, bytes]:
+    """Return dumps of a GPU as drivers of several versions write them, with every section."""
+    cubin = cubins.Cubin()
+    rows = [
+        cubins.LineRow(0, 5),
+        cubins.LineRow(0x40, 7),
+        cubins.LineRow(0x50, 3, inlined_at=2, function="_Z4loadPi"),
+    ]
+    entry = cubin.kernel("_Z5scalePii", 0x100, rows)
+    cubin.device_function("_Z6deeperPii", 0xC0, 0x40)
+
+    def dump(driver: int, **more: bool) -> bytes:
+        core = cudacores.CudaCore(driver, **more)  # type: ignore[arg-type]
+        core.global_memory.append((0x7F0000000000, bytes(64)))
+        core.managed_memory.append((0x7F0000001000, bytes(64)))
+        device = core.device().context(0xC0DE, 4242).module(0x1234, cubin.build())
+        device.grid(7, entry, (4, 1, 1), (64, 1, 1), params=bytes(16))
+        processor = device.processor(3, exception=14, error_pc=entry + 0x50, detail="MMU fault")
+        block = processor.block(7, (2, 0, 0), shared=bytes(64))
+        warp = block.warp(error_pc=entry + 0x50, active=3, uniform=[1, 2, 3])
+        more_of_it = {"registers": [1, 2, 3], "predicates": [0, 1], "local": (0xFFFC00, bytes(32))}
+        warp.lane(0, (0, 0, 0), entry + 0x60, 14, calls=[entry + 0xD0], **more_of_it)
+        warp.lane(1, (1, 0, 0), entry + 0x60)
+        block.warp(1, broken=True).all_at(entry + 0xF0, first=(32, 0, 0), count=4)
+        device.processor(4, exception=10, error_pc=entry)
+        return core.build()
+
+    return {
+        "r346": dump(346),
+        "r555": dump(555),
+        "r615": dump(615),
+        "many": dump(615, many=True),
+        "cubin": cubin.build(),
+    }
+
+
 def main(folder: Path) -> None:
     """Write all seeds under `folder`."""
     kinds = {
+        "cudacore": cuda_cores(),
         "elfcore": cores(),
         "image": {"shared": module()},
         "dwarf": with_lines(),

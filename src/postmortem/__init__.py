@@ -57,3 +57,8 @@ def __getattr__(name: str) -> object:
     value: object = getattr(importlib.import_module(home), name)
     globals()[name] = value
     return value
+
+
+def __dir__() -> list[str]:
+    """Return the names of the API alone."""
+    return sorted(__all__)

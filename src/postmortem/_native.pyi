@@ -948,3 +948,135 @@ def read_ranklog(
     `keep` has (text, kind) of the lines that are kept: texts of four bytes or more, and the kinds
     that `KEEPS` in facts/signature.py names.
     """
+
+class RawGpuWhere(TypedDict):
+    """One thread of a GPU; numbers of the hardware and of the program."""
+
+    device: int
+    sm: int
+    warp: int
+    lane: int
+    grid: int
+    block: tuple[int, int, int]
+    thread: tuple[int, int, int]
+
+class RawGpuFrame(TypedDict):
+    """One frame of a GPU's thread."""
+
+    pc: int
+    symbol: str | None
+    offset: int | None
+    places: list[tuple[str | None, str | None, int, bool]]
+    """(function, file or None, line, inlined), the innermost first; empty: not known."""
+
+class RawGpuFault(TypedDict):
+    """Threads of a GPU that failed alike."""
+
+    source: str
+    """``"lane"``, ``"warp"``, ``"sm"`` or ``"trap"``: who says it."""
+    code: int
+    pc: int | None
+    first: RawGpuWhere
+    has_thread: bool
+    lanes: int
+    warps: int
+    blocks: int
+    detail: str | None
+    target_block: tuple[int, int, int] | None
+    frames: list[RawGpuFrame]
+
+class RawGpuStand(TypedDict):
+    """Threads of a GPU that stood alike."""
+
+    device: int
+    grid: int
+    lanes: int
+    active: int
+    warps: int
+    blocks: int
+    failed: int
+    in_system: int
+    some: list[RawGpuWhere]
+    frames: list[RawGpuFrame]
+
+class RawGpuGrid(TypedDict):
+    """One kernel that was launched."""
+
+    device: int
+    id: int
+    context: int
+    module: int
+    entry: int
+    type: int
+    origin: int
+    status: int
+    registers: int
+    host_tid: int
+    blocking: bool
+    grid_size: tuple[int, int, int]
+    block_size: tuple[int, int, int]
+    cluster_size: tuple[int, int, int]
+    blocks: int
+    warps: int
+    kernel: str | None
+
+class RawGpuDevice(TypedDict):
+    """One GPU."""
+
+    name: str | None
+    chip: str | None
+    sm_type: str | None
+    id: int
+    pci_bus: int
+    pci_device: int
+    sms: int
+    warps_per_sm: int
+    sm_major: int
+    sm_minor: int
+    status: int
+
+class RawGpuFocus(TypedDict):
+    """What the dump has of the first thread that failed."""
+
+    registers: list[int]
+    predicates: list[int]
+    uniform_registers: list[int]
+    uniform_predicates: list[int]
+    valid_lanes: int
+    active_lanes: int
+    local: tuple[int, int, bytes] | None
+    """(address, size, first bytes)."""
+    shared: tuple[int, int, bytes] | None
+
+class RawGpuCore(TypedDict):
+    """What `read_cuda_core` returns."""
+
+    size_bytes: int
+    expected_bytes: int
+    metadata: tuple[str | None, int, int, int, int, int, int] | None
+    """(generator, driver's version, CUDA's version, generation flags, seconds since 1970)."""
+    devices: list[RawGpuDevice]
+    contexts: list[tuple[int, int, int]]
+    """(place of the device, handle, thread of the process)."""
+    modules: list[tuple[int, int, int, int, bool]]
+    """(place of the context, handle, bytes of code or 0, functions, whether it has lines)."""
+    grids: list[RawGpuGrid]
+    faults: list[RawGpuFault]
+    stands: list[RawGpuStand]
+    stands_left_out: int
+    grids_left_out: int
+    blocks: int
+    warps: int
+    lanes: int
+    global_bytes: int
+    managed_bytes: int
+    shared_bytes: int
+    local_bytes: int
+    focus: RawGpuFocus | None
+    problems: list[RawProblem]
+
+def read_cuda_core(path: str, *, memory_bytes: int = 0) -> RawGpuCore:
+    """Read a core dump of CUDA GPUs; raises EvidenceError where it is none.
+
+    `memory_bytes` is how much of the local and shared memory of the thread that failed comes along.
+    """

@@ -16,7 +16,6 @@ from postmortem.diagnose import rule
 from postmortem.diagnose.core.caught import beyond_handler, failure
 from postmortem.diagnose.core.fault_kind import FaultKind, classify
 from postmortem.diagnose.core.fault_words import explain
-from postmortem.diagnose.core.verdict import verdict
 from postmortem.diagnose.stacks.signature import Signature, crash_signature
 from postmortem.errors import EvidenceError
 from postmortem.facts.crash import CppException, EarlierExceptions, Fault, earlier_exceptions
@@ -30,6 +29,7 @@ from postmortem.knowledge.modules import module_kind
 from postmortem.knowledge.runtimes import unread_languages
 from postmortem.present.core.body import core_body
 from postmortem.present.core.view import CoreView
+from postmortem.present.headline.core import headline
 from postmortem.readers import core as core_reader
 from postmortem.readers.files import mapped_file
 from postmortem.readers.python_frames import Placements, with_python
@@ -40,6 +40,7 @@ from postmortem.report.model import Report, Role
 if TYPE_CHECKING:
     from postmortem.readers.gdb.find import Gdb
     from postmortem.report.blocks import Block
+    from postmortem.report.card import Highlights
 
 Engine = Literal["auto", "native", "gdb"]
 
@@ -169,7 +170,7 @@ class _Analysis:
         report = Report(
             kind="core",
             inputs=(self._source,),
-            verdict=verdict(self._signal, facts.process, outcome.diagnoses, threads=at_failure),
+            verdict=headline(self._signal, facts.process, outcome.diagnoses, threads=at_failure),
             failed=threads.crashed is not None
             or not threads.items
             or any(d.role is Role.ROOT for d in outcome.diagnoses),
@@ -178,6 +179,7 @@ class _Analysis:
             body=core_body(view, with_locals=options.gdb.with_locals),
             problems=tuple(self._problems),
             skipped=outcome.skipped,
+            highlights=_highlights(view, at_failure, self._source) if options.blocks else None,
         )
         footer = stacks.engine
         if options.redact:
@@ -372,6 +374,20 @@ def _blocks(view: CoreView, options: CoreOptions) -> tuple[Block, ...]:
         all_threads=options.all_threads,
         with_locals=options.gdb.with_locals,
     )
+
+
+def _highlights(view: CoreView, at_failure: Threads, source: Source) -> Highlights:
+    from postmortem.analyses.places import with_source
+    from postmortem.present.core.card import core_highlights
+
+    folders = [value for name, value in view.process.env if name == "PWD"]
+    if view.binary is not None:
+        folders.append(str(Path(view.binary.path).parent))
+    try:
+        written = Path(source.path).stat().st_mtime
+    except OSError:
+        written = None
+    return with_source(core_highlights(view, at_failure), folders=folders, ran=written)
 
 
 def _cut_too_early(path: Path, core: CoreFile) -> EvidenceError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from postmortem.analyses.checks import Check, checks
 from postmortem.facts.machine import Machine
 from postmortem.report.blocks import Block, KeyValues, Table
+from postmortem.report.card import Highlights
 from postmortem.report.model import Report
 
 _CORE_CHECKS = ("core limit", "core_pattern", "coredump_filter")
@@ -30,6 +31,17 @@ def report_on(machine: Machine) -> Report:
         diagnoses=(),
         blocks=tuple(_blocks(found)),
         body={"checks": [_as_json(check) for check in found]},
+        highlights=_highlights(found),
+    )
+
+
+def _highlights(found: tuple[Check, ...]) -> Highlights:
+    """Return what is missing, the worst first, and how to get it."""
+    lacking = [c for status in ("missing", "warning") for c in found if c.status == status]
+    steps = (check.fix for check in lacking if check.fix)
+    return Highlights(
+        rows=tuple((check.name, check.found) for check in lacking),
+        steps=tuple(dict.fromkeys(steps)),
     )
 
 

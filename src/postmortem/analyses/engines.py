@@ -20,6 +20,8 @@ class GdbOptions:
     always: bool = False
     """Ask gdb for all stacks (--engine gdb), not only where it can add lines."""
     with_locals: bool = False
+    values: bool = False
+    """Ask for local variables too, as far as the time that gdb has anyway goes."""
     tid: int | None = None
     sysroot: str | None = None
     debuginfod: bool = False

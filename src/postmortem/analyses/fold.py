@@ -11,8 +11,9 @@ from postmortem.analyses.core import CoreOptions, analyse
 from postmortem.diagnose.stacks.fold import Fold, FoldedCore, folds, same_crash
 from postmortem.errors import DebuggerError, EvidenceError
 from postmortem.facts.source import Problem, Source
-from postmortem.present.core.fold_blocks import fold_blocks, fold_verdict
+from postmortem.present.core.fold_blocks import fold_blocks, fold_highlights
 from postmortem.present.core.fold_body import fold_body
+from postmortem.present.headline.cores import headline
 from postmortem.readers.codecs import compression_of_stream
 from postmortem.readers.corelist import find_cores
 from postmortem.readers.formats import HEAD_BYTES
@@ -20,6 +21,7 @@ from postmortem.readers.opening import terminations_unwind
 from postmortem.readers.regular import open_regular
 from postmortem.records import record, replace
 from postmortem.report.model import Diagnosis, Evidence, Report, ordered
+from postmortem.text import counted
 
 if TYPE_CHECKING:
     import threading
@@ -65,13 +67,14 @@ def fold_cores(
     return Report(
         kind="cores",
         inputs=tuple(o.source for o in outcomes if o.source is not None),
-        verdict=fold_verdict(crashes),
+        verdict=headline(crashes),
         failed=any(core.failed for core in kept),
         diagnoses=ordered(_diagnosis(fold) for fold in crashes if fold.example.diagnosis),
         blocks=fold_blocks(crashes, verbose=options.verbose),
         body=fold_body(crashes, unread),
         problems=_bounded(problems),
-        footer=f"{len(kept):,} cores read",
+        footer=f"{counted(len(kept), 'core')} read",
+        highlights=fold_highlights(crashes),
     )
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from postmortem.analyses.masking import Masking
+from postmortem.analyses.places import with_source
 from postmortem.diagnose import rule
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.signals.deadlock import deadlock
-from postmortem.diagnose.hang.live_waits import place_words, wait_words
 from postmortem.diagnose.ranks.blame import Blame
-from postmortem.diagnose.ranks.causes import How, NothingFailed
+from postmortem.diagnose.ranks.causes import NothingFailed
 from postmortem.diagnose.ranks.deciding.case import Case
 from postmortem.diagnose.ranks.deciding.hung import stands_elsewhere
 from postmortem.diagnose.stacks.classes import classes
@@ -18,17 +18,17 @@ from postmortem.errors import EvidenceError
 from postmortem.facts.live import LiveJob, Motion
 from postmortem.facts.rank_logs import RankLogs
 from postmortem.facts.source import Problem
-from postmortem.facts.stackdumps import Doing, StackClasses
+from postmortem.facts.stackdumps import StackClasses
 from postmortem.facts.threads import Threads
 from postmortem.present.hang.blocks import hang_blocks
 from postmortem.present.hang.body import hang_body
-from postmortem.readers.live.people import Members, members_of, members_of_job
-from postmortem.readers.live.snapshot import Ways, with_calls
+from postmortem.present.hang.card import hang_highlights
+from postmortem.present.headline.hang import WAITS, headline, progresses
+from postmortem.readers.live.job_processes import Members, members_of, members_of_job
+from postmortem.readers.live.snapshot import ReadOptions, with_calls
 from postmortem.readers.live.watch import Samples, missing_local_ranks, read_workers, watch
 from postmortem.records import record, replace
-from postmortem.report.model import Confidence, Diagnosis, Evidence, Outcome, Report, Role, ordered
-
-_WAITS = (Doing.COLLECTIVE, Doing.DEVICE)
+from postmortem.report.model import Diagnosis, Evidence, Outcome, Report, Role, ordered
 
 
 @record
@@ -39,7 +39,7 @@ class HangOptions:
     job: str | None = None
     without: tuple[int, ...] = ()
     """Processes that are left out, whoever else belongs to the job."""
-    ways: Ways = Ways()
+    reading: ReadOptions = ReadOptions()
     samples: int = 2
     gap_seconds: float = 1.0
     verbose: bool = False
@@ -62,7 +62,7 @@ def read_job(
         raise _none_left(members)
     samples = watch(
         members,
-        options.ways,
+        options.reading,
         samples=options.samples,
         gap_seconds=options.gap_seconds,
         progress=progress,
@@ -92,7 +92,7 @@ def _none_left(members: Members) -> EvidenceError:
 
 def _job(members: Members, samples: Samples, options: HangOptions) -> tuple[LiveJob, Samples]:
     found = classes(samples.stacks)
-    samples = read_workers(samples, _worth_following(samples, found), options.ways)
+    samples = read_workers(samples, _worth_following(samples, found), options.reading)
     problems = list(samples.problems)
     for zombie in members.zombies[:16]:
         what = f"is a zombie: it has ended, and its parent, pid {zombie.ppid}, has not asked how"
@@ -113,7 +113,7 @@ def _job(members: Members, samples: Samples, options: HangOptions) -> tuple[Live
 
 def _worth_following(samples: Samples, found: StackClasses) -> tuple[int, ...]:
     """Return the ranks whose own children may be the reason: those that wait for no other rank."""
-    waiting = {m.label for one in found if one.doing in _WAITS for m in one.members}
+    waiting = {m.label for one in found if one.doing in WAITS for m in one.members}
     return tuple(one.pid for one in samples.ranks if one.label not in waiting)[:8]
 
 
@@ -141,7 +141,7 @@ def report_on(read: tuple[LiveJob, Samples], options: HangOptions) -> Report:
     report = Report(
         kind="hang",
         inputs=(),
-        verdict=_verdict(job, blame, diagnoses),
+        verdict=headline(job, blame, diagnoses),
         failed=any(one.role is Role.ROOT for one in diagnoses),
         diagnoses=diagnoses,
         blocks=hang_blocks(job, blame, verbose=options.verbose),
@@ -149,7 +149,8 @@ def report_on(read: tuple[LiveJob, Samples], options: HangOptions) -> Report:
         problems=(*samples.problems, *outcome.problems),
         skipped=outcome.skipped,
         footer=_footer(job),
-        settled=Outcome.HEALTHY if not diagnoses and _progresses(job) else None,
+        highlights=with_source(hang_highlights(job, blame)),
+        settled=Outcome.HEALTHY if not diagnoses and progresses(job) else None,
     )
     return masking.report(report)
 
@@ -165,19 +166,10 @@ def _is_anything_known(job: LiveJob) -> bool:
 def _blame(job: LiveJob) -> Blame:
     """Return who holds up the others; nobody does where those who wait go on."""
     nobody = Blame(NothingFailed())
-    if _progresses(job):
+    if progresses(job):
         return nobody
     logs = RankLogs((), (), (), (), frozenset(), frozenset(), None, None, (), 0, (), job.stacks)
     return stands_elsewhere(Case(logs)) or nobody
-
-
-def _progresses(job: LiveJob) -> bool:
-    """Whether ranks that wait in a collective came out of it, or all ranks do this and that."""
-    if not job.motions:
-        return False
-    waiting = {m.label for one in job.stacks if one.doing in _WAITS for m in one.members}
-    seen = [one for one in job.motions if not waiting or one.label in waiting]
-    return bool(seen) and all(one.goes_on for one in seen)
 
 
 def _deadlocks(job: LiveJob, blame: Blame) -> Iterable[Diagnosis]:
@@ -197,40 +189,6 @@ def _deadlocks(job: LiveJob, blame: Blame) -> Iterable[Diagnosis]:
                     Evidence(f"{one.label} {row.where}", row.what) for row in found.evidence
                 ),
             )
-
-
-def _verdict(job: LiveJob, blame: Blame, diagnoses: Sequence[Diagnosis]) -> str:
-    best = diagnoses[0] if diagnoses else None
-    if best is not None and best.role is Role.ROOT:
-        doubt = "possibly " if best.confidence is Confidence.POSSIBLE else ""
-        place = _at(job, blame) if best.id == "rank_holds_up" else ""
-        return f"{doubt}{best.title}{place}"
-    if blame.how is How.UNDECIDED:
-        who = ", ".join(party.words for party in blame.candidates[:8])
-        return f"undecided: the ranks stand in different places; candidates are {who}"
-    if best is not None:
-        return best.title
-    count = len(job.ranks())
-    who = "the process is" if count == 1 else f"all {count} ranks are"
-    if job.motions and all(one.goes_on for one in job.motions):
-        return f"{who} progressing: moved or active within {job.watched_seconds:g} s"
-    if _progresses(job):
-        return "the job is progressing: the ranks that waited in a collective went on"
-    if not len(job.stacks):
-        return f"no stack of {'it' if count == 1 else f'the {count} processes'} could be read"
-    unknown = "; one sample cannot tell stuck from slow" if not job.motions else ""
-    thread = job.ranks()[0].main_thread
-    if count == 1 and thread is not None:
-        does, place = wait_words(job.ranks()[0], thread), place_words(thread, most=1)
-        return f"{job.ranks()[0].label} {does}, at {place}{unknown}"
-    return f"nobody is seen to hold up the others{unknown}"
-
-
-def _at(job: LiveJob, blame: Blame) -> str:
-    process = job.process(blame.first[0].label) if blame.first else None
-    thread = process.main_thread if process is not None else None
-    place = place_words(thread, most=1) if thread is not None else ""
-    return f", at {place}" if place else ""
 
 
 def _footer(job: LiveJob) -> str:

@@ -5,30 +5,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from postmortem.analyses.masking import Masking
+from postmortem.analyses.places import with_source
 from postmortem.diagnose import rule
-from postmortem.diagnose.jam.jam import Jam, Sign, Sure
-from postmortem.diagnose.jam.words import holding_up, ranks_and
-from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.blame import Attempts, Blame
 from postmortem.diagnose.ranks.causes import How
 from postmortem.diagnose.ranks.deciding.attempts import decide_attempts
-from postmortem.diagnose.ranks.telling import at_frame, ranks_words
 from postmortem.diagnose.stacks.classes import classes
 from postmortem.facts.nccl import Nccl
 from postmortem.facts.rank_logs import RankLogs
 from postmortem.facts.source import Problem, Source
 from postmortem.facts.versions import Versions
-from postmortem.present.ranks.attempts import attempts_said
+from postmortem.present.headline.ranks import headline
 from postmortem.present.ranks.blocks import rank_logs_blocks
 from postmortem.present.ranks.body import rank_logs_body
-from postmortem.present.ranks.ended import how_it_ended, settled
+from postmortem.present.ranks.card import ranks_highlights
+from postmortem.present.ranks.ended import settled
 from postmortem.present.ranks.view import RankLogsView, same_tracebacks
 from postmortem.readers.ranklogs.hung import read_flights, read_recorders, read_stacks
 from postmortem.readers.ranklogs.pids import rank_pids
 from postmortem.readers.ranklogs.read import RankFacts, read_rank_logs
 from postmortem.readers.ranklogs.sources import Found, find_rank_logs
 from postmortem.records import record, replace
-from postmortem.report.model import Confidence, Diagnosis, Report, Role
+from postmortem.report.model import Report, Role
 
 
 @record
@@ -109,7 +107,7 @@ def report_on(read: RankFacts, options: RankLogOptions) -> Report:
         Report(
             kind="logs",
             inputs=read.sources,
-            verdict=_verdict(view, best) + _also_said(blame) + attempts_said(attempts),
+            verdict=headline(view, best),
             failed=blame.how is not How.NOTHING or (best is not None and best.role is Role.ROOT),
             settled=settled(view, best),
             diagnoses=outcome.diagnoses,
@@ -118,6 +116,7 @@ def report_on(read: RankFacts, options: RankLogOptions) -> Report:
             problems=(*read.problems, *outcome.problems),
             skipped=outcome.skipped,
             footer=_footer(read),
+            highlights=with_source(ranks_highlights(view, best)),
         )
     )
 
@@ -126,62 +125,6 @@ def _masked(logs: RankLogs, masking: Masking) -> RankLogs:
     """Return the facts masked; dumps of recorders and of numbers are large and hold no text."""
     small = masking.facts(replace(logs, recorders=(), flights=()))
     return replace(small, recorders=logs.recorders, flights=logs.flights)
-
-
-def _also_said(blame: Blame) -> str:
-    if not blame.also:
-        return ""
-    first = blame.also[0]
-    more = f" (and {len(blame.also) - 1} more)" if len(blame.also) > 1 else ""
-    return f"; {first.words} failed by itself too: {clip(first.why, 120)}{more}"
-
-
-def _verdict(view: RankLogsView, best: Diagnosis | None) -> str:
-    blame = view.blame
-    if best is None:
-        if view.attempts.recovered:
-            return "the job recovered"
-        handled = [f for f in view.logs.failures if f.kind != "ignored"]
-        if handled:
-            count = len(handled)
-            noun = "error was" if count == 1 else "errors were"
-            return f"no rank failed; {count} {noun} printed, and the program went on"
-        return how_it_ended(view.logs)
-    if blame.jam is not None and blame.how is How.RECORDED and best.role is Role.ROOT:
-        return _jam_verdict(blame, blame.jam)
-    if blame.first and blame.how is How.EVERY_RANK:
-        return f"{best.title}{at_frame(blame.first[0].failure)}; none of them failed first"
-    if blame.first and best.role is Role.ROOT and blame.how is not How.NODE:
-        doubt = "possibly " if best.confidence is Confidence.POSSIBLE else ""
-        who = ranks_words(blame.first)
-        if blame.how is How.OWN_EXCEPTION and blame.first[0].failure is not None:
-            failure = blame.first[0].failure
-            host = f" (all ranks of {blame.whole_host})" if blame.whole_host else ""
-            words = clip(failure.said.words, 200)
-            if blame.first[0].rank is None and len(view.logs.writers) == 1:
-                return f"{words}{at_frame(failure)}"
-            return f"{doubt}{who}{host} failed first: {words}{at_frame(failure)}"
-        it = "it" if len(blame.first) == 1 else "they"
-        rest = best.title[len(best.lead) :] if best.lead else ""
-        said = f"{it}{rest}" if rest else best.title
-        if blame.how is How.NUMBERS:
-            return f"{doubt}the numbers of {who} went bad first: {clip(blame.first[0].why, 200)}"
-        if blame.how is How.STACK:
-            return f"{doubt}{who} {'holds' if it == 'it' else 'hold'} up all others: {said}"
-        return f"{doubt}{who} failed first: {said}"
-    if blame.how is How.UNDECIDED:
-        return best.verdict or f"undecided: {best.title}"
-    return best.title
-
-
-def _jam_verdict(blame: Blame, jam: Jam) -> str:
-    unsure = any(one.sure is Sure.POSSIBLE for one in jam.culprits)
-    doubt = "if the job hangs, " if jam.sign is Sign.UNKNOWN and unsure else ""
-    doubt = doubt or ("possibly " if unsure else "")
-    who = (
-        blame.first[0].words if len(blame.first) == 1 else ranks_and([c.rank for c in jam.culprits])
-    )
-    return doubt + clip(holding_up(jam, who), 400)
 
 
 def _footer(read: RankFacts) -> str:

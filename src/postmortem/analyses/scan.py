@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from postmortem.diagnose import rule
-from postmortem.diagnose.tensors.series import Series, series
+from postmortem.diagnose.tensors.series import series
 from postmortem.facts.tensors import Tensors
+from postmortem.present.headline.tensors import headline
 from postmortem.present.tensors.blocks import scan_blocks
 from postmortem.present.tensors.body import scan_body
+from postmortem.present.tensors.card import scan_highlights
 from postmortem.readers.checkpoint.scanning import CheckpointFacts, Progress, scan_checkpoint
-from postmortem.report.model import Diagnosis, Outcome, Report
+from postmortem.report.model import Outcome, Report
 from postmortem.text import counted, size
 
 
@@ -22,7 +24,7 @@ def analyse(names: Sequence[str], *, verbose: bool, progress: Progress | None = 
     return Report(
         kind="scan",
         inputs=facts.sources,
-        verdict=_verdict(facts.tensors, outcome.diagnoses, damaged=facts.damaged),
+        verdict=headline(facts.tensors, outcome.diagnoses, damaged=facts.damaged),
         failed=bool(facts.tensors.bad) or facts.damaged,
         diagnoses=outcome.diagnoses,
         blocks=scan_blocks(facts.tensors, facts.nan_numbers, verbose=verbose),
@@ -30,6 +32,7 @@ def analyse(names: Sequence[str], *, verbose: bool, progress: Progress | None = 
         problems=(*facts.problems, *outcome.problems),
         skipped=outcome.skipped,
         settled=_settled(facts),
+        highlights=scan_highlights(facts.tensors),
         footer=f"{counted(len(facts.sources), 'file')}, {size(whole)}",
     )
 
@@ -38,39 +41,3 @@ def _settled(facts: CheckpointFacts) -> Outcome | None:
     """Healthy where every tensor was read and none is bad."""
     bad = facts.tensors.bad or facts.damaged or facts.problems
     return Outcome.HEALTHY if facts.tensors.items and not bad else None
-
-
-def _verdict(tensors: Tensors, diagnoses: Sequence[Diagnosis], *, damaged: bool) -> str:
-    found = series(tensors)
-    if tensors.bad:
-        what = diagnoses[0].title if diagnoses else f"NaN or Inf in {len(tensors.bad):,} tensors"
-        return what if found is None else f"{what}; {_of_series(found)}"
-    if not tensors.items and not damaged:
-        return "there is no tensor to scan"
-    count = counted(len(tensors.items), "tensor")
-    if damaged:
-        return f"the checkpoint is damaged; no NaN and no Inf in the {count} that could be read"
-    clean = f"no NaN and no Inf in {count}"
-    return clean if found is None else f"{clean} of {len(found.files)} checkpoints"
-
-
-def _of_series(found: Series) -> str:
-    """Return ``last clean: step_20.pt, first bad: step_30.pt``."""
-    names = _short(found.files)
-    if found.first_bad is None:
-        return f"all {len(found.files)} checkpoints are clean"
-    said = f"first bad: {names[found.first_bad]}"
-    if found.last_clean is None:
-        said += f", the oldest of {len(found.files)}"
-    else:
-        said = f"last clean: {names[found.last_clean]}, {said}"
-    again = found.back_to_clean
-    return said if again is None else f"{said}, clean again: {names[again]}"
-
-
-def _short(files: Sequence[str]) -> dict[str, str]:
-    """Return the part of each path in which it differs from the others: ``step-200``."""
-    parts = [file.split("/") for file in files]
-    differ = [i for i, names in enumerate(zip(*parts, strict=False)) if len(set(names)) > 1]
-    first, last = differ[0], differ[-1]
-    return {f: "/".join(row[first : last + 1]) for f, row in zip(files, parts, strict=True)}

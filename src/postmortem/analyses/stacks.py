@@ -60,7 +60,7 @@ def with_gdb(
         sysroot=options.sysroot,
         pcs={t.tid: [f.pc for f in t.frames if f.pc is not None] for t in threads},
         tid=options.tid,
-        with_locals=options.with_locals,
+        with_locals=options.with_locals or options.values,
         deadline_seconds=options.deadline_seconds or _DEADLINE_SECONDS,
         cpu_seconds=_cpu_seconds(options),
         debuginfod=options.debuginfod,

@@ -21,6 +21,7 @@ from postmortem.readers.opening import terminations_unwind
 from postmortem.readers.own_reports import read_own_report
 from postmortem.records import record, replace
 from postmortem.report.model import Report
+from postmortem.report.strings import replaced
 from postmortem.text import shell_word
 
 _MOST_RINGS = 64
@@ -46,19 +47,37 @@ def analyse(
     progress: Callable[[str], None] | None = None,
 ) -> Report:
     """Return the report on all evidence; raises EvidenceError where there is none."""
+    folders: dict[str, str] = {}
     with terminations_unwind(), contextlib.ExitStack() as undo:
-        found, roots, problems = _everything(names, undo)
+        found, roots, problems = _everything(names, undo, folders)
         readings, left = _plan(found, roots, options)
         documents = [(item, read_own_report(item.path)) for item in found.of(Kind.DOCUMENT)]
         underway.thinking()  # what is read from here on is read by others
         results = read_side_by_side(readings, progress)
-    return _report(names, found, (*_own(documents), *results), left, problems, options)
+    report = _report(names, found, (*_own(documents), *results), left, problems, options)
+    return _as_named(report, folders)
+
+
+def _as_named(report: Report, folders: Mapping[str, str]) -> Report:
+    """Return the report with what was in archives named by them: our folders are gone by then."""
+    if not folders:
+        return report
+
+    def named(text: str) -> str:
+        for folder, archive in reversed(tuple(folders.items())):  # those within others came later
+            text = text.replace(f"{folder}/", f"{archive}/")
+        return text
+
+    return replaced(report, named, lambda words: tuple(map(named, words)))
 
 
 def _everything(
-    names: Sequence[str], undo: contextlib.ExitStack
+    names: Sequence[str], undo: contextlib.ExitStack, folders: dict[str, str]
 ) -> tuple[Inventory, tuple[str, ...], list[Problem]]:
-    """Return what there is, in archives too, the paths to read, and what was left out."""
+    """Return what there is, in archives too, the paths to read, and what was left out.
+
+    `folders` learns where archives were unpacked: folder to archive.
+    """
     found = take_inventory(names)
     problems = list(found.problems)
     items, roots = list(found.items), list(names)
@@ -67,6 +86,7 @@ def _everything(
         inner: list[Item] = []
         for archive in packed:
             folder = Path(undo.enter_context(tempfile.TemporaryDirectory(prefix="postmortem-")))
+            folders[str(folder)] = archive.path
             problems += unpack(archive.path, folder)
             below = take_inventory([str(folder)])
             problems += below.problems

@@ -8,6 +8,7 @@ from postmortem.diagnose import rule
 from postmortem.diagnose.watch.memory_grows import memory_grows
 from postmortem.facts.source import Problem, Source
 from postmortem.facts.watch import Watching
+from postmortem.present.headline.watch import headline
 from postmortem.present.watch.report import blocks, body
 from postmortem.readers.watch_ring import read_watch_ring
 from postmortem.report.model import Confidence, Outcome, Report, ordered
@@ -36,7 +37,7 @@ def report_on(
     return Report(
         kind="watch",
         inputs=inputs,
-        verdict=_verdict(seen, diagnoses[0].title if diagnoses else None),
+        verdict=headline(seen, diagnoses[0].title if diagnoses else None),
         failed=any(one.confidence is not Confidence.POSSIBLE for one in diagnoses),
         diagnoses=diagnoses,
         blocks=blocks(seen, notes),
@@ -46,14 +47,3 @@ def report_on(
         footer=footer,
         settled=None if diagnoses else Outcome.UNKNOWN,
     )
-
-
-def _verdict(seen: Watching, found: str | None) -> str:
-    if found is not None:
-        return found
-    count = len(seen.processes)
-    who = "the process" if count == 1 else f"none of {count} processes"
-    if max((len(one.samples) for one in seen.processes), default=0) < 8:
-        return f"watched for {seen.seconds:.0f} s, which is too short to tell who grows"
-    grew = "did not grow" if count == 1 else "grew"
-    return f"{who} {grew} steadily within {seen.seconds:.0f} s"

@@ -68,7 +68,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--locals",
         action="store_true",
-        help="show local variables where gdb knows them (default: arguments only)",
+        help="show the local variables of every frame (default: on the card those of the blamed "
+        "ones)",
     )
     parser.add_argument(
         "--thread",
@@ -115,7 +116,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "memory is read where it is, however large the core would be",
     )
     add_report_options(parser)
-    parser.set_defaults(refuse=parser.error)
+    parser.set_defaults(refuse=parser.error, whole_with=("locals", "thread", "all_threads"))
 
 
 def run(args: argparse.Namespace) -> int:
@@ -150,7 +151,7 @@ def _explain(args: argparse.Namespace) -> int:
             path,
             executable=args.python,
             sysroot=args.sysroot,
-            python_locals=args.locals,
+            python_locals=args.locals or _is_read(args),
             temp_dir=args.temp_dir,
             progress=status,
         ) as reading,
@@ -161,7 +162,7 @@ def _explain(args: argparse.Namespace) -> int:
         report = explained(reading, _options(args), status)
     report = replace(report, problems=(*remarks, *report.problems))
     took = time.monotonic() - began
-    footer = f"{took:.2f} s · {report.footer} · --locals, --all, -v, --json for more"
+    footer = f"{took:.2f} s · {report.footer}"
     return emit(replace(report, footer=footer), args)
 
 
@@ -182,7 +183,7 @@ def _fold(args: argparse.Namespace) -> int:
     with Status() as status:
         report = fold_cores(args.cores or [Path()], options, status)
     took = time.monotonic() - began
-    footer = f"{took:.2f} s · {report.footer} · postmortem core CORE explains one · --json for all"
+    footer = f"{took:.2f} s · {report.footer} · postmortem core CORE explains one"
     return emit(replace(report, footer=footer), args)
 
 
@@ -197,6 +198,7 @@ def _options(args: argparse.Namespace) -> CoreOptions:
         gdb=GdbOptions(
             path=args.gdb,
             with_locals=args.locals,
+            values=_is_read(args),
             tid=args.thread,
             debuginfod=args.debuginfod,
             deadline_seconds=args.deadline,
@@ -205,8 +207,13 @@ def _options(args: argparse.Namespace) -> CoreOptions:
         all_threads=args.all_threads,
         redact=not args.no_redact,
         temp_dir=args.temp_dir,
-        blocks=not args.json or args.html is not None,
+        blocks=_is_read(args),
     )
+
+
+def _is_read(args: argparse.Namespace) -> bool:
+    """Return whether somebody reads the report; programs take the JSON."""
+    return not args.json or args.html is not None
 
 
 def _check_stream_options(args: argparse.Namespace) -> None:

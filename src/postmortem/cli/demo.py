@@ -18,8 +18,12 @@ example:
 """
 
 
+_OF_FILES = frozenset({"fold", "python", "sysroot", "slim", "pid", "temp_dir"})
+"""What ``postmortem core`` asks about cores that lie somewhere; this one is made on the spot."""
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of this command: its own, and all of ``postmortem core``."""
+    """Add the options of this command: its own, and those of ``postmortem core`` that fit."""
     kinds = "; ".join(f"{kind}: {what}" for kind, what in KINDS.items())
     default = next(iter(KINDS))
     parser.add_argument(
@@ -37,8 +41,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="keep the core in this folder (default: it is removed at the end)",
     )
     scratch, positionals = _core_parser()
-    for action in positionals:
+    of_files = [action for action in scratch._actions if action.dest in _OF_FILES]
+    parser.set_defaults(**{action.dest: action.default for action in of_files})
+    for action in (*positionals, *of_files):
         scratch._remove_action(action)
+        for group in scratch._action_groups:
+            if action in group._group_actions:
+                group._group_actions.remove(action)
     # what ArgumentParser(parents=[scratch]) does; this parser has been made already
     parser._add_container_actions(scratch)
 

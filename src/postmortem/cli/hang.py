@@ -97,17 +97,16 @@ def _add_ways(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Read the processes and write the report."""
     from postmortem.analyses.hang import HangOptions, analyse
-    from postmortem.readers.live.snapshot import Ways
+    from postmortem.readers.live.snapshot import ReadOptions
     from postmortem.records import replace
 
     if bool(args.pids) == (args.job is not None):
-        print("postmortem hang: give either PIDs or --job NAME", file=sys.stderr)
-        return 2
+        args.parser.error("give either PIDs or --job NAME")
     began = time.monotonic()
     options = HangOptions(
         pids=tuple(args.pids),
         job=args.job,
-        ways=Ways(
+        reading=ReadOptions(
             engine=args.engine,
             stop=not args.no_stop,
             deadline_seconds=args.deadline,
@@ -130,9 +129,7 @@ def run(args: argparse.Namespace) -> int:
     finally:
         signal.signal(signal.SIGTERM, before)
     took = time.monotonic() - began
-    return emit(
-        replace(report, footer=f"{took:.2f} s · {report.footer} · -v, --json for more"), args
-    )
+    return emit(replace(report, footer=f"{took:.2f} s · {report.footer}"), args)
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

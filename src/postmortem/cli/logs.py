@@ -63,9 +63,7 @@ def run(args: argparse.Namespace) -> int:
         print("postmortem: interrupted; no report was written", file=sys.stderr)
         raise
     took = time.monotonic() - began
-    return emit(
-        replace(report, footer=f"{took:.2f} s · {report.footer} · -v, --json for more"), args
-    )
+    return emit(replace(report, footer=f"{took:.2f} s · {report.footer}"), args)
 
 
 def ranks_of_job(text: str) -> int:

@@ -12,11 +12,11 @@ import os
 import sys
 from collections.abc import Sequence
 from types import FrameType, ModuleType
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from postmortem import underway
-from postmortem._version import __version__
 from postmortem.cli.output import OutputError, check_target
+from postmortem.cli.parser import USAGE_ERROR, HelpFormatter, Parser, Version
 from postmortem.errors import DebuggerError, EvidenceError
 
 COMMANDS: tuple[str, ...] = (
@@ -34,6 +34,7 @@ COMMANDS: tuple[str, ...] = (
     "demo",
     "doctor",
     "rules",
+    "completion",
 )
 """Modules of this package, in the order of the help.
 
@@ -44,7 +45,6 @@ its help. One that cannot be imported is an error, never a command that is not t
 _CONTAINED = ("core", "strace", "logs", "scan", "flight", "triage", "hang")
 """Those that read what may be hostile: in a child, under limits."""
 
-USAGE_ERROR = 2
 NOT_ANALYSED = 3
 INTERRUPTED = 130
 
@@ -58,39 +58,6 @@ examples:
   postmortem job-4711/                      all evidence of a job: one verdict (triage)
   postmortem core core-python-3097667-6
 """
-
-
-class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
-    """Keeps the layout of epilogs and writes options the same way in all Python versions."""
-
-    def __init__(self, prog: str, *args: Any, **kwargs: Any) -> None:
-        # argparse makes a formatter for each option that is added, and asks shutil, which takes
-        # 4 ms to import, for the width of each.
-        super().__init__(prog, *args, **{"width": _width() - 2, **kwargs})
-
-    def _format_action(self, action: argparse.Action) -> str:
-        text = super()._format_action(action)
-        if isinstance(action, argparse._SubParsersAction):
-            return text.partition("\n")[2]  # the line that only says COMMAND
-        return text
-
-    def _format_action_invocation(self, action: argparse.Action) -> str:
-        # Python 3.13 changed "-o FILE, --output FILE" to "-o, --output FILE".
-        if not action.option_strings or action.nargs == 0:
-            return super()._format_action_invocation(action)
-        values = self._format_args(action, self._get_default_metavar_for_optional(action))
-        return f"{', '.join(action.option_strings)} {values}"
-
-
-def _width() -> int:
-    """Return the columns of the terminal, as `shutil.get_terminal_size` does."""
-    columns = os.environ.get("COLUMNS", "")
-    if columns.isdecimal() and int(columns) > 0:
-        return int(columns)
-    try:
-        return os.get_terminal_size(sys.__stdout__.fileno()).columns or 80  # type: ignore[union-attr]
-    except (AttributeError, ValueError, OSError):  # standard output is closed, or no terminal
-        return 80
 
 
 def main(argv: Sequence[str] | None = None, *, contained: bool = False) -> int:
@@ -200,9 +167,11 @@ def _dispatch(words: list[str], *, contained: bool) -> int:
     if not words:
         parser.print_help(sys.stderr)
         return USAGE_ERROR
-    args = parser.parse_args(words)
+    args, unknown = parser.parse_known_args(words)
     if args.command is None:
         parser.error("name a command")
+    if unknown:
+        args.parser.unknown(unknown)
     refusal = check_target(args)
     if refusal is not None:
         parser.error(refusal)
@@ -227,22 +196,21 @@ def _named(args: argparse.Namespace) -> list[str]:
     return [str(path) for paths in found for path in paths]
 
 
-def _parser(names: Sequence[str]) -> tuple[argparse.ArgumentParser, dict[str, ModuleType]]:
+def _parser(names: Sequence[str]) -> tuple[Parser, dict[str, ModuleType]]:
     """Return the parser for these commands, and their modules."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="postmortem",
         usage="postmortem [-h] [-V] COMMAND ... | PATH...",
         description=_DESCRIPTION,
         epilog=_EPILOG,
-        formatter_class=_HelpFormatter,
+        formatter_class=HelpFormatter,
         allow_abbrev=False,
     )
     parser.add_argument(
         "-V",
         "--version",
-        action="version",
-        version=f"postmortem {__version__}",
-        help="show the version and exit",
+        action=Version,
+        help="show the version, and how this was built, and exit",
     )
     subparsers = parser.add_subparsers(
         title="commands", dest="command", metavar="COMMAND", prog="postmortem"
@@ -256,10 +224,11 @@ def _parser(names: Sequence[str]) -> tuple[argparse.ArgumentParser, dict[str, Mo
             help=module.SUMMARY,
             description=f"{module.SUMMARY[0].upper()}{module.SUMMARY[1:]}.",
             epilog=getattr(module, "EXAMPLES", None),
-            formatter_class=_HelpFormatter,
+            formatter_class=HelpFormatter,
             allow_abbrev=False,
         )
         module.add_arguments(subparser)
+        subparser.set_defaults(parser=subparser)
     return parser, modules
 
 

@@ -9,7 +9,7 @@ import stat
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, TextIO, TypedDict
 
 from postmortem import underway
 from postmortem.partial import create_beside
@@ -72,7 +72,19 @@ def add_report_options(parser: argparse.ArgumentParser) -> None:
         "-v",
         "--verbose",
         action="store_true",
-        help="full names, all evidence, skipped rules (default: the best of it)",
+        help="the whole report: all evidence, stacks, full names, skipped rules (default: a card "
+        "of at most 15 lines)",
+    )
+    group.add_argument(
+        "-q",
+        "--quiet",
+        action="store_true",
+        help="write the verdict alone, and no progress (default: the card)",
+    )
+    group.add_argument(
+        "--no-pager",
+        action="store_true",
+        help="write a long report as it is (default: on a terminal through $PAGER, else less)",
     )
     group.add_argument(
         "--exit-zero",
@@ -95,6 +107,9 @@ def emit(report: Report, args: argparse.Namespace) -> int:
         from postmortem.report.redact import Redactor
 
         report = Redactor().report(report)
+    from postmortem.present.card import filled
+
+    report = filled(report)
     underway.writing()
     try:
         if page is not None:
@@ -200,36 +215,72 @@ def _rendered(report: Report, args: argparse.Namespace, stream: TextIO | None) -
 
         json.render(report, out)
     elif args.markdown:
+        from postmortem.present.card import card_of
         from postmortem.render import markdown
 
-        markdown.render(report, out, verbose=args.verbose)
-    else:
+        markdown.render(report, out, verbose=args.verbose, card=card_of(report))
+    elif args.quiet:
+        from postmortem.render.safe import encodable, line
+
+        out.write(encodable(line(report.verdict), _encoding(stream)) + "\n")
+    elif is_whole(args):
         from postmortem.render import terminal
 
-        terminal.render(
-            report,
-            out,
-            width=page_width(args.width, stream),
-            color=use_color(args.color, stream, os.environ if stream else {}),
-            encoding=(stream.encoding or "ascii") if stream else "utf-8",
-            verbose=args.verbose,
-        )
+        terminal.render(report, out, **_look(args, stream), verbose=args.verbose)
+    else:
+        from postmortem.present.card import card_of
+        from postmortem.render import card
+
+        look = _look(args, stream)
+        links = _is_terminal(stream) and look["color"]
+        card.render(card_of(report), out, **look, links=links)
     return out.getvalue()
+
+
+def is_whole(args: argparse.Namespace) -> bool:
+    """Return whether more than the card is asked for: -v, or an option whose answer it lacks."""
+    return args.verbose or any(getattr(args, name) for name in getattr(args, "whole_with", ()))
+
+
+class _Look(TypedDict):
+    width: int
+    color: bool
+    encoding: str
+
+
+def _look(args: argparse.Namespace, stream: TextIO | None) -> _Look:
+    return {
+        "width": page_width(args.width, stream),
+        "color": use_color(args.color, stream, os.environ if stream else {}),
+        "encoding": _encoding(stream),
+    }
+
+
+def _encoding(stream: TextIO | None) -> str:
+    return (stream.encoding or "ascii") if stream else "utf-8"
 
 
 def _page(report: Report) -> str:
     import io
 
+    from postmortem.present.card import card_of
     from postmortem.render import html
 
     out = io.StringIO()
-    html.render(report, out)
+    html.render(report, out, card=card_of(report))
     return out.getvalue()
 
 
 def _write_standard(text: str, args: argparse.Namespace) -> None:
     buffer = getattr(sys.stdout, "buffer", None)
     if not args.json or buffer is None:
+        if sys.stdout is not None:
+            from postmortem.cli import pager
+
+            long = is_whole(args) and not args.markdown and not args.no_pager
+            command = pager.wanted(text, sys.stdout, os.environ, asked=long)
+            if command and pager.show(text, command, sys.stdout):
+                return
         write_text(text)
         return
     try:  # JSON is UTF-8 in every locale (RFC 8259, section 8.1)

@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
         if line is not None:
             line.clear()
     took = time.monotonic() - began
-    footer = f"{took:.2f} s · {report.footer} · -v, --json for more"
+    footer = f"{took:.2f} s · {report.footer}"
     return emit(replace(report, footer=footer), args)
 
 

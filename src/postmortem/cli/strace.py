@@ -67,8 +67,7 @@ def run(args: argparse.Namespace) -> int:
         write_text(record_hint(args.find) + "\n")
         return 0
     if not args.logs:
-        print("postmortem strace: error: name a log, a folder with logs, or -", file=sys.stderr)
-        return 2
+        args.parser.error("name a log, a folder with logs, or -")
     try:
         return _explain(args)
     except KeyboardInterrupt:
@@ -95,7 +94,7 @@ def _explain(args: argparse.Namespace) -> int:
         if exports is not None:
             exports.finish()
     took = time.monotonic() - began
-    report = replace(report, footer=f"{took:.2f} s · {report.footer} · -v, --json for more")
+    report = replace(report, footer=f"{took:.2f} s · {report.footer}")
     if exports is None:
         return emit(report, args)
     from postmortem.cli.straceout import emit_beside

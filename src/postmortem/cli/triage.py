@@ -51,5 +51,5 @@ def run(args: argparse.Namespace) -> int:
         print("postmortem: interrupted; no report was written", file=sys.stderr)
         raise
     took = time.monotonic() - began
-    footer = f"{took:.2f} s · {report.footer} · -v, --json for more"
+    footer = f"{took:.2f} s · {report.footer}"
     return emit(replace(report, footer=footer), args)

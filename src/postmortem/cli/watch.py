@@ -79,8 +79,7 @@ def run(args: argparse.Namespace) -> int:
     from postmortem.analyses.watch import of_ring, report_on
 
     if (bool(args.pids) + (args.job is not None) + (args.read is not None)) != 1:
-        print("postmortem watch: give PIDs, --job NAME or --read FILE", file=sys.stderr)
-        return 2
+        args.parser.error("give PIDs, --job NAME or --read FILE")
     if args.read is not None:
         return emit(of_ring(args.read), args)
     from postmortem.watch.loop import Watch
@@ -106,7 +105,7 @@ def run(args: argparse.Namespace) -> int:
     if watch.left_out:
         notes.append(f"{len(watch.left_out)} more processes")
     share = 100 * cost / max(seen.seconds, 0.001)
-    footer = f"{seen.seconds:.0f} s watched, for {share:.2f} % of one core · --json for all samples"
+    footer = f"{seen.seconds:.0f} s watched, for {share:.2f} % of one core"
     return emit(report_on(seen, tuple(watch.problems), tuple(notes), footer), args)
 
 

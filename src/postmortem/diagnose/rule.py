@@ -53,6 +53,8 @@ class Finding:
     """It is told as it is, whatever its rule yields to."""
     references: tuple[str, ...] = ()
     """Of this case, in place of those of the rule."""
+    explains: tuple[str, ...] = ()
+    """Ids of rules whose findings this case explains: they yield to it as `yields_as` says."""
 
 
 ANY_REASON = ("*",)
@@ -199,16 +201,18 @@ class _Found:
     diagnosis: Diagnosis
     answers: bool
     """It says why something failed."""
-    stands: bool
+    finding: Finding
 
 
 def _by_precedence(found: list[_Found]) -> Iterator[Diagnosis]:
     """Yield what is told: those whose rule yields to another that found something, if at all."""
     ids = {one.rule.id for one in found}
+    explained = {name for one in found for name in one.finding.explains}
     if any(one.answers and one.rule.yields_to != ANY_REASON for one in found):
         ids |= set(ANY_REASON)
     for one in sorted(found, key=lambda one: one.rule.yields_to == ANY_REASON):
-        if one.stands or not ids.intersection(one.rule.yields_to):
+        yields = one.rule.id in explained or ids.intersection(one.rule.yields_to)
+        if one.finding.stands or not yields:
             yield one.diagnosis
         elif one.rule.yields_as is not None:
             yield replace(one.diagnosis, role=one.rule.yields_as)
@@ -233,7 +237,7 @@ def _diagnoses(item: Rule, arguments: dict[str, object]) -> Iterator[_Found]:
             topic=item.topic,
         )
         answers = role in (Role.ROOT, Role.CASCADE) and not finding.elsewhere
-        yield _Found(item, diagnosis, answers, finding.stands)
+        yield _Found(item, diagnosis, answers, finding)
 
 
 def _unwrap_optional(hint: object) -> tuple[type, bool]:

@@ -32,11 +32,15 @@ class LastLines:
     """They have the form of an error that ends something, not only a word or a level."""
     nearest: LastLine | None = None
     """Without such lines, one that reads like an error and that its program may have survived."""
+    nearest_counts: bool = False
+    """It has the form of an error that ends something, and no line behind it tells of work."""
     ended: LastLine | None = None
     """The program's own word that it came to its end, with no error behind it."""
     not_a_number: LastLine | None = None
     """From there on its loss, or the norm of its gradients, is no number, to the end."""
     earlier: bool = False
     """It may have been so before: no line before that one was looked at."""
+    frames: tuple[LastLine, ...] = ()
+    """Of a text of the kind ``"stack"`` its frames, as far as they were kept."""
     kind: str | None = None
     """What it is if it is no log: ``"stack"``, ``"strace"``, ``"source"``."""

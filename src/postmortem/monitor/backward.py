@@ -18,8 +18,8 @@ from torch.optim import optimizer as optimizers
 
 from postmortem.diagnose.numerics.first_bad import FirstBad, before_sum, first_bad, is_bad
 from postmortem.facts.frames import Cell, CellKind, Frame, Phase
-from postmortem.monitor.entering import Entering
 from postmortem.monitor.loss_scale import LossScale
+from postmortem.monitor.output_grads import Entering
 from postmortem.monitor.recorder import Recorder
 from postmortem.monitor.walk import Leaf, tensors_in
 from postmortem.monitor.weights import Weights

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from postmortem.monitor.compiled import record_output
+from postmortem.monitor.graph_rows import record_output
 
 _NO_SCRIPT = (
     "a hook of NumericsMonitor has no name: torch.jit.script cannot compile a model that is "

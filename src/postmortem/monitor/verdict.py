@@ -23,10 +23,10 @@ from postmortem.facts.frames import Cell, CellKind, Frame, Phase
 from postmortem.monitor.backward import Backward
 from postmortem.monitor.calls import Call, frame_of
 from postmortem.monitor.errors import NumericsError
-from postmortem.monitor.hidden import Given, bad_beside
 from postmortem.monitor.ranks import Ranks
 from postmortem.monitor.recorder import Recorder
-from postmortem.monitor.suspects import bad_tensor
+from postmortem.monitor.untracked import Given, bad_beside
+from postmortem.monitor.weight_scan import bad_tensor
 from postmortem.records import replace
 from postmortem.report.frame_text import dump, frame_text
 

@@ -13,17 +13,17 @@ import torch
 from postmortem.diagnose.numerics.first_bad import FirstBad
 from postmortem.facts.frames import Cell, CellKind, Frame, Phase
 from postmortem.monitor.backward import Backward
+from postmortem.monitor.call_depth import Calls
 from postmortem.monitor.calls import Call
-from postmortem.monitor.compiled import CompiledRows
 from postmortem.monitor.errors import NumericsError
 from postmortem.monitor.flight_writer import FlightWriter
-from postmortem.monitor.hidden import Given
+from postmortem.monitor.graph_rows import CompiledRows
 from postmortem.monitor.hooks import BatchHook, CallHook
 from postmortem.monitor.ranks import Ranks, place_among_ranks
 from postmortem.monitor.recomputed import Recomputed
 from postmortem.monitor.recorder import Recorder
-from postmortem.monitor.running import Calls
-from postmortem.monitor.saved import bad_to_save
+from postmortem.monitor.save_guard import bad_to_save
+from postmortem.monitor.untracked import Given
 from postmortem.monitor.verdict import Verdict
 from postmortem.monitor.walk import inputs_of, learn_opaque, outputs_of
 from postmortem.monitor.weights import Weights

@@ -15,9 +15,11 @@ from typing import TextIO, assert_never
 from postmortem.patterns import Pattern
 from postmortem.records import replace
 from postmortem.render import safe
+from postmortem.render.card import text as card_text
 from postmortem.render.layout import block_lines
 from postmortem.render.page import Page
 from postmortem.report.blocks import Backtrace, Block, Excerpt, KeyValues, Note, Prose, Table, Tone
+from postmortem.report.card import Card
 from postmortem.report.model import Diagnosis, Report, Role, Skipped
 
 # GitHub refuses an issue above 65,536 characters.
@@ -37,9 +39,11 @@ _LINE_START = Pattern(r"^([-+](?=\s|$)|-+(?=\s*$)|=+(?=\s*$)|\d+(?=[.)](?:\s|$))
 _LINKABLE = Pattern(r"https://[A-Za-z0-9./_#?=%~:-]+")
 
 
-def render(report: Report, out: TextIO, *, verbose: bool = False) -> None:
-    """Write the report, at most as long as an issue may be."""
+def render(report: Report, out: TextIO, *, verbose: bool = False, card: Card | None = None) -> None:
+    """Write the report, at most as long as an issue may be; its card stands first."""
     parts = [f"### {inline(report.verdict)}"]
+    if card is not None:
+        parts.append(_code_block(card_text(card)))
     parts += [_diagnosis(item, first=number == 0) for number, item in enumerate(report.diagnoses)]
     optional = [_block(item) for item in report.blocks]
     ending = _ending(report, verbose)
@@ -167,13 +171,17 @@ def _fenced(block: Backtrace | Excerpt) -> str:
     )
     rows = ["".join(text for text, _ in line).rstrip() for line in lines[1:]]  # [0]: the title
     body = safe.block("\n".join(rows))
-    fence = "`" * max(max(map(len, re.findall("`+", body)), default=0) + 1, 3)
-    code = f"{fence}text\n{body}\n{fence}"
+    code = _code_block(body)
     subtitle = block.subtitle if isinstance(block, Backtrace) else None
     if body.count("\n") > _LONG:
         title = _entities(safe.line(block.title))
         return f"<details><summary>{title}</summary>\n\n{code}\n\n</details>"
     return _titled(f"{block.title}   {subtitle}" if subtitle else block.title, code)
+
+
+def _code_block(body: str) -> str:
+    fence = "`" * max(max(map(len, re.findall("`+", body)), default=0) + 1, 3)
+    return f"{fence}text\n{body}\n{fence}"
 
 
 def _ending(report: Report, verbose: bool) -> list[str]:

@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TextIO
 
-from rich.color import ColorSystem
-from rich.style import Style as RichStyle
-
 from postmortem.facts.source import Problem
 from postmortem.render import safe
 from postmortem.render.layout import block_lines
@@ -21,22 +18,10 @@ from postmortem.render.page import (
     heading,
     labelled,
 )
+from postmortem.render.paint import Painter
 from postmortem.render.wrapping import cells, padded, wrapped
 from postmortem.report.blocks import Block, KeyValues
 from postmortem.report.model import Confidence, Diagnosis, Evidence, Report, Role, Skipped
-
-# The sixteen colours only: every terminal has them, in shades that its owner can read.
-_STYLES: dict[Style, RichStyle] = {
-    "plain": RichStyle(),
-    "title": RichStyle(bold=True),
-    "label": RichStyle(color="cyan"),
-    "strong": RichStyle(bold=True),
-    "quiet": RichStyle(dim=True),
-    "good": RichStyle(color="green"),
-    "warning": RichStyle(color="yellow"),
-    "bad": RichStyle(color="red"),
-    "marker": RichStyle(color="yellow", bold=True),
-}
 
 _SURENESS: dict[Confidence, Style] = {
     Confidence.CERTAIN: "good",
@@ -55,6 +40,9 @@ _EVIDENCE_SHOWN = 4
 _FULL_DIAGNOSES = 5
 _PROBLEMS_SHOWN = 8
 
+# Lines from which on the verdict stands at the end, too.
+_SCREEN = 40
+
 
 def render(
     report: Report,
@@ -67,12 +55,9 @@ def render(
 ) -> None:
     """Write the report as text of at most `width` cells a line (at least 40)."""
     page = Page(max(width, 40), encoding, verbose)
-    # Only the styles of rich are used: its console would take 0.3 ms a line (12,000 lines with
-    # --all on a job of 300 threads) to find out a layout that is known here.
-    system = ColorSystem.STANDARD if color else None
+    painter = Painter(out, color=color)
     for line in _report_lines(page, report):
-        spans = (_STYLES[style].render(part, color_system=system) for part, style in _trimmed(line))
-        out.write("".join(spans) + "\n")
+        painter.write(line)
 
 
 def _report_lines(page: Page, report: Report) -> list[Line]:
@@ -101,6 +86,8 @@ def _report_lines(page: Page, report: Report) -> list[Line]:
         lines += [(), *_skipped(page, report.skipped)]
     if report.footer:
         lines += [(), *hanging(page, page.clean(report.footer), indent=0, style="quiet")]
+    if len(lines) > _SCREEN:  # the first line has scrolled away
+        lines += [((row, "title"),) for row in wrapped(page.clean(report.verdict), page.measure)]
     return lines
 
 
@@ -258,16 +245,3 @@ def _skipped(page: Page, skipped: Iterable[Skipped]) -> list[Line]:
             text += f": {page.clean(item.remedy)}"
         lines += labelled(page, name, text, indent=_INDENT, column=column)
     return lines
-
-
-def _trimmed(line: Line) -> list[Span]:
-    """Drop the spaces at the end of a line: they show when a report is pasted."""
-    spans = list(line)
-    while spans:
-        text, style = spans[-1]
-        kept = text.rstrip()
-        if kept:
-            spans[-1] = (kept, style)
-            break
-        spans.pop()
-    return spans

@@ -11,6 +11,7 @@ from postmortem.facts.confidence import Topic as Topic
 from postmortem.facts.source import Problem, Source
 from postmortem.records import record
 from postmortem.report.blocks import Block
+from postmortem.report.card import Highlights
 
 
 @record
@@ -83,6 +84,8 @@ class Report:
     """Whether secrets were masked; nothing is written of one that was not, unless asked to."""
     settled: Outcome | None = None
     """Where it is not what `failed` says: healthy, or unknown beside signs of a failure."""
+    highlights: Highlights | None = None
+    """What only this kind can say on the card."""
 
     @property
     def outcome(self) -> Outcome:

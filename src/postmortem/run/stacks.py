@@ -62,15 +62,15 @@ def _work(shot: Shot, parent: int, pipe: int) -> None:
         _silence()
         held = _hold(shot.held)
         from postmortem.analyses.hang import HangOptions, read_job, report_on
-        from postmortem.readers.live.snapshot import Ways
+        from postmortem.readers.live.snapshot import ReadOptions
         from postmortem.render import json as renderer
         from postmortem.render import terminal
 
         if os.getppid() != parent:
             return
-        ways = Ways(engine="native", deadline_seconds=LIMIT_SECONDS - 0.5)
+        reading = ReadOptions(engine="native", deadline_seconds=LIMIT_SECONDS - 0.5)
         options = HangOptions(
-            pids=(shot.command,), without=shot.without, ways=ways, samples=shot.samples
+            pids=(shot.command,), without=shot.without, reading=reading, samples=shot.samples
         )
         read = read_job(options)
         _let_go(held)

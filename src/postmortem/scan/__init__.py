@@ -14,7 +14,7 @@ from postmortem._scan import (
     threads,
     use_level,
 )
-from postmortem.scan.border import install
+from postmortem.scan.tensor_adapters import install
 
 __all__ = [
     "CallScans",

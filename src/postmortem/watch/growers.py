@@ -53,16 +53,16 @@ def _spent() -> float:
 def _place(pid: int) -> str | None:
     """Return ``train.py:41 in step``: the innermost frame of the program's own."""
     from postmortem.readers.launcher import Placement
-    from postmortem.readers.live.people import Member
-    from postmortem.readers.live.snapshot import Ways, read_members
+    from postmortem.readers.live.job_processes import Member
+    from postmortem.readers.live.snapshot import ReadOptions, read_members
     from postmortem.readers.live.status import read_status
 
     status = read_status(pid)
     if status is None or status.is_kernel_thread:
         return None
     problems: list[Problem] = []
-    ways = Ways(engine="native", stop=False, deadline_seconds=5.0)
-    found = read_members({pid: Member(status, Placement())}, ways, problems).get(pid)
+    options = ReadOptions(engine="native", stop=False, deadline_seconds=5.0)
+    found = read_members({pid: Member(status, Placement())}, options, problems).get(pid)
     if found is None:
         return None
     running = {task.tid for task in found.tasks if task.state == "R"} | {pid}

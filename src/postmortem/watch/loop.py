@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from postmortem.errors import EvidenceError
 from postmortem.facts.watch import MIB, Ceiling, Sample, Watched, Watching
 from postmortem.facts.watch_format import OF_A_CEILING
-from postmortem.readers.live.people import Members, members_of, members_of_job
+from postmortem.readers.live.job_processes import Members, members_of, members_of_job
 from postmortem.readers.live.status import children, read_status
 from postmortem.watch.gpu import Gpus
 from postmortem.watch.growers import Growers

@@ -72,7 +72,7 @@ def test_the_report_says_that_it_is_slim(core: Path, tmp_path: Path, capsys) -> 
     report = analyse(out, CoreOptions(engine="native"))
     assert not report.inputs[0].truncated
     assert report.body["core"]["slim"]["source_bytes"] == core.stat().st_size
-    main(["core", str(out), "--engine", "native"])
+    main(["core", str(out), "--engine", "native", "-v"])
     assert "left out by design" in capsys.readouterr().out
 
 

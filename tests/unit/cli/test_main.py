@@ -101,7 +101,10 @@ def test_a_command_that_cannot_be_imported_is_an_error() -> None:
 @pytest.mark.parametrize("option", ["-V", "--version"])
 def test_version(option: str) -> None:
     done = call(POSTMORTEM, option)
-    assert (done.returncode, done.stdout) == (0, f"postmortem {postmortem.__version__}\n")
+    assert (done.returncode, done.stderr) == (0, "")
+    told = done.stdout.splitlines()
+    assert told[0] == f"postmortem {postmortem.__version__}"
+    assert any(line.startswith("extensions") and "_native" in line for line in told)
 
 
 @pytest.mark.parametrize(
@@ -110,7 +113,7 @@ def test_version(option: str) -> None:
         ([], "usage: postmortem"),
         (["rulse"], "there is no command 'rulse'; did you mean rules?"),
         (["zzz"], "there is no command 'zzz'; see postmortem --help"),
-        (["rules", "--nonsense"], "unrecognized arguments: --nonsense"),
+        (["rules", "--nonsense"], "postmortem rules: error: unknown option '--nonsense'"),
         (["rules", "no_such_rule"], "there is no rule 'no_such_rule'"),
     ],
 )
@@ -252,7 +255,7 @@ def test_any_encoding_of_standard_output(form: str, encoding: str) -> None:
 
 def test_the_c_locale() -> None:
     env = environment(LC_ALL="C", PYTHONCOERCECLOCALE="0", PYTHONUTF8="0")
-    done = call(SAMPLE, "sample", "report", env=env)
+    done = call(SAMPLE, "sample", "report", "-v", env=env)
     assert done.returncode == 1
     assert done.stdout.isascii()
     assert "<- the message" in done.stdout

@@ -28,9 +28,17 @@ def test_whom_a_rule_yields_to_is_there_and_does_not_yield_back(kind: str) -> No
                 queue += [one for one in rules[name].yields_to if one != "*"]
 
 
-def made(name: str, role: Role = Role.ROOT, stands: bool = False, **more: object) -> Rule:
+def made(
+    name: str,
+    role: Role = Role.ROOT,
+    stands: bool = False,
+    explains: tuple[str, ...] = (),
+    **more: object,
+) -> Rule:
     def found() -> Iterator[Finding]:
-        yield Finding(name, name, Confidence.CERTAIN, (), (Evidence("a", "b"),), stands=stands)
+        seen = (Evidence("a", "b"),)
+        certain = Confidence.CERTAIN
+        yield Finding(name, name, certain, (), seen, stands=stands, explains=explains)
 
     found.__name__ = name
     return Rule(name, "test", role, (), found, **more)  # type: ignore[arg-type]
@@ -60,3 +68,11 @@ def test_what_only_says_how_it_ended_is_told_where_nobody_says_why() -> None:
     assert told(end, made("context", Role.CONTEXT)) == [("end", "root"), ("context", "context")]
     assert told(end, made("cause")) == [("cause", "root")]
     assert told(end, made("end2", yields_to=ANY_REASON)) == [("end", "root"), ("end2", "root")]
+
+
+def test_a_finding_may_explain_those_of_other_rules() -> None:
+    weak = made("weak", yields_as=Role.CONTRIBUTING)
+    assert told(weak, made("strong", explains=("weak",))) == [
+        ("strong", "root"),
+        ("weak", "contributing"),
+    ]

@@ -8,8 +8,8 @@ import pytest
 
 from postmortem.errors import EvidenceError
 from postmortem.readers.live.descriptors import connection, inode_of
+from postmortem.readers.live.job_processes import members_of
 from postmortem.readers.live.native import read_native
-from postmortem.readers.live.people import members_of
 from postmortem.readers.stackdumps import read_stack_dumps
 from postmortem.readers.stackdumps.labels import rank_stacks
 

@@ -24,13 +24,6 @@ LONG = 12
 """Characters of a text that no two things print by chance."""
 
 LEFT_IN_CODE = {
-    # Rules over cores read the text of an exception or of abort(); they are to follow.
-    "diagnose/core/cuda/cuda_error.py",
-    "diagnose/core/memory/buffer_overflow.py",
-    "diagnose/core/memory/heap_corruption.py",
-    "diagnose/core/memory/out_of_memory.py",
-    "diagnose/core/nccl/gloo_abort.py",
-    "diagnose/core/nccl/nccl_watchdog_abort.py",
     # Words of our own that are told, not looked for.
     "diagnose/incident/events.py",
     # Syntax: what a traceback is made of, and how lines of loggers and of the kernel begin.

@@ -15,7 +15,7 @@ from postmortem.diagnose.numerics.first_bad import Origin
 from postmortem.monitor.errors import NumericsError
 
 torch = pytest.importorskip("torch")
-from postmortem.monitor.compiled import _on_cpu, _on_device  # noqa: E402
+from postmortem.monitor.graph_rows import _on_cpu, _on_device  # noqa: E402
 from postmortem.scan.torch_ops import FIELDS  # noqa: E402
 
 pytestmark = [pytest.mark.torch, pytest.mark.filterwarnings("ignore")]

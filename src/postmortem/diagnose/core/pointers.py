@@ -10,6 +10,9 @@ NULL_PAGE = 64 * 1024
 
 ADDRESS_SPACE = 1 << 64
 
+POINTER_RULES = ("heap_corruption", "damaged_object")
+"""Rules that say what made a pointer bad; others say only that it was."""
+
 _OPERAND = Pattern(r"^(?P<base>[a-z]\w*)(?P<offset>[+-]0x[0-9a-f]+)?$|^0x[0-9a-f]+$")
 _OF_STACK = Pattern(r"^(rsp|rbp|sp)\b")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from postmortem.diagnose.names import bare, clip
 from postmortem.facts.crash import CppException
 from postmortem.facts.threads import Thread
+from postmortem.knowledge.messages import Wording
 from postmortem.patterns import Pattern
 from postmortem.records import record
 
@@ -25,10 +26,7 @@ CUDA_ERROR = Pattern(
 _OUT_OF_MEMORY = Pattern(
     r"bad_alloc|bad_array_new_length|OutOfMemoryError", words=("bad_a", "OutOfMemoryError")
 )
-_OUT_OF_MEMORY_TEXT = Pattern(
-    r"DefaultCPUAllocator|out of memory|[Cc]annot allocate memory",
-    words=("DefaultCPUAllocator", "out of memory", "annot allocate memory"),
-)
+_OUT_OF_MEMORY_TEXT = Wording("memory-short")
 _NCCL_TEXT = Pattern(r"\bNCCL\b|ProcessGroupNCCL|ncclComm|WorkNCCL", words=("NCCL", "ncclComm"))
 _NCCL_TYPE = Pattern(
     r"DistBackendError|NCCL\w*Error|DistNetworkError",

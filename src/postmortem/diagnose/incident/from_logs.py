@@ -7,7 +7,7 @@ from typing import Any
 
 from postmortem.diagnose.incident.common import best, confidence, evidence, root_of
 from postmortem.diagnose.incident.events import Event, EventType
-from postmortem.diagnose.strace.saying import worded
+from postmortem.diagnose.strace.stderr_errors import worded
 from postmortem.patterns import Pattern
 from postmortem.report.model import Confidence, Evidence
 

@@ -158,6 +158,8 @@ class ExitedSilently:
     """An exit code other than 0, and no error."""
 
     how = How.SILENT_EXIT
+    heard: bool = False
+    """Lines of its own are there, and none of them is an error."""
 
 
 @record
@@ -321,6 +323,8 @@ class SaidLast:
     said: str
     plain: bool
     """They have the form of an error that ends something."""
+    behind: bool = False
+    """Other lines stand behind them, none of which tells of work."""
 
 
 @record
@@ -339,6 +343,8 @@ class OtherText:
 
     how = How.LAST_WORDS
     kind: str
+    frame: str = ""
+    """Of a stack the innermost frame that does not only end the process."""
 
 
 @record

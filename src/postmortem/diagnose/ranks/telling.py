@@ -113,6 +113,17 @@ def torchrun_words(blame: Blame) -> str:
     )
 
 
+def advice(failure: LogFailure | None) -> tuple[str, ...]:
+    """Return what the message of an error advises itself, as a step; nothing without any."""
+    for said in (failure.said, *failure.causes) if failure is not None else ():
+        found = said.match("error-advises")
+        if found is not None:
+            text = f"{said.exception}: {said.message}"
+            words = " ".join(text[text.find(found["what"]) :].split())  # with the lines below it
+            return (f"what the message itself says: {clip(words, 300)}",)
+    return ()
+
+
 def look_at(blame: Blame) -> str:
     """Return the next step that shows the culprit's own lines."""
     failure = blame.first[0].failure if blame.first else None

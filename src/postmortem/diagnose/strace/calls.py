@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.strace.who import who
+from postmortem.diagnose.strace.task_text import who
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import ErrorCount, FailedCalls, Match, Target
 from postmortem.report.model import Evidence, Subject

@@ -5,7 +5,7 @@ from __future__ import annotations
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.strace.calls import where
 from postmortem.diagnose.strace.peers import name_servers
-from postmortem.diagnose.strace.who import who
+from postmortem.diagnose.strace.task_text import who
 from postmortem.facts.syscall_logs import Logs
 from postmortem.patterns import Pattern
 from postmortem.records import record

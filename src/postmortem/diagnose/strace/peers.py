@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Finding
-from postmortem.diagnose.strace.weighing import weigh_fate
-from postmortem.diagnose.strace.who import who
+from postmortem.diagnose.strace.severity import weigh_fate
+from postmortem.diagnose.strace.task_text import who
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import Connection, FailedCalls, Match, Target
 from postmortem.patterns import Pattern

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.strace.who import who
+from postmortem.diagnose.strace.task_text import who
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import Match, Task
 

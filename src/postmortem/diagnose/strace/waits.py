@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.strace.who import who
+from postmortem.diagnose.strace.task_text import who
 from postmortem.facts.syscalls import Awaited, Task
 from postmortem.patterns import Pattern
 from postmortem.report.model import Evidence

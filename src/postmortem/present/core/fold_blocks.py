@@ -7,24 +7,31 @@ from collections.abc import Sequence
 
 from postmortem.diagnose.stacks.fold import Fold, FoldedCore, first_of, rest_of
 from postmortem.report.blocks import Block, KeyValues, Note, Table, Tone
+from postmortem.report.card import Highlights
 from postmortem.text import counted, some
 
 _MOST_FOLDS = 12
 _MOST_NAMED = 6
+_ON_CARD = 6
 _NO_HASH = "no signature"
 
 
-def fold_verdict(found: Sequence[Fold]) -> str:
-    """Return in one sentence how many crashes the cores are, and which comes first."""
+def fold_highlights(found: Sequence[Fold]) -> Highlights:
+    """Return one row a crash, the one with the most cores first."""
+    if len(found) < 2:
+        return Highlights()
+    rows = tuple((counted(len(f.cores), "core") + _ranks(f), f.summary) for f in found[:_ON_CARD])
+    left = len(found) - len(rows)
     total = counted(sum(len(fold.cores) for fold in found), "core")
-    lead = found[0]
-    if len(found) == 1:
-        same = "of one crash" if len(lead.cores) > 1 else "read"
-        return f"{total} {same}: {lead.example.verdict}"
-    parts = [f"{len(fold.cores)} x {fold.summary}" for fold in found[:3]]
-    if len(found) > 3:
-        parts.append(f"{len(found) - 3} more")
-    return f"{total}, {len(found)} different crashes: {'; '.join(parts)}"
+    return Highlights(
+        rows=rows,
+        headline=f"{total} of {len(found)} different crashes",
+        rest=counted(left, "more crash", "more crashes") if left else None,
+    )
+
+
+def _ranks(fold: Fold) -> str:
+    return f", ranks {numbers(fold.ranks)}" if fold.ranks else ""
 
 
 def fold_blocks(found: Sequence[Fold], *, verbose: bool) -> tuple[Block, ...]:

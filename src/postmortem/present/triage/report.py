@@ -10,13 +10,14 @@ from postmortem.diagnose.incident.common import root_of
 from postmortem.diagnose.incident.events import Event
 from postmortem.diagnose.incident.incident import Judged
 from postmortem.facts.source import Problem, Source
+from postmortem.present.headline.incident import headline
 from postmortem.present.triage.body import Used
+from postmortem.present.triage.card import triage_highlights
 from postmortem.present.triage.words import (
     chain,
     next_steps,
     restart,
     step_words,
-    verdict,
     would_decide,
 )
 from postmortem.report.blocks import Block, KeyValues, Note, Table, Tone
@@ -57,7 +58,7 @@ def triage_report(
     return Report(
         kind="triage",
         inputs=inputs,
-        verdict=verdict(judged.incident, told),
+        verdict=headline(judged.incident, told),
         failed=failed,
         diagnoses=tuple(_diagnoses(judged, documents, apart)),
         blocks=tuple(_blocks(judged, told, files, verbose=verbose)),
@@ -65,6 +66,7 @@ def triage_report(
         problems=whole,
         footer=_footer(files),
         settled=Outcome.HEALTHY if healthy else None,
+        highlights=triage_highlights(judged.incident, told),
     )
 
 

@@ -13,8 +13,7 @@ from postmortem.report.model import Confidence
 Document = Mapping[str, Any]
 
 _LONGEST = 160
-_STEPS_IN_VERDICT = 3
-_VERBS = {
+VERBS = {
     EventType.RAISED: "raised",
     EventType.CRASHED: "crashed:",
     EventType.KILLED_FOR_MEMORY: "was killed for memory:",
@@ -46,16 +45,7 @@ def step_words(event: Event) -> str:
     if event.source in _WHOLE:
         known = not event.ranks or f"rank {event.ranks[0]}" in what
         return what if known else f"{event.actor}: {what}"
-    return f"{event.actor} {_VERBS[event.type]} {what}"
-
-
-def short_step(event: Event) -> str:
-    """Return a later step in few words, for the verdict."""
-    if event.type is EventType.LOST_PEER:
-        return f"{event.actor} lost it"
-    return f"{event.actor} {_VERBS[event.type].removesuffix(':')}" + (
-        f" {clip(event.what, 60)}" if event.type is EventType.RAISED else ""
-    )
+    return f"{event.actor} {VERBS[event.type]} {what}"
 
 
 def chain(incident: Incident, root: int) -> tuple[int, ...]:
@@ -76,43 +66,6 @@ def chain(incident: Incident, root: int) -> tuple[int, ...]:
             and link.confidence is not Confidence.POSSIBLE
         ]
     return tuple(found)
-
-
-def verdict(incident: Incident, documents: Sequence[Document]) -> str:
-    """Return one sentence: the roots, and in few words what they brought about."""
-    if len(documents) == 1:
-        return str(documents[0]["verdict"])
-    if not incident.roots:
-        return _undecided(documents)
-    said = []
-    for root in incident.roots[:2]:
-        steps = chain(incident, root)
-        event = incident.events[root]
-        doubt = "possibly " if event.confidence is Confidence.POSSIBLE else ""
-        first = f"{doubt}{step_words(event)}"
-        rest = (incident.events[index] for index in steps[1:])
-        later = [step for step in rest if _is_told(step, event)]
-        said.append(" → ".join([first, *map(short_step, later[:_STEPS_IN_VERDICT])]))
-    more = len(incident.roots) - len(said)
-    also = f"; and {more} more" if more > 0 else ""
-    return "; and apart from it: ".join(said) + also
-
-
-def _is_told(step: Event, root: Event) -> bool:
-    """Return whether a step adds to the first one: whom else it hit, or how it ended."""
-    return bool(step.ranks or step.label) and (step.type, step.actor) != (root.type, root.actor)
-
-
-def _undecided(documents: Sequence[Document]) -> str:
-    failed = [one for one in documents if one.get("outcome") == "failed"]
-    if failed:
-        return next(
-            (str(one["verdict"]) for one in failed if one["kind"] == "logs"),
-            str(failed[0]["verdict"]),
-        )
-    if all(one.get("outcome") == "healthy" for one in documents):
-        return "no failure: every kind of evidence says that it went well"
-    return "nothing here says that anything failed, and nothing that it went well"
 
 
 _AGAIN = frozenset(

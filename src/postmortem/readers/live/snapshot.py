@@ -17,8 +17,8 @@ from postmortem.readers.core import CoreFacts, facts_of
 from postmortem.readers.launcher import Placement, find_placement
 from postmortem.readers.live.calls import explained
 from postmortem.readers.live.descriptors import OtherEnds, read_connections, read_descriptors
+from postmortem.readers.live.job_processes import Member
 from postmortem.readers.live.native import NativeLive, read_native
-from postmortem.readers.live.people import Member
 from postmortem.readers.live.status import (
     read_environment,
     read_status,
@@ -36,7 +36,7 @@ _PTRACE_SCOPE = "/proc/sys/kernel/yama/ptrace_scope"
 
 
 @record
-class Ways:
+class ReadOptions:
     """How processes may be read."""
 
     engine: Engine = "auto"
@@ -47,18 +47,18 @@ class Ways:
 
 
 def read_members(
-    members: Mapping[int, Member], ways: Ways, problems: list[Problem]
+    members: Mapping[int, Member], options: ReadOptions, problems: list[Problem]
 ) -> dict[int, LiveProcess]:
     """Return what is read of processes, by pid; those that ended meanwhile are left out."""
     native: Mapping[int, NativeLive] = {}
     # First what shows nothing of us: a stop ends some waits, which then begin anew.
     tasks = {pid: read_tasks(pid) for pid in members}
-    if ways.engine in ("auto", "native"):
+    if options.engine in ("auto", "native"):
         wanted = [pid for pid in members if tasks[pid]]
-        native = read_native(wanted, stop=ways.stop, deadline_seconds=ways.deadline_seconds)
+        native = read_native(wanted, stop=options.stop, deadline_seconds=options.deadline_seconds)
     found: dict[int, LiveProcess] = {}
     for pid, member in members.items():
-        one = _Snapshot(pid, member, ways, tasks[pid], problems)
+        one = _Snapshot(pid, member, options, tasks[pid], problems)
         process = one.read(native.get(pid))
         if process is not None:
             found[pid] = process
@@ -72,13 +72,13 @@ class _Snapshot:
         self,
         pid: int,
         member: Member,
-        ways: Ways,
+        options: ReadOptions,
         tasks: tuple[Task, ...],
         problems: list[Problem],
     ) -> None:
         self._pid = pid
         self._member = member
-        self._ways = ways
+        self._options = options
         self._tasks = tasks
         self._problems = problems
         self._where = f"pid {pid}"
@@ -174,7 +174,7 @@ class _Snapshot:
 
     def _tell(self, refused: int, stopped: bool, process: LiveProcess) -> None:
         """Note what kept the process from standing still while it was read."""
-        if stopped or not self._ways.stop:
+        if stopped or not self._options.stop:
             return
         remedy: str | None = None
         stuck = [task for task in self._tasks if task.state == "D"]
@@ -213,7 +213,7 @@ class _Snapshot:
     def _others(
         self, native: NativeLive | None
     ) -> list[Callable[[LiveProcess], LiveProcess | None]]:
-        engine = self._ways.engine
+        engine = self._options.engine
         ways: list[Callable[[LiveProcess], LiveProcess | None]] = []
         # What hung us (a dead file server) would hang them, with the process stopped.
         may = native is None or not native.timed_out
@@ -221,14 +221,14 @@ class _Snapshot:
             ways.append(self._by_pyspy)
         if engine == "gdb" or (engine == "auto" and may):
             ways.append(self._by_gdb)
-        if self._ways.signal is not None and engine != "proc":
+        if self._options.signal is not None and engine != "proc":
             ways.append(self._by_signal)
         return ways
 
     def _by_pyspy(self, process: LiveProcess) -> LiveProcess:
         from postmortem.readers.live.other_tools import by_pyspy
 
-        dump = by_pyspy(self._pid, deadline_seconds=self._ways.deadline_seconds)
+        dump = by_pyspy(self._pid, deadline_seconds=self._options.deadline_seconds)
         return replace(
             process,
             threads=self._merged(dump.threads),
@@ -239,8 +239,8 @@ class _Snapshot:
         from postmortem.readers.gdb.find import find_gdb
         from postmortem.readers.live.other_tools import by_gdb
 
-        gdb = find_gdb(self._ways.gdb)
-        seconds = self._ways.deadline_seconds
+        gdb = find_gdb(self._options.gdb)
+        seconds = self._options.deadline_seconds
         threads = by_gdb(self._pid, gdb.start, deadline_seconds=seconds)
         if not threads:
             raise DebuggerError(f"saw no thread of pid {self._pid}")
@@ -253,7 +253,7 @@ class _Snapshot:
     def _by_signal(self, process: LiveProcess) -> LiveProcess:
         from postmortem.readers.live.other_tools import by_signal
 
-        number = self._ways.signal
+        number = self._options.signal
         assert number is not None
         dump = by_signal(self._pid, number)
         # It knows threads by pthread_self(); the main thread is the one that the kernel knows.

@@ -12,8 +12,8 @@ from postmortem.facts.source import Problem
 from postmortem.facts.stackdumps import RankStack
 from postmortem.facts.threads import Frame, Thread, own_frames
 from postmortem.readers.launcher import find_placement
-from postmortem.readers.live.people import Member, Members
-from postmortem.readers.live.snapshot import Ways, read_members
+from postmortem.readers.live.job_processes import Member, Members
+from postmortem.readers.live.snapshot import ReadOptions, read_members
 from postmortem.readers.live.status import children, read_environment, read_status, stat_fields
 from postmortem.readers.live.tasks import activity
 from postmortem.records import record, replace
@@ -44,7 +44,7 @@ class Samples:
 
 def watch(
     members: Members,
-    ways: Ways,
+    options: ReadOptions,
     *,
     samples: int,
     gap_seconds: float,
@@ -67,9 +67,9 @@ def watch(
             time.sleep(gap_seconds)
             _add_activity(moved, before, time.monotonic() - began)
         is_last = number == samples - 1
-        found = read_members(leaders, ways, problems if is_last else [])
+        found = read_members(leaders, options, problems if is_last else [])
         if number == 0:
-            found, leaders = _by_rank(found, leaders, ways, problems)
+            found, leaders = _by_rank(found, leaders, options, problems)
         found = _labelled(found)
         stacks += [_stack(one) for one in found.values() if _has_stack(one)]
         ranks = found or ranks
@@ -98,7 +98,7 @@ def _settle(pids: Iterable[int]) -> None:
         rest = [pid for pid, row in fields.items() if row is not None and row[0] in ("R", "t")]
 
 
-def read_workers(samples: Samples, of: tuple[int, ...], ways: Ways) -> Samples:
+def read_workers(samples: Samples, of: tuple[int, ...], options: ReadOptions) -> Samples:
     """Return the samples with the processes that work for some ranks."""
     problems = list(samples.problems)
     found = {one.pid: one for one in samples.workers}
@@ -112,7 +112,7 @@ def read_workers(samples: Samples, of: tuple[int, ...], ways: Ways) -> Samples:
             what = f"{len(wanted) - max(0, room)} of its {len(wanted)} children were not read"
             problems.append(Problem(f"pid {pid}", what, "name them: postmortem hang PID"))
             wanted = dict(list(wanted.items())[: max(0, room)])
-        for one in read_members(wanted, ways, problems).values():
+        for one in read_members(wanted, options, problems).values():
             role = _role(one)
             if role not in _SERVANTS:
                 label = f"{role or 'child'} pid {one.pid}"
@@ -143,7 +143,7 @@ def _size(one: LiveProcess) -> int | None:
 def _by_rank(
     found: dict[int, LiveProcess],
     leaders: dict[int, Member],
-    ways: Ways,
+    options: ReadOptions,
     problems: list[Problem],
 ) -> tuple[dict[int, LiveProcess], dict[int, Member]]:
     """Put the children in the place of a process that only started ranks (mp.spawn).
@@ -155,7 +155,7 @@ def _by_rank(
         if process.rank is not None or not member.workers:
             continue
         inside = _members(member.workers[:_MOST_WORKERS])
-        below = read_members(inside, ways, problems)
+        below = read_members(inside, options, problems)
         ranks = {
             child: one
             for child, one in below.items()

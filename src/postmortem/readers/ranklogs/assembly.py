@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING
 from postmortem.facts.last_lines import LastLines
 from postmortem.facts.rank_logs import LogExit, LogFailure, NativeFrame, RankLogs, Remark, Writer
 from postmortem.readers.ranklogs.attempts import FileAttempts
+from postmortem.readers.ranklogs.demux import Demuxer, Traceback
 from postmortem.readers.ranklogs.endings import endings, rank_named, without_echoes
 from postmortem.readers.ranklogs.error_files import read_error_file
+from postmortem.readers.ranklogs.filter import is_agent, once, still_in_flight
 from postmortem.readers.ranklogs.groups import group_text, group_tree
 from postmortem.readers.ranklogs.known_lines import KnownLines
 from postmortem.readers.ranklogs.known_words import with_known_words
-from postmortem.readers.ranklogs.last_lines import last_lines, without_told
+from postmortem.readers.ranklogs.last_lines import last_lines, nan_since, without_told
 from postmortem.readers.ranklogs.launchers import Launchers
 from postmortem.readers.ranklogs.lines import goes_on_as_before, shape_of, shapes_of_work
 from postmortem.readers.ranklogs.native_stacks import native_below
@@ -24,8 +26,6 @@ from postmortem.readers.ranklogs.nccl import read_nccl
 from postmortem.readers.ranklogs.roles import with_ray_ranks, with_roles
 from postmortem.readers.ranklogs.rows import KeptRegion, KeptRows
 from postmortem.readers.ranklogs.sources import Found, LogFile, sections
-from postmortem.readers.ranklogs.unmix import Traceback, Unmixer
-from postmortem.readers.ranklogs.weeding import is_agent, once, still_in_flight
 from postmortem.readers.ranklogs.world import world_size
 from postmortem.readers.ranklogs.writers import Label, Writers
 from postmortem.records import record, replace
@@ -119,7 +119,7 @@ class Assembly:
             file = label.file.path
             found = last_lines(label.raw["tail"], self._writers.index(position), file)
             if found is not None:
-                yield without_told(found, told[file])
+                yield without_told(nan_since(found, file), told[file])
 
     def labels(self) -> dict[str, tuple[int, ...]]:
         """Return, of each file, which writer each of its labels is."""
@@ -152,14 +152,14 @@ class Assembly:
         label = self._labels[position]
         writer = self._writers.index(position)
         skip = self._launchers[position].summary_lines
-        unmixer = Unmixer()
+        demuxer = Demuxer()
         for region in kept:
-            unmixer.take(
+            demuxer.take(
                 shape_of(number, ordinal, text)
                 for number, ordinal, text in region.rows
                 if number not in skip
             )
-        for traceback in unmixer.finish():
+        for traceback in demuxer.finish():
             if not is_agent(traceback):
                 failure = self._failure(traceback, writer, position, kept)
                 known = self._known.of(traceback.remote) if traceback.remote else {}
@@ -377,9 +377,9 @@ class Assembly:
                 if rank in have:
                     continue
                 have.add(rank)
-                unmixer = Unmixer()
-                unmixer.take(shape_of(line + i, i + 1, text) for i, text in enumerate(lines))
-                for traceback in unmixer.finish()[-1:]:
+                demuxer = Demuxer()
+                demuxer.take(shape_of(line + i, i + 1, text) for i, text in enumerate(lines))
+                for traceback in demuxer.finish()[-1:]:
                     yield LogFailure(
                         kind="exception",
                         said=traceback.said,

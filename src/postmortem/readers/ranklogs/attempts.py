@@ -63,6 +63,8 @@ class FileAttempts:
     def _goes_on(self, place: int) -> bool:
         """Return whether processes wrote after a mark: the agent's summary is no such thing."""
         line, agent, text = self._raw["marks"][place]
+        if self._gave_up_behind(line):
+            return False
         for _, _, _, rows, *_ in self._raw["regions"]:
             if rows[-1][0] > line and any(
                 number > line and any(name in self._known.of(row) for name in _SUMMARY)
@@ -89,6 +91,18 @@ class FileAttempts:
         # Without prefixes the agent's lines and those of the ranks have one label.
         words = [word for word in labels[agent]["last_words"] if word]
         return bool(after) and bool(words) and not self._is_agent(words[-1])
+
+    def _gave_up_behind(self, line: int) -> bool:
+        """Return whether a launcher raises behind a line: it starts nothing again.
+
+        What it raises may be cut off, or stand behind another program's prefix.
+        """
+        rows = [row for region in self._raw["regions"] for row in region[3]]
+        behind = [text for number, _, text in rows if number > line]
+        behind += [
+            text for label in self._raw["labels"] for number, text in label["tail"] if number > line
+        ]
+        return any("launcher-frame" in self._known.of(text) for text in behind)
 
     def _marks_for(self, label: int) -> list[int]:
         """Return the marks of the agent that started who writes under a label."""

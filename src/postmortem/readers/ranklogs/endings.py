@@ -208,7 +208,11 @@ def _stack(rows: Rows, at: int, known: KnownLines) -> tuple[tuple[LogFrame, ...]
 
 
 def rank_named(failure: LogFailure, known: KnownLines) -> int | None:
-    """Return the rank that PyTorch's watchdog, or MPI, says that it is: ``[PG ID 0 … Rank 3]``."""
+    """Return the rank that a line says it is of: ``[PG ID 0 … Rank 3]``, ``mpi_rank_3``."""
+    known_ids = briefs()
+    for match in failure.matches:
+        if known_ids[match.id].ending == "fatal" and match.captures.get("rank"):
+            return int(match["rank"][:9])
     if any(match.id in MPI for match in failure.matches):
         return rank_of_mpi_error(failure.text, known)
     if failure.kind not in ("terminate", "watchdog"):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 from postmortem.facts.rank_logs import LogFailure, Said
+from postmortem.readers.ranklogs.demux import Demuxer
 from postmortem.readers.ranklogs.lines import shape_of
 from postmortem.readers.ranklogs.sources import LogFile
-from postmortem.readers.ranklogs.unmix import Unmixer
 from postmortem.readers.regular import open_regular
 
 _LARGEST_ERROR_JSON = 4 << 20
@@ -28,9 +28,9 @@ def read_error_file(file: LogFile) -> LogFailure | None:
             )
         extra = message.get("extraInfo") or {}
         stack = str(extra.get("py_callstack") or "")
-        unmixer = Unmixer()
-        unmixer.take(shape_of(i, i, text) for i, text in enumerate(stack.split("\n"), 1))
-        made = unmixer.finish()
+        demuxer = Demuxer()
+        demuxer.take(shape_of(i, i, text) for i, text in enumerate(stack.split("\n"), 1))
+        made = demuxer.finish()
         when = str(extra.get("timestamp") or "")
         said = _said(str(message.get("message") or ""))
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):

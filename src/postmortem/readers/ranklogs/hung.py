@@ -25,7 +25,7 @@ from postmortem.readers.formats import compression_of
 from postmortem.readers.kernel_log.lines import looks_like_kernel_log
 from postmortem.readers.log_heads import looks_like_binary, text_head
 from postmortem.readers.regular import open_regular, read_regular
-from postmortem.readers.stackdumps import looks_like_stacks, read_stack_dumps
+from postmortem.readers.stackdumps import looks_like_stacks, of_a_crash, read_stack_dumps
 from postmortem.readers.stackdumps.frames import Interned
 from postmortem.readers.stackdumps.labels import rank_stacks
 from postmortem.records import replace
@@ -65,6 +65,15 @@ def kind_of_file(path: str) -> str | None:
     if looks_like_kernel_log(head, path):
         return KERNEL
     return STACKS if looks_like_stacks(head.decode("utf-8", "replace")) else None
+
+
+def is_crash(path: str) -> bool:
+    """Return whether stacks are those of one crash in gdb: they say how a process ended."""
+    try:
+        with open_regular(path) as stream:
+            return of_a_crash(stream.read(_HEAD).decode("utf-8", "replace"))
+    except OSError:
+        return False
 
 
 def _text(path: str) -> bytes:

@@ -6,13 +6,19 @@ with the error.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from pathlib import Path
+from typing import BinaryIO
 
 from postmortem.facts.last_lines import LastLine, LastLines
 from postmortem.facts.signature import Match
 from postmortem.patterns import Pattern
+from postmortem.readers.formats import HEAD_BYTES, compression_of
+from postmortem.readers.regular import open_regular
 from postmortem.readers.signatures import Signatures
 from postmortem.records import replace
+from postmortem.underway import Refused
 
 Rows = Sequence[tuple[int, str]]
 
@@ -23,6 +29,11 @@ _STAMP = Pattern(
 _PROMPT = Pattern(r"^[^\s=]*[@:~][^=]*[$#%>❯]\s*$")
 _SAYS = Pattern(r"[A-Za-z0-9]")
 _WEAK = ("last-error-level", "last-error-word")
+_WORK = ("last-work", "last-loss", "last-norm", "last-end")
+_NUMBERS = ("last-loss", "last-norm")
+_MOST_BYTES = 256 << 20
+"""Of a log that is read again: from where on its numbers are bad."""
+_LONGEST_LINE = 1 << 20
 _FEWEST = 2
 _MOST_CITED = 5
 
@@ -38,17 +49,59 @@ def last_lines(rows: Rows, writer: int, file: str) -> LastLines | None:
     lines = [LastLine(text, file, number) for number, text in rows]
     ids = [[match.id for match in row] for row in found]
     errors, plain = _errors(lines, ids)
+    nearest, counts = _nearest(lines, ids) if not errors else (None, False)
     return LastLines(
         writer=writer,
         last=lines[-1],
         errors=errors,
         plain=plain,
-        nearest=_nearest(lines, ids) if not errors else None,
+        nearest=nearest,
+        nearest_counts=counts,
         ended=_ended(lines, ids) if not errors else None,
         not_a_number=(bad := _not_a_number(lines, found))[0],
         earlier=bad[1] and not whole,
-        kind=_kind(ids),
+        kind=(kind := _kind(lines, ids)),
+        frames=_frames(lines, ids) if kind == "stack" else (),
     )
+
+
+def nan_since(found: LastLines, path: str) -> LastLines:
+    """Return it with the line from which on the numbers are none, however far above that is."""
+    last = found.not_a_number
+    try:
+        size = Path(path).stat().st_size if last is not None and found.earlier else 0
+        if last is None or not 0 < size <= _MOST_BYTES or compression_of(_head(path)) is not None:
+            return found
+        with open_regular(path) as stream:
+            since = _first_bad(stream, last.text)
+    except (OSError, Refused):
+        return found
+    if since is None or since[0] > last.line:
+        return found
+    line = LastLine(since[1], path, since[0])
+    return replace(found, not_a_number=line, earlier=False)
+
+
+def _head(path: str) -> bytes:
+    with open_regular(path) as stream:
+        return stream.read(HEAD_BYTES)
+
+
+def _first_bad(stream: BinaryIO, text: str) -> tuple[int, str] | None:
+    """Return the first line of the last run of numbers that are none, of what `text` prints."""
+    known = {item.id: item for item in Signatures.load("last line").signatures}
+    names = [m.id for m in Signatures.load("last line").matches([text])[0] if m.id in _NUMBERS]
+    forms = [re.compile((known[name].pattern or "").encode()) for name in names]
+    first: tuple[int, str] | None = None
+    for number, line in enumerate(iter(lambda: stream.readline(_LONGEST_LINE), b""), 1):
+        if b"oss" not in line and b"OSS" not in line and b"norm" not in line:
+            continue
+        values = [m["value"] for form in forms if (m := form.search(line))]
+        if any(value.lower() == b"nan" for value in values):
+            first = first or (number, line.decode("utf-8", "replace").strip())
+        elif values:
+            first = None
+    return first
 
 
 def without_told(found: LastLines, told: Sequence[tuple[int, int]]) -> LastLines:
@@ -56,6 +109,9 @@ def without_told(found: LastLines, told: Sequence[tuple[int, int]]) -> LastLines
     lines = {one.line for one in found.errors}
     if any(begin <= line <= end for line in lines for begin, end in told):
         return replace(found, errors=(), plain=False)
+    near = found.nearest
+    if near is not None and any(begin <= near.line <= end for begin, end in told):
+        return replace(found, nearest_counts=False)
     return found
 
 
@@ -83,12 +139,18 @@ def _goes_on(text: str, names: list[str]) -> bool:
     return text[:1].isspace() or "last-more" in names or bool(_PROMPT.search(text))
 
 
-def _nearest(lines: list[LastLine], ids: list[list[str]]) -> LastLine | None:
-    """Return the last line that reads like an error and behind which others stand."""
+def _nearest(lines: list[LastLine], ids: list[list[str]]) -> tuple[LastLine | None, bool]:
+    """Return the last line that reads like an error and behind which others stand.
+
+    Also whether it may be the end: it says more than a word or a level, and no work follows.
+    """
+    worked = False
     for line, names in zip(reversed(lines), reversed(ids), strict=True):
-        if any(name.startswith("last-error-") for name in names):
-            return line
-    return None
+        wrong = [name for name in names if name.startswith("last-error-")]
+        if wrong:
+            return line, not worked and any(name not in _WEAK for name in wrong)
+        worked = worked or any(name in _WORK for name in names)
+    return None, False
 
 
 def _ended(lines: list[LastLine], ids: list[list[str]]) -> LastLine | None:
@@ -104,7 +166,7 @@ def _not_a_number(
     lines: list[LastLine], found: list[tuple[Match, ...]]
 ) -> tuple[LastLine | None, bool]:
     """Return from where on a number that is printed again and again is none, to the end."""
-    for name in ("last-loss", "last-norm"):
+    for name in _NUMBERS:
         printed = [
             (line, match["value"])
             for line, row in zip(lines, found, strict=True)
@@ -121,10 +183,17 @@ def _not_a_number(
     return None, False
 
 
-def _kind(ids: list[list[str]]) -> str | None:
+def _kind(lines: list[LastLine], ids: list[list[str]]) -> str | None:
     """Return what a text is whose lines are mostly those of something else than a log."""
     for kind in ("stack", "strace", "source"):
         there = sum(f"last-foreign-{kind}" in names for names in ids)
-        if there >= _FEWEST and there * 2 > len(ids):
+        # A frame of gdb is broken where the terminal's line is full.
+        broken = kind == "stack" and sum(line.text[:1].isspace() for line in lines)
+        if there >= _FEWEST and there * 2 > len(ids) - broken:
             return kind
     return None
+
+
+def _frames(lines: list[LastLine], ids: list[list[str]]) -> tuple[LastLine, ...]:
+    rows = zip(lines, ids, strict=True)
+    return tuple(line for line, names in rows if "last-foreign-stack" in names)

@@ -1,4 +1,4 @@
-"""How containers ended, as ``kubectl describe pod`` tells it."""
+"""How containers ended, as ``kubectl describe pod`` and operators of training jobs tell it."""
 
 from __future__ import annotations
 
@@ -21,6 +21,9 @@ class PodStates:
 
     def ends(self, number: int, found: Found) -> Iterator[LogExit]:
         """Yield how a pod's container ended: its present state, else the one before a restart."""
+        event = found.get("pod-event-code")
+        if event:
+            yield from self._event(number, event)
         name = found.get("pod-name")
         if name:
             self._pod, self._reason = name["name"], None
@@ -40,3 +43,13 @@ class PodStates:
             launcher="kubernetes",
             memory=self._reason is not None and bool(self._reason["memory"]),
         )
+
+    def _event(self, number: int, said: Match) -> Iterator[LogExit]:
+        """Yield it once: an operator tells it of the container and of the pod."""
+        pod = (said["pod"] or said["name"]).rpartition(".")[2]
+        if pod not in self._told:
+            self._told.add(pod)
+            status, signal = ended_in_shell(int(said["code"]))
+            yield LogExit(
+                self._file, number, host=pod, code=status, signal=signal, launcher="kubernetes"
+            )

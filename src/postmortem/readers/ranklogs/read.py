@@ -15,6 +15,8 @@ from postmortem.facts.source import Problem, Source
 from postmortem.facts.versions import LibraryVersion, Versions
 from postmortem.readers.formats import ELF_MAGIC
 from postmortem.readers.log_files import OpenedLog
+from postmortem.readers.notebooks import MOST_BYTES as NOTEBOOK_BYTES
+from postmortem.readers.notebooks import is_notebook, outputs_of
 from postmortem.readers.ranklogs.assembly import Assembly, ReadLog
 from postmortem.readers.ranklogs.known_lines import keep_literals
 from postmortem.readers.ranklogs.sources import Found, LogFile
@@ -96,9 +98,10 @@ def _read_one(
     with contextlib.ExitStack() as stack:
         opened = OpenedLog(file.path, stack)
         program = opened.head.startswith(ELF_MAGIC)
-        raw = _native.read_ranklog(opened.source, keep_literals())
+        source_of, notebook = _outputs(opened, problems) or (opened.source, False)
+        raw = _native.read_ranklog(source_of, keep_literals())
         problems += opened.problems
-        problems += opened.shrunk(raw["bytes"])
+        problems += [] if notebook else opened.shrunk(raw["bytes"])
         source = opened.as_source(raw["bytes"])
         if len(told) < _MOST_HEADS:
             head = opened.head.decode("utf-8", "replace")
@@ -114,6 +117,21 @@ def _read_one(
     sources.append(source)
     problems += _remarks(file.path, raw)
     return ReadLog(file, raw)
+
+
+def _outputs(opened: OpenedLog, problems: list[Problem]) -> tuple[Callable[[], bytes], bool] | None:
+    """Return what a notebook printed, in place of its text; None for other files."""
+    if not is_notebook(opened.head) or not isinstance(opened.source, int):
+        return None
+    size = opened.plain_size or 0
+    data = os.pread(opened.source, size, 0) if size <= NOTEBOOK_BYTES else b""
+    printed = outputs_of(data)
+    if printed is None:
+        what = "is a notebook that is not whole, or too large: it was read as text"
+        problems.append(Problem(opened.name, what, "save it again, with its outputs"))
+        return None
+    pieces = iter((printed,))
+    return lambda: next(pieces, b""), True
 
 
 def _remarks(path: str, raw: RawRankLog) -> Iterator[Problem]:

@@ -14,7 +14,14 @@ from postmortem.patterns import Pattern
 from postmortem.readers.codecs import StreamError
 from postmortem.readers.log_files import STANDARD_INPUT
 from postmortem.readers.log_heads import looks_like_binary, text_head
-from postmortem.readers.ranklogs.hung import FLIGHT, KERNEL, RECORDER, STACKS, kind_of_file
+from postmortem.readers.ranklogs.hung import (
+    FLIGHT,
+    KERNEL,
+    RECORDER,
+    STACKS,
+    is_crash,
+    kind_of_file,
+)
 from postmortem.readers.ranklogs.runs import in_run, older_runs
 from postmortem.records import record, replace
 from postmortem.underway import Refused
@@ -124,6 +131,9 @@ def find_rank_logs(names: Iterable[str]) -> Found:
             _sort_in(name, str(path.parent), logs, errors, chosen=True)
         else:
             raise EvidenceError(name, "no such file or folder")
+    if not logs and not errors and list(hung.values()) == [STACKS] and is_crash(*hung):
+        logs = {path: _named(path, str(Path(path).parent)) for path in hung}
+        hung = {}
     hosts = _hosts_of_a_series([*logs.values(), *errors.values()])
     return Found(
         tuple(_with_tasks([_without_host(file, hosts) for file in logs.values()])),

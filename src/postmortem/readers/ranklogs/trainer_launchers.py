@@ -8,7 +8,13 @@ from postmortem.facts.rank_logs import LogExit
 from postmortem.readers.ranklogs.known_lines import Found
 from postmortem.readers.ranklogs.statuses import ended, ended_in_shell
 
-_OF_COMMANDS = ("torch/distributed/launch.py", "accelerate/commands/launch.py")
+_OF_COMMANDS = (
+    "torch/distributed/launch.py",
+    "accelerate/commands/launch.py",
+    "'--local_rank=",
+    "'--local-rank=",
+)
+"""Only a launcher has such frames, or gives a command such an argument."""
 _INTENDED = "INTENDED"
 """How Ray says that it ended a worker itself."""
 

@@ -14,9 +14,21 @@ THREAD = Pattern(
 FRAME = Pattern(r"^#(?P<level>\d+) +(?:(?P<pc>0x[0-9a-f]+) in )?(?P<rest>\S.*)$")
 BARE = Pattern(r"^#0  (?:0x[0-9a-f]+ in )?[^\s(].* \(.*\)")
 """The first frame of a `bt`. gfortran's backtraces have no brackets behind the name."""
+_CRASHED = Pattern(
+    r"(?m)^(?:Thread \d.*received|Program received|Program terminated with) signal "
+    r"SIG(?:SEGV|ABRT|BUS|ILL|FPE|SYS)\b"
+)
 _AT = Pattern(r" at (?P<file>[^()]+):(?P<line>\d+)$")
 _TEXT = Pattern(r"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)+'")
 _FROM = Pattern(r" from (?P<module>[^()]+)$")
+
+
+def of_a_crash(text: str) -> bool:
+    """Return whether it is what gdb shows of one crash, not of a process that lives."""
+    if _CRASHED.search(text):
+        return True
+    lines = text.splitlines()
+    return any(map(BARE.match, lines)) and not any(map(THREAD.match, lines))
 
 
 def read_text(lines: list[str], frames: Interned) -> list[StackDump]:

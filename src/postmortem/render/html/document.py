@@ -11,8 +11,10 @@ from typing import TextIO
 
 from postmortem._version import __version__
 from postmortem.patterns import Pattern
+from postmortem.render.card import text as card_text
 from postmortem.render.html import incident
 from postmortem.render.html.markup import block, lines, table, text
+from postmortem.report.card import Card
 from postmortem.report.model import Diagnosis, Report
 from postmortem.text import size
 
@@ -20,8 +22,8 @@ _LINK = Pattern(r"https://[A-Za-z0-9./_#?=%~:&;-]+")
 _FOLDER = Path(__file__).parent
 
 
-def render(report: Report, out: TextIO) -> None:
-    """Write the report as one page; all that it needs is in it."""
+def render(report: Report, out: TextIO, *, card: Card | None = None) -> None:
+    """Write the report as one page, its card first; all that it needs is in it."""
     style, script = _asset("page.css"), _asset("page.js")
     out.write(
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -39,6 +41,8 @@ def render(report: Report, out: TextIO) -> None:
         f"<h1>{text(report.verdict)}</h1>"
         f'<p class="meta">{text(report.footer or "")}</p><nav>{links}</nav></header>\n<main>\n'
     )
+    if card is not None:
+        out.write(f'<pre class="card">{text(card_text(card))}</pre>\n')
     for name, title, markup in parts:
         out.write(f'<section id="{name}" aria-label="{title}"><h2>{title}</h2>{markup}</section>\n')
     out.write(f"</main>\n<script>{script}</script>\n</body>\n</html>\n")

@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 
 from builders.facts import CODE, STACK, load_cases
 from postmortem.diagnose.core.fault_kind import FaultKind, classify
-from postmortem.diagnose.core.verdict import verdict
 from postmortem.diagnose.rule import load, run
 from postmortem.facts.crash import AbortMessage, CppException, EarlierExceptions, Fault, Signal
 from postmortem.facts.memory import Address, MappedFile
 from postmortem.facts.process import CoreFile, Process
 from postmortem.facts.threads import Frame, Thread, Threads
+from postmortem.present.headline.core import headline as verdict
 from postmortem.report.model import Confidence, Role
 
 CASES = load_cases()

@@ -9,11 +9,11 @@ import pytest
 from builders.facts import Case, load_cases
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.fault_words import explain
-from postmortem.diagnose.core.verdict import verdict
 from postmortem.diagnose.rule import Rule, load, run
 from postmortem.facts.crash import Fault, Signal
 from postmortem.facts.process import Process
 from postmortem.facts.threads import Threads
+from postmortem.present.headline.core import headline as verdict
 from postmortem.report.model import Diagnosis, Role
 
 CASES = load_cases()

@@ -9,11 +9,11 @@ from postmortem.diagnose.core.nccl_words import parse
 from postmortem.diagnose.core.owners import Owner, module_owner, package
 from postmortem.diagnose.core.special_exceptions import watchdog_frames
 from postmortem.diagnose.core.stacks import is_machinery, is_malloc, site
-from postmortem.diagnose.core.verdict import verdict
 from postmortem.diagnose.names import bare, short
 from postmortem.facts.crash import Signal
 from postmortem.facts.process import Process
 from postmortem.facts.threads import Frame, Thread
+from postmortem.present.headline.core import headline as verdict
 from postmortem.report.model import Confidence, Diagnosis, Evidence, Role, Topic
 
 

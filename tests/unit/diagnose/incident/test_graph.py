@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from postmortem.diagnose.incident.events import EFFECTS, Event, EventType
 from postmortem.diagnose.incident.graph import solve
-from postmortem.present.triage.words import chain, verdict
+from postmortem.present.headline.incident import headline as verdict
+from postmortem.present.triage.words import chain
 from postmortem.report.model import Confidence
 
 KILL = Event(

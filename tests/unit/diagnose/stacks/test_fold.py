@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from postmortem.diagnose.stacks.fold import FoldedCore, first_of, folds, rest_of, same_crash
-from postmortem.present.core.fold_blocks import fold_blocks, fold_verdict, numbers
+from postmortem.present.core.fold_blocks import fold_blocks, numbers
 from postmortem.present.core.fold_body import fold_body
+from postmortem.present.headline.cores import headline as fold_verdict
 from postmortem.records import replace
 from postmortem.report.blocks import KeyValues, Table
 from postmortem.report.model import Confidence, Diagnosis, Role

@@ -13,22 +13,17 @@ from postmortem.diagnose.rule import Finding, rule
 from postmortem.facts.crash import AbortMessage, Fault, Signal
 from postmortem.facts.process import Process
 from postmortem.facts.threads import Thread, Threads
+from postmortem.knowledge.messages import Wording, explained
 from postmortem.patterns import Pattern
 from postmortem.report.model import Confidence, Evidence, Role
 
-# The messages of glibc's malloc/malloc.c, by what they say of the cause. Before 2.26 they stood
-# inside "*** Error in `python': ... : 0x... ***".
-_NEVER_FROM_MALLOC = Pattern(
-    r"(free|realloc|munmap_chunk|mremap_chunk)\(\): invalid (pointer|size)|"
-    r"free\(\): unaligned chunk",
-    words=("(): invalid ", "free(): unaligned chunk"),
-)
-_TWICE = Pattern(r"double free", words=("double free",))
-_OVERRUN = Pattern(
-    r"corrupted (size|double-linked|unsorted)|malloc(_consolidate)?\(\): |realloc\(\): |"
-    r"free\(\): (invalid next|corrupted|too many)|invalid fastbin entry|"
-    r"(sysmalloc|malloc\.c).*Assertion|heap corruption|memory corruption|break adjusted to free",
-    words=("corrupt", "(): ", "invalid fastbin entry", "Assertion", "break adjusted to free"),
+# Messages of glibc's malloc/malloc.c, and whether the caller on the stack is suspect.
+_MESSAGES = (
+    ("heap-double-free", True),
+    ("heap-free-invalid", True),
+    ("heap-munmap", True),
+    ("heap-prev-size", False),
+    ("heap-malloc-corrupt", False),
 )
 _STEPS = (
     "run a small case under AddressSanitizer (LD_PRELOAD=libasan.so for extensions built with "
@@ -133,20 +128,9 @@ def _by_message(text: str) -> tuple[str, str, bool] | None:
     found = re.search(r"(?:\*\*\* Error in [^:]*: )?([^\n]*)", text)
     shown = (found.group(1) if found else text).strip(" *")
     shown = re.sub(r": 0x[0-9a-f]+$", "", shown)
-    if _TWICE.search(text):
-        return shown, "a block of memory was freed twice, or its neighbour was written past", True
-    if _NEVER_FROM_MALLOC.search(text):
-        cause = (
-            "a pointer was freed that malloc never returned (from another allocator, into the "
-            "middle of a block, or on the stack), or the record before the block was overwritten"
-        )
-        return shown, cause, True
-    if _OVERRUN.search(text):
-        cause = (
-            "the allocator's records were overwritten some time before: a buffer overrun or a "
-            "write after free; the code on the stack only came upon it"
-        )
-        return shown, cause, False
+    for name, is_here in _MESSAGES:
+        if Wording(name).search(text):
+            return shown, explained(name).cause, is_here
     return None
 
 
@@ -191,4 +175,4 @@ def _first_step(thread: Thread | None, is_here: bool) -> tuple[str, ...]:
 def _at_exit(thread: Thread | None) -> str:
     if thread is None or exit_index(thread) is None:
         return ""
-    return "; it was found while the program was ending (destructors of global objects)"
+    return " It was found while the program was ending (destructors of global objects)."

@@ -7,23 +7,18 @@ from collections.abc import Iterator
 from postmortem.diagnose.core.citing import cite_exception, cite_frame, cite_python
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.fault_words import size_words
+from postmortem.diagnose.core.special_exceptions import is_out_of_memory
 from postmortem.diagnose.core.stacks import caller, thrown
 from postmortem.diagnose.names import clip, short
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.facts.crash import CppException
 from postmortem.facts.memory import MemoryTotals
 from postmortem.facts.threads import Threads
+from postmortem.knowledge.messages import Wording
 from postmortem.patterns import Pattern
 from postmortem.report.model import Confidence, Evidence, Role
 
-_HOST = Pattern(
-    r"DefaultCPUAllocator: (can't|not enough)|[Cc]annot allocate memory|Error code 12",
-    words=("DefaultCPUAllocator: ", "annot allocate memory", "Error code 12"),
-)
-_GPU = Pattern(
-    r"(CUDA|HIP) out of memory|CUDA error: out of memory|ALLOC_FAILED",
-    words=("out of memory", "ALLOC_FAILED"),
-)
+_GPU = Wording("gpu-memory-short")
 _ASKED = Pattern(r"[Tt]ried to allocate ([\d.]+ ?(?:[KMGT]i?B|bytes))")
 
 
@@ -60,9 +55,7 @@ def out_of_memory(
         return
     text = own.what or ""
     is_gpu = "OutOfMemoryError" in own.type or _GPU.search(text) is not None
-    is_host = own.type.startswith(("std::bad_alloc", "std::bad_array_new_length"))
-    is_host = is_host or _HOST.search(text) is not None
-    if not (is_gpu or is_host):
+    if not (is_gpu or is_out_of_memory(own)):
         return
     crashed = threads.crashed if threads is not None else None
     evidence: list[Evidence] = [cite_exception(own)]

@@ -13,11 +13,11 @@ from postmortem.diagnose.rule import Finding, rule
 from postmortem.facts.crash import CppException
 from postmortem.facts.process import Process
 from postmortem.facts.threads import Threads
-from postmortem.patterns import Pattern
+from postmortem.knowledge.messages import Wording
 from postmortem.report.model import Confidence, Evidence, Role
 
-_SIZES = Pattern(r"op\.preamble\.length <= op\.nbytes\.? *(\d+) vs (\d+)")
-_CLOSED = Pattern(r"Connection (closed|reset)|Broken pipe|[Tt]imed out|Read error|Write error")
+_SIZES = Wording("gloo-enforce-size")
+_CLOSED = (Wording("error-peer-closed"), Wording("gloo-timeout"))
 
 
 @rule(
@@ -65,14 +65,14 @@ def gloo_abort(
     sizes = _SIZES.search(text)
     if sizes is not None:
         what = "two ranks disagree about the size of a collective"
+        received, wanted = sizes["received"], sizes["wanted"]
         cause = (
-            f"gloo received {sizes.group(1)} bytes where this rank expected at most "
-            f"{sizes.group(2)}: two ranks called a collective with different sizes, types, or in a "
-            "different order. The rank that dies is the one that received too much; either may be "
-            "wrong"
+            f"gloo received {received} bytes where this rank expected at most {wanted}: two ranks "
+            "called a collective with different sizes, types, or in a different order. The rank "
+            "that dies is the one that received too much; either may be wrong"
         )
         step = "TORCH_DISTRIBUTED_DEBUG=DETAIL names the ranks whose call differs"
-    elif _CLOSED.search(text):
+    elif any(wording.search(text) for wording in _CLOSED):
         what = "another rank closed its connection"
         cause = "a connection of gloo ended: the other rank died or left first"
         step = "find the rank at the address in the message: its log has the first error"

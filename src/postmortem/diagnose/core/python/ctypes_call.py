@@ -20,6 +20,9 @@ NEAR = 4
 """Native frames between the fault and ctypes that still make the arguments the first suspect."""
 
 
+_POINTER_IS_BAD = ("bad_pointer", "null_dereference")
+
+
 @rule(
     role=Role.ROOT,
     references=("https://docs.python.org/3/library/ctypes.html#calling-functions",),
@@ -145,6 +148,7 @@ def _callback(thread: Thread, index: int, signal: Evidence) -> Finding:
             f"find who handed the callback to {caller}, and when it was registered",
         ),
         evidence=(signal, cite_frame(thread, index), *cite_python(thread)),
+        explains=_POINTER_IS_BAD,
     )
 
 
@@ -162,4 +166,5 @@ def _cut(what: str, address: int, evidence: tuple[Evidence, ...]) -> Finding:
             f"find the Python line that calls {what} and print its arguments",
         ),
         evidence=evidence,
+        explains=_POINTER_IS_BAD,
     )

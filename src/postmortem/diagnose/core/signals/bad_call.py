@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from postmortem.diagnose.core.citing import cite_frame, cite_python, cite_signal
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.fault_words import bad_target, explain
-from postmortem.diagnose.core.pyobject_fault import object_fault
 from postmortem.diagnose.names import clip, short
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.facts.crash import Fault, Signal
@@ -19,6 +18,8 @@ from postmortem.report.model import Confidence, Role
 @rule(
     role=Role.ROOT,
     references=("https://man7.org/linux/man-pages/man3/dlopen.3.html",),
+    yields_to=("damaged_object",),
+    yields_as=Role.CONTRIBUTING,
 )
 def bad_call(
     kind: FaultKind,
@@ -78,7 +79,6 @@ def bad_call(
         confidence=Confidence.CERTAIN if is_null else Confidence.LIKELY,
         next_steps=tuple(steps),
         evidence=tuple(evidence),
-        role=Role.CONTRIBUTING if object_fault(kind, signal, threads) is not None else None,
     )
 
 

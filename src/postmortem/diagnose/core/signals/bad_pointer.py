@@ -7,11 +7,9 @@ from collections.abc import Iterator
 from postmortem.diagnose.core.citing import cite_frame, cite_python, cite_signal
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.fault_words import explain
-from postmortem.diagnose.core.foreign_calls import cut_pointer, dead_callback
-from postmortem.diagnose.core.pointers import lost_stack_pointer
+from postmortem.diagnose.core.pointers import POINTER_RULES, lost_stack_pointer
 from postmortem.diagnose.core.poison import pointer_hint
-from postmortem.diagnose.core.pyobject_fault import object_fault
-from postmortem.diagnose.core.stacks import caller, in_allocator, place
+from postmortem.diagnose.core.stacks import caller, place
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.facts.crash import Fault, Signal
@@ -66,6 +64,8 @@ _RAN_OUT = (
         "https://man7.org/linux/man-pages/man2/sigaction.2.html",
         "https://github.com/google/sanitizers/wiki/AddressSanitizer",
     ),
+    yields_to=POINTER_RULES,
+    yields_as=Role.CONTRIBUTING,
 )
 def bad_pointer(
     kind: FaultKind, signal: Signal, fault: Fault | None, threads: Threads | None
@@ -118,7 +118,6 @@ def bad_pointer(
         )
         + ((f"follow the trace in the address: {hint}",) if hint else ()),
         evidence=tuple(evidence),
-        role=Role.CONTRIBUTING if _is_explained(kind, signal, fault, threads) else None,
     )
 
 
@@ -204,15 +203,3 @@ def _is_low(place: Address) -> bool:
 def _is_at_end(place: Address) -> bool:
     end = place.below_end
     return end is not None and not place.mapped and 0 <= place.value - end < _STRIDE
-
-
-def _is_explained(
-    kind: FaultKind, signal: Signal, fault: Fault | None, threads: Threads | None
-) -> bool:
-    """Return whether another rule says what made the pointer bad."""
-    return (
-        in_allocator(threads.crashed if threads is not None else None)
-        or object_fault(kind, signal, threads, fault) is not None
-        or cut_pointer(kind, signal, fault, threads) is not None
-        or dead_callback(kind, threads) is not None
-    )

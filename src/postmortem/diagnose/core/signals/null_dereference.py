@@ -7,10 +7,13 @@ from collections.abc import Iterator
 from postmortem.diagnose.core.citing import cite_frame, cite_python, cite_signal
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.fault_words import explain
-from postmortem.diagnose.core.foreign_calls import dead_callback
-from postmortem.diagnose.core.pointers import number_as_pointer, pointer_value, small_pointer
-from postmortem.diagnose.core.pyobject_fault import object_fault
-from postmortem.diagnose.core.stacks import api_without_gil, caller, in_allocator, place
+from postmortem.diagnose.core.pointers import (
+    POINTER_RULES,
+    number_as_pointer,
+    pointer_value,
+    small_pointer,
+)
+from postmortem.diagnose.core.stacks import caller, place
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.facts.crash import Fault, Signal
@@ -21,6 +24,8 @@ from postmortem.report.model import Confidence, Evidence, Role
 @rule(
     role=Role.ROOT,
     references=("https://man7.org/linux/man-pages/man2/sigaction.2.html",),
+    yields_to=(*POINTER_RULES, "gil_not_held"),
+    yields_as=Role.CONTRIBUTING,
 )
 def null_dereference(
     kind: FaultKind, signal: Signal, fault: Fault | None, threads: Threads | None
@@ -75,10 +80,4 @@ def null_dereference(
         confidence=Confidence.CERTAIN if is_null and not signal.inferred else Confidence.LIKELY,
         next_steps=tuple(steps),
         evidence=tuple(evidence),
-        role=Role.CONTRIBUTING
-        if in_allocator(crashed)
-        or api_without_gil(threads) is not None
-        or dead_callback(kind, threads) is not None
-        or object_fault(kind, signal, threads, fault) is not None
-        else None,
     )

@@ -8,6 +8,7 @@ from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.blame import Blame
 from postmortem.diagnose.ranks.causes import EveryRankRaised
 from postmortem.diagnose.ranks.telling import (
+    advice,
     at_frame,
     cite,
     how_sure,
@@ -45,6 +46,7 @@ def every_rank_raised(blame: Blame) -> Iterator[Finding]:
         "What they share is at fault: code, configuration or environment.",
         confidence=how_sure(blame),
         next_steps=(
+            *advice(failure),
             look_at(blame),
             *steps,
             "run it with one process: it should fail there too, and faster",

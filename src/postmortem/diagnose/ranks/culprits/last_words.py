@@ -26,10 +26,16 @@ def last_words(blame: Blame) -> Iterator[Finding]:
     """
     if not isinstance(blame.cause, SaidLast):
         return
+    said = blame.cause.said.strip()
+    cause = "The last lines read like an error, and nothing follows them. "
+    if blame.cause.behind:
+        cause = "A line near the end reads like an error; what follows it tells of no work. "
     yield Finding(
-        title=clip(blame.cause.said.strip(), 100),
-        cause="The last lines read like an error, and nothing follows them. "
-        "No traceback and no launcher says how it ended.",
+        title=clip(said, 100),
+        verdict=f"nothing here says how it ended; nearest to an error is: {clip(said, 200)}"
+        if blame.cause.behind
+        else None,
+        cause=cause + "No traceback and no launcher says how it ended.",
         confidence=Confidence.LIKELY if blame.cause.plain else Confidence.POSSIBLE,
         next_steps=(
             "do what the message itself says, if it advises anything",

@@ -41,8 +41,10 @@ def other_text(blame: Blame) -> Iterator[Finding]:
     if not isinstance(blame.cause, OtherText):
         return
     what, step = _KINDS[blame.cause.kind]
+    frame = blame.cause.frame
     yield Finding(
         title=f"this is {what}, not the log of a job",
+        verdict=f"this is {what}, not the log of a job; it stands in: {frame}" if frame else None,
         cause=f"Most of the last lines have the form of {what}. Whether anything failed was not "
         "looked for.",
         confidence=Confidence.LIKELY,

@@ -1,4 +1,4 @@
-"""A rank exited with an error code and said nothing."""
+"""A rank exited with an error code, and no error of it is in the logs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _OF_RAY = (
 
 @rule(role=Role.ROOT, references=("https://pytorch.org/docs/stable/elastic/errors.html",))
 def rank_exited_silently(blame: Blame) -> Iterator[Finding]:
-    """A rank exited with an error code and said nothing.
+    """A rank exited with an error code, and no error of it is in the logs.
 
     What it means
         Somebody called os._exit() or sys.exit() with a code, or its message went elsewhere.
@@ -40,11 +40,14 @@ def rank_exited_silently(blame: Blame) -> Iterator[Finding]:
     how, steps = "ended with a code of its own", _STEPS
     if end is not None and end.launcher == "ray":
         how, steps = "died, and Ray does not know how (a signal, a code)", (_OF_RAY, *_STEPS[1:])
+    heard = blame.cause.heard
+    told = ", and wrote no error" if heard else "; no error of it is in these logs"
     yield Finding(
         lead=who,
-        title=clip(f"{who} {blame.first[0].why} and said nothing", 100),
-        cause=f"{who} {how}, and no log has an error of it; what it wrote may be in a file that "
-        f"was not given.{victims_words(blame)}{torchrun_words(blame)}",
+        title=clip(f"{who} {blame.first[0].why}{told}", 100),
+        cause=f"{who} {how}, and no log has an error of it; "
+        + ("standard error" if heard else "what it wrote")
+        + f" may be in a file that was not given.{victims_words(blame)}{torchrun_words(blame)}",
         confidence=Confidence.LIKELY if len(blame.first) == 1 else Confidence.POSSIBLE,
         next_steps=steps,
         evidence=cite(blame),

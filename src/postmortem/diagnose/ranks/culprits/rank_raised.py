@@ -8,7 +8,7 @@ from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.blame import Blame
 from postmortem.diagnose.ranks.causes import Raised
 from postmortem.diagnose.ranks.telling import (
-    at_frame,
+    advice,
     cite,
     how_sure,
     known_cause,
@@ -39,19 +39,19 @@ def rank_raised(blame: Blame) -> Iterator[Finding]:
     party = blame.first[0]
     failure = party.failure
     who = ranks_words(blame.first)
-    host = f", all ranks of {blame.whole_host}" if blame.whole_host else ""
+    host = f"These are all ranks of {blame.whole_host}. " if blame.whole_host else ""
     said = failure.said.words if failure is not None else party.why
     known = known_cause(failure)
-    means = f" {known.cause}" if known is not None else ""
+    means = known.cause if known is not None else _own(blame)
     steps = known.next_steps if known is not None else ()
     verb = "raised" if party.rank is not None else "has"
     yield Finding(
         lead=who,
         title=clip(f"{who} {verb} {said}", 100),
-        cause=f"{who}{host} failed with an error that is not about a peer: {clip(said, 400)}"
-        f"{at_frame(failure)}.{means}{victims_words(blame)}{torchrun_words(blame)}",
+        cause=f"{host}{means}{victims_words(blame)}{torchrun_words(blame)}",
         confidence=how_sure(blame),
         next_steps=(
+            *advice(failure),
             look_at(blame),
             *steps,
             "try the failing line in one process with the same input: most such errors need "
@@ -59,3 +59,12 @@ def rank_raised(blame: Blame) -> Iterator[Finding]:
         ),
         evidence=cite(blame),
     )
+
+
+def _own(blame: Blame) -> str:
+    """Return why this error began it, where nothing is known of its words."""
+    if blame.first[0].rank is None and not blame.victims:
+        return "Nothing caught the exception, so it ended the process."
+    if not blame.victims:
+        return "The error is not about a lost peer: this rank failed by itself."
+    return "All other errors in the logs only say that a peer was lost."

@@ -134,7 +134,8 @@ def exited_silently(case: Case) -> Blame | None:
     if not found or (len(found) > 1 and case.about_peers()):
         return None
     parties = tuple(s.party(_exit_words(s)) for s in found)
-    return Blame(ExitedSilently(), parties, evidence=cited(parties))
+    heard = all(s.writer.lines for s in found)
+    return Blame(ExitedSilently(heard), parties, evidence=cited(parties))
 
 
 def _of_ray(standing: Standing) -> bool:

@@ -10,7 +10,9 @@ from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.blame import Blame, Party
 from postmortem.diagnose.ranks.causes import (
     CalledOther,
+    Crashed,
     Doubt,
+    ExitedSilently,
     LeftEarly,
     NamedBy,
     NamedMissing,
@@ -23,7 +25,7 @@ from postmortem.diagnose.ranks.deciding.case import Case, cited
 from postmortem.diagnose.ranks.deciding.standing import FAR, Standing
 from postmortem.diagnose.ranks.deciding.votes import call_site, fingerprints, minority
 from postmortem.diagnose.ranks.wordings import Part, part_of
-from postmortem.facts.rank_logs import LogFailure
+from postmortem.facts.rank_logs import LogExit, LogFailure
 from postmortem.facts.signature import Match
 
 _SAME_SIZES = ("ALLREDUCE", "BROADCAST", "REDUCE", "_ALLGATHER_BASE", "_REDUCE_SCATTER_BASE")
@@ -309,6 +311,8 @@ def _unnamed(case: Case) -> Blame | None:
     if not ends:
         return None
     end = ends[0]
+    if end.local_rank is not None and not case.ranks:
+        return _local(end)
     parties = tuple(
         s.party("it may be that process")
         for s in case.ranks
@@ -319,6 +323,16 @@ def _unnamed(case: Case) -> Blame | None:
         candidates=parties if len(parties) <= _MOST_CANDIDATES else (),
         evidence=((f"{end.file}:{end.line}", f"{end.launcher} says: {end.words}"),),
     )
+
+
+def _local(end: LogExit) -> Blame:
+    """Return who failed on the host of an agent, which counts its own processes only."""
+    label = f"local rank {end.local_rank}"
+    if end.signal is None:
+        one = Party(label, None, end.host, f"exited with {end.code}", None, end)
+        return Blame(ExitedSilently(), (one,), evidence=cited((one,)))
+    one = Party(label, None, end.host, f"killed by {end.signal}", None, end)
+    return Blame(Crashed(), (one,), evidence=cited((one,)))
 
 
 def _chorus(waiting: tuple[Standing, ...]) -> tuple[tuple[str, str], ...]:

@@ -60,7 +60,7 @@ def could_not_start(case: Case) -> Blame | None:
     assert fault is not None
     said = evidence[0][1] if failure is None or (named and fault is named[0]) else _words(failure)
     if fault is StartupFault.MISSING:
-        missing = _absent(case, counts)
+        missing = _absent(case, counts) or _named_absent(case)
         if missing:
             return Blame(NeverJoined(said), missing, evidence=tuple(evidence[:6]))
     matches = [m for _, f in faults for m in _matches(f)] + (list(named[2]) if named else [])
@@ -130,6 +130,14 @@ def _absent(case: Case, counts: list[tuple[int, int]]) -> tuple[Party, ...]:
         return ()
     absent = [rank for rank in range(world) if rank not in here]
     return tuple(Party(str(rank), rank, None, "it never joined") for rank in absent)
+
+
+def _named_absent(case: Case) -> tuple[Party, ...]:
+    """Return the tasks that JAX's coordinator lists as not having come."""
+    told = (remark.match("jax-task-absent") for remark in case.logs.remarks)
+    ranks = sorted({int(found["rank"]) for found in told if found is not None})
+    here = {rank for rank, standing in case.known.items() if standing.writer.lines}
+    return tuple(Party(str(r), r, None, "it never joined") for r in ranks if r not in here)
 
 
 def node_failed(case: Case) -> Blame | None:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import ANY_REASON, Finding, rule
-from postmortem.diagnose.strace.saying import last_said
-from postmortem.diagnose.strace.who import ANSWERING, who
+from postmortem.diagnose.strace.stderr_errors import last_said
+from postmortem.diagnose.strace.task_text import ANSWERING, who
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import Task
 from postmortem.report.model import Confidence, Evidence, Role, Subject

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import ANY_REASON, Finding, rule
 from postmortem.diagnose.strace.signals import CRASHES, process_of
-from postmortem.diagnose.strace.who import who
+from postmortem.diagnose.strace.task_text import who
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import Ending, Task
 from postmortem.report.model import Confidence, Evidence, Role, Subject

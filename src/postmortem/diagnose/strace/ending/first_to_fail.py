@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Finding, rule
-from postmortem.diagnose.strace.saying import last_said
 from postmortem.diagnose.strace.signals import CRASHES
-from postmortem.diagnose.strace.who import ANSWERING, who
+from postmortem.diagnose.strace.stderr_errors import last_said
+from postmortem.diagnose.strace.task_text import ANSWERING, who
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import Ending, Task
 from postmortem.report.model import Confidence, Evidence, Role, Subject

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.diagnose.strace.calls import where
-from postmortem.diagnose.strace.saying import last_said
 from postmortem.diagnose.strace.signals import process_of, sender_words, signal_calls
-from postmortem.diagnose.strace.who import who
+from postmortem.diagnose.strace.stderr_errors import last_said
+from postmortem.diagnose.strace.task_text import who
 from postmortem.facts.syscall_logs import Fate, Logs
 from postmortem.facts.syscalls import Ending, Task
 from postmortem.report.model import Confidence, Evidence, Role, Subject

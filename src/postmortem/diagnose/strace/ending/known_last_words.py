@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import ANY_REASON, Finding, rule
-from postmortem.diagnose.strace.saying import worded
-from postmortem.diagnose.strace.who import who
+from postmortem.diagnose.strace.stderr_errors import worded
+from postmortem.diagnose.strace.task_text import who
 from postmortem.facts.last_words import LastWords
 from postmortem.facts.syscall_logs import Logs
 from postmortem.knowledge.messages import by_id

@@ -6,17 +6,17 @@ from collections.abc import Iterator
 
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Finding, rule
-from postmortem.diagnose.strace.asked import ASKED_ERRORS
 from postmortem.diagnose.strace.calls import quoted_path, shortened
 from postmortem.diagnose.strace.lastfailures import is_asking
-from postmortem.diagnose.strace.saying import (
+from postmortem.diagnose.strace.queries import ASKED_ERRORS
+from postmortem.diagnose.strace.stderr_errors import (
     is_named,
     last_said,
     not_found,
     spoken_errors,
     spoken_failure,
 )
-from postmortem.diagnose.strace.who import who
+from postmortem.diagnose.strace.task_text import who
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import LastFailure, Task
 from postmortem.patterns import Pattern

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.diagnose.strace.calls import cite_calls, subject, times
 from postmortem.diagnose.strace.resource_limits import limit
+from postmortem.diagnose.strace.severity import weigh, worst
+from postmortem.diagnose.strace.task_text import who
 from postmortem.diagnose.strace.units import size
-from postmortem.diagnose.strace.weighing import weigh, worst
-from postmortem.diagnose.strace.who import who
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import FailedCalls, Failures, Match
 from postmortem.patterns import Pattern

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.diagnose.strace.calls import cite_calls, kernel_table, named, shortened, subject
 from postmortem.diagnose.strace.resource_limits import limit
-from postmortem.diagnose.strace.weighing import weigh, worst
-from postmortem.diagnose.strace.who import who
+from postmortem.diagnose.strace.severity import weigh, worst
+from postmortem.diagnose.strace.task_text import who
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import Failures
 from postmortem.report.model import Confidence, Role

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.diagnose.strace.calls import place_of
-from postmortem.diagnose.strace.weighing import weigh_fate
-from postmortem.diagnose.strace.who import who
+from postmortem.diagnose.strace.severity import weigh_fate
+from postmortem.diagnose.strace.task_text import who
 from postmortem.facts.syscall_logs import Logs
 from postmortem.report.model import Confidence, Evidence, Role
 

@@ -14,8 +14,8 @@ from postmortem.diagnose.strace.nameservers import (
     asked_servers,
 )
 from postmortem.diagnose.strace.peers import reached_anything
-from postmortem.diagnose.strace.weighing import weigh_fate
-from postmortem.diagnose.strace.who import who
+from postmortem.diagnose.strace.severity import weigh_fate
+from postmortem.diagnose.strace.task_text import who
 from postmortem.facts.syscall_logs import Fate, Logs
 from postmortem.patterns import Pattern
 from postmortem.report.model import Confidence, Role

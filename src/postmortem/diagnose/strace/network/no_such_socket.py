@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.strace.benign_errors import NEVER_THERE
 from postmortem.diagnose.strace.calls import quoted_path, shortened
-from postmortem.diagnose.strace.noise import NEVER_THERE
 from postmortem.diagnose.strace.peers import failed_connections
-from postmortem.diagnose.strace.weighing import weigh_fate
-from postmortem.diagnose.strace.who import who
+from postmortem.diagnose.strace.severity import weigh_fate
+from postmortem.diagnose.strace.task_text import who
 from postmortem.facts.syscall_logs import Fate, Logs
 from postmortem.report.model import Confidence, Evidence, Role
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.strace.task_text import who
 from postmortem.diagnose.strace.waits import (
     awaited_socket,
     blocked_on_socket,
@@ -13,7 +14,6 @@ from postmortem.diagnose.strace.waits import (
     said_to_wait,
     waits_for_ever,
 )
-from postmortem.diagnose.strace.who import who
 from postmortem.facts.syscall_logs import Fate, Logs
 from postmortem.patterns import Pattern
 from postmortem.report.model import Confidence, Evidence, Role

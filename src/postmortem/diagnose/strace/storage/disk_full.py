@@ -17,8 +17,8 @@ from postmortem.diagnose.strace.calls import (
     times,
     where,
 )
-from postmortem.diagnose.strace.weighing import weigh, worst
-from postmortem.diagnose.strace.who import who
+from postmortem.diagnose.strace.severity import weigh, worst
+from postmortem.diagnose.strace.task_text import who
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import FailedCalls, Failures
 from postmortem.report.model import Confidence, Evidence, Role

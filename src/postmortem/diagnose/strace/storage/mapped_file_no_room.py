@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.diagnose.strace.calls import cite_calls, folder_of, in_shared_memory, named, subject
-from postmortem.diagnose.strace.who import who
+from postmortem.diagnose.strace.task_text import who
 from postmortem.facts.syscalls import Failures
 from postmortem.report.model import Confidence, Role
 

@@ -14,7 +14,7 @@ from postmortem.diagnose.strace.calls import (
     subject,
     times,
 )
-from postmortem.diagnose.strace.weighing import weigh, worst
+from postmortem.diagnose.strace.severity import weigh, worst
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import Failures
 from postmortem.report.model import Confidence, Role

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.diagnose.strace.calls import cite_calls, folder_of, many, named, subject, times
-from postmortem.diagnose.strace.weighing import weigh, worst
+from postmortem.diagnose.strace.severity import weigh, worst
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import Failures
 from postmortem.report.model import Confidence, Role

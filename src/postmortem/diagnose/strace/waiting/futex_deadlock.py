@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.strace.task_text import who
 from postmortem.diagnose.strace.waits import cite_waits, is_private_futex, waits_for_ever
-from postmortem.diagnose.strace.who import who
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import Task
 from postmortem.report.model import Confidence, Role

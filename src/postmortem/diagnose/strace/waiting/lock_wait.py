@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.diagnose.strace.calls import quoted, shortened
+from postmortem.diagnose.strace.task_text import who
 from postmortem.diagnose.strace.waits import cite_waits, said_to_wait
-from postmortem.diagnose.strace.who import who
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import Task
 from postmortem.report.model import Confidence, Role

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.strace.task_text import who
 from postmortem.diagnose.strace.waits import (
     cite_waits,
     on_pipe,
@@ -12,7 +13,6 @@ from postmortem.diagnose.strace.waits import (
     waits_for_child,
     waits_for_ever,
 )
-from postmortem.diagnose.strace.who import who
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import Task
 from postmortem.report.model import Confidence, Role

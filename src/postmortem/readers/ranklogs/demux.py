@@ -126,7 +126,7 @@ class _Building:
         )
 
 
-class Unmixer:
+class Demuxer:
     """Takes the lines of one writer, in order, and gives its tracebacks."""
 
     def __init__(self) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from postmortem.facts.rank_logs import LogFailure
+from postmortem.readers.ranklogs.demux import Traceback
 from postmortem.readers.ranklogs.rows import KeptRegion
-from postmortem.readers.ranklogs.unmix import Traceback
 from postmortem.records import replace
 
 _LAUNCHERS = ("accelerate/commands/", "deepspeed/launcher/", "torch/distributed/launch.py")

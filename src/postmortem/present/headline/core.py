@@ -11,19 +11,24 @@ from postmortem.diagnose.names import clip
 from postmortem.facts.crash import Signal
 from postmortem.facts.process import Process
 from postmortem.facts.threads import Thread, Threads
-from postmortem.report.model import Confidence, Diagnosis, Role, Topic, ordered
+from postmortem.present.headline.grammar import doubt, hedged
+from postmortem.report.model import Diagnosis, Role, Topic, ordered
 
 _ORDER = (Role.ROOT, Role.CASCADE, Role.CONTRIBUTING, Role.CONTEXT)
 
 
-def verdict(
+def headline(
     signal: Signal | None,
     process: Process | None,
     diagnoses: Sequence[Diagnosis],
     *,
     threads: Threads | None = None,
+    placed: bool = True,
 ) -> str:
     """Return what happened, in one sentence: the signal, the rank, and the best diagnosis.
+
+    Where it is `placed` the line of Python stands at its end; on a card that line has its
+    own place.
 
     A cascade or a context is the verdict only while no root is known. Several roots that are all
     merely possible give a sentence that says so and names them.
@@ -34,14 +39,15 @@ def verdict(
         waits = (d for d in usable if d.role is Role.ROOT and d.topic is Topic.WAITS)
         stuck = next(waits, None)
         if stuck is not None:
-            doubt = "possibly " if stuck.confidence is Confidence.POSSIBLE else ""
-            return f"{_who(None, process)}{doubt}{stuck.title} (a snapshot of a live process)"
+            return (
+                f"{_who(None, process)}{doubt(stuck)}{stuck.title} (a snapshot of a live process)"
+            )
         return f"{_who(None, process)}{taken.title}"
     usable.sort(key=lambda diagnosis: diagnosis.topic is Topic.PROCESS)  # the sentence says whose
     for role in _ORDER:
         of_role = [d for d in usable if d.role is role]
         if of_role:
-            return _sentence(signal, process, of_role, threads)
+            return _sentence(signal, process, of_role, threads if placed else None)
     name = signal.name if signal is not None else "an unknown signal"
     rank = _rank(process)
     crashed = threads.crashed if threads is not None else None
@@ -57,14 +63,9 @@ def _sentence(
     threads: Threads | None,
 ) -> str:
     best = diagnoses[0]
-    who = _who(signal, process)
-    if best.role is Role.ROOT and best.confidence is Confidence.POSSIBLE:
-        others = [d.title for d in diagnoses[1:3] if d.id != best.id]
-        if others:
-            return f"{who}undecided between {best.title}; and {'; and '.join(others)}"
-        return f"{who}possibly {best.title}{_where(threads, best.title)}"
     placed = best.role is Role.ROOT and best.topic is not Topic.WAITS
-    return f"{who}{best.title}{_where(threads, best.title) if placed else ''}"
+    after = _where(threads, best.title) if placed else ""
+    return _who(signal, process) + hedged(diagnoses, after=after)
 
 
 def _who(signal: Signal | None, process: Process | None) -> str:

@@ -5,7 +5,12 @@ from __future__ import annotations
 import pytest
 
 from postmortem.diagnose.strace.nameservers import answer, answer_words, asked_names
-from postmortem.diagnose.strace.saying import last_said, not_found, spoken_errors, spoken_failure
+from postmortem.diagnose.strace.stderr_errors import (
+    last_said,
+    not_found,
+    spoken_errors,
+    spoken_failure,
+)
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import (
     LastFailure,

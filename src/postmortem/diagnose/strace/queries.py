@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from postmortem.diagnose.strace.noise import NETWORK, SERIOUS
+from postmortem.diagnose.strace.benign_errors import NETWORK, SERIOUS
 
 SHOWN_ERRORS = (*SERIOUS, "ECONNREFUSED", "EHOSTUNREACH", "ENETUNREACH", "EADDRINUSE")
 """Errors that mean harm so often that the report shows them whether a rule explains them or not."""

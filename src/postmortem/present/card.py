@@ -1,0 +1,124 @@
+"""A report's conclusion as a card: the one place where it is decided what the first screen says."""
+
+from __future__ import annotations
+
+import re
+
+from postmortem.patterns import Pattern
+from postmortem.records import replace
+from postmortem.report.card import Card, Highlights
+from postmortem.report.model import Diagnosis, Report, Role
+from postmortem.text import counted, shell_word
+
+_MOST_STEPS = 3
+_MOST_SEEN = 3
+_LONGEST_WHY = 260
+_SHORT_SENTENCE = 70
+_SENTENCE = Pattern(r"(?<=[.?!])\s+(?=[A-Z0-9\"'(])")
+_WORD = Pattern(r"[\w./-]+")
+_VICTIMS = Pattern(r" (?:is a victim|are victims)\b")
+_ALIKE = 0.6
+_BLANK = Pattern(r"\b(?:PID|CORE|EXE)\b", words=("PID", "CORE", "EXE"))
+
+
+def card_of(report: Report) -> Card:
+    """Return the card of a report: its verdict, where, why, what to do, who else."""
+    shown = report.highlights or Highlights()
+    best = report.diagnoses[0] if report.diagnoses else None
+    headline = shown.headline or report.verdict
+    rows = shown.rows
+    if not rows and not shown.places:
+        troubles = tuple((last_part(p.where), p.what) for p in report.problems[:_MOST_SEEN])
+        rows = troubles if best is None else _seen(best)
+    steps = shown.steps if best is None else best.next_steps
+    return Card(
+        headline=headline,
+        failed=report.failed,
+        places=shown.places,
+        rows=rows,
+        why="" if best is None else _why(best, headline),
+        confidence=None if best is None else best.confidence,
+        steps=tuple(" ".join(one.split()) for one in steps[:_MOST_STEPS]),
+        rest=_rest(report, shown, headline),
+        footer=_footer(report),
+    )
+
+
+def filled(report: Report) -> Report:
+    """Return the report with what it knows in its next steps: a pid in place of ``PID``."""
+    body = report.body
+    process = body.get("process")
+    known: dict[str, str] = {}
+    if isinstance(process, dict) and isinstance(process.get("pid"), int):
+        known["PID"] = str(process["pid"])
+        if process.get("executable"):
+            known["EXE"] = shell_word(str(process["executable"]))
+    if report.kind == "core" and len(report.inputs) == 1:
+        known["CORE"] = shell_word(report.inputs[0].path)
+    return replace(report, diagnoses=tuple(_filled(one, known) for one in report.diagnoses))
+
+
+def _filled(diagnosis: Diagnosis, known: dict[str, str]) -> Diagnosis:
+    about = diagnosis.about
+    if about is not None and about.pid is not None:
+        known = {**known, "PID": str(about.pid)}
+    if not known or not any(map(_BLANK.search, diagnosis.next_steps)):
+        return diagnosis
+    steps = (_BLANK.sub(lambda m: known.get(m[0], m[0]), one) for one in diagnosis.next_steps)
+    return replace(diagnosis, next_steps=tuple(steps))
+
+
+def _seen(diagnosis: Diagnosis) -> tuple[tuple[str, str], ...]:
+    return tuple((last_part(one.where), one.what) for one in diagnosis.evidence[:_MOST_SEEN])
+
+
+def last_part(where: str) -> str:
+    """Return a place without the folders of its file: ``job.log:11``."""
+    return where.rsplit("/", 1)[-1] if where.startswith("/") else where
+
+
+def _why(best: Diagnosis, headline: str) -> str:
+    """Return one sentence, two where the first is short; never what the headline says."""
+    if not _is_said(best.title.removeprefix(best.lead), headline):
+        return best.title
+    said = ""
+    for sentence in _SENTENCE.split(best.cause):
+        if _is_said(sentence, headline) or _VICTIMS.search(sentence):
+            continue
+        if said and (len(said) > _SHORT_SENTENCE or len(said) + len(sentence) > _LONGEST_WHY):
+            break
+        said = f"{said} {sentence}".strip()
+    return said
+
+
+def _is_said(sentence: str, headline: str) -> bool:
+    """Return whether nearly all words of a sentence stand in the headline already."""
+    known = {word.casefold().strip("…") for word in _WORD.findall(headline)}
+    words = [word.casefold().strip("…") for word in _WORD.findall(sentence)]
+    return sum(word in known for word in words) >= _ALIKE * len(words)
+
+
+def _rest(report: Report, shown: Highlights, headline: str) -> str:
+    """Return who else there is, and what else was found, in one line."""
+    parts = [shown.rest] if shown.rest else []
+    if report.kind == "triage":  # the chain has them
+        return "".join(parts)
+    others = [
+        one
+        for one in report.diagnoses[1:]
+        if one.role is Role.ROOT and one.title.casefold() not in headline.casefold()
+    ]
+    if others:
+        parts.append(f"{others[0].title} ({others[0].confidence.value})")
+        if len(others) > 1:
+            parts.append(counted(len(others) - 1, "more finding"))
+    return "; ".join(parts)
+
+
+def _footer(report: Report) -> tuple[str, ...]:
+    parts = list(filter(None, re.split(r" · ", report.footer or "")))
+    parts = [part for part in parts if "-v" not in part and not part.startswith("--")]
+    if report.problems:
+        parts.append(counted(len(report.problems), "problem"))
+    parts.append("-v shows all")
+    return tuple(parts)

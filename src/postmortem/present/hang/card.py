@@ -1,0 +1,22 @@
+"""What a look at live processes puts on its card: the line of whom the others wait for."""
+
+from __future__ import annotations
+
+from postmortem.diagnose.ranks.blame import Blame
+from postmortem.facts.live import LiveJob
+from postmortem.facts.threads import own_frames
+from postmortem.present.places import is_own
+from postmortem.report.card import Highlights, Place
+
+
+def hang_highlights(job: LiveJob, blame: Blame) -> Highlights:
+    """Return where the process stands that holds up the others, or the only one."""
+    ranks = job.ranks()
+    process = job.process(blame.first[0].label) if blame.first else None
+    if process is None and len(ranks) == 1:
+        process = ranks[0]
+    thread = process.main_thread if process is not None else None
+    frame = next((f for f in own_frames(thread) if f.file), None) if thread is not None else None
+    if frame is None or (frame.kind == "python" and not is_own(frame.file)):
+        return Highlights()
+    return Highlights(places=(Place(frame.function, frame.file, frame.line),))

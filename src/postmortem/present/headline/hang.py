@@ -1,0 +1,58 @@
+"""What a look at live processes says first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from postmortem.diagnose.hang.live_waits import place_words, wait_words
+from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.causes import How
+from postmortem.facts.live import LiveJob
+from postmortem.facts.stackdumps import Doing
+from postmortem.present.headline.grammar import doubt
+from postmortem.report.model import Diagnosis, Role
+
+WAITS = (Doing.COLLECTIVE, Doing.DEVICE)
+
+
+def progresses(job: LiveJob) -> bool:
+    """Whether ranks that wait in a collective came out of it, or all ranks do this and that."""
+    if not job.motions:
+        return False
+    waiting = {m.label for one in job.stacks if one.doing in WAITS for m in one.members}
+    seen = [one for one in job.motions if not waiting or one.label in waiting]
+    return bool(seen) and all(one.goes_on for one in seen)
+
+
+def headline(job: LiveJob, blame: Blame, diagnoses: Sequence[Diagnosis]) -> str:
+    """Return who holds up the job, or how it goes on."""
+    best = diagnoses[0] if diagnoses else None
+    if best is not None and best.role is Role.ROOT:
+        place = _at(job, blame) if best.id == "rank_holds_up" else ""
+        return f"{doubt(best)}{best.title}{place}"
+    if blame.how is How.UNDECIDED:
+        who = ", ".join(party.words for party in blame.candidates[:8])
+        return f"undecided: the ranks stand in different places; candidates are {who}"
+    if best is not None:
+        return best.title
+    count = len(job.ranks())
+    who = "the process is" if count == 1 else f"all {count} ranks are"
+    if job.motions and all(one.goes_on for one in job.motions):
+        return f"{who} progressing: moved or active within {job.watched_seconds:g} s"
+    if progresses(job):
+        return "the job is progressing: the ranks that waited in a collective went on"
+    if not len(job.stacks):
+        return f"no stack of {'it' if count == 1 else f'the {count} processes'} could be read"
+    unknown = "; one sample cannot tell stuck from slow" if not job.motions else ""
+    thread = job.ranks()[0].main_thread
+    if count == 1 and thread is not None:
+        does, place = wait_words(job.ranks()[0], thread), place_words(thread, most=1)
+        return f"{job.ranks()[0].label} {does}, at {place}{unknown}"
+    return f"nobody is seen to hold up the others{unknown}"
+
+
+def _at(job: LiveJob, blame: Blame) -> str:
+    process = job.process(blame.first[0].label) if blame.first else None
+    thread = process.main_thread if process is not None else None
+    place = place_words(thread, most=1) if thread is not None else ""
+    return f", at {place}" if place else ""

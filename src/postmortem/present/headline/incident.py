@@ -1,0 +1,65 @@
+"""What all evidence of a job together says first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from postmortem.diagnose.incident.events import Event, EventType
+from postmortem.diagnose.incident.graph import Incident
+from postmortem.diagnose.names import clip
+from postmortem.present.triage.words import VERBS, Document, chain, step_words
+from postmortem.report.model import Confidence
+
+_STEPS_IN_VERDICT = 3
+
+
+def short_step(event: Event) -> str:
+    """Return a later step in few words, for the verdict."""
+    if event.type is EventType.LOST_PEER:
+        return f"{event.actor} lost it"
+    return f"{event.actor} {VERBS[event.type].removesuffix(':')}" + (
+        f" {clip(event.what, 60)}" if event.type is EventType.RAISED else ""
+    )
+
+
+def headline(incident: Incident, documents: Sequence[Document]) -> str:
+    """Return one sentence: the roots, and in few words what they brought about."""
+    if len(documents) == 1:
+        return str(documents[0]["verdict"])
+    if not incident.roots:
+        return _undecided(documents)
+    said = []
+    for root in incident.roots[:2]:
+        steps = chain(incident, root)
+        event = incident.events[root]
+        first = first_step(incident, root)
+        rest = (incident.events[index] for index in steps[1:])
+        later = [step for step in rest if _is_told(step, event)]
+        said.append(" → ".join([first, *map(short_step, later[:_STEPS_IN_VERDICT])]))
+    more = len(incident.roots) - len(said)
+    also = f"; and {more} more" if more > 0 else ""
+    return "; and apart from it: ".join(said) + also
+
+
+def first_step(incident: Incident, root: int) -> str:
+    """Return what a root is, hedged as it must be."""
+    event = incident.events[root]
+    unsure = "possibly " if event.confidence is Confidence.POSSIBLE else ""
+    return f"{unsure}{step_words(event)}"
+
+
+def _is_told(step: Event, root: Event) -> bool:
+    """Return whether a step adds to the first one: whom else it hit, or how it ended."""
+    return bool(step.ranks or step.label) and (step.type, step.actor) != (root.type, root.actor)
+
+
+def _undecided(documents: Sequence[Document]) -> str:
+    failed = [one for one in documents if one.get("outcome") == "failed"]
+    if failed:
+        return next(
+            (str(one["verdict"]) for one in failed if one["kind"] == "logs"),
+            str(failed[0]["verdict"]),
+        )
+    if all(one.get("outcome") == "healthy" for one in documents):
+        return "no failure: every kind of evidence says that it went well"
+    return "nothing here says that anything failed, and nothing that it went well"

@@ -1,0 +1,81 @@
+"""What logs of many ranks say first."""
+
+from __future__ import annotations
+
+from postmortem.diagnose.jam.jam import Jam, Sign, Sure
+from postmortem.diagnose.jam.words import holding_up, ranks_and
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.ranks.blame import Blame
+from postmortem.diagnose.ranks.causes import How
+from postmortem.diagnose.ranks.telling import at_frame, ranks_words
+from postmortem.present.headline.grammar import doubt
+from postmortem.present.ranks.attempts import attempts_said
+from postmortem.present.ranks.ended import how_it_ended
+from postmortem.present.ranks.view import RankLogsView
+from postmortem.report.model import Diagnosis, Role
+
+
+def headline(view: RankLogsView, best: Diagnosis | None, *, placed: bool = True) -> str:
+    """Return who failed first and of what, and what failed beside it.
+
+    Where it is `placed` the line of code stands behind the exception.
+    """
+    told = _conclusion(view, best, placed=placed)
+    return told + _also_said(view.blame) + attempts_said(view.attempts)
+
+
+def _also_said(blame: Blame) -> str:
+    if not blame.also:
+        return ""
+    first = blame.also[0]
+    more = f" (and {len(blame.also) - 1} more)" if len(blame.also) > 1 else ""
+    return f"; {first.words} failed by itself too: {clip(first.why, 120)}{more}"
+
+
+def _conclusion(view: RankLogsView, best: Diagnosis | None, *, placed: bool) -> str:
+    blame = view.blame
+    if best is None:
+        if view.attempts.recovered:
+            return "the job recovered"
+        handled = [f for f in view.logs.failures if f.kind != "ignored"]
+        if handled:
+            count = len(handled)
+            noun = "error was" if count == 1 else "errors were"
+            return f"no rank failed; {count} {noun} printed, and the program went on"
+        return how_it_ended(view.logs)
+    if blame.jam is not None and blame.how is How.RECORDED and best.role is Role.ROOT:
+        return _jam_verdict(blame, blame.jam)
+    if blame.first and blame.how is How.EVERY_RANK:
+        return f"{best.title}{at_frame(blame.first[0].failure)}; none of them failed first"
+    if blame.first and best.role is Role.ROOT and blame.how is not How.NODE:
+        unsure = doubt(best)
+        who = ranks_words(blame.first)
+        if blame.how is How.OWN_EXCEPTION and blame.first[0].failure is not None:
+            failure = blame.first[0].failure
+            host = f" (all ranks of {blame.whole_host})" if blame.whole_host else ""
+            words = clip(failure.said.words, 200)
+            at = at_frame(failure) if placed else ""
+            if blame.first[0].rank is None and len(view.logs.writers) == 1:
+                return f"{words}{at}"
+            return f"{unsure}{who}{host} failed first: {words}{at}"
+        it = "it" if len(blame.first) == 1 else "they"
+        rest = best.title[len(best.lead) :] if best.lead else ""
+        said = f"{it}{rest}" if rest else best.title
+        if blame.how is How.NUMBERS:
+            return f"{unsure}the numbers of {who} went bad first: {clip(blame.first[0].why, 200)}"
+        if blame.how is How.STACK:
+            return f"{unsure}{who} {'holds' if it == 'it' else 'hold'} up all others: {said}"
+        return f"{unsure}{who} failed first: {said}"
+    if blame.how is How.UNDECIDED:
+        return best.verdict or f"undecided: {best.title}"
+    return best.verdict or best.title
+
+
+def _jam_verdict(blame: Blame, jam: Jam) -> str:
+    unsure = any(one.sure is Sure.POSSIBLE for one in jam.culprits)
+    unsure_words = "if the job hangs, " if jam.sign is Sign.UNKNOWN and unsure else ""
+    unsure_words = unsure_words or ("possibly " if unsure else "")
+    who = (
+        blame.first[0].words if len(blame.first) == 1 else ranks_and([c.rank for c in jam.culprits])
+    )
+    return unsure_words + clip(holding_up(jam, who), 400)

@@ -1,0 +1,198 @@
+"""What a log of system calls says first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.strace.ending.killed_by_process import GivenUp
+from postmortem.diagnose.strace.recording_limits import RECORD
+from postmortem.diagnose.strace.stderr_errors import last_said
+from postmortem.facts.syscalls import SystemCalls, Task
+from postmortem.present.headline.grammar import hedged
+from postmortem.present.strace.view import Found, StraceView
+from postmortem.present.strace.waits import interruption_words, stop_words, wait_words
+from postmortem.report.model import Diagnosis, Role
+from postmortem.text import counted, some
+
+_WRITES = frozenset(
+    {"write", "pwrite64", "writev", "pwritev", "sendfile", "copy_file_range", "mmap"}
+)
+
+
+def ended_badly(log: SystemCalls) -> Task | None:
+    """The task whose end tells most: the first killed by a signal, else the first if it failed."""
+    was_given_up = GivenUp(log.tasks)
+    killed = [
+        (task, task.ending)
+        for task in log.tasks
+        if task.thread_of is None and task.ending is not None and task.ending.signal is not None
+        if not was_given_up(task)
+    ]
+    if killed:
+        in_order = len({end.file for _, end in killed}) == 1  # lines of -ff have no common order
+        return min(killed, key=lambda row: row[1].line)[0] if in_order else killed[0][0]
+    first = log.tasks[0] if log.tasks else None
+    if first is not None and first.ending is not None and first.ending.code not in (0, None):
+        return first
+    return None
+
+
+def headline(view: StraceView, diagnoses: Sequence[Diagnosis]) -> str:
+    """Return what was asked, answered, or why the recorded processes ended."""
+    if not view.summary:
+        return "; ".join(_answer(found, view.logs) for found in view.finds)
+    said = _said_first(diagnoses)
+    parts = [said] if said else []
+    follows = bool(diagnoses) and diagnoses[0].role is Role.CASCADE
+    task: Task | None = None
+    for log in view.logs:
+        task = ended_badly(log)
+        if task is not None:
+            parts.append(_ended(task) + _stuck_with(task, log))
+            break
+    parts += _last_line(task) if (follows or not said) and task is not None else []
+    if follows and task is not None and task.ending is not None and task.ending.code:
+        parts = [*parts[1:], *parts[:1]]  # a consequence is not the cause
+    parts += _worth_a_look(view, task) if not said else []
+    stops = [words for log in view.logs if (words := stop_words(log)) is not None]
+    parts += [f"the log ends while {stops[0]}"] if stops else []
+    if not stops and (not parts or not said):
+        waits = [words for log in view.logs if (words := wait_words(log)) is not None]
+        parts += [f"the log ends while {waits[0]}"] if waits else []
+    if parts:
+        return "; ".join(parts)
+    tasks = [task for log in view.logs for task in log.tasks]
+    if any(task.ending is None for task in tasks):
+        return "no failure that matters; some processes had not ended when the log did"
+    bad = sum(1 for t in tasks if t.thread_of is None and t.ending is not None and t.ending.code)
+    if bad:
+        failed = counted(bad, "child", "children")
+        return f"no failure that matters: {failed} exited with an error, and the parent with 0"
+    return "no failure that matters: every process ended well"
+
+
+def _worth_a_look(view: StraceView, task: Task | None) -> list[str]:
+    """Failures that no rule explains: they may be how the program asks, or why it stopped."""
+    parts = []
+    for name, folders in view.missing_libraries[:1]:
+        more = len(view.missing_libraries) - 1
+        others = f" (and {counted(more, 'other')})" if more else ""
+        where = counted(len(folders), "folder")
+        parts.append(f"the library {name}{others} was never found, in {where}")
+    real = [group for group in view.failed if group.real]
+    writing = _half_written(view)
+    if not real and not parts and writing:
+        parts.append(f"no write is in the log (-e trace=); it had open for writing: {writing}")
+    if not real and not parts and view.last_failures:
+        failure = view.last_failures[0][1][0]
+        on = f" on {failure.path}" if failure.path else ""
+        ended = view.last_failures[0][0]
+        owner = "it" if task is None or task.pid == ended.pid else f"pid {ended.pid}"
+        parts.append(
+            f"the last call of {owner} that failed: {failure.syscall}, {failure.errno}{on}"
+        )
+    if real:
+        count = len(real[0].matches)
+        times = "" if count == 1 else f", {count:,} times"
+        rest = "" if len(real) == 1 else f"; {counted(len(real) - 1, 'other target')} failed too"
+        parts.append(f"{real[0].errno} on {real[0].target.words}{times}{rest}")
+    return parts
+
+
+def _half_written(view: StraceView) -> str | None:
+    """What a process that failed had open for writing, where the log has no writes."""
+    names = {call.name for log in view.logs for call in log.calls}
+    if names & _WRITES:
+        return None
+    writing = next((t.writing for log in view.logs for t in log.tasks if t.writing), ())
+    files = [path for path in writing if not path.startswith(("/dev/", "/proc/"))]
+    return some(files, 2) if files else None
+
+
+def _last_line(task: Task) -> list[str]:
+    """What a process said last, where nothing else tells why it ended."""
+    line = last_said(task)
+    return [] if line is None else [f"it said: {clip(line, 80)}"]
+
+
+def _stuck_with(task: Task, log: SystemCalls) -> str:
+    """Say so when a signal ended a process whose tasks all waited in futex."""
+    if task.ending is None or task.ending.signal is None:
+        return ""
+    threads = [t for t in log.tasks if t.thread_of == task.pid]
+    mates = [task, *(t for t in threads if t.ending is not None and t.ending.signal is not None)]
+    if len(mates) < 2 or any(t.blocked is None or t.blocked.syscall != "futex" for t in mates):
+        return ""
+    return f"; all {len(mates)} of its tasks were waiting in futex"
+
+
+def _ended(task: Task) -> str:
+    end = task.ending
+    assert end is not None
+    program = f" ({task.program[:60]})" if task.program else ""
+    asked = interruption_words(task)
+    before = "" if asked is None else f", after {asked}"
+    if end.signal is None:
+        return f"pid {task.pid}{program} exited with {end.code}{before}"
+    if before and end.sender == task.pid:
+        return f"pid {task.pid}{program} ended of {end.signal}{before}"
+    sender = ""
+    if end.sender is not None:
+        sender = " from itself" if end.sender == task.pid else f" from pid {end.sender}"
+    blocked = f" while in {task.blocked.syscall}" if task.blocked is not None else ""
+    return f"pid {task.pid}{program} was killed by {end.signal}{sender}{blocked}"
+
+
+def _answer(found: Found, logs: tuple[SystemCalls, ...]) -> str:
+    real = [group for group in found.groups if group.real]
+    if not found.matches:
+        return f"{found.query}: {_nothing(logs)}"
+    if not real:
+        count = counted(len(found.matches), "failure")
+        return f"{found.query}: {count}, all injected by strace itself: not real"
+    matches = [match for group in real for match in group.matches]
+    names = list(dict.fromkeys(match.syscall for match in matches))
+    said = "failed " if all(match.errno is not None for match in matches) else ""
+    noun = "call" if any(name.islower() for name in names) else "signal"
+    words = f"{said}{'/'.join(names[:3])}{'' if len(names) <= 3 else ' …'}"
+    calls = counted(len(matches), f"{words} {noun}")
+    paths = list(
+        dict.fromkeys(
+            group.target.words
+            for group in real
+            if group.first.fd is not None or group.target.path is not None
+        )
+    )
+    longest = max((match.seconds or 0.0 for match in matches), default=0.0)
+    if found.slow:
+        calls += f", the longest {longest:.3f} s"
+    if not paths:
+        return f"{found.query}: {calls}"
+    if len(paths) == 1:
+        return f"{found.query}: {calls}, one target: {paths[0]}"
+    return f"{found.query}: {calls}, {len(paths)} targets: {paths[0]} first"
+
+
+def _nothing(logs: tuple[SystemCalls, ...]) -> str:
+    if any(log.recording.io_uring for log in logs):
+        files = [path for log in logs for path in log.recording.open_for_writing]
+        writing = f"; open for writing there: {', '.join(files[:3])}" if files else ""
+        return f"not in the log, but io_uring was used, whose failures strace cannot see{writing}"
+    return f"no call in the log failed so; if it should have, record all tasks and calls: {RECORD}"
+
+
+_HANDLED = "the process went on and exited with 0"
+
+
+def _said_first(diagnoses: Sequence[Diagnosis]) -> str | None:
+    """Return the best diagnosis in words, hedged as it must be; nothing if all are in passing."""
+    best = diagnoses[0] if diagnoses else None
+    if best is None or best.role is Role.CONTEXT:
+        return None
+    if best.role is Role.CONTRIBUTING:
+        if best.id == "known_last_words":  # only of processes that failed
+            return best.title
+        return f"no process failed for it, but: {best.title}"
+    survived = f" ({_HANDLED})" if _HANDLED in best.cause else ""
+    return hedged(diagnoses, after=survived)

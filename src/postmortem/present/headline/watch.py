@@ -1,0 +1,17 @@
+"""What a watch of processes says first."""
+
+from __future__ import annotations
+
+from postmortem.facts.watch import Watching
+
+
+def headline(seen: Watching, found: str | None) -> str:
+    """Return who grows, or that nobody does."""
+    if found is not None:
+        return found
+    count = len(seen.processes)
+    who = "the process" if count == 1 else f"none of {count} processes"
+    if max((len(one.samples) for one in seen.processes), default=0) < 8:
+        return f"watched for {seen.seconds:.0f} s, which is too short to tell who grows"
+    grew = "did not grow" if count == 1 else "grew"
+    return f"{who} {grew} steadily within {seen.seconds:.0f} s"

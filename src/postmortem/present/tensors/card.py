@@ -1,0 +1,26 @@
+"""What a scan puts on its card: the worst tensors, counted."""
+
+from __future__ import annotations
+
+from postmortem.facts.tensors import Tensors
+from postmortem.present.tensors.body import worst_first
+from postmortem.report.card import Highlights
+from postmortem.text import counted
+
+_MOST = 6
+
+
+def scan_highlights(tensors: Tensors) -> Highlights:
+    """Return the tensors with NaN or Inf, the worst first."""
+    if not tensors.bad:
+        return Highlights()
+    bad = [tensor for tensor in worst_first(tensors) if tensor.bad_count]
+    rows = []
+    for one in bad[:_MOST]:
+        said = [f"{one.nan_count:,} NaN"] if one.nan_count else []
+        said += [f"{one.inf_count:,} Inf"] if one.inf_count else []
+        first = f", the first at {one.first_nonfinite:,}" if one.first_nonfinite is not None else ""
+        rows.append((one.name or "(unnamed)", f"{' and '.join(said)} of {one.numel:,}{first}"))
+    left = len(bad) - len(rows)
+    rest = f"{counted(left, 'more tensor')} with NaN or Inf" if left else None
+    return Highlights(rows=tuple(rows), rest=rest)

@@ -1,0 +1,59 @@
+"""What an incident puts on its card: the chain from the cause to the end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from postmortem.diagnose.incident.events import Event, EventType
+from postmortem.diagnose.incident.graph import Incident
+from postmortem.present.card import last_part
+from postmortem.present.headline.incident import first_step
+from postmortem.present.triage.words import Document, chain, restart, step_words
+from postmortem.report.card import Highlights
+
+_MOST_STEPS = 4
+_MOST_ROOTS = 3
+_MOST_CANDIDATES = 4
+
+
+def triage_highlights(incident: Incident, documents: Sequence[Document]) -> Highlights:
+    """Return the steps of the chain, and whether to start the job again."""
+    rows = [*_chain(incident), *_candidates(incident, documents)]
+    advice = restart(incident, documents)
+    if advice is not None:
+        rows.append(("restart", f"{'no' if advice[0] == 'stop' else 'yes'}: {advice[1]}"))
+    several = incident.roots and len(documents) > 1
+    headline = first_step(incident, incident.roots[0]) if several else None
+    return Highlights(rows=tuple(rows), headline=headline)
+
+
+def _chain(incident: Incident) -> Iterator[tuple[str, str]]:
+    for root in incident.roots[:1]:
+        for one in incident.events[root].evidence[:1]:
+            yield "seen", f"{last_part(one.where)}: {one.what}"
+        later = [i for i in chain(incident, root)[1:] if not _is_ending(incident, i, root)]
+        for place, index in enumerate(later[:_MOST_STEPS]):
+            yield ("then" if not place else ""), _later(incident.events[index])
+    for root in incident.roots[1:_MOST_ROOTS]:
+        yield "apart", first_step(incident, root)
+
+
+def _is_ending(incident: Incident, index: int, root: int) -> bool:
+    """Return whether a step only says that the culprit's own process ended."""
+    event, first = incident.events[index], incident.events[root]
+    return event.type is EventType.EXITED and event.ranks == first.ranks
+
+
+def _later(event: Event) -> str:
+    if event.type is EventType.LOST_PEER:
+        return f"{event.actor} lost {'its' if len(event.ranks) == 1 else 'their'} peer"
+    return step_words(event)
+
+
+def _candidates(incident: Incident, documents: Sequence[Document]) -> Iterator[tuple[str, str]]:
+    if incident.roots:
+        return
+    rows = [row for one in documents for row in one.get("candidates") or ()]
+    for place, row in enumerate(rows[:_MOST_CANDIDATES]):
+        who = f"rank {row['rank']}" if row["rank"] is not None else row["label"]
+        yield ("maybe" if not place else ""), f"{who}: {row['why']}"

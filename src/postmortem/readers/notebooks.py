@@ -1,0 +1,133 @@
+"""What a Jupyter notebook printed: its outputs as lines of a log, near the lines of the file.
+
+The file stays what is cited: each line of an output stands on the line of the notebook that holds
+it, or shortly behind it where one line of JSON holds several.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Iterator
+
+from postmortem.patterns import Pattern
+from postmortem.records import record
+
+MOST_BYTES = 64 << 20
+_BEGINS = Pattern(r"^\s*\{")
+_CELLS = Pattern(r'"cells"\s*:\s*\[')
+_TYPES = Pattern(r'"cell_type"\s*:')
+_ARRAY = Pattern(r'^"(?P<key>text|traceback|source|text/plain|[\w.+-]+/[\w.+-]+)": \[$')
+_NEXT_CELL = '"cell_type":'
+_ESCAPES = Pattern(r"\x1b\[[0-9;?]*[A-Za-z]")
+_HEADER = Pattern(r"^[\w.]+ +Traceback \(most recent call last\)")
+_RULE = Pattern(r"^-+$")
+_SKIPPED = Pattern(r"^\s*\[\.\.\. ")
+# IPython writes where a frame is in one of these forms, by its version.
+_CELL = Pattern(
+    r"^(?:Cell|Input) In ?\[(?P<cell>\d+)\], (?:line (?P<line>\d+)(?:, in (?P<name>[^(]+))?"
+    r"|in <cell line: (?P<first>\d+)>)"
+)
+_FILE = Pattern(r"^File (?P<file>\S.*?):(?P<line>\d+), in (?P<name>[^(]+)")
+_OLD = Pattern(r"^(?:<ipython-input-(?P<cell>\d+)-\w+>|(?P<file>[~/]\S*)) in (?P<name>[^(\s]+)")
+_ARROW = Pattern(r"(?m)^-+> ?(?P<line>\d+) ")
+
+
+@record
+class _Cell:
+    count: int
+    failed: bool
+
+
+def is_notebook(head: bytes) -> bool:
+    """Return whether a file begins as a notebook does."""
+    text = head.decode("utf-8", "replace")
+    return bool(_BEGINS.match(text) and _CELLS.search(text) and _TYPES.search(text))
+
+
+def outputs_of(data: bytes) -> bytes | None:
+    """Return what the cells printed; None where the file is no whole notebook.
+
+    Cells run in the order that the user chose. Where the one that ran last failed, nothing of what
+    stands below it came later, and it is left out.
+    """
+    try:
+        cells = _cells(json.loads(data))
+    except (ValueError, RecursionError, TypeError, AttributeError):
+        return None
+    last = max(cells, key=lambda cell: cell.count, default=None)
+    until = cells.index(last) if last is not None and last.failed and last.count else len(cells)
+    lines = data.decode("utf-8", "replace").split("\n")
+    if len(lines) < len(cells) * 2:  # written without line breaks
+        text = json.dumps(json.loads(data), indent=1)
+        lines = text.split("\n")
+    return "\n".join(_spread(lines, until)).encode("utf-8", "replace") + b"\n"
+
+
+def _cells(notebook: dict[str, object]) -> list[_Cell]:
+    cells = notebook["cells"]
+    if not isinstance(cells, list):
+        raise TypeError
+    return [
+        _Cell(
+            int(cell.get("execution_count") or 0),
+            any(out.get("output_type") == "error" for out in cell.get("outputs", ())),
+        )
+        for cell in cells
+    ]
+
+
+def _spread(lines: list[str], until: int) -> Iterator[str]:
+    """Yield a line for each line of the notebook: what it prints, or nothing."""
+    waiting: deque[str] = deque()
+    for printed in _printed(lines, until):
+        waiting += printed
+        yield waiting.popleft() if waiting else ""
+    yield from waiting
+
+
+def _printed(lines: list[str], until: int) -> Iterator[list[str]]:
+    """Yield, for each line of the notebook, the lines of an output that it holds."""
+    cell, key = -1, ""
+    for line in lines:
+        bare = line.strip()
+        if not key:
+            cell += bare.startswith(_NEXT_CELL)
+            found = _ARRAY.match(bare)
+            key = found["key"] if found else ""
+            yield []
+        elif bare.startswith("]"):
+            key = ""
+            yield []
+        elif key in ("text", "traceback") and cell <= until:
+            text = _string(bare)
+            yield _of_traceback(text) if key == "traceback" else text.rstrip("\n").split("\n")
+        else:
+            yield []
+
+
+def _string(bare: str) -> str:
+    try:
+        value = json.loads(bare.rstrip(","))
+    except ValueError:
+        return ""
+    return _ESCAPES.sub("", value) if isinstance(value, str) else ""
+
+
+def _of_traceback(text: str) -> list[str]:
+    """Return one part of IPython's traceback as Python would print it."""
+    first = text.lstrip("\n").split("\n", 1)[0].rstrip()
+    if not first or _RULE.match(first) or _SKIPPED.match(first):
+        return []
+    if _HEADER.match(first):
+        return ["Traceback (most recent call last):"]
+    cell, file, old = _CELL.match(first), _FILE.match(first), _OLD.match(first)
+    found = cell or file or old
+    if found is None:
+        return [line.rstrip() for line in text.strip("\n").split("\n")]
+    groups = found.groupdict()
+    arrow = _ARROW.search(text)
+    line = groups.get("line") or (arrow["line"] if arrow else groups.get("first") or "1")
+    where = f"<cell {groups['cell']}>" if groups.get("cell") else groups["file"]
+    name = (groups.get("name") or "<module>").strip()
+    return [f'  File "{where}", line {line}, in {name}']

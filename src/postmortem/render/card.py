@@ -1,0 +1,263 @@
+"""Draws a card: at most 15 lines, whatever the width."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TextIO
+
+from postmortem.records import record, replace
+from postmortem.render.page import Line, Page, Span
+from postmortem.render.paint import Painter, trimmed
+from postmortem.render.wrapping import cells, padded, wrapped
+from postmortem.report.card import Card, Place
+from postmortem.report.model import Confidence
+
+MOST_LINES = 15
+
+_INDENT = 2
+_LABEL = 7
+_TEXT = _INDENT + _LABEL
+_LONGEST_VALUE = 40
+_SURE = {
+    Confidence.CERTAIN: "good",
+    Confidence.LIKELY: "warning",
+    Confidence.POSSIBLE: "quiet",
+}
+
+
+@record
+class _Room:
+    """How much of each part is shown."""
+
+    around: tuple[int, int]
+    """Source lines before and after the one that counts, of the first place and of the second."""
+    steps: int
+    step_lines: int
+    why_lines: int
+    head_lines: int = 3
+    rows: int = 6
+    places: int = 2
+    row_lines: int = 2
+
+
+_ROOMS = (
+    _Room((2, 2), 3, 2, 3),
+    _Room((2, 1), 3, 2, 2, row_lines=1),
+    _Room((1, 1), 3, 2, 2, row_lines=1),
+    _Room((1, 0), 3, 2, 2, row_lines=1),
+    _Room((1, 0), 3, 1, 2, rows=5, row_lines=1),
+    _Room((1, 0), 2, 1, 2, rows=4, row_lines=1),
+    _Room((0, 0), 2, 2, 2, rows=4, row_lines=1),
+    _Room((0, 0), 2, 1, 2, rows=3, row_lines=1),
+    _Room((0, 0), 2, 1, 1, 2, rows=3, row_lines=1),
+    _Room((0, 0), 2, 1, 1, 2, rows=2, places=1, row_lines=1),
+    _Room((0, 0), 1, 1, 1, 2, rows=1, places=1, row_lines=1),
+)
+"""From the richest to the barest: the first that fits is drawn."""
+
+
+def render(
+    card: Card,
+    out: TextIO,
+    *,
+    width: int = 100,
+    color: bool = False,
+    encoding: str = "utf-8",
+    links: bool = False,
+) -> None:
+    """Write the card; `links` makes the places clickable (OSC 8), for a terminal."""
+    page = Page(max(width, 40), encoding)
+    painter = Painter(out, color=color)
+    targets = {_location(page, one): one for one in card.places} if links else {}
+    for line in lines(page, card):
+        painter.write(line, {name: f"{one.file}" for name, one in targets.items() if one.file})
+
+
+def text(card: Card) -> str:
+    """Return what stands below the headline as plain text, to go into a page of another form."""
+    rows = lines(Page(100), replace(card, footer=()))
+    told = ["".join(part for part, _ in trimmed(row)) for row in rows]
+    return "\n".join(told[told.index("") + 1 :] if "" in told else ())
+
+
+def lines(page: Page, card: Card) -> list[Line]:
+    """Lay the card out in the most detail that 15 lines hold."""
+    laid: list[Line] = []
+    for room in _ROOMS:
+        laid = list(_lines(page, card, room))
+        if len(laid) <= MOST_LINES:
+            return laid
+    return [*laid[: MOST_LINES - 1], laid[-1]]
+
+
+def _lines(page: Page, card: Card, room: _Room) -> Iterator[Line]:
+    for row in _cut(page, wrapped(page.clean(card.headline), page.measure), room.head_lines):
+        yield ((row, "title"),)
+    middle = [*_places(page, card.places[: room.places], room), *_rows(page, card.rows, room)]
+    if middle:
+        yield ()
+        yield from middle
+    ending = [*_why(page, card, room), *_steps(page, card.steps[: room.steps], room)]
+    if card.rest:
+        ending += _labelled(page, "else", card.rest, 1)
+    if ending:
+        yield ()
+        yield from ending
+    if card.footer:
+        if not (middle or ending):
+            yield ()
+        yield ((_footer(page, card.footer), "quiet"),)
+
+
+def _location(page: Page, place: Place) -> str:
+    if place.file is None:
+        return page.clean(place.module or "?")
+    name = place.file.rsplit("/", 1)[-1]
+    return page.clean(name if place.line is None else f"{name}:{place.line}", limit=60)
+
+
+def _places(page: Page, places: Sequence[Place], room: _Room) -> Iterator[Line]:
+    names = [_location(page, one) for one in places]
+    column = min(max(map(cells, names), default=0) + 2, 30)
+    for name, place, around in zip(names, places, room.around, strict=False):
+        within = f"in {page.clean(place.function, limit=60)}"
+        if place.module and place.file:
+            within += f" ({page.clean(place.module)})"
+        if place.doubt:
+            within += f" [{place.doubt}]"
+        head: list[Span] = [
+            (" " * _INDENT, "plain"),
+            (padded(name, column), "label"),
+            (within, "strong"),
+        ]
+        used = _INDENT + max(column, cells(name)) + cells(within)
+        values = _values(page, place)
+        if values and used + 3 + cells(values) <= page.measure:
+            yield (*head, ("   ", "plain"), (values, "plain"))
+            values = ""
+        else:
+            yield tuple(head)
+        if values:
+            text = _clip(page, values, page.measure - 2 * _INDENT - 3)
+            yield ((" " * (2 * _INDENT + 3), "plain"), (text, "plain"))
+        yield from _source(page, place, around)
+
+
+def _values(page: Page, place: Place) -> str:
+    told = [
+        f"{page.clean(name)} = {_clip(page, page.clean(value), _LONGEST_VALUE)}"
+        for name, value in place.values[:6]
+    ]
+    return ", ".join(told)
+
+
+def _source(page: Page, place: Place, around: int) -> Iterator[Line]:
+    line = place.line
+    if line is None:
+        return
+    shown = [(n, text.expandtabs(8)) for n, text in place.source if abs(n - line) <= around]
+    while shown and not shown[0][1].strip() and shown[0][0] != line:
+        shown.pop(0)
+    while shown and not shown[-1][1].strip() and shown[-1][0] != line:
+        shown.pop()
+    margin = min((len(t) - len(t.lstrip()) for _, t in shown if t.strip()), default=0)
+    digits = len(str(shown[-1][0])) if shown else 0
+    for number, text in shown:
+        mark, style = (">", "strong") if number == line else (" ", "plain")
+        code = _clip(page, page.clean(text[margin:]), page.measure - digits - 9)
+        yield (
+            (f"  {mark} ", "marker"),
+            (f"{number:>{digits}}  ", "quiet"),
+            (f"  {code}", "strong" if style == "strong" else "plain"),
+        )
+
+
+def _rows(page: Page, rows: Sequence[tuple[str, str]], room: _Room) -> Iterator[Line]:
+    shown = rows if len(rows) <= room.rows else rows[: max(room.rows - 1, 1)]
+    names = [_clip(page, page.clean(key), 26) for key, _ in shown]
+    column = min(max(map(cells, names), default=0) + 2, 28)
+    if not any(names):
+        column = 0
+    for name, (_, value) in zip(names, shown, strict=True):
+        width = page.measure - _INDENT - column
+        told = _cut(page, wrapped(page.clean(value, limit=400), width), room.row_lines)
+        for number, row in enumerate(told):
+            yield (
+                (" " * _INDENT, "plain"),
+                (padded(name if not number else "", column), "label"),
+                (row, "plain"),
+            )
+    if len(shown) < len(rows):
+        left = f"{page.glyph('…')} {len(rows) - len(shown):,} more"
+        yield ((" " * _INDENT, "plain"), (left, "quiet"))
+
+
+def _why(page: Page, card: Card, room: _Room) -> list[Line]:
+    if not card.why:
+        return []
+    text = card.why.rstrip().removesuffix(".")
+    if card.confidence is None:
+        return _labelled(page, "why", text, room.why_lines)
+    sure = f"({card.confidence.value})"
+    width = page.measure - _TEXT
+    told = wrapped(page.clean(f"{text}  {sure}"), width)
+    if len(told) > room.why_lines:
+        told = _cut(page, wrapped(page.clean(text), width), room.why_lines)
+        told[-1] = f"{_clip(page, told[-1], width - cells(sure) - 2)}  {sure}"
+    drawn = _hung(page, "why", told)
+    last, style = drawn[-1][-1]
+    before = last.removesuffix(sure)
+    if before != last:
+        drawn[-1] = (*drawn[-1][:-1], (before, style), (sure, _SURE[card.confidence]))  # type: ignore[arg-type]
+    return drawn
+
+
+def _steps(page: Page, steps: Sequence[str], room: _Room) -> Iterator[Line]:
+    for number, step in enumerate(steps, start=1):
+        lead = f"{number}  " if len(steps) > 1 else ""
+        rows = wrapped(page.clean(step), page.measure - _TEXT - len(lead))
+        rows = _cut(page, rows, room.step_lines)
+        rows = [lead + rows[0], *(" " * len(lead) + row for row in rows[1:])]
+        yield from _hung(page, "next" if number == 1 else "", rows)
+
+
+def _labelled(page: Page, label: str, text: str, most: int) -> list[Line]:
+    return _hung(page, label, _cut(page, wrapped(page.clean(text), page.measure - _TEXT), most))
+
+
+def _hung(page: Page, label: str, rows: Sequence[str]) -> list[Line]:
+    return [
+        (
+            (" " * _INDENT, "plain"),
+            (padded(label if not number else "", _LABEL), "label"),
+            (row, "plain"),
+        )
+        for number, row in enumerate(rows)
+    ]
+
+
+def _cut(page: Page, rows: list[str], most: int) -> list[str]:
+    """Return at most so many lines; the last one says that there were more."""
+    if len(rows) <= most:
+        return rows
+    kept = rows[:most]
+    kept[-1] = f"{kept[-1].rstrip(' ,;:')}{page.glyph('…')}"
+    return kept
+
+
+def _clip(page: Page, text: str, width: int) -> str:
+    if cells(text) <= width:
+        return text
+    end = page.glyph("…")
+    while text and cells(text) + cells(end) > width:
+        text = text[:-1]
+    return text.rstrip() + end
+
+
+def _footer(page: Page, parts: Sequence[str]) -> str:
+    """Join what fits into one line: the first part and the last, then the others in order."""
+    kept = list(map(page.clean, parts))
+    dot = f" {page.glyph('·')} "
+    while len(kept) > 2 and cells(dot.join(kept)) > page.measure:
+        kept.pop(-2)
+    return _clip(page, dot.join(kept), page.measure)
