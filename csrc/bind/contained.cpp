@@ -3,8 +3,12 @@
 
 #include <pybind11/stl.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include <algorithm>
+#include <optional>
 
 #include "base/drawer.h"
 #include "base/underway.h"
@@ -50,6 +54,23 @@ bool renounce_tcp() {
 // No program that is started gains rights. Returns whether TCP is refused, too.
 bool renounce_rights() { return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && renounce_tcp(); }
 
+void lower_limit(__rlimit_resource_t which, std::uint64_t most) {
+  rlimit limit{};
+  if (getrlimit(which, &limit) != 0) return;
+  limit.rlim_cur = std::min({static_cast<rlim_t>(most), limit.rlim_cur, limit.rlim_max});
+  setrlimit(which, &limit);
+}
+
+// Nothing may be more than it is now; what is left out stays as it is. A core would hold the
+// evidence, and be found as evidence. (Python's own module for this costs more to import than all
+// else that is done here.)
+void lower_limits(const std::optional<std::uint64_t>& data_bytes,
+                  const std::optional<std::uint64_t>& cpu_seconds) {
+  lower_limit(RLIMIT_CORE, 0);
+  if (data_bytes) lower_limit(RLIMIT_DATA, *data_bytes);
+  if (cpu_seconds) lower_limit(RLIMIT_CPU, *cpu_seconds);
+}
+
 }  // namespace
 
 void register_contained(py::module_& module) {
@@ -58,6 +79,7 @@ void register_contained(py::module_& module) {
   module.def("put_away", &put_away, py::arg("descriptors"));
   module.def("take_out", &take_out, py::arg("drawer"));
   module.def("renounce_rights", &renounce_rights);
+  module.def("lower_limits", &lower_limits, py::arg("data_bytes"), py::arg("cpu_seconds"));
 }
 
 }  // namespace pm::bind
