@@ -6,8 +6,9 @@
 #include "bind/interrupt.h"
 #include "bind/pull.h"
 #include "bind/register.h"
-#include "bind/strace_rows.h"
+#include "bind/rows.h"
 #include "bind/values.h"
+#include "strace/fields.h"
 #include "strace/log.h"
 #include "strace/sweep.h"
 
@@ -83,6 +84,52 @@ py::tuple sweep_log(int descriptor, std::uint64_t size, const std::vector<std::s
   return py::make_tuple(found.absent, found.lines);
 }
 
+// Which processes have a row: of very many those that ended badly, and the first of the others. A
+// line of a log may be all that there is of one, and its row takes a hundred times as much.
+std::vector<bool> listed_processes(const std::deque<Process>& processes) {
+  constexpr std::size_t kMostRows = Processes::kMostTold;
+  std::vector<bool> listed(processes.size(), processes.size() <= kMostRows);
+  if (processes.size() <= kMostRows) return listed;
+  std::size_t room = kMostRows;
+  for (const bool bad : {true, false}) {
+    for (std::size_t i = 0; i < processes.size() && room > 0; ++i) {
+      const auto& end = processes[i].ending;
+      const bool ended_badly = end && (!end->signal.empty() || end->code.value_or(0) != 0);
+      if (listed[i] || ended_badly != bad) continue;
+      listed[i] = true;
+      --room;
+    }
+  }
+  return listed;
+}
+
+py::object time_or_none(double time) {
+  return time < 0 ? py::object(py::none()) : py::float_(time);
+}
+
+py::list call_rows(const Log& log) {
+  py::list rows;
+  const auto add = [&](std::string_view name, const CallCount& count) {
+    py::dict row = row_of(count);
+    row["name"] = text(name);
+    rows.append(row);
+  };
+  for (std::size_t i = 0; i < log.statistics.size(); ++i) {
+    if (log.statistics[i].calls) {
+      add(call_at(static_cast<std::uint16_t>(i)).name, log.statistics[i]);
+    }
+  }
+  for (const auto& [name, count] : log.other_calls) add(name, count);
+  return rows;
+}
+
+template <class Map>
+py::list named_rows(const Map& counts) {
+  py::list rows;
+  for (const auto& [name, count] : counts) rows.append(named_row(name, count));
+  return rows;
+}
+
 py::dict read_strace(const py::list& sources, std::vector<std::string> errors,
                      std::vector<std::string> calls, std::vector<std::string> signals,
                      bool statistics, bool infer_sigbus, bool check, unsigned threads,
@@ -113,6 +160,7 @@ py::dict read_strace(const py::list& sources, std::vector<std::string> errors,
   options.threads = threads;
   options.block_bytes = block_bytes;
   std::vector<LogFile> files = log_files(sources);
+  const std::vector<std::string> given_names = names;
   names.resize(files.size());
   Feed feed({std::move(label), std::move(names)}, sinks_of(exports), learn_of(learn));
   if (!exports.empty()) {
@@ -121,51 +169,39 @@ py::dict read_strace(const py::list& sources, std::vector<std::string> errors,
   }
   Log log = read_interruptibly(files, options);
   const Tracker& tracker = *log.tracker;
+  Names files_by_number;
+  for (const std::string& name : given_names) files_by_number.push_back(text(name));
+  const auto rows = [&](const auto& range) { return rows_of(range, files_by_number); };
   py::dict result;
-  py::list matches;
-  for (const Match& match : tracker.matches()) matches.append(match_row(match));
-  result["matches"] = matches;
-  result["match_count"] = tracker.match_count();
+  result["matches"] = rows(tracker.hits().matches());
+  result["match_count"] = tracker.hits().match_count();
   py::list processes;
-  const std::vector<bool> listed = listed_processes(tracker.processes());
-  std::uint64_t unlisted = 0;
+  const std::deque<Process>& all = tracker.processes().records();
+  const std::vector<bool> listed = listed_processes(all);
   for (std::size_t i = 0; i < listed.size(); ++i) {
-    if (listed[i]) {
-      processes.append(process_row(tracker.processes()[i]));
-    } else {
-      ++unlisted;
-    }
+    if (listed[i]) processes.append(row_of(all[i], files_by_number));
   }
   result["processes"] = processes;
-  py::list statistic_rows;
-  for (std::size_t i = 0; i < log.statistics.size(); ++i) {
-    if (log.statistics[i].calls) {
-      statistic_rows.append(
-          call_row(call_at(static_cast<std::uint16_t>(i)).name, log.statistics[i]));
-    }
-  }
-  for (const auto& [name, count] : log.other_calls) statistic_rows.append(call_row(name, count));
-  result["syscalls"] = statistic_rows;
-  py::list failures;
-  for (const Failure& failure : tracker.failures()) failures.append(failure_row(failure));
-  result["failures"] = failures;
-  py::list file_rows;
-  for (const auto& [path, count] : tracker.files()) {
-    file_rows.append(py::make_tuple(text(path), count.opens, count.read_bytes, count.written_bytes,
-                                    count.errors, count.reads, count.writes));
-  }
-  result["files"] = file_rows;
-  add_summary(tracker, result);
-  result["counts"] = counts_row(log.counts);
-  result["check"] = check_row(tracker.check());
-  result["forgotten"] = tracker.forgotten();
-  result["unlisted"] = unlisted;
-  result["io_uring"] = tracker.used_io_uring();
-  result["open_for_writing"] = texts(tracker.open_for_writing());
+  result["unlisted"] = all.size() - processes.size();
+  result["syscalls"] = call_rows(log);
+  result["failures"] = rows(tracker.hits().failures());
+  result["files"] = named_rows(tracker.files().counts());
+  result["folders"] = named_rows(tracker.summary().folders());
+  result["slow"] = rows(tracker.summary().slow());
+  result["connections"] = rows(tracker.sockets().connections());
+  result["timeouts"] = rows(tracker.summary().timeouts());
+  result["name_messages"] = rows(tracker.sockets().name_messages());
+  result["first_time"] = time_or_none(tracker.summary().first_time());
+  result["last_time"] = time_or_none(tracker.summary().last_time());
+  result["counts"] = row_of(log.counts);
+  result["check"] = row_of(tracker.files().checked());
+  result["forgotten"] = tracker.processes().forgotten();
+  result["io_uring"] = tracker.files().used_io_uring();
+  result["open_for_writing"] = texts(tracker.files().open_for_writing());
   py::set libraries;
-  for (const std::string& name : tracker.libraries()) libraries.add(text(name));
+  for (const std::string& name : tracker.files().libraries()) libraries.add(text(name));
   result["libraries"] = libraries;
-  result["opens"] = tracker.opens_seen();
+  result["opens"] = tracker.files().opens_seen();
   result["lone_halves"] = tracker.unmatched_halves();
   result["bytes"] = log.file_bytes;
   result["cut_lines"] = log.cut_lines;

@@ -54,24 +54,4 @@ pybind11::list place_rows(const std::vector<dwarf::SourcePlace>& places);
 
 pybind11::list problems(const Problems& problems);
 
-// A dict whose keys are one object each, however many rows there are: pybind11 makes a new one for
-// every assignment.
-class RowDict : public pybind11::dict {
- public:
-  class Field {
-   public:
-    Field(PyObject* row, const char* name) : row_(row), name_(name) {}
-    template <class T>
-    void operator=(T&& value) && {
-      const pybind11::object object = pybind11::detail::object_or_cast(std::forward<T>(value));
-      if (PyDict_SetItemString(row_, name_, object.ptr()) != 0) throw pybind11::error_already_set();
-    }
-
-   private:
-    PyObject* row_;
-    const char* name_;
-  };
-  Field operator[](const char* name) { return {ptr(), name}; }
-};
-
 }  // namespace pm::bind

@@ -86,9 +86,10 @@ std::optional<std::int32_t> line_by_locations(Bytes table, std::int32_t first,
 
 std::optional<std::int32_t> Code::line(std::int64_t offset) const {
   if (!lines) return std::nullopt;
-  const auto found = minor >= 11   ? line_by_locations(*lines, first_line, offset)
-                     : minor == 10 ? line_by_ranges(*lines, first_line, offset)
-                                   : line_by_lnotab(*lines, first_line, offset);
+  const auto line_by = line_table == LineTable::locations ? line_by_locations
+                       : line_table == LineTable::ranges  ? line_by_ranges
+                                                          : line_by_lnotab;
+  const auto found = line_by(*lines, first_line, offset);
   // Line 0 is what compilers of other languages (and a broken table) say for "none".
   return found && *found > 0 ? found : std::nullopt;
 }
@@ -104,7 +105,7 @@ const Code* Codes::find(std::uint64_t address) {
   const Layout& at = heap_.layout();
   Code code;
   code.address = address;
-  code.minor = heap_.version().minor();
+  code.line_table = heap_.features().line_table;
   auto name = heap_.text(heap_.pointer(address, at.code_qualname), kCodeNameLimit);
   if (!name) name = heap_.text(heap_.pointer(address, at.code_name), kCodeNameLimit);
   const auto file = heap_.text(heap_.pointer(address, at.code_file), kPathLimit);

@@ -24,7 +24,7 @@ struct Code {
   std::string file;
   std::int32_t first_line = 0;
   std::optional<std::vector<std::uint8_t>> lines;  // the table; may be empty up to 3.9
-  unsigned minor = 0;
+  LineTable line_table = LineTable::lnotab;
 
   std::optional<std::int32_t> line(std::int64_t offset) const;
 };

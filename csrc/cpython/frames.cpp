@@ -31,7 +31,7 @@ class CycleWatch {
 
 Chain Frames::walk(std::uint64_t thread_state) const {
   const Layout& at = heap_.layout();
-  if (heap_.version().minor() <= 10) {
+  if (heap_.features().frame_objects) {
     return walk_objects(heap_.pointer(thread_state, at.thread_frame));
   }
   if (at.thread_current_frame >= 0) {
@@ -72,7 +72,7 @@ Chain Frames::walk_objects(std::uint64_t frame) const {
 // 3.12 and later put a frame of their own (FRAME_OWNED_BY_CSTACK; since 3.14 also _INTERPRETER)
 // below the first frame of each evaluator call.
 bool Frames::is_shim(std::uint8_t owner) const noexcept {
-  return heap_.version().minor() >= 12 && owner >= 3;
+  return heap_.features().shim_frames && owner >= 3;
 }
 
 // Where the code that a frame runs begins. In a free-threaded 3.14 each thread has a copy of its
@@ -93,7 +93,7 @@ FramePlace Frames::internal_place(std::uint64_t frame) const {
   const Layout& at = heap_.layout();
   FramePlace place;
   place.code = heap_.pointer(frame, at.iframe_code);
-  if (heap_.version().minor() >= 14) place.code &= ~std::uint64_t{7};  // tagged (_PyStackRef)
+  if (heap_.features().tagged_references) place.code &= ~std::uint64_t{7};
   const std::uint64_t instruction = heap_.pointer(frame, at.iframe_instr);
   place.offset = static_cast<std::int64_t>(instruction - instructions_of(frame, place.code));
   place.locals = frame + static_cast<std::uint64_t>(at.iframe_locals);
@@ -125,7 +125,7 @@ Chain Frames::walk_internal(std::uint64_t frame) const {
     const std::uint64_t previous = heap_.pointer(frame, at.iframe_previous);
     bool entry = is_shim(*owner);
     // 3.15 puts a sentinel below the outermost frame, for profilers (PyThreadState.base_frame).
-    if (entry && previous == 0 && heap_.version().minor() >= 15) break;
+    if (entry && previous == 0 && heap_.features().base_frame) break;
     if (!entry) {
       const FramePlace place = internal_place(frame);
       if (!codes_.is_code(place.code) && !codes_.is_lost(place.code)) {
@@ -146,7 +146,7 @@ Chain Frames::walk_internal(std::uint64_t frame) const {
 std::optional<FramePlace> Frames::place_of(std::uint64_t frame_object) const {
   const Layout& at = heap_.layout();
   if (heap_.type_of(frame_object).name != "frame") return std::nullopt;
-  if (heap_.version().minor() >= 11) {
+  if (!heap_.features().frame_objects) {
     const std::uint64_t frame = heap_.pointer(frame_object, at.frame_iframe);
     const FramePlace place = internal_place(frame);
     return codes_.is_code(place.code) ? std::optional(place) : std::nullopt;
@@ -155,15 +155,14 @@ std::optional<FramePlace> Frames::place_of(std::uint64_t frame_object) const {
   place.code = heap_.pointer(frame_object, at.frame_code);
   if (!codes_.is_code(place.code) && !codes_.is_lost(place.code)) return std::nullopt;
   const std::int64_t last = heap_.field<std::int32_t>(frame_object, at.frame_lasti).value_or(-1);
-  // 3.10 counts code units of two bytes.
-  place.offset = heap_.version().minor() == 10 && last > 0 ? last * 2 : last;
+  place.offset = heap_.features().counts_code_units && last > 0 ? last * 2 : last;
   place.locals = frame_object + static_cast<std::uint64_t>(at.frame_locals);
   return place;
 }
 
 void Frames::add_locals(const FramePlace& place, Frame& frame) const {
   const auto names = codes_.local_names(place.code, kMaxLocals);
-  const bool tagged = heap_.version().minor() >= 14;
+  const bool tagged = heap_.features().tagged_references;
   for (std::size_t i = 0; i < names.size(); ++i) {
     std::uint64_t value = heap_.get<std::uint64_t>(place.locals + 8 * i).value_or(0);
     if (tagged) {

@@ -163,7 +163,7 @@ std::optional<std::int64_t> Heap::integer(std::uint64_t object) const {
   if (!word) return std::nullopt;
   std::uint64_t digits = 0;
   bool negative = false;
-  if (version_.minor() >= 12) {
+  if (features_.tagged_sizes) {
     // lv_tag: sign in two bits (0 positive, 1 zero, 2 negative), one reserved, digits above.
     digits = static_cast<std::uint64_t>(*word) >> 3;
     negative = (*word & 3) == 2;
@@ -252,8 +252,7 @@ std::uint64_t Heap::lookup_split(std::uint64_t keys, std::uint64_t values,
 std::uint64_t Heap::attribute(std::uint64_t object, std::string_view name) const {
   const Type type = type_of(object);
   if (type.address == 0) return 0;
-  const unsigned minor = version_.minor();
-  if (minor < 11 || !type.is(kManagedDict)) {
+  if (features_.attributes == Attributes::at_offset || !type.is(kManagedDict)) {
     const auto offset = field<std::int64_t>(type.address, layout_.type_dict_offset);
     if (!offset || *offset <= 0 || *offset > 1 << 20) return 0;
     return lookup(pointer(object, static_cast<std::int32_t>(*offset)), name);
@@ -262,9 +261,9 @@ std::uint64_t Heap::attribute(std::uint64_t object, std::string_view name) const
   const auto in_front = static_cast<std::uint64_t>(-layout_.object_dict);
   std::uint64_t dict = get<std::uint64_t>(object - in_front).value_or(0);
   std::uint64_t values = 0;
-  if (minor == 11) {
+  if (features_.attributes == Attributes::two_words) {
     values = get<std::uint64_t>(object - 32).value_or(0);
-  } else if (minor == 12) {
+  } else if (features_.attributes == Attributes::one_word) {
     if (dict & 1) {  // one word for both: odd, it is the address of the values less one
       values = dict + 1;
       dict = 0;

@@ -12,6 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "cpython/features.h"
 #include "cpython/layout.h"
 #include "elfcore/modules.h"
 
@@ -38,10 +39,10 @@ class Heap {
 
   Heap(const elfcore::Memory& memory, const Layout& layout, Version version,
        std::uint64_t reads = kReads)
-      : memory_(memory), layout_(layout), version_(version), budget_(reads) {}
+      : memory_(memory), layout_(layout), features_(Features::of(version)), budget_(reads) {}
 
   const Layout& layout() const noexcept { return layout_; }
-  Version version() const noexcept { return version_; }
+  const Features& features() const noexcept { return features_; }
   const elfcore::Memory& memory() const noexcept { return memory_; }
   bool exhausted() const noexcept { return budget_ == 0; }
   // Counts memory that is kept of what was read: one long text may stand in a million frames.
@@ -104,7 +105,7 @@ class Heap {
 
   const elfcore::Memory& memory_;
   Layout layout_;
-  Version version_;
+  Features features_;
   mutable std::uint64_t budget_;
   mutable std::size_t kept_ = 0;
   mutable std::unordered_map<std::uint64_t, Type> types_;

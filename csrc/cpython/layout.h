@@ -10,12 +10,12 @@ namespace pm::cpython {
 struct Version {
   std::uint32_t hex = 0;
 
-  unsigned major() const noexcept { return hex >> 24; }
-  unsigned minor() const noexcept { return (hex >> 16) & 0xff; }
-  unsigned micro() const noexcept { return (hex >> 8) & 0xff; }
+  constexpr unsigned major() const noexcept { return hex >> 24; }
+  constexpr unsigned minor() const noexcept { return (hex >> 16) & 0xff; }
+  constexpr unsigned micro() const noexcept { return (hex >> 8) & 0xff; }
   // 0xa alpha, 0xb beta, 0xc release candidate, 0xf final (Include/patchlevel.h).
-  unsigned level() const noexcept { return (hex >> 4) & 0xf; }
-  unsigned serial() const noexcept { return hex & 0xf; }
+  constexpr unsigned level() const noexcept { return (hex >> 4) & 0xf; }
+  constexpr unsigned serial() const noexcept { return hex & 0xf; }
 };
 
 // "3.11.7", "3.14.0rc1".

@@ -77,7 +77,7 @@ bool Locks::alive(std::uint64_t object) const {
   if (head_growth(heap_.layout()) != 0) return alive_unlocked(object);
   const auto references = heap_.get<std::uint64_t>(object);
   if (!references || *references == 0) return false;
-  if (heap_.version().minor() < 14) return *references <= kSmallReferences;
+  if (!heap_.features().split_refcount) return *references <= kSmallReferences;
   // 3.14: a count of 32 bits, 16 for its overflow, 16 for flags (struct _object).
   const auto count = static_cast<std::uint32_t>(*references);
   const bool overflows = (*references >> 32 & 0xffff) != 0;
@@ -102,7 +102,7 @@ std::int32_t Locks::grown(std::int32_t field) const noexcept {
 // 3.14 marks references in frames with bits, and keeps small numbers without an object. 0: none.
 std::uint64_t Locks::slot_value(std::uint64_t slot) const {
   const std::uint64_t value = heap_.get<std::uint64_t>(slot).value_or(0);
-  if (heap_.version().minor() < 14) return value % 8 == 0 ? value : 0;
+  if (!heap_.features().tagged_references) return value % 8 == 0 ? value : 0;
   return (value & 3) == 3 ? 0 : value & ~std::uint64_t{7};
 }
 
@@ -111,7 +111,7 @@ std::uint64_t Locks::slot_value(std::uint64_t slot) const {
 std::uint64_t Locks::left_by_exit(std::uint64_t slot) const {
   const std::uint64_t method = slot_value(slot);
   if (!method || !alive(method)) return 0;
-  if (heap_.version().minor() < 14) return bound_to(method, true);
+  if (!heap_.features().unbound_exit) return bound_to(method, true);
   if (heap_.type_of(method).name != "method_descriptor") return 0;
   if (heap_.text(heap_.pointer(method, grown(kDescriptorName)), 16) != "__exit__") return 0;
   const std::uint64_t self = slot_value(slot + 8);
@@ -119,7 +119,7 @@ std::uint64_t Locks::left_by_exit(std::uint64_t slot) const {
 }
 
 bool Locks::is_mutex(const Type& type, bool recursive) const {
-  if (heap_.version().minor() < 13) return false;
+  if (!heap_.features().mutex_locks) return false;
   const auto size = heap_.field<std::int64_t>(type.address, heap_.layout().type_basic_size);
   return size == grown(recursive ? kMutexRLock : kMutexLock);
 }
@@ -166,7 +166,7 @@ std::uint64_t Locks::word_of(std::uint64_t object) const {
 
 Locks::Slots Locks::slots_of(const FramePlace& place) const {
   const Layout& at = heap_.layout();
-  if (heap_.version().minor() <= 10) {
+  if (heap_.features().frame_objects) {
     const std::uint64_t frame = place.locals - static_cast<std::uint64_t>(at.frame_locals);
     return {heap_.pointer(frame, at.frame_value_stack), depth_by_blocks(frame)};
   }

@@ -105,7 +105,7 @@ std::string decimal(std::vector<std::uint32_t> digits) {
 std::string render_int(const Heap& heap, std::uint64_t object, const Type& type) {
   const auto word = heap.field<std::int64_t>(object, heap.layout().int_size);
   if (!word) return place(type, object);
-  const bool tagged = heap.version().minor() >= 12;
+  const bool tagged = heap.features().tagged_sizes;
   const bool negative = tagged ? (*word & 3) == 2 : *word < 0;
   const auto plain = static_cast<std::uint64_t>(*word);
   const std::uint64_t count = tagged ? plain >> 3 : negative ? 0 - plain : plain;

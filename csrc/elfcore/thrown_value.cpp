@@ -5,7 +5,7 @@
 #include <cstdio>
 
 #include "elfcore/python_error.h"
-#include "elfcore/what_method.h"
+#include "elfcore/what_evaluator.h"
 
 namespace pm::elfcore {
 namespace {

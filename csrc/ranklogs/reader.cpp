@@ -3,11 +3,11 @@
 #include <algorithm>
 
 #include "ranklogs/clean.h"
-#include "ranklogs/heads.h"
 #include "ranklogs/links.h"
 #include "ranklogs/loggers.h"
+#include "ranklogs/prefix_cache.h"
+#include "ranklogs/region_store.h"
 #include "ranklogs/sections.h"
-#include "ranklogs/shelves.h"
 
 namespace pm::ranklogs {
 namespace {
@@ -79,7 +79,7 @@ void words_before(const Writer& writer, std::vector<std::string>& to) {
 class Reader {
  public:
   explicit Reader(const Options& options)
-      : options_(options), literals_(options.keep), shelves_(options.kept_bytes) {
+      : options_(options), literals_(options.keep), store_(options.kept_bytes) {
     writers_.push_back(std::make_unique<Writer>());  // of lines without a prefix
   }
 
@@ -105,7 +105,7 @@ class Reader {
 
   const Options& options_;
   const KeepLiterals literals_;
-  Heads heads_;
+  PrefixCache prefixes_;
   Log log_;
   std::vector<std::unique_ptr<Writer>> writers_;
   std::unordered_map<std::string, std::uint32_t> known_;
@@ -115,7 +115,7 @@ class Reader {
   Links links_;
   Sections sections_;
   std::uint32_t record_ = 0;  // the writer whose record the lines at hand may go on with
-  Shelves shelves_;
+  RegionStore store_;
   std::size_t pending_bytes_ = 0;
   // What the line at hand came to: its pieces, whose the last one is, and if it is nothing special.
   unsigned pieces_ = 0;
@@ -206,7 +206,7 @@ void Reader::line(std::string_view raw) {
   if (controls && is_binary(raw)) ++log_.binary_lines;
   const std::string_view whole = controls ? without_controls(raw, clean_) : raw;
   std::string_view text = whole;
-  const Head* const known = heads_.find(text);
+  const CachedPrefix* const known = prefixes_.find(text);
   const Prefix prefix =
       known ? log_.grammar.parse_behind(known->prefix, text) : log_.grammar.parse(text);
   stream_ = prefix.stream;
@@ -227,7 +227,7 @@ void Reader::line(std::string_view raw) {
   }
   const std::uint32_t writer = prefix.any() ? writer_of(prefix) : writer_above(text);
   if (writer && !log_.grammar.time && !log_.grammar.journal) {
-    heads_.remember(whole, prefix, writer);
+    prefixes_.remember(whole, prefix, writer);
   }
   if (prefix.any()) record_ = prefix.record ? writer : 0;
   rest_of_line(writer, text);
@@ -382,7 +382,7 @@ void Reader::append(Writer& writer, std::string_view text, Kinds kinds) {
 
 void Reader::close(Writer& writer) {
   if (!writer.open) return;
-  shelves_.keep(std::move(*writer.open), writer.open_bytes);
+  store_.keep(std::move(*writer.open), writer.open_bytes);
   writer.open.reset();
   writer.quiet = 0;
 }
@@ -423,8 +423,8 @@ Log Reader::finish() {
     }
     log_.labels.push_back(std::move(writer.label));
   }
-  log_.regions = shelves_.take();
-  log_.left_out = shelves_.left_out();
+  log_.regions = store_.take();
+  log_.left_out = store_.left_out();
   return std::move(log_);
 }
 

@@ -81,7 +81,7 @@ void ObjectKeeper::frame(const cpython::FramePlace& place) {
   code(place.code);
   const std::uint64_t names = heap_.pointer(place.code, layout_.code_names);
   const std::uint64_t count = heap_.size(names, kLocals);
-  const bool objects = heap_.version().minor() <= 10;
+  const bool objects = heap_.features().frame_objects;
   const std::int32_t header = objects ? layout_.frame_locals : layout_.iframe_locals;
   const auto before = static_cast<std::uint64_t>(std::max(header, 0));
   const std::uint64_t start = place.locals - std::min(place.locals, before);
@@ -89,7 +89,7 @@ void ObjectKeeper::frame(const cpython::FramePlace& place) {
   if (objects) object(start, kDepth);
   for (std::uint64_t i = 0; i < count; ++i) {
     std::uint64_t value = heap_.get<std::uint64_t>(place.locals + 8 * i).value_or(0);
-    if (heap_.version().minor() >= 14) value &= ~std::uint64_t{3};
+    if (heap_.features().tagged_references) value &= ~std::uint64_t{3};
     if (value != 0) object(value, 0);
   }
 }

@@ -4,9 +4,6 @@
 #include <array>
 #include <utility>
 
-#include "strace/task.h"
-#include "strace/tracker.h"
-
 namespace pm::strace {
 namespace {
 
@@ -110,13 +107,12 @@ bool may_hold_within(const std::vector<Query>& queries, const Event& event) {
   });
 }
 
-// io_submit(0x7fc93c163000, 1, [{aio_data=0, …, aio_fildes=6</m/a>, …}]) = 1
-void Tracker::submitted(Task& task, const Event& event) {
-  if (requests_.size() >= kMostProcessesWithRequests && !requests_.contains(task.leader)) return;
+void AioRequests::submitted(std::uint32_t process, const Event& event) {
+  if (requests_.size() >= kMostProcessesWithRequests && !requests_.contains(process)) return;
   const std::string_view all = view(event.arguments, event.arguments_end);
   const std::string_view list = argument_at(all, 2);
   if (!list.starts_with("[{")) return;
-  std::deque<AioRequest>& requests = requests_[task.leader];
+  std::deque<AioRequest>& requests = requests_[process];
   Arguments groups(list.data() + 1, list.data() + list.size());
   std::string_view group;
   while (groups.next(group) && group.starts_with('{')) {
@@ -138,9 +134,8 @@ void Tracker::submitted(Task& task, const Event& event) {
   }
 }
 
-// io_getevents(0x7fc93c163000, 1, 1, [{data=0, …, res=65536, res2=0}], NULL) = 1
-void Tracker::reaped(Task& task, const Event& event) {
-  const auto known = requests_.find(task.leader);
+void AioRequests::reaped(std::uint32_t process, const Event& event) {
+  const auto known = requests_.find(process);
   if (known == requests_.end() || !event.result.known || event.result.value <= 0) return;
   std::deque<AioRequest>& requests = known->second;
   std::vector<AioEnd> ends;
@@ -152,53 +147,33 @@ void Tracker::reaped(Task& task, const Event& event) {
   }
 }
 
-// Takes each request of a call that failed for itself: they may be of several files, and have
-// failed for several reasons.
-void Tracker::failed_within(Task& task, const Event& event, const Context& context) {
-  std::string room;
+const std::vector<AioEnd>& AioRequests::take_apart(std::string_view arguments) {
   ends_.clear();
-  read_ends(full_arguments(task, event, room), ends_);
-  Event one = event;
-  for (std::size_t i = 0; i < ends_.size(); ++i) {
-    if (!has_failed(ends_[i])) continue;
-    one.b = static_cast<std::int64_t>(i);
-    one.result.error = ends_[i].error;
-    if (event.hit) hit(task, one, context);
-    if (options_.statistics) failed(task, one, context);
-  }
+  read_ends(arguments, ends_);
+  return ends_;
 }
 
-// What a request that failed was for: the one that `b` of the event says, or the first of its call.
-// An end has the number that the program gave its request. Of several with one number the oldest is
-// meant, as files end them in order where they do not wait for a disk; where these are of several
-// files, that is a guess.
-Target Tracker::completed(Task& task, const Event& event, std::string_view arguments,
-                          std::int64_t& fd) {
-  const auto known = requests_.find(task.leader);
-  if (known == requests_.end()) return {};
+const AioRequest* AioRequests::failed(std::uint32_t process, const Event& event,
+                                      std::string_view arguments, bool& guessed) {
+  const auto known = requests_.find(process);
+  if (known == requests_.end()) return nullptr;
   auto failed = ends_.cbegin() + std::max<std::int64_t>(event.b, 0);
   if (event.b < 0) {
-    ends_.clear();
-    read_ends(arguments, ends_);
+    take_apart(arguments);
     failed = std::find_if(ends_.cbegin(), ends_.cend(), has_failed);
-    if (failed == ends_.cend()) return {};
+    if (failed == ends_.cend()) return nullptr;
   }
   auto before = std::count_if(ends_.cbegin(), failed,
                               [&](const AioEnd& end) { return is_end_of(end, *failed); });
   const AioRequest* first = nullptr;
   const AioRequest* meant = nullptr;
-  bool guessed = false;
   for (const AioRequest& request : known->second) {
     if (!is_end_of(*failed, request)) continue;
     if (!first) first = &request;
     guessed |= request.fd != first->fd;
     if (before-- == 0) meant = &request;
   }
-  if (!meant) return {};
-  fd = meant->fd;
-  Target target = target_of_fd(task, {true, meant->fd, meant->annotation, meant->deleted});
-  target.guessed |= guessed;
-  return target;
+  return meant;
 }
 
 }  // namespace pm::strace

@@ -87,6 +87,7 @@ struct Result {
   bool translated = false;   // a pid as strace sees it, by --pidns-translation
   std::string_view note;     // Timeout
   std::string_view seconds;  // of -T
+  bool worked() const noexcept { return known && error.empty() && value >= 0; }
   bool failed() const noexcept { return known && !error.empty() && (value == -1 || within); }
 };
 

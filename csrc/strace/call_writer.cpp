@@ -88,9 +88,9 @@ void CallWriter::call(const CallRecord& call, const Tracker&) {
   const std::string& words = target.path.empty() ? target.label : target.path;
   words.empty() ? nothing("path") : text("path", masked_(words));
   const bool about = !words.empty() || call.fd() >= 0;
-  about ? text("kind", kind_word(target.kind)) : nothing("kind");
+  about ? text("kind", word_of(target.kind)) : nothing("kind");
   about ? flag("deleted", target.deleted) : nothing("deleted");
-  about ? text("source", origin_word(target.origin)) : nothing("source");
+  about ? text("source", word_of(target.origin)) : nothing("source");
   number("bytes", call.bytes());
   if (texts_) text("text", call.text());
   line_ += form_ == CallForm::csv ? "\n" : "}\n";

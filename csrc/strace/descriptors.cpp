@@ -137,16 +137,16 @@ void Descriptions::release(std::int32_t index) {
 }
 
 void Descriptions::forget(std::int32_t index) {
-  Description& gone = at(index);
-  if (on_gone) on_gone(context, gone);
-  const std::int32_t peer = gone.peer;
-  std::string path = std::move(gone.path);  // these keep their memory for the next
-  std::string flags = std::move(gone.flags);
+  Description& closed = at(index);
+  if (on_close) on_close(context, closed);
+  const std::int32_t peer = closed.peer;
+  std::string path = std::move(closed.path);  // these keep their memory for the next
+  std::string flags = std::move(closed.flags);
   path.clear();
   flags.clear();
-  gone = {};
-  gone.path = std::move(path);
-  gone.flags = std::move(flags);
+  closed = {};
+  closed.path = std::move(path);
+  closed.flags = std::move(flags);
   if (peer != kNone && at(peer).peer == index) at(peer).peer = kNone;
   free_.push_back(index);
 }

@@ -83,7 +83,7 @@ class Descriptions {
   void use(std::int32_t index) {
     if (index != kNone) ++at(index).users;
   }
-  // The last user's release makes the place free; `on_gone` sees the description before.
+  // The last user's release makes the place free; `on_close` sees the description before.
   void release(std::int32_t index);
   void renamed(const std::string& from, const std::string& to);
   void removed(const std::string& path);
@@ -94,7 +94,7 @@ class Descriptions {
   bool may_copy(std::size_t mappings) noexcept { return (copied_ += mappings) <= kMostCopied; }
   std::vector<Description>& all() { return all_; }
   const std::vector<Description>& all() const { return all_; }
-  void (*on_gone)(void* context, const Description&) = nullptr;
+  void (*on_close)(void* context, const Description&) = nullptr;
   void* context = nullptr;
 
  private:

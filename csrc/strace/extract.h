@@ -53,7 +53,8 @@ struct Event {
   std::string_view flags;  // of an open
   Result result;
   std::uint64_t nanoseconds = 0;  // that the call took; 0 if the log does not tell
-  std::int64_t a = -1;  // what fill_first() reads of the arguments, by the call: a descriptor, …
+  std::int64_t a =
+      -1;  // what decode_first_args() reads of the arguments, by the call: a descriptor, …
   std::int64_t b = -1;
   std::uint32_t pid = 0;
   std::uint32_t number = 0;  // of the line in its block, from 0

@@ -1,5 +1,5 @@
 // The first phase at work on one block: which lines are worth an event. The common lines are told
-// here, the odd ones in oddlines.cpp; fill.cpp reads the arguments of what is kept.
+// here, the odd ones in slow_path.cpp; decode_args.cpp reads the arguments of what is kept.
 #pragma once
 
 #include <algorithm>
@@ -39,7 +39,7 @@ class Extractor {
         continue;
       }
       if (!(errors_only_ && number_ < whole && glance(line, stop)) && !quick(line, stop)) {
-        slow(line, stop);
+        slow_path(line, stop);
       }
       line = stop + 1;
     }
@@ -144,7 +144,7 @@ class Extractor {
 
   bool emit_begun(Event& event) {
     uses(event);
-    const bool kept = wanted_op(event.op) && fill(event);
+    const bool kept = wanted_op(event.op) && decode_args(event);
     if (kept) out_.events.push_back(event);
     return kept;
   }
@@ -167,9 +167,9 @@ class Extractor {
         note_open(line, end);
         return true;
       }
-      const bool brief_one =
-          outcome == Outcome::other && brief(line, end, pid, call, op, arguments);
-      if (brief_one || (outcome == Outcome::failed && only_by_success(op)) ||
+      const bool is_fast =
+          outcome == Outcome::other && fast_path(line, end, pid, call, op, arguments);
+      if (is_fast || (outcome == Outcome::failed && only_by_success(op)) ||
           (outcome == Outcome::other && by_arguments(op) && read_tail(arguments, end, tail) &&
            !changes(line, end, pid, call, arguments))) {
         ++out_.counts.calls;
@@ -246,12 +246,12 @@ class Extractor {
                const char* arguments) const {
     if (idle(calls_.at(call).op, arguments, end)) return false;
     Event event = make(line, end, pid, call, Shape::call, arguments, end);
-    return fill_first(event);
+    return decode_first_args(event);
   }
 
   // Takes a call that has the form which nearly all of its kind have; false if it has another one.
-  bool brief(const char* line, const char* end, std::uint32_t pid, std::uint16_t call, Op op,
-             const char* arguments);
+  bool fast_path(const char* line, const char* end, std::uint32_t pid, std::uint16_t call, Op op,
+                 const char* arguments);
 
   void resumed(const char* line, const char* end, std::uint32_t pid, const char* name,
                unsigned length, const char* rest) {
@@ -302,7 +302,7 @@ class Extractor {
                             [&](const Query& query) { return query.may_hold(event); });
     if (result.within && !event.hit) event.hit = may_hold_within(wanted_.queries, event);
     uses(event);
-    const bool kept = wanted_op(event.op) && fill(event);
+    const bool kept = wanted_op(event.op) && decode_args(event);
     const bool asked =
         wanted_.statistics && (!result.error.empty() || event.slow || event.folder || !event.timed);
     if (!kept && !event.hit && !asked && !wanted_.every) return;
@@ -369,10 +369,10 @@ class Extractor {
                const char* end, std::uint64_t nanoseconds, bool failed);
   void futex(std::uint32_t pid, const char* arguments, const char* end, std::int64_t value);
   void note_times(const char* begin);
-  bool fill(Event& event) const;
-  bool fill_first(Event& event) const;
+  bool decode_args(Event& event) const;
+  bool decode_first_args(Event& event) const;
   static bool idle(Op op, const char* arguments, const char* end) noexcept;
-  void slow(const char* line, const char* end);
+  void slow_path(const char* line, const char* end);
   void general(const Line& read, const char* line, const char* end, bool exact);
   bool rejoin(const char* line, const char* end);
   bool glue(const char* line, const char* end);

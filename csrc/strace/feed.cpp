@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "strace/task.h"
-
 namespace pm::strace {
 namespace {
 
@@ -28,17 +26,6 @@ bool same_place(const Place& a, const Place& b) noexcept {
 }
 
 }  // namespace
-
-const char* kind_word(Kind kind) noexcept {
-  static constexpr const char* kWords[] = {"unknown", "file",   "socket", "pipe",
-                                           "memfd",   "device", "other"};
-  return kWords[static_cast<std::size_t>(kind)];
-}
-
-const char* origin_word(Origin origin) noexcept {
-  static constexpr const char* kWords[] = {"unknown", "tracked", "annotated", "argument"};
-  return kWords[static_cast<std::size_t>(origin)];
-}
 
 std::int64_t nanoseconds_of(std::string_view stamp) noexcept {
   const char* p = stamp.data();
@@ -89,7 +76,7 @@ void CallRecord::look() const {
   if (looked_) return;
   looked_ = true;
   if (!event_) {
-    const Blocked blocked = tracker_->blocked_in(*task_, begun_line_, place);
+    const Blocked blocked = tracker_->waits().blocked_in(*task_, begun_line_, place);
     arguments_ = blocked.text;
     if (blocked.target) target_ = *blocked.target;
     return;
@@ -99,18 +86,15 @@ void CallRecord::look() const {
   if (what.role == Role::none) return;
   std::string_view arguments;
   if (event_->shape == Shape::resumed) {
-    arguments_ = tracker_->full_arguments(*task_, *event_);
+    arguments_ = full_arguments(*task_, *event_);
     arguments = arguments_;
   } else {
     arguments = view(event_->arguments, event_->arguments_end);
   }
   // What the annotations say against it is told of failures alone, as without an export.
-  Check& check = tracker_->check_;
-  const std::uint64_t wrong = check.wrong;
-  const std::size_t examples = check.examples.size();
-  target_ = tracker_->target_of(*task_, what, arguments, *event_, fd_);
-  check.wrong = wrong;
-  check.examples.resize(examples);
+  FileTables& files = tracker_->files();
+  const FileTables::QuietCheck quiet(files);
+  target_ = files.target_of(*task_, what, arguments, *event_, fd_);
 }
 
 const Target& CallRecord::target() const {
@@ -130,7 +114,7 @@ std::string CallRecord::text() const {
     whole = arguments_;
   } else {
     whole = std::string(name) + "(";
-    whole += event_->shape == Shape::resumed ? tracker_->full_arguments(*task_, *event_)
+    whole += event_->shape == Shape::resumed ? full_arguments(*task_, *event_)
                                              : view(event_->arguments, event_->arguments_end);
   }
   if (whole.size() > kLongestText) {
@@ -159,14 +143,13 @@ Feed::Feed(LogLabel label, std::vector<Sink*> sinks, Learn learn)
   for (Sink* const sink : sinks_) sink->begin(label_);
 }
 
-void Feed::seen(Tracker& tracker, Task& task, const Event& event, std::uint32_t file,
-                std::uint64_t first_line) {
-  const Place place{file, first_line + event.number};
+void Feed::seen(Tracker& tracker, Task& task, const Event& event, const BlockOrigin& origin) {
+  const Place place = origin.place(event.number);
   if (learn_ && !executed_.empty() && executed_.erase(task.process)) {
-    learn_(tracker.processes()[task.process].argv);
+    learn_(tracker.processes().record_of(task).argv);
   }
   if (event.shape == Shape::signal || event.shape == Shape::exit) {
-    if (event.shape == Shape::exit) ended(tracker, task, event, place, first_line);
+    if (event.shape == Shape::exit) ended(tracker, task, event, origin);
     if (event.text.starts_with("+++ superseded")) return;
     const SignalRecord record{place, task.pid, task.process,
                               clock_.at(read_leader(event.line, event.end).time), event.text};
@@ -196,7 +179,7 @@ void Feed::seen(Tracker& tracker, Task& task, const Event& event, std::uint32_t 
     std::string_view entry;
     if (event.half == Half::here) {
       entry = view(event.entry, event.entry_end);
-      record.began = first_line + event.entry_number;
+      record.began = origin.first_line + event.entry_number;
     } else if (event.half == Half::elsewhere && task.begun) {
       entry = task.begun_line;
       record.began = task.begun_place.line;
@@ -212,16 +195,14 @@ void Feed::seen(Tracker& tracker, Task& task, const Event& event, std::uint32_t 
   // `= ?`: its task was killed in it. The calls by which a task ends never return either.
   record.unfinished =
       !record.result.known && record.result.error.empty() && !never_returns(record.name);
-  if (record.unfinished) told_[task.pid] = {file, record.began};
+  if (record.unfinished) told_[task.pid] = {origin.file, record.began};
   for (Sink* const sink : sinks_) sink->call(record, tracker);
   if (learn_ && event.op == Op::exec && !record.failed()) executed_.insert(task.process);
 }
 
-void Feed::ended(Tracker& tracker, Task& task, const Event& event, Place place,
-                 std::uint64_t first_line) {
+void Feed::ended(Tracker& tracker, Task& task, const Event& event, const BlockOrigin& origin) {
   if (event.half == Half::here) {
-    unfinished(tracker, task, view(event.entry, event.entry_end),
-               {place.file, first_line + event.entry_number});
+    unfinished(tracker, task, view(event.entry, event.entry_end), origin.place(event.entry_number));
   } else if (event.half == Half::elsewhere && task.begun) {
     unfinished(tracker, task, task.begun_line, task.begun_place);
   }
@@ -260,7 +241,7 @@ void Feed::unfinished(Tracker& tracker, Task& task, std::string_view line, Place
 
 void Feed::finished(Tracker& tracker) {
   std::vector<Task*> left;
-  for (auto& [pid, task] : tracker.tasks_) {
+  for (const auto& [pid, task] : tracker.processes().tasks()) {
     if (task->live && task->begun) left.push_back(task.get());
   }
   std::sort(left.begin(), left.end(), [](const Task* a, const Task* b) { return a->pid < b->pid; });

@@ -16,9 +16,6 @@ namespace pm::strace {
 
 constexpr std::int64_t kNoTime = -1;  // nanoseconds that the log does not tell
 
-const char* kind_word(Kind kind) noexcept;        // "file", "socket", …
-const char* origin_word(Origin origin) noexcept;  // "tracked", "annotated", …
-
 // Nanoseconds of a time stamp of -t, -tt, -ttt, or of -T; kNoTime if it is none.
 std::int64_t nanoseconds_of(std::string_view stamp) noexcept;
 
@@ -41,7 +38,7 @@ class CallRecord {
   Place place;              // of the line on which it ended, or began if it did not end
   std::uint64_t began = 0;  // line on which it began; 0 if that is not in the log
   std::uint32_t pid = 0;
-  std::uint32_t process = 0;  // index in Tracker::processes()
+  std::uint32_t process = 0;  // among Processes::records()
   std::int64_t start = kNoTime;
   std::int64_t duration = kNoTime;
   std::uint16_t call = kUnknownCall;
@@ -126,13 +123,11 @@ class Feed final : public Observer {
   // `learn` is told of every command line that runs, before the calls behind its execve(): what is
   // secret in it is masked from then on.
   Feed(LogLabel label, std::vector<Sink*> sinks, Learn learn = nullptr);
-  void seen(Tracker& tracker, Task& task, const Event& event, std::uint32_t file,
-            std::uint64_t first_line) override;
+  void seen(Tracker& tracker, Task& task, const Event& event, const BlockOrigin& origin) override;
   void finished(Tracker& tracker) override;
 
  private:
-  void ended(Tracker& tracker, Task& task, const Event& event, Place place,
-             std::uint64_t first_line);
+  void ended(Tracker& tracker, Task& task, const Event& event, const BlockOrigin& origin);
   void unfinished(Tracker& tracker, Task& task, std::string_view line, Place place);
 
   LogLabel label_;

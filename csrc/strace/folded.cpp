@@ -23,7 +23,7 @@ void Folded::begin(const LogLabel&) { heads_.clear(); }
 const std::string& Folded::head_of(const CallRecord& call, const Tracker& tracker) {
   const auto found = heads_.find(call.process);
   if (found != heads_.end()) return found->second;
-  const Process& process = tracker.processes()[call.process];
+  const Process& process = tracker.processes().records()[call.process];
   const std::uint32_t leader = process.thread_of ? process.thread_of : call.pid;
   std::string head;
   const std::string name = process.argv.empty() ? std::string() : name_(process.argv);

@@ -1,10 +1,8 @@
-// Calls that were asked for and calls that failed, each with what it was about.
+#include "strace/hits.h"
+
 #include <fnmatch.h>
 
 #include <algorithm>
-
-#include "strace/task.h"
-#include "strace/tracker.h"
 
 namespace pm::strace {
 namespace {
@@ -17,25 +15,24 @@ std::string_view name_of(const Event& event) {
                                     : read_line(event.line, event.end).name;
 }
 
+Caller caller(const Task& task, const Process& process) {
+  return {task.pid, process.parent, process.thread_of, process.argv, process.environment};
+}
+
 }  // namespace
 
 // A call with all that a reader of the report will ask of it.
-Match Tracker::match_of(Task& task, const Event& event, const Context& context) {
+Match Hits::match_of(const Task& task, const Event& event, const BlockOrigin& origin) {
   Match match;
-  match.place = {context.file, context.first_line + event.number};
+  match.place = origin.place(event.number);
   if (event.shape == Shape::resumed) {
     if (event.half == Half::here) {
-      match.entry_line = context.first_line + event.entry_number;
+      match.entry_line = origin.first_line + event.entry_number;
     } else if (event.half == Half::elsewhere && task.begun) {
       match.entry_line = task.begun_place.line;
     }
   }
-  const Process& process = processes_[task.process];
-  match.pid = task.pid;
-  match.argv = process.argv;
-  match.rank = process.rank;
-  match.parent = process.parent;
-  match.thread_of = process.thread_of;
+  match.task = caller(task, processes_.record_of(task));
   match.time = time_of(event.line, event.end);
   match.nanoseconds = event.nanoseconds;
   const std::string arguments = full_arguments(task, event);
@@ -48,15 +45,15 @@ Match Tracker::match_of(Task& task, const Event& event, const Context& context) 
   match.error = std::string(event.result.error);
   match.injected = event.result.injected;
   if (event.call != kUnknownCall) {
-    match.target = target_of(task, call_at(event.call), arguments, event, match.fd);
+    match.target = files_.target_of(task, call_at(event.call), arguments, event, match.fd);
   }
   return match;
 }
 
 // Whether a query holds, now that the target is known too.
-bool Tracker::asked(const Match& match, const Event& event) const {
+bool Hits::asked(const Match& match, const Event& event) const {
   return std::any_of(options_.queries.begin(), options_.queries.end(), [&](const Query& query) {
-    return query.may_hold(event) && (query.pid < 0 || query.pid == match.pid) &&
+    return query.may_hold(event) && (query.pid < 0 || query.pid == match.task.pid) &&
            (query.fd < 0 || query.fd == match.fd) &&
            (query.slower == 0 || event.nanoseconds >= query.slower) &&
            (query.path.empty() ||
@@ -65,8 +62,8 @@ bool Tracker::asked(const Match& match, const Event& event) const {
   });
 }
 
-void Tracker::hit(Task& task, const Event& event, const Context& context) {
-  if (!counted(task)) return;
+void Hits::may_be_asked(const Task& task, const Event& event, const BlockOrigin& origin) {
+  if (!processes_.counted(task)) return;
   const bool all =
       std::all_of(options_.queries.begin(), options_.queries.end(),
                   [](const Query& q) { return q.pid < 0 && q.fd < 0 && q.path.empty(); });
@@ -77,24 +74,24 @@ void Tracker::hit(Task& task, const Event& event, const Context& context) {
     ++match_count_;
     return;
   }
-  Match match = match_of(task, event, context);
+  Match match = match_of(task, event, origin);
   if (!asked(match, event)) return;
   ++match_count_;
   ++kept;
-  if (event.result.error == "EMFILE" && kept <= kMostTallies) match.holders = holders(task);
+  if (event.result.error == "EMFILE" && kept <= kMostTallies) match.holders = files_.held_by(task);
   if (matches_.size() < options_.most_matches) matches_.push_back(std::move(match));
 }
 
-void Tracker::failed(Task& task, const Event& event, const Context& context) {
-  if (!counted(task)) return;
+void Hits::failed(Task& task, const Event& event, const BlockOrigin& origin) {
+  if (!processes_.counted(task)) return;
   const std::string_view name = name_of(event);
   Target target;
-  const Description* const plain = plain_file(task, event);
+  const Description* const plain = files_.plain_file(task, event);
   if (!plain && event.call != kUnknownCall) {
     std::int64_t fd = -1;
     std::string room;
     const std::string_view arguments = full_arguments(task, event, room);
-    target = target_of(task, call_at(event.call), arguments, event, fd);
+    target = files_.target_of(task, call_at(event.call), arguments, event, fd);
   }
   const std::string& path = plain ? plain->path : target.path;
   const std::string_view error = event.result.error;
@@ -116,39 +113,47 @@ void Tracker::failed(Task& task, const Event& event, const Context& context) {
     failure.kind = plain ? plain->kind : target.kind;
     failure.count = 1;
     failure.injected = event.result.injected;
-    failure.first = {context.file, context.first_line + event.number};
+    failure.first = origin.place(event.number);
     failure.pid = task.pid;
     failures_.push_back(std::move(failure));
   }
   const std::string_view flags = plain ? plain->flags : target.flags;
-  last_failed(task, name, event, path, event.flags.empty() ? flags : event.flags, context);
+  summary_.failed(task, name, event, path, event.flags.empty() ? flags : event.flags,
+                  origin.place(event.number));
 }
 
-// The open file that a failed call is about, where that takes no more than its first argument:
-// `ioctl(3, TCGETS, 0x7ffd…) = -1 ENOTTY`. Null where target_of() must look.
-const Description* Tracker::plain_file(Task& task, const Event& event) const {
-  if (event.call == kUnknownCall || event.shape == Shape::resumed) return nullptr;
-  const Call& call = call_at(event.call);
-  if (call.role != Role::fd || call.first != 0) return nullptr;
-  const char* at = event.arguments;
-  std::uint32_t number = 0;
-  if (!read_short(at, number) || (*at != ',' && *at != ')')) return nullptr;
-  const std::int32_t one = task.table->at(number);
-  if (one == kNone) return nullptr;
-  const Description& file = descriptions_.at(one);
-  return file.kind == Kind::file && !file.base ? &file : nullptr;
+void Hits::record_signal(const Task& task, const Event& event, Place place, std::string_view name,
+                         Target target, bool inferred) {
+  if (!processes_.counted(task)) return;
+  ++match_count_;
+  if (matches_.size() >= options_.most_matches) return;
+  Match match;
+  match.place = place;
+  match.task = caller(task, processes_.record_of(task));
+  match.time = seconds_of(read_leader(event.line, event.end).time);
+  match.syscall = std::string(name);
+  match.text = std::string(event.text.substr(0, kLongestText));
+  match.target = std::move(target);
+  match.inferred = inferred;
+  matches_.push_back(std::move(match));
 }
 
-// Adds to each file what failed on it; one that is not there is none.
-void Tracker::failed_on_files() {
-  for (const Failure& failure : failures_) {
-    if (failure.path.empty() || failure.kind != Kind::file) continue;
-    const auto file = files_.find(failure.path);
-    if (file != files_.end()) {
-      file->second.errors += failure.count;
-    } else if (files_.size() < kMostFiles && failure.error != "ENOENT") {
-      files_[failure.path].errors += failure.count;
-    }
+void Hits::failed_within(Task& task, const Event& event, const BlockOrigin& origin) {
+  std::string room;
+  const std::vector<AioEnd>& ends = files_.requests().take_apart(full_arguments(task, event, room));
+  Event one = event;
+  for (std::size_t i = 0; i < ends.size(); ++i) {
+    if (ends[i].error.empty()) continue;
+    one.b = static_cast<std::int64_t>(i);
+    one.result.error = ends[i].error;
+    if (event.hit) may_be_asked(task, one, origin);
+    if (options_.statistics) failed(task, one, origin);
+  }
+}
+
+void Hits::slow(const Task& task, const Event& event, const BlockOrigin& origin) {
+  if (const auto pace = summary_.makes_room_for(task, event)) {
+    summary_.keep_slow({match_of(task, event, origin), *pace});
   }
 }
 

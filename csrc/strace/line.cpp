@@ -219,4 +219,13 @@ std::uint64_t nanoseconds_between(double from, double to) noexcept {
   return seconds > 0 && seconds < 1e9 ? static_cast<std::uint64_t>(seconds * 1e9) : 0;
 }
 
+double time_of(const char* line, const char* end) {
+  constexpr std::size_t kEnoughOfLeader = 128;
+  char padded[kEnoughOfLeader + kPadding];
+  const std::size_t size = std::min(kEnoughOfLeader, static_cast<std::size_t>(end - line));
+  std::memcpy(padded, line, size);
+  std::memset(padded + size, 0, kPadding);
+  return seconds_of(read_leader(padded, padded + size).time);
+}
+
 }  // namespace pm::strace

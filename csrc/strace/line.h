@@ -58,4 +58,7 @@ double seconds_of(std::string_view time) noexcept;
 // From one stamp to a later one. Those of -t and -tt have no date: past midnight they start again.
 std::uint64_t nanoseconds_between(double from, double to) noexcept;
 
+// Seconds of the stamp of a line, which may be as long as it wants; negative without one.
+double time_of(const char* line, const char* end);
+
 }  // namespace pm::strace

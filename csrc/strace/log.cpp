@@ -134,9 +134,9 @@ class Pipeline {
       Block& block = **of(replayed_);
       lock.unlock();
       Tracker& tracker = *log_.tracker;
-      for (const Block* const coming : fresh_) tracker.announce(coming->extract.forks);
+      for (const Block* const coming : fresh_) tracker.processes().announce(coming->extract.forks);
       fresh_.clear();
-      tracker.replay(block.extract, 0, line_, file_.pid);
+      tracker.replay(block.extract, {0, line_, file_.pid});
       add_counts(log_, block.extract, 0, line_);
       line_ += block.extract.counts.lines;
       lock.lock();
@@ -200,7 +200,7 @@ class Merge {
   }
 
   void run() {
-    for (Stream& stream : streams_) fill(stream);
+    for (Stream& stream : streams_) read_block(stream);
     log_.by_time = log_.counts.times;
     // Without times a task waits until its fork is seen; the files are then gone through in order.
     while (Stream* const stream = choose()) step(*stream);
@@ -211,13 +211,10 @@ class Merge {
   }
 
  private:
-  void fill(Stream& stream) {
+  void read_block(Stream& stream) {
     for (;;) {
       if (stream.lines_after) {
-        log_.tracker->keep_begun(stream.block.extract, stream.index, stream.first_line,
-                                 stream.file.pid);
-        log_.tracker->absorb(stream.block.extract, stream.index, stream.first_line,
-                             stream.file.pid);
+        log_.tracker->end_block(stream.block.extract, origin_of(stream));
       }
       stream.first_line += stream.lines_after;
       stream.lines_after = 0;
@@ -239,6 +236,10 @@ class Merge {
         return;
       }
     }
+  }
+
+  static BlockOrigin origin_of(const Stream& stream) {
+    return {stream.index, stream.first_line, stream.file.pid};
   }
 
   void time_next(Stream& stream) const {
@@ -267,7 +268,9 @@ class Merge {
     // A task whose fork has been seen has its table by then. Without one, the task that began with
     // execve() is the first; pids may have wrapped around.
     const auto rank = [this](const Stream& stream) {
-      const int order = log_.tracker->knows(stream.file.pid) ? 0 : stream.executes ? 1 : 2;
+      const int order = log_.tracker->processes().find(stream.file.pid) ? 0
+                        : stream.executes                               ? 1
+                                                                        : 2;
       return std::pair(order, stream.file.pid);
     };
     for (Stream& stream : streams_) {
@@ -278,11 +281,11 @@ class Merge {
 
   void step(Stream& stream) {
     const Event& event = stream.block.extract.events[stream.next];
-    log_.tracker->apply(event, stream.index, stream.first_line, stream.file.pid);
+    log_.tracker->apply(event, origin_of(stream));
     if (++stream.next < stream.block.extract.events.size()) {
       time_next(stream);
     } else {
-      fill(stream);
+      read_block(stream);
     }
   }
 
@@ -299,7 +302,7 @@ Log empty_log(const LogOptions& options) {
 
 void finish(Log& log) {
   log.tracker->finish();
-  const auto& late = log.tracker->late_nanoseconds();
+  const auto& late = log.tracker->summary().late_nanoseconds();
   if (log.statistics.size() < late.size()) log.statistics.resize(late.size());
   for (std::size_t i = 0; i < late.size(); ++i) log.statistics[i].nanoseconds += late[i];
 }

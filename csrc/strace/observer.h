@@ -2,12 +2,11 @@
 // timeline, stacks). The tracker knows only this.
 #pragma once
 
-#include <cstdint>
-
 namespace pm::strace {
 
 class Task;
 class Tracker;
+struct BlockOrigin;
 struct Event;
 
 // Told in the order of the log, by one thread at a time. A call is told before it takes effect, so
@@ -18,9 +17,9 @@ class Observer {
   Observer(const Observer&) = delete;
   Observer& operator=(const Observer&) = delete;
   virtual ~Observer() = default;
-  // A call that ended, a signal, the end of a task; `first_line` is that of the event's block.
-  virtual void seen(Tracker& tracker, Task& task, const Event& event, std::uint32_t file,
-                    std::uint64_t first_line) = 0;
+  // A call that ended, a signal, the end of a task.
+  virtual void seen(Tracker& tracker, Task& task, const Event& event,
+                    const BlockOrigin& origin) = 0;
   virtual void finished(Tracker& tracker) = 0;
 };
 

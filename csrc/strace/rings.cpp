@@ -1,6 +1,5 @@
 // io_uring: what is asked for through a ring, and fails, is in no log (io_uring(7)).
-#include "strace/task.h"
-#include "strace/tracker.h"
+#include "strace/file_tables.h"
 
 namespace pm::strace {
 namespace {
@@ -40,13 +39,13 @@ bool may_have_entered(const Result& result) noexcept {
 // libuv makes two rings behind the epoll descriptor of each loop: one for files, which the kernel
 // polls (off in most builds), and one of 256 entries for epoll_ctl() alone (uv__epoll_ctl_prep(),
 // src/unix/linux.c), which nearly every log of torchrun has.
-void Tracker::ring_made(Task& task, const Event& event, const Opened& by) {
+void FileTables::ring_made(Task& task, const Event& event, const Opened& by) {
   constexpr std::uint64_t kSqpoll = 2;
   const std::string_view all = view(event.arguments, event.arguments_end);
   const std::string_view flags = setup_flags(all);
   const bool polled = has_flag(flags, "IORING_SETUP_SQPOLL", kSqpoll);
   io_uring_ |= polled;
-  created(task, event, by);
+  task.table->set(event.result.value, created(task, event, by), event.cloexec, by);
   const std::int32_t made = task.table->at(event.result.value);
   if (made == kNone || polled || flags.empty()) return;
   descriptions_.at(made).for_epoll =
@@ -56,8 +55,8 @@ void Tracker::ring_made(Task& task, const Event& event, const Opened& by) {
 
 // libuv asks for all that it has gathered and waits for all of it, in one call: `all_of` is how
 // many these are, and negative where a call asks for other than it waits for. That is not libuv.
-void Tracker::ring_entered(const Task& task, std::int64_t fd, std::int64_t all_of,
-                           const Result& result) {
+void FileTables::ring_entered(const Task& task, std::int64_t fd, std::int64_t all_of,
+                              const Result& result) {
   if (io_uring_ || !may_have_entered(result)) return;
   const std::int32_t ring = task.table->at(fd);
   const bool of_libuv = ring != kNone && descriptions_.at(ring).for_epoll;

@@ -1,8 +1,6 @@
-// Connections: who called whom, what came of it, and which two descriptors are the ends of one.
-#include <algorithm>
+#include "strace/sockets.h"
 
-#include "strace/task.h"
-#include "strace/tracker.h"
+#include <algorithm>
 
 namespace pm::strace {
 namespace {
@@ -12,6 +10,7 @@ constexpr std::size_t kMostWaiting = 1024;  // connections to one address that n
 constexpr std::size_t kMostWatched = 256;
 constexpr std::size_t kLongestMessage = 2048;
 constexpr std::size_t kLongestWait = 200;
+constexpr std::size_t kLongestAddress = 512;
 
 // What two ends of one connection have in common: the port, or the path of a unix socket.
 std::string meeting_point(std::string_view address) {
@@ -23,7 +22,7 @@ std::string meeting_point(std::string_view address) {
 
 }  // namespace
 
-void Tracker::announce_connect(std::int32_t one) {
+void Sockets::announce_connect(std::int32_t one) {
   const std::string where = meeting_point(descriptions_.at(one).label);
   if (where.empty() || (connecting_.size() >= kMostAddresses && !connecting_.contains(where))) {
     return;
@@ -47,10 +46,9 @@ void Tracker::announce_connect(std::int32_t one) {
   queue.push_back(one);
 }
 
-// Notes how a connect() ended.
-void Tracker::connected(Task& task, const Event& event, const Opened& by) {
+void Sockets::connected(const Task& task, const Event& event, const Opened& by) {
   const std::int32_t one = task.table->at(event.a);
-  if (one == kNone || !options_.statistics || !counted(task)) return;
+  if (one == kNone || !options_.statistics || !processes_.counted(task)) return;
   Description& socket = descriptions_.at(one);
   const std::string peer = address_words(socket.label);
   if (peer.empty()) return;
@@ -58,7 +56,7 @@ void Tracker::connected(Task& task, const Event& event, const Opened& by) {
   std::string outcome = result.error.empty() ? "connected" : std::string(result.error);
   if (!result.known) outcome = "interrupted";
   if (socket.connection != kNone) {
-    Connection& known = connections_[static_cast<std::size_t>(socket.connection)];
+    Connection& known = connection(socket);
     if (known.peer == peer && known.in_progress) {  // asked again how it went
       if (outcome == "EISCONN") outcome = "connected";
       if (outcome != "EALREADY") known.result = outcome;
@@ -82,10 +80,11 @@ void Tracker::connected(Task& task, const Event& event, const Opened& by) {
 }
 
 // Keeps what is said to name servers, and what they say. A socket need not be connected to one.
-void Tracker::asked_name(Task& task, const Event& event, const Description& socket, Place place) {
+void Sockets::keep_name_message(const Task& task, const Event& event, const Description& socket,
+                                Place place) {
   if (name_messages_.size() >= kMostNameMessages) return;
   const bool connected = socket.connection != kNone;
-  if (connected && !connections_[static_cast<std::size_t>(socket.connection)].name_server) return;
+  if (connected && !connection(socket).name_server) return;
   std::string room;
   const std::string_view arguments = full_arguments(task, event, room);
   if (!connected && !contains(arguments, "htons(53)")) return;
@@ -98,10 +97,15 @@ void Tracker::asked_name(Task& task, const Event& event, const Description& sock
                             address_words(argument_at(arguments, 4))});
 }
 
-// A wait for a connection came back with nothing.
-void Tracker::silent(std::int32_t connection, const Event& event, std::string_view text,
+void Sockets::silent(std::int32_t description, const Event& event, std::string_view text,
                      Place place) {
-  Connection& known = connections_[static_cast<std::size_t>(connection)];
+  if (descriptions_.at(description).connection == kNone) return;
+  Connection& known = connection(descriptions_.at(description));
+  if (known.in_progress && (known.result == "EINPROGRESS" || known.result == "timeout")) {
+    known.result = "timeout";
+    known.nanoseconds += event.nanoseconds;
+    return;
+  }
   ++known.silent_waits;
   if (known.silent_waits == 1) known.silent_nanoseconds = 0;
   known.silent_nanoseconds += event.nanoseconds;
@@ -110,13 +114,13 @@ void Tracker::silent(std::int32_t connection, const Event& event, std::string_vi
 }
 
 // The oldest connect() to the address at which the listener is bound is the other end.
-void Tracker::accepted(Task& task, const Event& event, std::int32_t index, const Opened& by) {
+void Sockets::accepted(const Task& task, const Event& event, std::int32_t index, const Opened& by) {
   Description& made = descriptions_.at(index);
   const std::string peer =
       address_words(argument_at(view(event.arguments, event.arguments_end), 1));
   made.label.clear();
   if (!peer.empty()) made.path = peer;
-  if (options_.statistics && counted(task) && connections_.size() < kMostConnections) {
+  if (options_.statistics && processes_.counted(task) && connections_.size() < kMostConnections) {
     made.connection = static_cast<std::int32_t>(connections_.size());
     Connection& one = connections_.emplace_back();
     one.pid = task.pid;
@@ -155,11 +159,10 @@ void Tracker::accepted(Task& task, const Event& event, std::int32_t index, const
   }
 }
 
-// getsockopt(3, SOL_SOCKET, SO_ERROR, [111], [4]): what became of a connect() in progress.
-void Tracker::socket_error(Task& task, const Event& event) {
+void Sockets::told_error(const Task& task, const Event& event) {
   const std::int32_t one = task.table->at(event.a);
   if (one == kNone || descriptions_.at(one).connection == kNone) return;
-  Connection& known = connections_[static_cast<std::size_t>(descriptions_.at(one).connection)];
+  Connection& known = connection(descriptions_.at(one));
   if (!known.in_progress) return;
   std::string_view value = argument_at(view(event.arguments, event.arguments_end), 3);
   if (!value.starts_with('[')) return;
@@ -180,23 +183,49 @@ void Tracker::socket_error(Task& task, const Event& event) {
                                         : "errno " + std::string(value.substr(0, 8));
 }
 
-// Bytes went through: whatever connect() said, it is one now.
-void Tracker::works(std::int32_t connection) {
-  Connection& known = connections_[static_cast<std::size_t>(connection)];
-  if (known.in_progress) {
-    known.result = "connected";
-    known.in_progress = false;
-  }
+void Sockets::addressed(const Task& task, const Event& event) {
+  const std::int32_t one = task.table->at(event.a);
+  if (one == kNone) return;
+  const std::string_view all = view(event.arguments, event.arguments_end);
+  descriptions_.at(one).label.assign(argument_at(all, 1).substr(0, kLongestAddress));
+  if (event.op == Op::connect) announce_connect(one);
 }
 
-// epoll_ctl(3, EPOLL_CTL_ADD, 5, {…})
-void Tracker::watched(Task& task, const Event& event) {
+void Sockets::told_address(const Task& task, const Event& event) {
+  const std::int32_t one = task.table->at(event.a);
+  if (one == kNone || !contains(descriptions_.at(one).label, "htons(0)")) return;
+  const std::string_view all = view(event.arguments, event.arguments_end);
+  descriptions_.at(one).label.assign(argument_at(all, 1).substr(0, kLongestAddress));
+}
+
+void Sockets::watched(const Task& task, const Event& event) {
   const std::int32_t one = task.table->at(event.a);
   if (one == kNone) return;
   auto& numbers = descriptions_.at(one).watched;
   std::erase(numbers, event.b);
   const bool added = event.flags.starts_with("EPOLL_CTL_ADD") || event.flags.starts_with("0x1");
   if (added && numbers.size() < kMostWatched) numbers.push_back(event.b);
+}
+
+void Sockets::transferred(const Task& task, const Event& event, Place place) {
+  const std::int32_t one = task.table->at(event.a);
+  if (one == kNone || !processes_.counted(task)) return;
+  Description& through = descriptions_.at(one);
+  const bool out = event.op == Op::write;
+  (out ? through.written_bytes : through.read_bytes) +=
+      static_cast<std::uint64_t>(event.result.value);
+  ++(out ? through.writes : through.reads);
+  if (through.kind != Kind::socket) return;
+  if (through.connection != kNone) {
+    Connection& known = connection(through);
+    if (event.result.value > 0 && known.in_progress) {  // whatever connect() said, it is one now
+      known.result = "connected";
+      known.in_progress = false;
+    }
+    known.asked = out;
+    if (!out) known.silent_waits = 0;
+  }
+  keep_name_message(task, event, through, place);
 }
 
 }  // namespace pm::strace

@@ -1,13 +1,8 @@
-// The tracker's part of the summary: where time went, folders that were searched, last failures and
-// words of a process.
 #include "strace/summary.h"
 
 #include <algorithm>
 #include <cstring>
 #include <utility>
-
-#include "strace/task.h"
-#include "strace/tracker.h"
 
 namespace pm::strace {
 namespace {
@@ -31,332 +26,15 @@ bool is_noise(std::string_view error, std::string_view name) noexcept {
          std::find(std::begin(kCalls), std::end(kCalls), name) != std::end(kCalls);
 }
 
-}  // namespace
-
-FutexUse& FutexUses::at(std::uint32_t space, std::uint64_t address) {
-  const Key key{address, space};
-  const auto found = now_.find(key);
-  if (found != now_.end()) return found->second;
-  if (now_.size() >= kMostFutexUses) {
-    before_ = std::move(now_);
-    now_ = Map();
-  }
-  const auto old = before_.find(key);
-  return now_[key] = old == before_.end() ? FutexUse{} : old->second;
+std::string words_of(const Target& target) {
+  if (!target.path.empty()) return target.path;
+  if (!target.label.empty()) return target.label;
+  return target.kind == Kind::pipe ? "a pipe" : target.kind == Kind::socket ? "a socket" : "";
 }
-
-const FutexUse* FutexUses::find(std::uint32_t space, std::uint64_t address) const {
-  for (const Map* const map : {&now_, &before_}) {
-    const auto found = map->find({address, space});
-    if (found != map->end()) return &found->second;
-  }
-  return nullptr;
-}
-
-void FolderCount::widen(double time) noexcept {
-  constexpr double kHalfDay = 43'200;  // stamps without a date start again at midnight
-  if (time < 0) return;
-  if (first_time < 0) {
-    first_time = last_time = time;
-  } else if (time < first_time && first_time - time < kHalfDay) {
-    first_time = time;
-  } else if (time > last_time || last_time - time > kHalfDay) {
-    last_time = time;
-  }
-}
-
-double time_of(const char* line, const char* end) {
-  constexpr std::size_t kEnoughOfLeader = 128;
-  char padded[kEnoughOfLeader + kPadding];
-  const std::size_t size = std::min(kEnoughOfLeader, static_cast<std::size_t>(end - line));
-  std::memcpy(padded, line, size);
-  std::memset(padded + size, 0, kPadding);
-  return seconds_of(read_leader(padded, padded + size).time);
-}
-
-// The process that a task is of; the task's own where its first thread is gone.
-Process& Tracker::process_of(const Task& task) {
-  if (task.leader != task.pid) {
-    const auto leader = tasks_.find(task.leader);
-    if (leader != tasks_.end()) return processes_[leader->second->process];
-  }
-  return processes_[task.process];
-}
-
-bool Tracker::counted(const Task& task) const noexcept {
-  return options_.only == 0 || task.pid == options_.only || task.leader == options_.only;
-}
-
-void Tracker::tallied(Task& task, const Tally& tally) {
-  auto& calls = processes_[task.process].calls;
-  auto found = std::find_if(calls.begin(), calls.end(),
-                            [&](const TaskCall& one) { return one.call == tally.call; });
-  if (found == calls.end()) {
-    if (calls.size() >= kMostTalliesOfTask) return;
-    calls.push_back({tally.call, 0, 0});
-    found = calls.end() - 1;
-  }
-  found->calls += tally.calls;
-  found->nanoseconds += tally.nanoseconds;
-}
-
-FolderCount& Tracker::folder(std::string path) {
-  if (path.size() > kLongestFolder) path.resize(kLongestFolder);
-  while (folders_.size() >= kMostFolders && path.size() > 1 && !folders_.contains(path)) {
-    const std::size_t slash = path.rfind('/');
-    path = slash == std::string::npos || slash == 0 ? "/" : path.substr(0, slash);
-  }
-  return folders_[path];
-}
-
-void Tracker::absorb(const Extract& block, std::uint32_t file, std::uint64_t first_line,
-                     std::uint32_t file_pid) {
-  const Tallies& tallies = block.tallies;
-  if (first_time_ < 0) first_time_ = tallies.first_time;
-  if (tallies.last_time >= 0 && (file == 0 || tallies.last_time > last_time_)) {
-    last_time_ = tallies.last_time;
-  }
-  if (!options_.statistics) return;
-  const auto of = [&](std::uint32_t pid) -> Task* {
-    const auto found = tasks_.find(pid ? pid : file_pid);
-    return found != tasks_.end() ? found->second.get() : pid ? nullptr : anonymous_;
-  };
-  tallies.calls.each([&](const Tally& tally) {
-    Task* const task = of(tally.pid);
-    if (!task) return;
-    processes_[task->process].seen = true;
-    tallied(*task, tally);
-  });
-  tallies.futexes.each([&](const FutexTally& tally) {
-    Task* const task = of(tally.pid);
-    FutexUse& use = futexes_.at(tally.shared || !task ? 0 : task->leader, tally.address);
-    const auto later = [&](Place& place, std::uint32_t& pid, std::uint32_t number) {
-      if (number == 0) return;
-      const Place now{file, first_line + number - 1};
-      if (place.line != 0 && place.file == file && place.line > now.line) return;
-      place = now;
-      pid = task ? task->pid : tally.pid;
-    };
-    later(use.woken, use.woken_by, tally.woke);
-    later(use.passed, use.passed_by, tally.passed);
-  });
-  tallies.folders.each([&](const FolderTally& tally) {
-    std::string path;
-    unescape(tally.folder, path);
-    if (tally.pid != kAbsolute) {
-      const Task* const task = of(tally.pid);
-      if (task && task->directory->known) {
-        std::string whole = task->directory->path.get();
-        whole += '/';
-        whole += path;
-        path = std::move(whole);
-      }
-      if (path.empty()) path.assign(1, '.');
-    }
-    FolderCount& count = folder(normal_path(std::move(path)));
-    count.calls += tally.calls;
-    count.errors += tally.errors;
-    count.nanoseconds += tally.nanoseconds;
-    if (!block.counts.times) return;
-    // A stamp is short, and blocks are padded.
-    count.widen(time_of(tally.first, tally.first + kPadding));
-    count.widen(time_of(tally.last, tally.last + kPadding));
-  });
-}
-
-// A path below a descriptor: its folder is known only here.
-void Tracker::looked_up(Task& task, const Event& event, const Context&) {
-  const std::string arguments = full_arguments(task, event);
-  bool quoted;
-  const FdArgument under = read_fd(argument_at(arguments, 0));
-  const std::string_view raw = quoted_part(argument_at(arguments, 1), quoted);
-  if (!quoted || raw.empty()) return;
-  std::string path = resolve(task, under, raw);
-  const std::size_t slash = path.rfind('/');
-  path = slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
-  FolderCount& count = folder(std::move(path));
-  ++count.calls;
-  count.errors += event.result.failed();
-  count.nanoseconds += event.nanoseconds;
-  count.widen(time_of(event.line, event.end));
-}
-
-// Where the first half is in another block, the stamps of both lines say how long a call took.
-void Tracker::measure(Task& task, Event& event) {
-  if (!task.begun || event.half != Half::elsewhere) return;
-  const char* const line = task.begun_line.data();
-  const double from = time_of(line, line + task.begun_line.size());
-  const double to = time_of(event.line, event.end);
-  if (from < 0 || to < 0) return;
-  event.nanoseconds = nanoseconds_between(from, to);
-  event.timed = true;
-  if (!options_.statistics || event.call == kUnknownCall) return;
-  Tally tally;
-  tally.call = event.call;
-  tally.nanoseconds = event.nanoseconds;
-  tallied(task, tally);
-  late_nanoseconds_.resize(call_count());
-  late_nanoseconds_[event.call] += event.nanoseconds;
-  event.slow = event.nanoseconds >= 1'000'000;
-}
-
-// Keeps the longest calls of each pace. What reads from a pipe or socket waits for somebody.
-void Tracker::slow(Task& task, const Event& event, const Context& context) {
-  if (!counted(task)) return;
-  std::int64_t fd = -1;
-  Pace pace = pace_of(event.call);
-  const auto least = [&] {
-    auto shortest = slow_.end();
-    std::size_t count = 0;
-    for (auto at = slow_.begin(); at != slow_.end(); ++at) {
-      if (at->pace != pace) continue;
-      ++count;
-      if (shortest == slow_.end() || at->call.nanoseconds < shortest->call.nanoseconds) {
-        shortest = at;
-      }
-    }
-    return count < kMostSlow ? slow_.end() : shortest;
-  };
-  if (pace == Pace::reading) {
-    const std::string arguments = full_arguments(task, event);
-    const Kind kind = target_of(task, call_at(event.call), arguments, event, fd).kind;
-    if (kind == Kind::file) pace = Pace::work;
-  }
-  const auto shortest = least();
-  if (shortest != slow_.end()) {
-    if (shortest->call.nanoseconds >= event.nanoseconds) return;
-    slow_.erase(shortest);
-  }
-  slow_.push_back({match_of(task, event, context), pace});
-}
-
-// A wait that came back with nothing.
-void Tracker::waited(Task& task, const Event& event, const Context& context) {
-  if (!counted(task)) return;
-  const std::string arguments = full_arguments(task, event);
-  const std::string name(call_at(event.call).name);
-  std::vector<std::int64_t> numbers = waits_for(task, name, arguments);
-  if (event.op != Op::wait) numbers = {read_fd(argument_at(arguments, 0)).number};
-  const Place place{context.file, context.first_line + event.number};
-  std::string target;
-  for (const std::int64_t number : numbers) {
-    const Target one = target_of_fd(task, {true, number, {}, false});
-    std::string words = one.path.empty() ? one.label : one.path;
-    if (words.empty() && one.kind == Kind::pipe) words = "a pipe";
-    if (words.empty() && one.kind == Kind::socket) words = "a socket";
-    if (words.empty()) words.append("descriptor ").append(std::to_string(number));
-    if (target.size() < kLongestWords) {
-      if (!target.empty()) target.append(", ");
-      target.append(words);
-    }
-    const std::int32_t description = task.table->at(number);
-    if (description == kNone || descriptions_.at(description).connection == kNone) continue;
-    Connection& known =
-        connections_[static_cast<std::size_t>(descriptions_.at(description).connection)];
-    if (known.in_progress && (known.result == "EINPROGRESS" || known.result == "timeout")) {
-      known.result = "timeout";
-      known.nanoseconds += event.nanoseconds;
-    } else {
-      silent(descriptions_.at(description).connection, event, name + "(" + arguments, place);
-    }
-  }
-  std::string key = name;
-  key.append(1, '\n').append(target);
-  const auto found = timeout_index_.find(key);
-  if (found == timeout_index_.end()) {
-    if (timeouts_.size() >= kMostTimeouts) return;
-    timeout_index_.emplace(key, timeouts_.size());
-    timeouts_.push_back(
-        {name, target, name + "(" + arguments.substr(0, kLongestWords), 0, 0, place, task.pid});
-  }
-  Timeout& one = timeouts_[found == timeout_index_.end() ? timeouts_.size() - 1 : found->second];
-  ++one.count;
-  one.nanoseconds += event.nanoseconds;
-}
-
-void Tracker::last_failed(Task& task, std::string_view name, const Event& event,
-                          std::string_view path, std::string_view flags, const Context& context) {
-  const std::string_view error = event.result.error;
-  if (error == "EAGAIN" && event.nanoseconds >= kVain && event.op == Op::read) {
-    waited(task, event, context);
-  }
-  if (error == "EINTR") interrupted(task, event);
-  if (event.result.injected || is_noise(error, name)) return;
-  Process& process = process_of(task);
-  const std::uint64_t line = context.first_line + event.number;
-  const Place& traceback = process.traceback;
-  if (error == "ENOENT" && traceback.line != 0 && traceback.file == context.file &&
-      line - traceback.line < kLinesOfTraceback) {
-    return;
-  }
-  auto& ring = process.last_failures;
-  if (ring.size() < kMostLastFailures) {
-    ring.emplace_back();
-  } else {
-    process.next_failure = (process.next_failure + 1) % kMostLastFailures;
-  }
-  // The oldest gives its room to the newest.
-  const std::size_t last = (process.next_failure + ring.size() - 1) % ring.size();
-  LastFailure& made = ring[last];
-  made.error.assign(error);
-  made.syscall.assign(name);
-  made.path.assign(path.substr(0, kLongestFolder));
-  made.place = {context.file, line};
-  made.pid = task.pid;
-  made.direct = contains(flags, "O_DIRECT") && !contains(flags, "O_DIRECTORY");
-}
-
-// A call that a signal ended: the signal is on the next line of the task.
-void Tracker::interrupted(Task& task, const Event& event) {
-  if (event.call == kUnknownCall) return;
-  const std::string arguments = full_arguments(task, event);
-  const Call& call = call_at(event.call);
-  task.broken = {};
-  task.broken.syscall = std::string(call.name);
-  task.broken.nanoseconds = event.nanoseconds;
-  std::vector<std::int64_t> numbers = waits_for(task, call.name, arguments);
-  std::int64_t fd = -1;
-  Target target;
-  if (numbers.empty()) {
-    target = target_of(task, call, arguments, event, fd);
-  } else {
-    target = target_of_fd(task, {true, numbers[0], {}, false});
-  }
-  std::string& words = task.broken.target;
-  words = target.path.empty() ? target.label : target.path;
-  if (words.empty() && target.kind == Kind::pipe) words = "a pipe";
-  if (words.empty() && target.kind == Kind::socket) words = "a socket";
-  if (words.size() > kLongestWords) words.resize(kLongestWords);
-}
-
-// Keeps the first signals that ask a process to end: a program that handles them may end of
-// something else, and its wait was over then.
-void Tracker::asked_to_end(Task& task, std::string_view name, Place place) {
-  constexpr std::string_view kAsking[] = {"SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGXCPU"};
-  const Interruption broken = std::exchange(task.broken, {});
-  // A timer may tick for ever: only the tick that ends the process counts.
-  if (name == "SIGALRM" || name == "SIGVTALRM" || name == "SIGPROF") {
-    task.alarm = broken;
-    task.alarm.signal = std::string(name);
-    task.alarm.place = place;
-    task.alarm.pid = task.pid;
-    return;
-  }
-  if (std::find(std::begin(kAsking), std::end(kAsking), name) == std::end(kAsking)) return;
-  auto& all = process_of(task).interruptions;
-  if (all.size() >= kMostInterruptions || task.fatal_sender == task.leader) return;
-  all.push_back(broken);
-  all.back().signal = std::string(name);
-  all.back().sender = task.fatal_sender;
-  all.back().place = place;
-  all.back().pid = task.pid;
-}
-
-namespace {
 
 // All that one write has for its reader: the string of write(), or those of writev()'s vector,
 // whose last is looked for no further than `limit`. Marks with … what -s cut.
-std::string words_of(std::string_view arguments, std::size_t limit) {
+std::string words_written(std::string_view arguments, std::size_t limit) {
   const std::string_view data = argument_at(arguments, 1);
   const char* const end = data.data() + data.size();
   std::string words;
@@ -379,21 +57,241 @@ std::string words_of(std::string_view arguments, std::size_t limit) {
 
 }  // namespace
 
-// What a process wrote to its standard error: its own word on why it ended.
-void Tracker::said(Task& task, const Event& event, Place place) {
-  if (!event.arguments || !counted(task)) return;
-  std::string words = words_of(full_arguments(task, event), kLongestWords);
+void FolderCount::widen(double time) noexcept {
+  constexpr double kHalfDay = 43'200;  // stamps without a date start again at midnight
+  if (time < 0) return;
+  if (first_time < 0) {
+    first_time = last_time = time;
+  } else if (time < first_time && first_time - time < kHalfDay) {
+    first_time = time;
+  } else if (time > last_time || last_time - time > kHalfDay) {
+    last_time = time;
+  }
+}
+
+void Summary::tallied(const Task& task, const Tally& tally) {
+  auto& calls = processes_.record_of(task).calls;
+  auto found = std::find_if(calls.begin(), calls.end(),
+                            [&](const TaskCall& one) { return one.call == tally.call; });
+  if (found == calls.end()) {
+    if (calls.size() >= kMostTalliesOfTask) return;
+    calls.push_back({tally.call, 0, 0});
+    found = calls.end() - 1;
+  }
+  found->calls += tally.calls;
+  found->nanoseconds += tally.nanoseconds;
+}
+
+FolderCount& Summary::folder(std::string path) {
+  if (path.size() > kLongestFolder) path.resize(kLongestFolder);
+  while (folders_.size() >= kMostFolders && path.size() > 1 && !folders_.contains(path)) {
+    const std::size_t slash = path.rfind('/');
+    path = slash == std::string::npos || slash == 0 ? "/" : path.substr(0, slash);
+  }
+  return folders_[path];
+}
+
+void Summary::absorb(const Extract& block, const BlockOrigin& origin) {
+  const Tallies& tallies = block.tallies;
+  if (first_time_ < 0) first_time_ = tallies.first_time;
+  if (tallies.last_time >= 0 && (origin.file == 0 || tallies.last_time > last_time_)) {
+    last_time_ = tallies.last_time;
+  }
+  if (!options_.statistics) return;
+  tallies.calls.each([&](const Tally& tally) {
+    const Task* const task = processes_.find(tally.pid, origin.file_pid);
+    if (!task) return;
+    processes_.record_of(*task).recorded = true;
+    tallied(*task, tally);
+  });
+  tallies.folders.each([&](const FolderTally& tally) {
+    std::string path;
+    unescape(tally.folder, path);
+    if (tally.pid != kAbsolute) {
+      const Task* const task = processes_.find(tally.pid, origin.file_pid);
+      if (task && task->directory->known) {
+        std::string whole = task->directory->path.get();
+        whole += '/';
+        whole += path;
+        path = std::move(whole);
+      }
+      if (path.empty()) path.assign(1, '.');
+    }
+    FolderCount& count = folder(normal_path(std::move(path)));
+    count.calls += tally.calls;
+    count.errors += tally.errors;
+    count.nanoseconds += tally.nanoseconds;
+    if (!block.counts.times) return;
+    // A stamp is short, and blocks are padded.
+    count.widen(time_of(tally.first, tally.first + kPadding));
+    count.widen(time_of(tally.last, tally.last + kPadding));
+  });
+}
+
+void Summary::looked_up(const Task& task, const Event& event) {
+  const std::string arguments = full_arguments(task, event);
+  bool quoted;
+  const FdArgument under = read_fd(argument_at(arguments, 0));
+  const std::string_view raw = quoted_part(argument_at(arguments, 1), quoted);
+  if (!quoted || raw.empty()) return;
+  std::string path = files_.resolve(task, under, raw);
+  const std::size_t slash = path.rfind('/');
+  path = slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
+  FolderCount& count = folder(std::move(path));
+  ++count.calls;
+  count.errors += event.result.failed();
+  count.nanoseconds += event.nanoseconds;
+  count.widen(time_of(event.line, event.end));
+}
+
+void Summary::measure(const Task& task, Event& event) {
+  if (!task.begun || event.half != Half::elsewhere) return;
+  const char* const line = task.begun_line.data();
+  const double from = time_of(line, line + task.begun_line.size());
+  const double to = time_of(event.line, event.end);
+  if (from < 0 || to < 0) return;
+  event.nanoseconds = nanoseconds_between(from, to);
+  event.timed = true;
+  if (!options_.statistics || event.call == kUnknownCall) return;
+  Tally tally;
+  tally.call = event.call;
+  tally.nanoseconds = event.nanoseconds;
+  tallied(task, tally);
+  late_nanoseconds_.resize(call_count());
+  late_nanoseconds_[event.call] += event.nanoseconds;
+  event.slow = event.nanoseconds >= 1'000'000;
+}
+
+// The longest calls of each pace are kept. What reads from a pipe or socket waits for somebody.
+std::optional<Pace> Summary::makes_room_for(const Task& task, const Event& event) {
+  if (!processes_.counted(task)) return std::nullopt;
+  Pace pace = pace_of(event.call);
+  if (pace == Pace::reading) {
+    std::int64_t fd = -1;
+    const std::string arguments = full_arguments(task, event);
+    const Kind kind = files_.target_of(task, call_at(event.call), arguments, event, fd).kind;
+    if (kind == Kind::file) pace = Pace::work;
+  }
+  auto shortest = slow_.end();
+  std::size_t count = 0;
+  for (auto at = slow_.begin(); at != slow_.end(); ++at) {
+    if (at->pace != pace) continue;
+    ++count;
+    if (shortest == slow_.end() || at->call.nanoseconds < shortest->call.nanoseconds) shortest = at;
+  }
+  if (count < kMostSlow) return pace;
+  if (shortest->call.nanoseconds >= event.nanoseconds) return std::nullopt;
+  slow_.erase(shortest);
+  return pace;
+}
+
+void Summary::timed_out(const Task& task, const Event& event, Place place) {
+  if (!processes_.counted(task)) return;
+  const std::string arguments = full_arguments(task, event);
+  const std::string name(call_at(event.call).name);
+  std::vector<std::int64_t> numbers = waits_.descriptors_of(task, name, arguments);
+  if (event.op != Op::wait) numbers = {read_fd(argument_at(arguments, 0)).number};
+
+  std::string target;
+  for (const std::int64_t number : numbers) {
+    std::string words = words_of(files_.target_of_fd(task, {true, number, {}, false}));
+    if (words.empty()) words.append("descriptor ").append(std::to_string(number));
+    if (target.size() < kLongestWords) {
+      if (!target.empty()) target.append(", ");
+      target.append(words);
+    }
+    const std::int32_t description = task.table->at(number);
+    if (description == kNone) continue;
+    sockets_.silent(description, event, name + "(" + arguments, place);
+  }
+  std::string key = name;
+  key.append(1, '\n').append(target);
+  const auto found = timeout_index_.find(key);
+  if (found == timeout_index_.end()) {
+    if (timeouts_.size() >= kMostTimeouts) return;
+    timeout_index_.emplace(key, timeouts_.size());
+    timeouts_.push_back(
+        {name, target, name + "(" + arguments.substr(0, kLongestWords), 0, 0, place, task.pid});
+  }
+  Timeout& one = timeouts_[found == timeout_index_.end() ? timeouts_.size() - 1 : found->second];
+  ++one.count;
+  one.nanoseconds += event.nanoseconds;
+}
+
+void Summary::failed(Task& task, std::string_view name, const Event& event, std::string_view path,
+                     std::string_view flags, Place place) {
+  const std::string_view error = event.result.error;
+  if (error == "EAGAIN" && event.nanoseconds >= kVain && event.op == Op::read) {
+    timed_out(task, event, place);
+  }
+  if (error == "EINTR") interrupted(task, event);
+  if (event.result.injected || is_noise(error, name)) return;
+  Process& process = processes_.leader_record_of(task);
+  const Place& traceback = process.traceback;
+  if (error == "ENOENT" && traceback.line != 0 && traceback.file == place.file &&
+      place.line - traceback.line < kLinesOfTraceback) {
+    return;
+  }
+  LastFailure& made = process.last_failures.add();
+  made.error.assign(error);
+  made.syscall.assign(name);
+  made.path.assign(path.substr(0, kLongestFolder));
+  made.place = place;
+  made.pid = task.pid;
+  made.direct = contains(flags, "O_DIRECT") && !contains(flags, "O_DIRECTORY");
+}
+
+void Summary::interrupted(Task& task, const Event& event) {
+  if (event.call == kUnknownCall) return;
+  const std::string arguments = full_arguments(task, event);
+  const Call& call = call_at(event.call);
+  task.broken = {};
+  task.broken.syscall = std::string(call.name);
+  task.broken.nanoseconds = event.nanoseconds;
+  std::vector<std::int64_t> numbers = waits_.descriptors_of(task, call.name, arguments);
+  std::int64_t fd = -1;
+  Target target;
+  if (numbers.empty()) {
+    target = files_.target_of(task, call, arguments, event, fd);
+  } else {
+    target = files_.target_of_fd(task, {true, numbers[0], {}, false});
+  }
+  std::string& words = task.broken.target;
+  words = words_of(target);
+  if (words.size() > kLongestWords) words.resize(kLongestWords);
+}
+
+// Keeps the first signals that ask a process to end: a program that handles them may end of
+// something else, and its wait was over then.
+void Summary::signalled(Task& task, std::string_view name, Place place) {
+  constexpr std::string_view kAsking[] = {"SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGXCPU"};
+  const Interruption broken = std::exchange(task.broken, {});
+  // A timer may tick for ever: only the tick that ends the process counts.
+  if (name == "SIGALRM" || name == "SIGVTALRM" || name == "SIGPROF") {
+    task.alarm = broken;
+    task.alarm.signal = std::string(name);
+    task.alarm.place = place;
+    task.alarm.pid = task.pid;
+    return;
+  }
+  if (std::find(std::begin(kAsking), std::end(kAsking), name) == std::end(kAsking)) return;
+  auto& all = processes_.leader_record_of(task).interruptions;
+  if (all.size() >= kMostInterruptions || task.fatal_sender == task.leader) return;
+  all.push_back(broken);
+  all.back().signal = std::string(name);
+  all.back().sender = task.fatal_sender;
+  all.back().place = place;
+  all.back().pid = task.pid;
+}
+
+void Summary::said(const Task& task, const Event& event, Place place) {
+  if (!event.arguments || !processes_.counted(task)) return;
+  std::string words = words_written(full_arguments(task, event), kLongestWords);
   if (words.empty()) return;
-  Process& process = process_of(task);
+  Process& process = processes_.leader_record_of(task);
   if (words.ends_with("…")) words.append("\n");
   if (words.starts_with("Traceback (most recent")) process.traceback = place;
-  auto& ring = process.last_words;
-  if (ring.size() < kMostLastWords) {
-    ring.push_back({std::move(words), place});
-  } else {
-    ring[process.next_word] = {std::move(words), place};
-    process.next_word = (process.next_word + 1) % kMostLastWords;
-  }
+  process.last_words.add() = {std::move(words), place};
 }
 
 }  // namespace pm::strace

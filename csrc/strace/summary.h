@@ -1,140 +1,69 @@
-// What the summary of a log holds beside hits, failures and tasks. All of it is bounded.
+// What nobody asked for by name: where time went, which folders were searched, and what processes
+// failed at and said last.
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
-#include "strace/descriptors.h"
-#include "strace/tallies.h"
+#include "strace/file_tables.h"
+#include "strace/sockets.h"
+#include "strace/waits.h"
 
 namespace pm::strace {
 
-// How much is kept; what comes after is only counted, or not at all where that is said.
-constexpr std::size_t kMostConnections = 20'000;
-constexpr std::size_t kMostTimeouts = 2'000;
-constexpr std::size_t kMostFolders = 20'000;    // more are counted with the folder above them
-constexpr std::size_t kMostFutexUses = 32'768;  // of each of two generations
-constexpr std::size_t kMostSlow = 40;           // of each pace
-constexpr std::size_t kMostLastFailures = 24;   // of a process
-constexpr std::size_t kMostLastWords = 12;
-constexpr std::size_t kMostInterruptions = 4;
-constexpr std::size_t kMostNameMessages = 400;
-constexpr std::size_t kMostTalliesOfTask = 96;
-
-// A connection that a process made or took.
-struct Connection {
-  std::uint32_t pid = 0;
-  std::int64_t fd = -1;
-  std::string peer;
-  std::string result;  // "connected", "accepted", an errno name, "EINPROGRESS", "timeout"
-  Place place;
-  std::uint64_t nanoseconds = 0;  // of the call, or of the wait in which it timed out
-  bool in_progress = false;       // connect() itself said EINPROGRESS
-  bool name_server = false;       // port 53
-  bool asked = false;             // something was sent since something came last
-  // Waits for it that came back with nothing since something came last.
-  std::uint32_t silent_waits = 0;
-  std::uint64_t silent_nanoseconds = 0;
-  Place silent;             // the last of them
-  std::string silent_text;  // the last of them
-};
-
-// What a process wrote to descriptor 2.
-struct LastWord {
-  std::string words;
-  Place place;
-};
-
-// What was sent to a name server, or came from it.
-struct NameMessage {
-  std::uint32_t pid = 0;
-  Place place;
-  bool answer = false;
-  std::string data;  // as strace wrote it, without its quotes
-  std::string peer;  // to whom or from whom, where the call itself says so
-};
-
-// Waits that came back with nothing: no call failed, but time was lost.
-struct Timeout {
-  std::string syscall;
-  std::string target;  // what it waited for, in words; empty if that is not known
-  std::string text;    // of the first
-  std::uint64_t count = 0;
-  std::uint64_t nanoseconds = 0;
-  Place first;
-  std::uint32_t pid = 0;
-};
-
-struct FolderCount {
-  std::uint64_t calls = 0;
-  std::uint64_t errors = 0;
-  std::uint64_t nanoseconds = 0;
-  double first_time = -1;
-  double last_time = -1;
-  // Takes in a time at which one was made; negative is none.
-  void widen(double time) noexcept;
-};
-
-// Who did what last with a futex.
-struct FutexUse {
-  std::uint32_t woken_by = 0;
-  Place woken;
-  std::uint32_t passed_by = 0;
-  Place passed;
-};
-
-// The uses of futexes, of which the oldest half is forgotten when there are too many.
-class FutexUses {
+class Summary {
  public:
-  // `space` is the process whose address it is, or 0 for memory that processes share.
-  FutexUse& at(std::uint32_t space, std::uint64_t address);
-  const FutexUse* find(std::uint32_t space, std::uint64_t address) const;
+  Summary(const TrackerOptions& options, Processes& processes, FileTables& files, Sockets& sockets,
+          const Waits& waits)
+      : options_(options), processes_(processes), files_(files), sockets_(sockets), waits_(waits) {}
+
+  // Adds what was counted of a block, behind its replay.
+  void absorb(const Extract& block, const BlockOrigin& origin);
+  // Where the first half is in another block, the stamps of both lines say how long a call took.
+  void measure(const Task& task, Event& event);
+  // The pace at which a call was too slow for those that are kept; nothing if it was not.
+  std::optional<Pace> makes_room_for(const Task& task, const Event& event);
+  void keep_slow(SlowCall call) { slow_.push_back(std::move(call)); }
+  // A path below a descriptor: its folder is known only here.
+  void looked_up(const Task& task, const Event& event);
+  // A wait that came back with nothing.
+  void timed_out(const Task& task, const Event& event, Place place);
+  // `path` and `flags` are those of the file that it is about.
+  void failed(Task& task, std::string_view name, const Event& event, std::string_view path,
+              std::string_view flags, Place place);
+  // A call that a signal ended: the signal is on the next line of the task.
+  void interrupted(Task& task, const Event& event);
+  void signalled(Task& task, std::string_view name, Place place);
+  // What a process wrote to its standard error: its own word on why it ended.
+  void said(const Task& task, const Event& event, Place place);
+
+  const std::vector<SlowCall>& slow() const noexcept { return slow_; }
+  const std::vector<Timeout>& timeouts() const noexcept { return timeouts_; }
+  const std::unordered_map<std::string, FolderCount>& folders() const noexcept { return folders_; }
+  // By call: of halves in different blocks.
+  const std::vector<std::uint64_t>& late_nanoseconds() const noexcept { return late_nanoseconds_; }
+  double first_time() const noexcept { return first_time_; }
+  double last_time() const noexcept { return last_time_; }
 
  private:
-  struct Key {
-    std::uint64_t address;
-    std::uint32_t space;
-    bool operator==(const Key&) const = default;
-  };
-  struct Hash {
-    std::size_t operator()(const Key& key) const noexcept {
-      return (key.address ^ (std::uint64_t{key.space} << 40)) * 0x9e3779b97f4a7c15ULL >> 7;
-    }
-  };
-  using Map = std::unordered_map<Key, FutexUse, Hash>;
-  Map now_;
-  Map before_;
-};
+  FolderCount& folder(std::string path);
+  void tallied(const Task& task, const Tally& tally);
 
-// A failed call of a process, kept in case it is what the process ended of.
-struct LastFailure {
-  std::string error;
-  std::string syscall;
-  std::string path;
-  Place place;
-  std::uint32_t pid = 0;
-  bool direct = false;  // of a file that was, or was to be, opened with O_DIRECT
-};
-
-// A signal that asks a process to end, and the call that it got it out of.
-struct Interruption {
-  std::string signal;
-  std::uint32_t sender = 0;  // 0: the terminal or the kernel
-  Place place;
-  std::uint32_t pid = 0;
-  std::string syscall;  // empty: it was in no call, or in one that just went on
-  std::string target;
-  std::uint64_t nanoseconds = 0;
-};
-
-// What a task spent its time with.
-struct TaskCall {
-  std::uint16_t call = kUnknownCall;
-  std::uint64_t calls = 0;
-  std::uint64_t nanoseconds = 0;
+  const TrackerOptions& options_;
+  Processes& processes_;
+  FileTables& files_;
+  Sockets& sockets_;
+  const Waits& waits_;
+  std::vector<SlowCall> slow_;
+  std::vector<Timeout> timeouts_;
+  std::unordered_map<std::string, std::size_t> timeout_index_;
+  std::unordered_map<std::string, FolderCount> folders_;
+  std::vector<std::uint64_t> late_nanoseconds_;
+  double first_time_ = -1;
+  double last_time_ = -1;
 };
 
 }  // namespace pm::strace

@@ -17,8 +17,8 @@
 namespace pm::strace {
 namespace {
 
-constexpr std::size_t kPiece = std::size_t{256} << 10;  // stays in a core's second cache
-constexpr std::uint64_t kEnd = 256;                     // pieces
+constexpr std::size_t kSweepPiece = std::size_t{256} << 10;  // stays in a core's second cache
+constexpr std::uint64_t kEnd = 256;                          // pieces
 constexpr std::size_t kLongestWord = 64;
 
 // From rare to frequent, as counted in the recordings of the corpus; what is not there is rarer.
@@ -114,10 +114,10 @@ class Worker {
       : descriptor_(descriptor),
         size_(size),
         words_(words),
-        pieces_((size + kPiece - 1) / kPiece) {}
+        pieces_((size + kSweepPiece - 1) / kSweepPiece) {}
 
   void work(const std::function<bool()>& stop) {
-    const auto buffer = std::make_unique_for_overwrite<char[]>(kPiece + kLongestWord);
+    const auto buffer = std::make_unique_for_overwrite<char[]>(kSweepPiece + kLongestWord);
     std::uint64_t newlines = 0;
     for (;;) {
       const std::uint64_t taken = next_.fetch_add(1, std::memory_order_relaxed);
@@ -145,10 +145,10 @@ class Worker {
 
   // False if a word is in it, or if it cannot be read.
   bool piece(std::uint64_t number, char* buffer, std::uint64_t& newlines) {
-    const std::uint64_t from = number * kPiece;
+    const std::uint64_t from = number * kSweepPiece;
     const auto wanted =
-        static_cast<std::size_t>(std::min<std::uint64_t>(kPiece + kLongestWord, size_ - from));
-    const std::size_t counted = std::min(wanted, kPiece);
+        static_cast<std::size_t>(std::min<std::uint64_t>(kSweepPiece + kLongestWord, size_ - from));
+    const std::size_t counted = std::min(wanted, kSweepPiece);
     if (!read_at(descriptor_, buffer, wanted, from)) return false;
     if (number == pieces_ - 1) ends_open_ = buffer[counted - 1] != '\n';
     return !any_word_in(buffer, buffer + wanted, counted, words_, newlines);

@@ -127,4 +127,9 @@ Pace pace_of(std::uint16_t call) noexcept {
   return call < call_count() ? paces()[call] : Pace::work;
 }
 
+std::string_view word_of(Pace pace) noexcept {
+  static constexpr std::string_view kWords[] = {"work", "reading", "waiting"};
+  return kWords[static_cast<std::size_t>(pace)];
+}
+
 }  // namespace pm::strace

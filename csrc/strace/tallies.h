@@ -167,6 +167,7 @@ struct Tallies {
 
 // What a call spends its time with, by its name.
 Pace pace_of(std::uint16_t call) noexcept;
+std::string_view word_of(Pace pace) noexcept;
 const Pace* paces() noexcept;  // by index of the call
 // By index: whether a call asks a file system about a path: open, stat, access, readlink, unlink, …
 const std::uint8_t* lookups() noexcept;

@@ -1,23 +1,14 @@
 // What a call was about: the file, socket or path to blame.
-#include <arpa/inet.h>
-
 #include <algorithm>
+#include <map>
 
-#include "strace/task.h"
-#include "strace/tracker.h"
+#include "strace/file_tables.h"
+#include "strace/sockets.h"
 
 namespace pm::strace {
 namespace {
 
-constexpr std::size_t kMostHoldersOfTarget = 8;
-
-std::string_view between(std::string_view text, std::string_view before, char after) {
-  const std::size_t at = text.find(before);
-  if (at == std::string_view::npos) return {};
-  const std::string_view rest = text.substr(at + before.size());
-  const std::size_t end = rest.find(after);
-  return end == std::string_view::npos ? std::string_view{} : rest.substr(0, end);
-}
+constexpr std::size_t kMostHeld = 8;
 
 // The kind of what an annotation of -y or -yy names.
 Kind annotated_kind(std::string_view annotation) {
@@ -44,80 +35,62 @@ std::string annotated_path(std::string_view annotation) {
   return path;
 }
 
-// The bytes behind a field, as -X raw writes ports and addresses: sin_port="\x00\x09".
-std::string bytes_of(std::string_view raw, std::string_view field) {
-  std::string bytes;
-  unescape(between(raw, field, '"'), bytes);
-  return bytes;
-}
-
-std::string raw_address(std::string_view raw) {
-  const bool six = raw.find("sin6_port=\"") != std::string_view::npos;
-  const std::string port = bytes_of(raw, six ? "sin6_port=\"" : "sin_port=\"");
-  const std::string address = bytes_of(raw, six ? "sin6_addr=\"" : "sin_addr=\"");
-  char words[INET6_ADDRSTRLEN];
-  if (port.size() != 2 || address.size() != (six ? 16 : 4) ||
-      !inet_ntop(six ? AF_INET6 : AF_INET, address.data(), words, sizeof words)) {
-    return {};
-  }
-  const unsigned number =
-      static_cast<unsigned char>(port[0]) * 256U + static_cast<unsigned char>(port[1]);
-  return (six ? "[" + std::string(words) + "]" : words) + ":" + std::to_string(number);
-}
-
-}  // namespace
-
-// {sa_family=AF_INET, sin_port=htons(9), sin_addr=inet_addr("127.0.0.1")} as 127.0.0.1:9
-std::string address_words(std::string_view raw) {
-  const std::string_view port = between(raw, "htons(", ')');
-  std::string host;  // in hexadecimal with -xx
-  unescape(between(raw, "inet_addr(\"", '"'), host);
-  if (!host.empty()) return host + ":" + std::string(port);
-  unescape(between(raw, "inet_pton(AF_INET6, \"", '"'), host);
-  if (!host.empty()) return "[" + host + "]:" + std::string(port);
-  if (raw.find("_port=\"") != std::string_view::npos) return raw_address(raw);
-  if (raw.find("AF_UNIX") != std::string_view::npos) {
-    const std::size_t at = raw.find("sun_path=");
-    if (at == std::string_view::npos) return "unix";
-    bool quoted;
-    std::string path;
-    unescape(quoted_part(raw.substr(at), quoted), path);
-    if (raw.substr(at + 9).starts_with('@')) path.insert(path.begin(), '@');
-    return path;
-  }
-  return {};
-}
-
-namespace {
-
 // Whether a file is known by a name that itself ends like the kernel's mark.
 bool is_named_deleted(std::string_view known, std::string_view annotated) noexcept {
   return known.size() == annotated.size() + kDeletedWord.size() && known.starts_with(annotated) &&
          known.ends_with(kDeletedWord);
 }
 
+Target described(const Description& one) {
+  Target target;
+  target.path = one.whole_path();
+  target.kind = one.kind;
+  target.deleted = one.deleted;
+  target.nameless = one.nameless;
+  target.origin = Origin::tracked;
+  target.opened = one.opened;
+  target.flags = one.flags;
+  target.label = one.label;
+  return target;
+}
+
 }  // namespace
 
-Target Tracker::target_of_fd(Task& task, const FdArgument& fd) {
+std::string_view word_of(Kind kind) noexcept {
+  static constexpr std::string_view kWords[] = {"unknown", "file",   "socket", "pipe",
+                                                "memfd",   "device", "other"};
+  return kWords[static_cast<std::size_t>(kind)];
+}
+
+std::string_view word_of(Origin origin) noexcept {
+  static constexpr std::string_view kWords[] = {"unknown", "tracked", "annotated", "argument"};
+  return kWords[static_cast<std::size_t>(origin)];
+}
+
+Target FileTables::target_at(const Task& task, std::uint64_t address) const {
+  const Mappings& mappings = task.memory->mappings();
+  auto above = mappings.upper_bound(address);
+  if (above == mappings.begin()) return {};
+  --above;
+  const auto& [end, description] = above->second;
+  if (address >= end || description == kNone) return {};
+  return described(descriptions_.at(description));
+}
+
+Target FileTables::target_of_fd(const Task& task, const FdArgument& fd) {
   Target target;
   if (fd.number == kWorkingDirectory) return target;
   const Slot* const slot = task.table->find(fd.number);
   if (slot && slot->description != kNone) {
     const Description& one = descriptions_.at(slot->description);
-    target.path = one.whole_path();
-    target.kind = one.kind;
-    target.deleted = one.deleted;
-    target.nameless = one.nameless;
+    target = described(one);
     target.guessed = one.guessed;
-    target.origin = one.path.empty() && one.label.empty() && one.kind == Kind::unknown
-                        ? Origin::unknown
-                        : Origin::tracked;
-    target.opened = one.opened;
-    target.flags = one.flags;
+    if (one.path.empty() && one.label.empty() && one.kind == Kind::unknown) {
+      target.origin = Origin::unknown;
+    }
     target.given = slot->by;
     target.written_bytes = one.written_bytes;
     target.read_bytes = one.read_bytes;
-    target.label = one.label;
     if (one.kind == Kind::socket && target.path.empty()) {
       target.path = address_words(one.label);
     }
@@ -148,8 +121,8 @@ Target Tracker::target_of_fd(Task& task, const FdArgument& fd) {
   return target;
 }
 
-Target Tracker::target_of(Task& task, const Call& call, std::string_view arguments,
-                          const Event& event, std::int64_t& fd) {
+Target FileTables::target_of(const Task& task, const Call& call, std::string_view arguments,
+                             const Event& event, std::int64_t& fd) {
   Target target;
   const auto argument = [&](unsigned index) { return argument_at(arguments, index); };
   const auto path_target = [&](const FdArgument& directory, std::string_view word) {
@@ -219,34 +192,19 @@ Target Tracker::target_of(Task& task, const Call& call, std::string_view argumen
   return target;
 }
 
-// The arguments of a call that may have ended on another line than it began.
-std::string Tracker::full_arguments(Task& task, const Event& event) {
-  std::string room;
-  const std::string_view whole = full_arguments(task, event, room);
-  return whole.data() == room.data() ? room : std::string(whole);
+// What a request that failed was for.
+Target FileTables::completed(const Task& task, const Event& event, std::string_view arguments,
+                             std::int64_t& fd) {
+  bool guessed = false;
+  const AioRequest* const meant = requests_.failed(task.leader, event, arguments, guessed);
+  if (!meant) return {};
+  fd = meant->fd;
+  Target target = target_of_fd(task, {true, meant->fd, meant->annotation, meant->deleted});
+  target.guessed |= guessed;
+  return target;
 }
 
-std::string_view Tracker::full_arguments(Task& task, const Event& event, std::string& room) {
-  const std::string_view rest = view(event.arguments, event.arguments_end);
-  if (event.shape != Shape::resumed) return rest;
-  std::string_view entry;
-  if (event.half == Half::here) {
-    entry = view(event.entry, event.entry_end);
-  } else if (event.half == Half::elsewhere && task.begun) {
-    entry = task.begun_line;
-  } else {
-    return rest;
-  }
-  std::string padded(entry);
-  padded.append(kPadding, '\0');
-  const Line read = read_line(padded.data(), padded.data() + entry.size());
-  if (!read.arguments) return rest;
-  room.assign(view(read.arguments, read.end));
-  room += rest;
-  return room;
-}
-
-std::vector<std::pair<std::string, std::uint64_t>> Tracker::holders(const Task& task) const {
+std::vector<std::pair<std::string, std::uint64_t>> FileTables::held_by(const Task& task) const {
   std::map<std::string, std::uint64_t> counts;
   task.table->each([&](std::int64_t, const Slot& slot) {
     const Description& one = descriptions_.at(slot.description);
@@ -261,12 +219,24 @@ std::vector<std::pair<std::string, std::uint64_t>> Tracker::holders(const Task& 
   std::vector<std::pair<std::string, std::uint64_t>> most(counts.begin(), counts.end());
   std::stable_sort(most.begin(), most.end(),
                    [](const auto& a, const auto& b) { return a.second > b.second; });
-  if (most.size() > kMostHoldersOfTarget) most.resize(kMostHoldersOfTarget);
+  if (most.size() > kMostHeld) most.resize(kMostHeld);
   return most;
 }
 
-// Compares what the tracker thinks of a descriptor with what strace wrote behind it.
-void Tracker::checked(Task& task, const Event& event) {
+const Description* FileTables::plain_file(const Task& task, const Event& event) const {
+  if (event.call == kUnknownCall || event.shape == Shape::resumed) return nullptr;
+  const Call& call = call_at(event.call);
+  if (call.role != Role::fd || call.first != 0) return nullptr;
+  const char* at = event.arguments;
+  std::uint32_t number = 0;
+  if (!read_short(at, number) || (*at != ',' && *at != ')')) return nullptr;
+  const std::int32_t one = task.table->at(number);
+  if (one == kNone) return nullptr;
+  const Description& file = descriptions_.at(one);
+  return file.kind == Kind::file && !file.base ? &file : nullptr;
+}
+
+void FileTables::check(const Task& task, const Event& event) {
   const std::string annotated = annotated_path(event.text);
   if (!annotated.starts_with('/')) return;  // only paths have a truth to compare
   ++check_.uses;

@@ -5,7 +5,9 @@
 #include <memory>
 #include <string>
 
-#include "strace/tracker.h"
+#include "strace/extract.h"
+#include "strace/records.h"
+#include "strace/table.h"
 
 namespace pm::strace {
 
@@ -25,8 +27,9 @@ class Memory {
   Memory& operator=(const Memory&) = delete;
 
   const Mappings& mappings() const noexcept;
-  // To be changed: they are its own from now on.
-  Mappings& own();
+  // Of a range where nothing is mapped; takes over one use of `description`.
+  void map(std::uint64_t start, std::uint64_t length, std::int32_t description);
+  void unmap(std::uint64_t start, std::uint64_t length);
 
  private:
   struct Held {
@@ -37,6 +40,9 @@ class Memory {
     Held& operator=(const Held&) = delete;
     ~Held();
   };
+  // To be changed: they are its own from now on.
+  Mappings& own();
+
   std::shared_ptr<Held> held_;
   Descriptions* descriptions_;
 };
@@ -89,6 +95,14 @@ class Task {
   std::string last_signal;  // that a thread of its process was told of; kept by the first one
   Interruption broken;      // the call that the next signal got it out of
   Interruption alarm;       // the last of its own timer's signals, and the call that it ended
+
+  // Has open and mapped what the other one has, from now on.
+  void share(const Task& other);
 };
+
+// The arguments of a call that may have ended on another line than it began.
+std::string full_arguments(const Task& task, const Event& event);
+// The same without a copy where the log has them in one piece; `room` holds them otherwise.
+std::string_view full_arguments(const Task& task, const Event& event, std::string& room);
 
 }  // namespace pm::strace

@@ -93,7 +93,7 @@ void Timeline::touch(Lane& lane, std::int64_t from, std::int64_t to) {
 Timeline::Lane& Timeline::lane_of(std::uint32_t process, std::uint32_t pid,
                                   const Tracker& tracker) {
   Lane& lane = lanes_[process];
-  const Process& known = tracker.processes()[process];
+  const Process& known = tracker.processes().records()[process];
   if (lane.track == 0) {
     lane.track = next_track_++;
     if (known.thread_of == 0) lane.process = next_track_++;
@@ -191,7 +191,7 @@ void Timeline::signal(const SignalRecord& record, const Tracker& tracker) {
 void Timeline::ended(const SignalRecord& record, const Tracker& tracker) {
   const std::int64_t time = placed(record.time);
   Lane& lane = lane_of(record.process, record.pid, tracker);
-  learn(lane, tracker.processes()[record.process]);
+  learn(lane, tracker.processes().records()[record.process]);
   touch(lane, time, time);
   std::string_view how = record.body;  // +++ killed by SIGKILL (core dumped) +++
   if (how.starts_with("+++ ")) how.remove_prefix(4);
@@ -206,7 +206,7 @@ void Timeline::finish(const Tracker& tracker) {
   std::sort(left.begin(), left.end());
   for (const std::uint32_t process : left) {
     Lane& lane = lanes_[process];
-    learn(lane, tracker.processes()[process]);
+    learn(lane, tracker.processes().records()[process]);
     close_lane(lane, log_last_, "the log ends");
   }
   lanes_.clear();
@@ -218,7 +218,7 @@ void Timeline::learn(Lane& lane, const Process& known) {
   constexpr std::string_view kRanks[] = {
       "RANK=", "OMPI_COMM_WORLD_RANK=", "PMIX_RANK=", "PMI_RANK=", "SLURM_PROCID="};
   for (const std::string_view name : kRanks) {
-    for (const std::string& word : known.rank.get()) {
+    for (const std::string& word : known.environment.get()) {
       if (lane.rank.empty() && word.starts_with(name)) lane.rank = word.substr(name.size(), 10);
     }
   }

@@ -1,8 +1,6 @@
-// What a task waits for in the call that it never came back from, and who has the other end.
-#include <algorithm>
+#include "strace/waits.h"
 
-#include "strace/task.h"
-#include "strace/tracker.h"
+#include <algorithm>
 
 namespace pm::strace {
 namespace {
@@ -46,9 +44,44 @@ void keep_first(std::vector<Holder>& holders) {
 
 }  // namespace
 
-// The descriptors that a call of many waits for.
-std::vector<std::int64_t> Tracker::waits_for(Task& task, std::string_view name,
-                                             std::string_view arguments) {
+FutexUse& FutexUses::at(std::uint32_t space, std::uint64_t address) {
+  const Key key{address, space};
+  const auto found = now_.find(key);
+  if (found != now_.end()) return found->second;
+  if (now_.size() >= kMost) {
+    before_ = std::move(now_);
+    now_ = Map();
+  }
+  const auto old = before_.find(key);
+  return now_[key] = old == before_.end() ? FutexUse{} : old->second;
+}
+
+const FutexUse* FutexUses::find(std::uint32_t space, std::uint64_t address) const {
+  for (const Map* const map : {&now_, &before_}) {
+    const auto found = map->find({address, space});
+    if (found != map->end()) return &found->second;
+  }
+  return nullptr;
+}
+
+void Waits::absorb(const Tallies& tallies, const BlockOrigin& origin) {
+  tallies.futexes.each([&](const FutexTally& tally) {
+    const Task* const task = processes_.find(tally.pid, origin.file_pid);
+    FutexUse& use = futexes_.at(tally.shared || !task ? 0 : task->leader, tally.address);
+    const auto later = [&](Place& place, std::uint32_t& pid, std::uint32_t number) {
+      if (number == 0) return;
+      const Place now = origin.place(number - 1);
+      if (place.line != 0 && place.file == origin.file && place.line > now.line) return;
+      place = now;
+      pid = task ? task->pid : tally.pid;
+    };
+    later(use.woken, use.woken_by, tally.woke);
+    later(use.passed, use.passed_by, tally.passed);
+  });
+}
+
+std::vector<std::int64_t> Waits::descriptors_of(const Task& task, std::string_view name,
+                                                std::string_view arguments) const {
   if (name.starts_with("epoll_")) {
     const std::int32_t one = task.table->at(read_fd(argument_at(arguments, 0)).number);
     if (one == kNone) return {};
@@ -69,10 +102,10 @@ std::vector<std::int64_t> Tracker::waits_for(Task& task, std::string_view name,
   return numbers;
 }
 
-Awaited Tracker::awaited(Task& task, const FdArgument& fd) {
+Awaited Waits::awaited(const Task& task, const FdArgument& fd) {
   Awaited one;
   one.fd = fd.number;
-  one.target = target_of_fd(task, fd);
+  one.target = files_.target_of_fd(task, fd);
   const std::int32_t mine = task.table->at(fd.number);
   if (mine == kNone) return one;
   const Description& description = descriptions_.at(mine);
@@ -81,7 +114,7 @@ Awaited Tracker::awaited(Task& task, const FdArgument& fd) {
   one.paired = other != kNone;
   if (!one.paired || slots_searched_ > kMostSlotsSearched) return one;
   std::unordered_set<const Table*> searched;
-  for (const auto& [pid, holder] : tasks_) {
+  for (const auto& [pid, holder] : processes_.tasks()) {
     if (!holder->live || !searched.insert(holder->table.get()).second) continue;
     slots_searched_ += holder->table->size() + 1;
     if (slots_searched_ > kMostSlotsSearched) break;
@@ -99,7 +132,7 @@ Awaited Tracker::awaited(Task& task, const FdArgument& fd) {
   return one;
 }
 
-Blocked Tracker::blocked_in(Task& task, std::string_view line, Place place) {
+Blocked Waits::blocked_in(const Task& task, std::string_view line, Place place) {
   Blocked blocked;
   blocked.place = place;
   std::string padded(line);
@@ -120,7 +153,7 @@ Blocked Tracker::blocked_in(Task& task, std::string_view line, Place place) {
   const std::string_view arguments = view(read.arguments, read.end);
   blocked.text = blocked.syscall + "(" + std::string(arguments.substr(0, kLongestText));
   const std::uint16_t index = find_call(read.name.data(), read.name.size());
-  for (const std::int64_t number : waits_for(task, read.name, arguments)) {
+  for (const std::int64_t number : descriptors_of(task, read.name, arguments)) {
     blocked.awaited.push_back(awaited(task, {true, number, {}, false}));
   }
   if (read.name == "futex") {
@@ -131,7 +164,7 @@ Blocked Tracker::blocked_in(Task& task, std::string_view line, Place place) {
   }
   if (index == kUnknownCall || call_at(index).role == Role::none) return blocked;
   std::int64_t fd = -1;
-  const Target target = target_of(task, call_at(index), arguments, Event{}, fd);
+  const Target target = files_.target_of(task, call_at(index), arguments, Event{}, fd);
   if (target.origin != Origin::unknown || !target.path.empty()) blocked.target = target;
   if (fd >= 0 && blocked.awaited.empty() && call_at(index).op != Op::wait) {
     Awaited one = awaited(task, {true, fd, {}, false});

@@ -439,142 +439,10 @@ def source_lines(path: str, addresses: list[int]) -> list[list[RawPlace]]:
 def build_id(path: str) -> str | None:
     """Return the build ID of an ELF file in hex, None if it has none or is not ELF."""
 
-class RawCallPlace(TypedDict):
-    file: int
-    """Index into the sources that were given."""
-    line: int
-    pid: int
-    syscall: str
+RawFact = dict[str, Any]
+"""The fields of a fact by their names (csrc/strace/fields.h), facts in it as such dicts too.
 
-class RawTarget(TypedDict):
-    path: str | None
-    kind: str
-    deleted: bool
-    nameless: bool
-    source: str
-    guessed: bool
-    opened: RawCallPlace | None
-    given: RawCallPlace | None
-    flags: str
-    label: str
-    written_bytes: int
-    read_bytes: int
-
-class RawMatch(TypedDict):
-    file: int
-    line: int
-    entry_line: int | None
-    pid: int
-    time: float | None
-    syscall: str
-    text: str
-    errno: str | None
-    fd: int | None
-    target: RawTarget
-    injected: bool
-    inferred: bool
-    ppid: int | None
-    thread_of: int | None
-    argv: list[str] | None
-    """Of the process at that time: it may have called exec since."""
-    holders: list[tuple[str, int]]
-    """Of the first EMFILE: what was open, and how often."""
-    nanoseconds: int
-    rank: list[str]
-
-class RawEnding(TypedDict):
-    code: int | None
-    signal: str | None
-    core: bool
-    file: int
-    line: int
-    sender: int | None
-    time: float | None
-    told: bool
-
-class RawFutexUse(TypedDict):
-    """Tasks and lines; 0 is never."""
-
-    woken_by: int
-    woken_line: int
-    passed_by: int
-    passed_line: int
-
-class RawAwaited(TypedDict):
-    fd: int
-    target: RawTarget
-    paired: bool
-    holders: list[tuple[int, int]]
-    """Process and descriptor."""
-    holder_count: int
-
-class RawBlocked(TypedDict):
-    file: int
-    line: int
-    syscall: str
-    text: str
-    target: RawTarget | None
-    since: float | None
-    futex: RawFutexUse | None
-    awaited: list[RawAwaited]
-
-class RawInterruption(TypedDict):
-    signal: str
-    sender: int | None
-    file: int
-    line: int
-    pid: int
-    syscall: str | None
-    target: str | None
-    nanoseconds: int
-
-class RawLastFailure(TypedDict):
-    errno: str
-    syscall: str
-    path: str | None
-    file: int
-    line: int
-    pid: int
-    direct: bool
-
-class RawSlowCall(RawMatch):
-    pace: str
-    """``"work"``, ``"reading"`` or ``"waiting"``."""
-
-class RawConnection(TypedDict):
-    pid: int
-    fd: int
-    peer: str
-    result: str
-    file: int
-    line: int
-    nanoseconds: int
-    asked: bool
-    """Something was sent since something came last."""
-    silent_waits: int
-    """Waits that came back with nothing since something came last."""
-    silent_nanoseconds: int
-    silent_file: int
-    silent_line: int
-    silent_text: str
-
-class RawNameMessage(TypedDict):
-    pid: int
-    file: int
-    line: int
-    answer: bool
-    data: str
-    peer: str
-
-class RawTimeout(TypedDict):
-    syscall: str
-    target: str | None
-    text: str
-    count: int
-    nanoseconds: int
-    file: int
-    line: int
-    pid: int
+A file is the name that was given for it, or else its number."""
 
 class RawQuery(TypedDict):
     errors: list[str]
@@ -584,42 +452,6 @@ class RawQuery(TypedDict):
     path: str | None
     slower: int
     """Nanoseconds."""
-
-class RawTask(TypedDict):
-    pid: int
-    ppid: int | None
-    thread_of: int | None
-    argv: list[str] | None
-    exit: RawEnding | None
-    blocked_in: RawBlocked | None
-    began: float | None
-    seen: bool
-    rank: list[str]
-    calls: list[tuple[str, int, int]]
-    """Name, times, nanoseconds; the longest first."""
-    interruptions: list[RawInterruption]
-    last_failures: list[RawLastFailure]
-    last_words: list[str]
-    last_word_lines: list[int]
-    stopped: str | None
-    writing: list[str]
-
-class RawCallCount(TypedDict):
-    name: str
-    calls: int
-    errors: int
-    nanoseconds: int
-
-class RawFailure(TypedDict):
-    errno: str
-    syscall: str
-    path: str | None
-    kind: str
-    count: int
-    injected: int
-    file: int
-    line: int
-    pid: int
 
 class RawCounts(TypedDict):
     lines: int
@@ -651,19 +483,20 @@ class RawCheck(TypedDict):
     examples: list[str]
 
 class RawStrace(TypedDict):
-    matches: list[RawMatch]
+    matches: list[RawFact]
     match_count: int
-    processes: list[RawTask]
-    syscalls: list[RawCallCount]
-    failures: list[RawFailure]
+    processes: list[RawFact]
+    """`Task` of each."""
+    syscalls: list[RawFact]
+    failures: list[RawFact]
     files: list[tuple[str, int, int, int, int, int, int]]
-    """Path, opens, bytes read, bytes written, errors, reads, writes."""
-    slow: list[RawSlowCall]
-    connections: list[RawConnection]
-    timeouts: list[RawTimeout]
-    name_messages: list[RawNameMessage]
-    folders: list[tuple[str, int, int, int, float | None, float | None]]
-    """Path, look-ups, errors, nanoseconds, time of the first, time of the last."""
+    """The fields of `FileCount`."""
+    slow: list[RawFact]
+    connections: list[RawFact]
+    timeouts: list[RawFact]
+    name_messages: list[RawFact]
+    folders: list[tuple[str, int, int, float, float | None, float | None]]
+    """The fields of `FolderCount`."""
     first_time: float | None
     last_time: float | None
     counts: RawCounts
@@ -727,9 +560,9 @@ def read_strace(
     the task that a file of -ff is of, else 0. `check` hides the annotations of -y from the tracker
     and compares every use of a descriptor with them. Hits are calls for which a query holds, or
     that `errors` or `calls` name. `only` is a process: hits and totals are of its tasks alone.
-    `exports` are told of every call, in the order of the log; `label` and `names` are what they
-    call the log and its files. `learn` is told of every command line that runs, before the calls
-    that come behind its execve().
+    `exports` are told of every call, in the order of the log; `label` is what they call
+    the log, and `names` are those of its files. `learn` is told of every command line that runs,
+    before the calls that come behind its execve().
     """
 
 class RawTables(TypedDict):

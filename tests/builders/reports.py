@@ -173,6 +173,10 @@ def full_report() -> Report:
                 "world_size": 8,
                 "hostname": "node17",
                 "python_version": "3.11.7",
+                "env_is_current": False,
+                "launcher": "torchrun",
+                **dict.fromkeys(("role", "crashed_at", "ppid", "uid", "command")),
+                "machine": "x86_64",
             },
             "signal": {
                 "number": 6,
@@ -181,11 +185,19 @@ def full_report() -> Report:
                 "address": None,
                 "sender_pid": 3097667,
                 "explanation": "the process aborted itself",
+                **dict.fromkeys(("code_number", "sender_uid", "caught")),
             },
-            "abort_message": None,
-            "cpp_exception": {"type": "c10::DistBackendError", "what": "NCCL error in: …"},
-            "python_exception": None,
+            "cpp_exception": {
+                "type": "c10::DistBackendError",
+                "what": "NCCL error in: …",
+                "tid": 3097702,
+                "found_by": "stack",
+                "state": "uncaught",
+            },
+            **dict.fromkeys(("signature", "abort_message", "fatal_python_error", "fault")),
+            **dict.fromkeys(("python_exception", "registers")),
             "crashed_thread": 3097702,
+            "main_thread": 3097667,
             "threads": [
                 {
                     "tid": 3097702,
@@ -195,22 +207,27 @@ def full_report() -> Report:
                     "holds_gil": False,
                     "group": 0,
                     "python_exception": None,
-                    "waits_for": None,
+                    "skipped_frames": 0,
+                    **dict.fromkeys(("role", "waits_for", "stopped", "skipped_at")),
                     "frames": [
                         {
                             "kind": "native",
                             "function": "raise",
                             "pc": "0x00007f1e2c0013a0",
                             "module": "/lib/x86_64-linux-gnu/libc.so.6",
-                            "file": None,
-                            "line": None,
+                            **dict.fromkeys(("module_offset", "file", "line", "area")),
                             "inlined": False,
+                            "tail_call": False,
+                            "trust": "cfi",
+                            "arguments": {},
                             "note": "asks the kernel to kill this process",
                         }
                     ],
                 }
             ],
-            "groups": [{"id": 0, "tids": [3097702], "summary": "aborts"}],
+            "groups": [
+                {"id": 0, "tids": [3097702], "summary": "aborts", "role": None, "state": None}
+            ],
             "modules": [
                 {
                     "path": "/opt/libmyops.so",
@@ -218,9 +235,19 @@ def full_report() -> Report:
                     "start": "0x00007f1e2c000000",
                     "end": "0x00007f1e2c100000",
                     "status": "mismatch",
+                    "disk_path": "/opt/libmyops.so",
+                    "disk_build_id": "3f2a",
                 }
             ],
             "memory": {"mapped_bytes": 9, "dumped_bytes": 7, "by_kind": {"heap": 7}},
+            "core": {
+                "path": "core-python-3097667-6.zst",
+                "origin": "kernel",
+                "size_bytes": 9,
+                "expected_bytes": 9,
+                "truncated": False,
+                "slim": None,
+            },
         },
         problems=(
             Problem(

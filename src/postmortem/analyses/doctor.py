@@ -6,6 +6,8 @@ from postmortem.analyses.checks import Check, checks
 from postmortem.facts.machine import Machine
 from postmortem.report.blocks import Block, KeyValues, Table
 from postmortem.report.card import Highlights
+from postmortem.report.contract import fill
+from postmortem.report.contract.doctor import Doctor
 from postmortem.report.model import Report
 
 _CORE_CHECKS = ("core limit", "core_pattern", "coredump_filter")
@@ -30,7 +32,7 @@ def report_on(machine: Machine) -> Report:
         failed=fatal,
         diagnoses=(),
         blocks=tuple(_blocks(found)),
-        body={"checks": [_as_json(check) for check in found]},
+        body=fill(Doctor, checks=found),
         highlights=_highlights(found),
     )
 
@@ -75,13 +77,3 @@ def _blocks(found: tuple[Check, ...]) -> list[Block]:
     if good:
         blocks.append(Table(("check", "found"), good, title="in order"))
     return blocks
-
-
-def _as_json(check: Check) -> dict[str, object]:
-    return {
-        "name": check.name,
-        "status": check.status,
-        "found": check.found,
-        "why": check.why,
-        "fix": check.fix,
-    }

@@ -30,6 +30,7 @@ COMMANDS: tuple[str, ...] = (
     "emulate",
     "attach",
     "watch",
+    "net",
     "flight",
     "demo",
     "doctor",

@@ -170,10 +170,10 @@ class Task:
     ppid: int | None
     thread_of: int | None
     argv: tuple[str, ...] | None
-    ending: Ending | None
-    blocked: Blocked | None
+    ending: Ending | None = None
+    blocked: Blocked | None = None
     began: float | None = None
-    seen: bool = True
+    recorded: bool = True
     """The log has calls of it."""
     environment: tuple[str, ...] = ()
     """What its environment says of ranks, as strace -v records it: ``RANK=3``."""
@@ -184,7 +184,7 @@ class Task:
     """What it wrote last to its standard error, as far as strace -s let it through."""
     last_word_lines: tuple[int, ...] = ()
     """The lines of the log on which it wrote them."""
-    writing: tuple[str, ...] = ()
+    open_for_writing: tuple[str, ...] = ()
     """Files that it had open for writing when it ended badly."""
     stopped: str | None = None
     """The signal that stopped it, where nothing in the log has made it go on since."""

@@ -79,7 +79,7 @@ def last_part(where: str) -> str:
 
 def _why(best: Diagnosis, headline: str) -> str:
     """Return one sentence, two where the first is short; never what the headline says."""
-    if not _is_said(best.title.removeprefix(best.lead), headline):
+    if not _is_said(best.title[len(best.lead) :], headline):
         return best.title
     said = ""
     for sentence in _SENTENCE.split(best.cause):

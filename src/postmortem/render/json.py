@@ -14,10 +14,11 @@ from collections.abc import Iterable, Mapping
 from typing import TextIO
 
 from postmortem._version import __version__
-from postmortem.facts.source import Problem, Source
 from postmortem.patterns import Pattern
 from postmortem.render import safe
-from postmortem.report.model import Diagnosis, Report, Skipped
+from postmortem.report.contract import fill
+from postmortem.report.contract.envelope import Envelope, Tail
+from postmortem.report.model import Report
 
 SCHEMA = "postmortem/1"
 
@@ -99,17 +100,8 @@ def _row(item: object, written: dict[int, str]) -> str:
 
 def _whole(report: Report, version: str) -> dict[str, object]:
     """Return the report's fields in their order."""
-    envelope: dict[str, object] = {
-        "schema": SCHEMA,
-        "kind": report.kind,
-        "tool": {"version": version},
-        "inputs": [_source(item) for item in report.inputs],
-        "verdict": report.verdict,
-        "diagnoses": [_diagnosis(item) for item in report.diagnoses],
-        "problems": [_problem(item) for item in report.problems],
-        "outcome": report.outcome.value,
-    }
-    last = {"skipped": [_skipped(item) for item in report.skipped]}
+    envelope = fill(Envelope, report, schema=SCHEMA, tool={"version": version})
+    last = fill(Tail, report)
     body = {key: value for key, value in report.body.items() if key not in {*envelope, *last}}
     return {**envelope, **body, **last}
 
@@ -124,37 +116,6 @@ def _plain_document(whole: dict[str, object]) -> dict[str, object]:
         raise TypeError(f"{place} is a {kind}, which JSON does not have") from None
     assert isinstance(plain, dict)
     return plain
-
-
-def _source(source: Source) -> dict[str, object]:
-    return {
-        "path": source.path,
-        "size_bytes": source.size_bytes,
-        "compression": source.compression,
-        "truncated": source.truncated,
-    }
-
-
-def _diagnosis(diagnosis: Diagnosis) -> dict[str, object]:
-    return {
-        "id": diagnosis.id,
-        "title": diagnosis.title,
-        "role": diagnosis.role.value,
-        "confidence": diagnosis.confidence.value,
-        "cause": diagnosis.cause,
-        "next_steps": diagnosis.next_steps,
-        "evidence": [{"where": item.where, "what": item.what} for item in diagnosis.evidence],
-        "references": diagnosis.references,
-        "about": None if diagnosis.about is None else dict(vars(diagnosis.about)),
-    }
-
-
-def _problem(problem: Problem) -> dict[str, object]:
-    return {"where": problem.where, "what": problem.what, "remedy": problem.remedy}
-
-
-def _skipped(skipped: Skipped) -> dict[str, object]:
-    return {"rule": skipped.rule, "missing": skipped.missing, "remedy": skipped.remedy}
 
 
 def _plain(value: object) -> object:

@@ -26,9 +26,12 @@ LONG = 12
 LEFT_IN_CODE = {
     # Words of our own that are told, not looked for.
     "diagnose/incident/events.py",
-    # Syntax: what a traceback is made of, and how lines of loggers and of the kernel begin.
+    # Syntax: what a traceback and gdb's output are made of, and how lines of loggers and of the
+    # kernel begin.
+    "readers/notebooks.py",
     "readers/ranklogs/lines.py",
     "readers/ranklogs/native_stacks.py",
+    "readers/stackdumps/gdb_text.py",
     "readers/kernel_log/events.py",
     "readers/kernel_log/lines.py",
     "readers/kernel_log/read.py",

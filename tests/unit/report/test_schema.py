@@ -14,6 +14,7 @@ import pytest
 from builders.reports import full_report
 from builders.schema import SCHEMA, validate
 from postmortem.render.json import render
+from postmortem.report.contract import __main__ as contract
 
 
 @pytest.fixture
@@ -79,3 +80,11 @@ def test_what_the_contract_forbids_is_refused(
     change(broken)
     with pytest.raises(jsonschema.ValidationError):
         validate(broken)
+
+
+def test_schema_and_page_are_written_from_the_shapes() -> None:
+    assert contract.SCHEMA.read_text() == contract.schema_text(), (
+        "python -m " + contract.__package__
+    )
+    page = contract.PAGE.read_text()
+    assert page == contract.page_text(page), "python -m " + contract.__package__

@@ -87,13 +87,13 @@ def test_peers_of_refused_connections(name: str) -> None:
 
 @pytest.mark.parametrize("name", [n for n, truth in TRUTH.items() if "killed" in truth])
 def test_who_was_killed(name: str) -> None:
-    ends = [p["exit"] for p in recording(name)["processes"] if p["exit"]]
+    ends = [p["ending"] for p in recording(name)["processes"] if p["ending"]]
     assert TRUTH[name]["killed"] in {end["signal"] for end in ends}
 
 
 def test_a_call_that_a_task_died_in_whatever_the_colours() -> None:
     (killed,) = (p for p in recording("fmt_v72_color_killed.strace.zst")["processes"] if p["ppid"])
-    assert (killed["blocked_in"]["syscall"], killed["exit"]["signal"]) == ("read", "SIGKILL")
+    assert (killed["blocked"]["syscall"], killed["ending"]["signal"]) == ("read", "SIGKILL")
 
 
 def test_threads_and_children_of_a_clone3_that_strace_did_not_know() -> None:
@@ -102,7 +102,7 @@ def test_threads_and_children_of_a_clone3_that_strace_did_not_know() -> None:
     (first,) = (
         pid
         for pid, p in made.items()
-        if p["argv"] == ["/data/job-001/threads", "/data/job-001/mnt"]
+        if p["argv"] == ("/data/job-001/threads", "/data/job-001/mnt")
         and not p["ppid"]
         and not p["thread_of"]
     )
@@ -117,12 +117,12 @@ def test_threads_and_children_of_a_clone3_that_strace_did_not_know() -> None:
 
 def test_a_process_that_kills_itself_is_the_sender() -> None:
     (process,) = recording("misc_kill9.strace.zst")["processes"]
-    assert process["exit"]["sender"] == process["pid"]
+    assert process["ending"]["sender"] == process["pid"]
 
 
 def test_blocked_at_the_end() -> None:
     processes = recording("deadlock.strace.zst")["processes"]
-    assert [p["blocked_in"]["syscall"] for p in processes] == ["futex"] * 3
+    assert [p["blocked"]["syscall"] for p in processes] == ["futex"] * 3
 
 
 def test_injected_errors_are_marked() -> None:
@@ -136,4 +136,4 @@ def test_a_cut_recording_is_read_up_to_the_cut() -> None:
     cut = data[: data.index(b", 65536) = -1 ENOSPC")]
     log = read(cut, errors=["ENOSPC"])
     assert log["matches"] == []
-    assert log["processes"][-1]["blocked_in"]["syscall"] == "write"
+    assert log["processes"][-1]["blocked"]["syscall"] == "write"

@@ -296,7 +296,8 @@ def test_very_many_processes() -> None:
             lines.append(failed(pid, 3))
         lines.append(f"{pid} +++ exited with 0 +++\n")
     got = read("".join(lines), errors=["ENOSPC"])
-    assert [(m["pid"], m["ppid"]) for m in got["matches"]] == [(p * 10_000, 1) for p in (1, 2, 3)]
+    made = [(m["pid"], m["task"]["ppid"]) for m in got["matches"]]
+    assert made == [(p * 10_000, 1) for p in (1, 2, 3)]
     assert {m["target"]["path"] for m in got["matches"]} == {"/m/a"}
     assert len(got["processes"]) == 20_000
     assert got["forgotten"] == 30_001 - 20_000
@@ -370,9 +371,9 @@ def test_a_call_on_one_line_that_its_task_died_in() -> None:
     futex = "futex(0x7f00, FUTEX_WAIT_PRIVATE, 0, NULL) = ?"
     log = f"1 {futex}\n1 +++ killed by SIGKILL +++\n2 exit_group(1) = ?\n2 +++ exited with 1 +++\n"
     one, other = read(log)["processes"]
-    assert one["blocked_in"]["syscall"] == "futex"
-    assert one["blocked_in"]["line"] == 1
-    assert other["blocked_in"] is None
+    assert one["blocked"]["syscall"] == "futex"
+    assert one["blocked"]["line"] == 1
+    assert other["blocked"] is None
 
 
 def test_what_was_open_when_no_more_could_be_had() -> None:
@@ -380,7 +381,7 @@ def test_what_was_open_when_no_more_could_be_had() -> None:
     log += "1 pipe([9, 10]) = 0\n1 socket(AF_INET, SOCK_STREAM, 0) = 11\n"
     log += '1 openat(AT_FDCWD, "/m/b", O_RDONLY) = -1 EMFILE (Too many open files)\n'
     (match,) = read(log, errors=["EMFILE"])["matches"]
-    assert match["holders"] == [("/m/shard", 6), ("pipes", 2), ("sockets", 1)]
+    assert match["holders"] == (("/m/shard", 6), ("pipes", 2), ("sockets", 1))
 
 
 def test_a_flood_of_one_errno_does_not_hide_another() -> None:
@@ -435,7 +436,7 @@ def test_a_child_that_ended_before_the_line_of_its_fork() -> None:
         "2 +++ exited with 3 +++\n"
     )
     rows = [(p["pid"], p["ppid"], p["argv"]) for p in read(log)["processes"]]
-    assert rows == [(1, None, ["x"]), (2, 1, ["y"])]
+    assert rows == [(1, None, ("x",)), (2, 1, ("y",))]
 
 
 @pytest.mark.parametrize(
@@ -462,7 +463,7 @@ def test_the_end_by_a_signal_that_no_task_is_told_of(kill: str, signal: str | No
     got = read(log, signals=["SIGKILL"])
     assert [(m["pid"], m["syscall"]) for m in got["matches"]] == [(2, "SIGKILL")]
     (killed,) = (p for p in got["processes"] if p["pid"] == 2)
-    assert killed["exit"]["sender"] == (1 if signal else None)
+    assert killed["ending"]["sender"] == (1 if signal else None)
 
 
 def test_a_signal_that_was_told_is_one_hit() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from enum import Enum
+from enum import StrEnum
 
 from postmortem.diagnose.numerics.last_clean import clean_batch, weight_hint
 from postmortem.diagnose.numerics.near_edge import near_the_edge
@@ -27,7 +27,7 @@ _SHARD = "shard "
 _MASKED_ROW = "a row that is masked altogether gives NaN in softmax"
 
 
-class Origin(Enum):
+class Origin(StrEnum):
     """Where bad numbers come from."""
 
     PRODUCER = "producer"

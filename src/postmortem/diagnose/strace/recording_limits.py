@@ -113,7 +113,7 @@ def _by_status(log: SystemCalls) -> Iterator[Problem]:
 
 
 def _children(log: SystemCalls) -> Iterator[Problem]:
-    unseen = [task for task in log.tasks if not task.seen]
+    unseen = [task for task in log.tasks if not task.recorded]
     if not unseen:
         return
     pids = ", ".join(str(task.pid) for task in unseen[:4]) + ("" if len(unseen) <= 4 else ", …")

@@ -19,7 +19,7 @@ class Series:
     last_clean: str | None
     """The newest before the first bad one; None where the first is bad already."""
     first_bad: str | None
-    back_to_clean: str | None
+    clean_again: str | None
     """A later one without bad values: what was bad did not stay."""
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from postmortem.diagnose.stacks.activity import area, kind_of, role
 from postmortem.diagnose.stacks.groups import Group
-from postmortem.facts.threads import Frame, RaisedException, Thread, Wait
-from postmortem.text import address, address_or_null
+from postmortem.facts.threads import Frame, Thread, Wait
+from postmortem.report.contract import fill
+from postmortem.report.contract import threads as shapes
 
 
 class ThreadBodies:
@@ -22,21 +23,15 @@ class ThreadBodies:
 
     def of(self, thread: Thread, group: int | None) -> dict[str, object]:
         """Return the fields of one thread, `frames` the last of them."""
-        return {
-            "tid": thread.tid,
-            "name": thread.name,
-            "python_name": thread.python_name,
-            "role": self._role(thread),
-            "crashed": thread.crashed,
-            "holds_gil": thread.holds_gil,
-            "group": group,
-            "python_exception": raised_body(thread.python_exception),
-            "waits_for": _wait(thread.waits_for),
-            "stopped": thread.stopped,
-            "skipped_frames": thread.skipped,
-            "skipped_at": thread.skipped_at,
-            "frames": self._stack(thread.frames),
-        }
+        return fill(
+            shapes.Thread,
+            thread,
+            role=self._role(thread),
+            group=group,
+            waits_for=_wait(thread.waits_for),
+            skipped_frames=thread.skipped,
+            frames=self._stack(thread.frames),
+        )
 
     def _role(self, thread: Thread) -> str | None:
         if thread.tid == self._main_tid:
@@ -65,55 +60,21 @@ class ThreadBodies:
         return known[1]
 
     def _fields(self, frame: Frame) -> dict[str, object]:
-        fields: dict[str, object] = {
-            "kind": frame.kind,
-            "function": frame.function,
-            "pc": address_or_null(frame.pc),
-            "module": frame.module,
-            "module_offset": address_or_null(frame.module_offset),
-            "file": frame.file,
-            "line": frame.line,
-            "inlined": frame.inlined,
-            "tail_call": frame.tail_call,
-            "note": kind_of(frame, self._executable).note,
-            "area": area(frame, self._executable),
-            "trust": str(frame.trust),
-            "arguments": dict(frame.arguments),
-        }
-        if self._with_locals:
-            fields["locals"] = dict(frame.locals)
-        return fields
-
-
-def raised_body(exception: RaisedException | None) -> dict[str, object] | None:
-    """Return the fields of a Python exception."""
-    if exception is None:
-        return None
-    return {"type": exception.type, "message": exception.message}
+        return fill(
+            shapes.FrameLocals if self._with_locals else shapes.Frame,
+            frame,
+            note=kind_of(frame, self._executable).note,
+            area=area(frame, self._executable),
+        )
 
 
 def group_body(group: Group) -> dict[str, object]:
     """Return the fields of threads that stand alike."""
-    return {
-        "id": group.id,
-        "tids": list(group.tids),
-        "summary": group.summary,
-        "role": group.activity.role,
-        "state": group.activity.state,
-    }
+    return fill(shapes.Group, group, role=group.activity.role, state=group.activity.state)
 
 
 def _wait(wait: Wait | None) -> dict[str, object] | None:
     if wait is None:
         return None
-    return {
-        "what": wait.what,
-        "address": address(wait.address),
-        "holder": wait.holder,
-        "kind": wait.kind,
-        "confidence": None if wait.holder is None else "certain" if wait.certain else "likely",
-        "how": wait.how,
-        "held_at": wait.held_at,
-        "missing_owner": wait.missing_owner,
-        "timed": wait.timed,
-    }
+    sure = None if wait.holder is None else "certain" if wait.certain else "likely"
+    return fill(shapes.Wait, wait, confidence=sure)

@@ -105,7 +105,8 @@ def _half_written(view: StraceView) -> str | None:
     names = {call.name for log in view.logs for call in log.calls}
     if names & _WRITES:
         return None
-    writing = next((t.writing for log in view.logs for t in log.tasks if t.writing), ())
+    tasks = (task for log in view.logs for task in log.tasks)
+    writing = next((t.open_for_writing for t in tasks if t.open_for_writing), ())
     files = [path for path in writing if not path.startswith(("/dev/", "/proc/"))]
     return some(files, 2) if files else None
 

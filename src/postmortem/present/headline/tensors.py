@@ -35,7 +35,7 @@ def _of_series(found: Series) -> str:
         said += f", the oldest of {len(found.files)}"
     else:
         said = f"last clean: {names[found.last_clean]}, {said}"
-    again = found.back_to_clean
+    again = found.clean_again
     return said if again is None else f"{said}, clean again: {names[again]}"
 
 

@@ -9,6 +9,8 @@ from postmortem.diagnose.ranks.blame import Attempts, Blame
 from postmortem.diagnose.ranks.causes import Cause, How
 from postmortem.facts.rank_sets import rank_words
 from postmortem.patterns import Pattern
+from postmortem.report.contract import fill
+from postmortem.report.contract import logs as shapes
 
 _ROWS_SHOWN = 6
 _LONGEST = 200
@@ -114,13 +116,14 @@ def attempt_rows(attempts: Attempts, *, verbose: bool) -> list[tuple[str, str]]:
 def attempts_body(attempts: Attempts) -> list[dict[str, object]]:
     """Return the JSON rows: one for each attempt, from 0, as torchrun counts them."""
     return [
-        {
-            "attempt": i,
-            "decided_by": blame.how.value,
-            "ranks": sorted(p.rank for p in blame.first if p.rank is not None),
-            "what": attempt_words(blame),
-            "told": i == attempts.told,
-        }
+        fill(
+            shapes.Attempt,
+            attempt=i,
+            decided_by=blame.how,
+            ranks=sorted(p.rank for p in blame.first if p.rank is not None),
+            what=attempt_words(blame),
+            told=i == attempts.told,
+        )
         for i, blame in enumerate(attempts.blames)
     ]
 

@@ -24,6 +24,8 @@ from postmortem.diagnose.jam.jam import (
 from postmortem.diagnose.jam.words import culprit_words, detail_words, share_words
 from postmortem.present.ranks.view import RankLogsView
 from postmortem.report.blocks import Block, Note, Table, Tone
+from postmortem.report.contract import fill
+from postmortem.report.contract import logs as shapes
 
 _ROWS_SHOWN = 12
 _KINDS: dict[type, str] = {
@@ -68,20 +70,16 @@ def jam_body(view: RankLogsView) -> dict[str, object]:
         return {"culprits": [], "jam": None}
     return {
         "culprits": [_culprit(one) for one in jam.culprits],
-        "jam": {
-            "waiting": jam.waiting,
-            "explained": jam.explained,
-            "sign": jam.sign.value,
-            "sign_words": jam.sign_words,
-            "seen": jam.seen,
-            "unseen": jam.unseen,
-            "operations_left_out": jam.left_out,
-            "candidates": [_culprit(one) for one in jam.candidates],
-            "unended": [
-                {"operation": _operation(one.operation), "ranks": list(one.ranks)}
+        "jam": fill(
+            shapes.Jam,
+            jam,
+            operations_left_out=jam.left_out,
+            candidates=[_culprit(one) for one in jam.candidates],
+            unended=[
+                fill(shapes.Unended, one, operation=_operation(one.operation))
                 for one in jam.unended
             ],
-        },
+        ),
     }
 
 
@@ -109,22 +107,16 @@ def _clock(seconds: float) -> str:
 
 def _culprit(one: Culprit) -> dict[str, object]:
     detail = detail_words(one)
-    return {
-        "rank": one.rank,
-        "kind": _KINDS[type(one.cause)],
-        "what": culprit_words(one) + (f"; {detail}" if detail else ""),
-        "confidence": one.sure.value,
-        "holds_up": one.holds_up,
-        "operation": None if one.operation is None else _operation(one.operation),
-    }
+    return fill(
+        shapes.Culprit,
+        one,
+        kind=_KINDS[type(one.cause)],
+        what=culprit_words(one) + (f"; {detail}" if detail else ""),
+        confidence=one.sure,
+        operation=None if one.operation is None else _operation(one.operation),
+    )
 
 
 def _operation(one: Operation) -> dict[str, object]:
-    return {
-        "name": None if one.call is None else one.call.operation,
-        "group": one.group,
-        "group_words": one.group_words,
-        "sequence": one.number,
-        "members": one.members,
-        "since": one.since,
-    }
+    name = None if one.call is None else one.call.operation
+    return fill(shapes.Operation, one, name=name, sequence=one.number)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from postmortem.facts.nccl import HostPair, Nccl, Trail
 from postmortem.facts.rank_logs import RankLogs
+from postmortem.report.contract import fill
+from postmortem.report.contract import logs as shapes
 from postmortem.text import counted
 
 _MOST_WARNINGS = 5
@@ -74,38 +76,20 @@ def nccl_body(logs: RankLogs) -> dict[str, object] | None:
     nccl = logs.nccl
     if nccl is None:
         return None
-    return {
-        "versions": list(nccl.versions),
-        "networks": [{"network": name, "hosts": list(hosts)} for name, hosts in nccl.networks],
-        "transports": [
-            {
-                "from": pair.first,
-                "to": pair.second,
-                "transport": pair.how,
-                "channels": pair.channels,
-                "line": pair.line,
-            }
+    return fill(
+        shapes.Nccl,
+        nccl,
+        networks=[{"network": name, "hosts": list(hosts)} for name, hosts in nccl.networks],
+        transports=[
+            fill(shapes.Transport, pair, from_=pair.first, to=pair.second, transport=pair.how)
             for pair in nccl.pairs[:_MOST_ROWS]
         ],
-        "trails": [
-            {
-                "host": trail.host,
-                "label": logs.who(trail.writer).label,
-                "file": trail.file,
-                "line": trail.line,
-                "result": trail.code,
-                "steps": list(trail.steps),
-            }
+        trails=[
+            fill(shapes.Trail, trail, label=logs.who(trail.writer).label, result=trail.code)
             for trail in nccl.trails[:_MOST_ROWS]
         ],
-        "peers": [
-            {
-                "address": peer.address,
-                "named_by": [logs.who(writer).label for writer in peer.writers],
-                "hosts": list(peer.hosts),
-                "where": peer.where,
-                "what": peer.what,
-            }
+        peers=[
+            fill(shapes.Peer, peer, named_by=[logs.who(writer).label for writer in peer.writers])
             for peer in nccl.peers[:_MOST_ROWS]
         ],
-    }
+    )

@@ -14,6 +14,8 @@ from postmortem.facts.stackdumps import StackClass, StackClasses
 from postmortem.facts.threads import Frame
 from postmortem.present.numerics.body import flight_row
 from postmortem.report.blocks import Block, Excerpt
+from postmortem.report.contract import fill
+from postmortem.report.contract import logs as shapes
 
 _FRAMES_SHOWN = 14
 _LINES_SHOWN = 24
@@ -50,47 +52,28 @@ def stack_body(logs: RankLogs) -> dict[str, object]:
 
 def class_rows(found: StackClasses) -> dict[str, object]:
     """Return the classes as JSON has them."""
-    return {
-        "samples": found.samples,
-        "moved": list(found.moved),
-        "classes": [
-            {
-                "labels": [member.label for member in one.members],
-                "ranks": [member.rank for member in one.members if member.rank is not None],
-                "doing": one.doing.value,
-                "running": one.is_running,
-                "frames": [_frame(frame) for frame in one.thread.frames],
-            }
-            for one in found.items[:_CLASSES_IN_JSON]
-        ],
-    }
+    classes = [
+        fill(
+            shapes.StackClass,
+            one,
+            labels=[member.label for member in one.members],
+            ranks=[member.rank for member in one.members if member.rank is not None],
+            running=one.is_running,
+            frames=one.thread.frames,
+        )
+        for one in found.items[:_CLASSES_IN_JSON]
+    ]
+    return fill(shapes.Stacks, found, classes=classes)
 
 
 def _recorder(one: Recorder) -> dict[str, object]:
     number, last = one.call(-1) if one.calls else (None, None)
-    return {
-        "rank": one.rank,
-        "file": one.where,
-        "calls": one.calls,
-        "last": None
-        if last is None
-        else {
-            "operation": last.operation,
-            "group": last.group,
-            "sequence": number,
-            "finished": last.finished,
-        },
-    }
-
-
-def _frame(frame: Frame) -> dict[str, object]:
-    return {
-        "kind": frame.kind,
-        "function": frame.function,
-        "file": frame.file,
-        "line": frame.line,
-        "module": frame.module,
-    }
+    return fill(
+        shapes.Recorder,
+        one,
+        file=one.where,
+        last=None if last is None else fill(shapes.LastCall, last, sequence=number),
+    )
 
 
 def _whole(one: StackClass, verbose: bool) -> Excerpt:

@@ -1,13 +1,15 @@
-"""The fields of ``kind strace`` in the JSON report, as docs/report-schema.md lays them down."""
+"""The fields of ``kind strace`` in the JSON report."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 
-from postmortem.facts.syscalls import Blocked, LogPlace, Match, SystemCalls, Target, Task
+from postmortem.facts.syscalls import Blocked, Match, SystemCalls, Target, Task
 from postmortem.present.strace.summary_body import SUMMARY_FIELDS, summary_fields
 from postmortem.present.strace.view import Found, StraceView
 from postmortem.present.strace.waits import waited
+from postmortem.report.contract import fill
+from postmortem.report.contract import strace as shapes
 
 _MOST_FILES = 1000
 
@@ -15,34 +17,38 @@ _MOST_FILES = 1000
 def strace_body(view: StraceView) -> dict[str, object]:
     """Return the fields of a log's report; what was not counted is null."""
     logs = view.logs
-    return {
-        "finds": [_find(found) for found in view.finds],
-        "processes": [_task(log, task) for log in logs for task in log.tasks],
-        "errors": _errors(logs) if view.summary else None,
-        "syscalls": _calls(logs) if view.summary else None,
-        "files": _files(logs) if view.summary else None,
+    counted: dict[str, object] = dict.fromkeys(("errors", "syscalls", "files", "missing_libraries"))
+    if view.summary:
+        counted = {
+            "errors": _errors(logs),
+            "syscalls": _calls(logs),
+            "files": _files(logs),
+            "missing_libraries": [
+                {"name": name, "searched": list(folders)}
+                for name, folders in view.missing_libraries
+            ],
+        }
+    return fill(
+        shapes.Strace,
+        finds=[_find(found) for found in view.finds],
+        processes=[_task(log, task) for log in logs for task in log.tasks],
+        lines=sum(log.recording.lines for log in logs),
+        unparsed_lines=sum(log.recording.unparsed for log in logs),
+        recordings=[_recording(log) for log in logs],
+        **counted,
         **(summary_fields(view) if view.summary else dict.fromkeys(SUMMARY_FIELDS)),
-        "missing_libraries": [
-            {"name": name, "searched": list(folders)} for name, folders in view.missing_libraries
-        ]
-        if view.summary
-        else None,
-        "lines": sum(log.recording.lines for log in logs),
-        "unparsed_lines": sum(log.recording.unparsed for log in logs),
-        "recordings": [
-            {
-                "name": log.name,
-                "lines": log.recording.lines,
-                "unparsed_lines": log.recording.unparsed,
-                "options": list(log.recording.options),
-                "io_uring": log.recording.io_uring,
-                "first_time": log.first_time,
-                "last_time": log.last_time,
-                "from_start": log.recording.from_start,
-            }
-            for log in logs
-        ],
-    }
+    )
+
+
+def _recording(log: SystemCalls) -> dict[str, object]:
+    return fill(
+        shapes.Recording,
+        log.recording,
+        name=log.name,
+        unparsed_lines=log.recording.unparsed,
+        first_time=log.first_time,
+        last_time=log.last_time,
+    )
 
 
 def _find(found: Found) -> dict[str, object]:
@@ -50,131 +56,43 @@ def _find(found: Found) -> dict[str, object]:
 
 
 def _match(match: Match) -> dict[str, object]:
-    task = match.task
-    return {
-        "file": match.file,
-        "line": match.line,
-        "began_line": match.began_line,
-        "pid": match.pid,
-        "time": match.time,
-        "syscall": match.syscall,
-        "text": match.text,
-        "errno": match.errno,
-        "fd": match.fd,
-        "injected": match.injected,
-        "seconds": match.seconds,
-        "inferred": match.inferred,
-        "target": _target(match.target),
-        "process": {
-            "pid": task.pid,
-            "argv": None if task.argv is None else list(task.argv),
-            "ppid": task.ppid,
-            "thread_of": task.thread_of,
-            "rank": task.rank,
-            "local_rank": task.local_rank,
-        },
-    }
+    return fill(shapes.Match, match, target=_target(match.target), process=match.task)
 
 
 def _target(target: Target) -> dict[str, object]:
-    return {
-        "path": target.path,
-        "kind": target.kind,
-        "deleted": target.deleted,
-        "nameless": target.nameless,
-        "source": target.source,
-        "guessed": target.guessed,
-        "opened": _place(target.opened),
-        "given": _place(target.given),
-        "flags": target.flags or None,
-        "written_bytes": target.written_bytes,
-        "read_bytes": target.read_bytes,
-    }
-
-
-def _place(place: LogPlace | None) -> dict[str, object] | None:
-    if place is None:
-        return None
-    return {
-        "line": place.line,
-        "pid": place.pid,
-        "syscall": place.syscall,
-        "file": place.file,
-    }
+    return fill(shapes.Target, target, flags=target.flags or None)
 
 
 def _task(log: SystemCalls, task: Task) -> dict[str, object]:
     end = task.ending
-    return {
-        "pid": task.pid,
-        "ppid": task.ppid,
-        "thread_of": task.thread_of,
-        "argv": None if task.argv is None else list(task.argv),
-        "exit": None
-        if end is None
-        else {
-            "code": end.code,
-            "signal": end.signal,
-            "core": end.core,
-            "line": end.line,
-            "sender_pid": end.sender,
-            "time": end.time,
-            "told": end.told,
-        },
-        "blocked_in": _blocked(task.blocked, waited(log, task)),
-        "rank": task.rank,
-        "local_rank": task.local_rank,
-        "began": task.began,
-        "recorded": task.seen,
-        "calls": sum(call.calls for call in task.calls),
-        "seconds": sum(call.seconds for call in task.calls) if log.recording.durations else None,
-        "seconds_by_call": {call.name: call.seconds for call in task.calls[:8] if call.seconds},
-        "last_words": list(task.last_words),
-        "open_for_writing": list(task.writing),
-        "interruptions": [
-            {
-                "signal": one.signal,
-                "sender_pid": one.sender,
-                "line": one.line,
-                "pid": one.pid,
-                "syscall": one.syscall,
-                "target": one.target,
-                "seconds": one.seconds or None,
-            }
+    return fill(
+        shapes.Task,
+        task,
+        exit=None if end is None else fill(shapes.Exit, end, sender_pid=end.sender),
+        blocked_in=_blocked(task.blocked, waited(log, task)),
+        calls=sum(call.calls for call in task.calls),
+        seconds=sum(call.seconds for call in task.calls) if log.recording.durations else None,
+        seconds_by_call={call.name: call.seconds for call in task.calls[:8] if call.seconds},
+        interruptions=[
+            fill(shapes.Interruption, one, sender_pid=one.sender, seconds=one.seconds or None)
             for one in task.interruptions
         ],
-    }
+    )
 
 
 def _blocked(blocked: Blocked | None, seconds: float | None) -> dict[str, object] | None:
     if blocked is None:
         return None
-    return {
-        "line": blocked.line,
-        "syscall": blocked.syscall,
-        "text": blocked.text,
-        "target": None if blocked.target is None else _target(blocked.target),
-        "since": blocked.since,
-        "seconds": seconds,
-        "awaited": [
-            {
-                "fd": one.fd,
-                "target": _target(one.target),
-                "other_end_known": one.paired,
-                "holders": [{"pid": holder.pid, "fd": holder.fd} for holder in one.holders],
-                "holder_count": one.holder_count,
-            }
+    return fill(
+        shapes.Blocked,
+        blocked,
+        target=None if blocked.target is None else _target(blocked.target),
+        seconds=seconds,
+        awaited=[
+            fill(shapes.Awaited, one, target=_target(one.target), other_end_known=one.paired)
             for one in blocked.awaited
         ],
-        "futex": None
-        if blocked.futex is None
-        else {
-            "woken_by": blocked.futex.woken_by,
-            "woken_line": blocked.futex.woken_line,
-            "passed_by": blocked.futex.passed_by,
-            "passed_line": blocked.futex.passed_line,
-        },
-    }
+    )
 
 
 def _errors(logs: tuple[SystemCalls, ...]) -> list[dict[str, object]]:
@@ -206,15 +124,4 @@ def _files(logs: tuple[SystemCalls, ...]) -> list[dict[str, object]]:
         (row for log in logs for row in log.files),
         key=lambda row: (-(row.read_bytes + row.written_bytes), -row.opens, row.path),
     )
-    return [
-        {
-            "path": row.path,
-            "opens": row.opens,
-            "read_bytes": row.read_bytes,
-            "written_bytes": row.written_bytes,
-            "errors": row.errors,
-            "reads": row.reads,
-            "writes": row.writes,
-        }
-        for row in rows[:_MOST_FILES]
-    ]
+    return [fill(shapes.FileCount, row) for row in rows[:_MOST_FILES]]

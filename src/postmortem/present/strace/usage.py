@@ -261,6 +261,6 @@ def _branch(task: Task, threads: int) -> str:
         words += f" + {counted(threads, 'thread')}"
     end = task.ending
     if end is None:
-        return words + ("" if task.seen else ": not recorded")
+        return words + ("" if task.recorded else ": not recorded")
     how = f"exit {end.code}" if end.signal is None else end.signal
     return f"{words}: {how}"

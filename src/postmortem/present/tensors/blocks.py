@@ -20,7 +20,7 @@ def scan_blocks(
     tensors: Tensors, nan_numbers: Sequence[NanNumber] = (), *, verbose: bool
 ) -> tuple[Block, ...]:
     """Return the worst tensors, then totals and the plain numbers that are NaN."""
-    numbers = _numbers(nan_numbers, verbose=verbose)
+    numbers = _numbers(nan_numbers)
     if not tensors.items:
         return (Note("the files hold no tensors"), *numbers)
     rows = worst_first(tensors)
@@ -45,12 +45,12 @@ def scan_blocks(
     return (*blocks, *numbers)
 
 
-def _numbers(nan_numbers: Sequence[NanNumber], *, verbose: bool) -> tuple[Block, ...]:
+def _numbers(nan_numbers: Sequence[NanNumber]) -> tuple[Block, ...]:
     """Name what is no tensor apart: a NaN loss in a file does not spoil the weights in it."""
     if not nan_numbers:
         return ()
     names = list(dict.fromkeys(number.name or "(unnamed)" for number in nan_numbers))
-    shown = names if verbose else names[:_NUMBERS_SHOWN]
+    shown = names[:_NUMBERS_SHOWN]  # the JSON document has all
     least = "at least " if len(nan_numbers) >= MOST_NAN_NUMBERS else ""
     hidden = len(names) - len(shown)
     rest = f" and {least}{hidden:,} more" if hidden or least else ""

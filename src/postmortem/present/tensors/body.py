@@ -1,4 +1,4 @@
-"""The fields of ``kind scan`` in the JSON report, as docs/report-schema.md lays them down."""
+"""The fields of ``kind scan`` in the JSON report."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from postmortem.diagnose.tensors.series import Series
 from postmortem.facts.tensors import NanNumber, ScannedTensor, Tensors
+from postmortem.report.contract import fill
+from postmortem.report.contract.scan import Scan
 
 
 def worst_first(tensors: Tensors) -> tuple[ScannedTensor, ...]:
@@ -28,34 +30,4 @@ def scan_body(
     tensors: Tensors, nan_numbers: Sequence[NanNumber] = (), found: Series | None = None
 ) -> dict[str, object]:
     """Return every tensor, the worst first, the plain numbers that are NaN, and the series."""
-    return {
-        "tensors": [_tensor(tensor) for tensor in worst_first(tensors)],
-        "nan_numbers": [{"name": number.name, "file": number.file} for number in nan_numbers],
-        "series": None
-        if found is None
-        else {
-            "files": list(found.files),
-            "last_clean": found.last_clean,
-            "first_bad": found.first_bad,
-            "clean_again": found.back_to_clean,
-        },
-    }
-
-
-def _tensor(tensor: ScannedTensor) -> dict[str, object]:
-    return {
-        "name": tensor.name,
-        "file": tensor.file,
-        "dtype": tensor.dtype,
-        "shape": list(tensor.shape),
-        "numel": tensor.numel,
-        "abs_min": tensor.abs_min,
-        "abs_max": tensor.abs_max,
-        "abs_min_nonzero": tensor.abs_min_nonzero,
-        "abs_max_finite": tensor.abs_max_finite,
-        "nan_count": tensor.nan_count,
-        "inf_count": tensor.inf_count,
-        "zero_count": tensor.zero_count,
-        "subnormal_count": tensor.subnormal_count,
-        "first_nonfinite": tensor.first_nonfinite,
-    }
+    return fill(Scan, tensors=worst_first(tensors), nan_numbers=nan_numbers, series=found)

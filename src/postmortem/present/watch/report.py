@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from postmortem.facts.watch import Watched, Watching
+from postmortem.facts.watch import Sample, Watched, Watching
 from postmortem.present.watch.table import COLUMNS, biggest_first, row
 from postmortem.report.blocks import Block, KeyValues, Table
+from postmortem.report.contract import fill
+from postmortem.report.contract import watch as shapes
 from postmortem.text import size
 
 _MOST_POINTS = 240
@@ -31,44 +33,44 @@ def blocks(seen: Watching, notes: tuple[str, ...]) -> tuple[Block, ...]:
 
 def body(seen: Watching) -> dict[str, object]:
     """Return the fields of the JSON report."""
-    return {
-        "seconds": seen.seconds,
-        "interval_seconds": seen.interval,
-        "processes": [_process(one) for one in seen.processes],
-        "limits": [
-            {"name": one.name, "limit_bytes": one.limit, "used_bytes": one.used[-1][1]}
+    return fill(
+        shapes.Watch,
+        seen,
+        interval_seconds=seen.interval,
+        processes=[_process(one) for one in seen.processes],
+        limits=[
+            fill(shapes.Limit, one, limit_bytes=one.limit, used_bytes=one.used[-1][1])
             for one in seen.ceilings
         ],
-    }
+    )
 
 
 def _process(one: Watched) -> dict[str, object]:
     step = max(1, -(-len(one.samples) // _MOST_POINTS))
-    picked = [*one.samples[:-1:step], one.samples[-1]]
-    return {
-        "pid": one.pid,
-        "rank": one.rank,
-        "command": one.name,
-        "ended": one.ended,
-        "samples": [
-            {
-                "time": sample.at,
-                "rss_bytes": sample.rss,
-                "anonymous_bytes": sample.anonymous,
-                "file_bytes": sample.file,
-                "shared_bytes": sample.shared,
-                "locked_bytes": sample.locked,
-                "swap_bytes": sample.swap,
-                "pss_bytes": _known(sample.pss),
-                "descriptors": _known(sample.descriptors),
-                "threads": _known(sample.threads),
-                "gpu_bytes": _known(sample.gpu),
-            }
-            for sample in picked
-        ],
-        "grew_at": [{"line": line, "times": count} for line, count in one.lines],
-        "looks": one.looks,
-    }
+    return fill(
+        shapes.Process,
+        one,
+        command=one.name,
+        samples=[_sample(sample) for sample in (*one.samples[:-1:step], one.samples[-1])],
+        grew_at=[{"line": line, "times": count} for line, count in one.lines],
+    )
+
+
+def _sample(sample: Sample) -> dict[str, object]:
+    return fill(
+        shapes.Sample,
+        time=sample.at,
+        rss_bytes=sample.rss,
+        anonymous_bytes=sample.anonymous,
+        file_bytes=sample.file,
+        shared_bytes=sample.shared,
+        locked_bytes=sample.locked,
+        swap_bytes=sample.swap,
+        pss_bytes=_known(sample.pss),
+        descriptors=_known(sample.descriptors),
+        threads=_known(sample.threads),
+        gpu_bytes=_known(sample.gpu),
+    )
 
 
 def _known(number: int) -> int | None:

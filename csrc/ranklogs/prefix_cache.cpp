@@ -1,0 +1,60 @@
+#include "ranklogs/prefix_cache.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace pm::ranklogs {
+namespace {
+
+constexpr unsigned kBits = 13;  // several times the ranks of most jobs
+constexpr std::size_t kLongestHead = 160;
+
+// Bytes up to the first blank that can end a prefix, with it; 0 where there is none. Ray's prefix
+// has blanks inside of its parentheses, srun's may begin with some.
+std::size_t head_size(std::string_view line) noexcept {
+  line = line.substr(0, kLongestHead);
+  std::size_t at = 0;
+  if (line.starts_with('(')) {
+    at = line.find(')');
+  } else {
+    at = line.find_first_not_of(' ');
+    if (at != std::string_view::npos) at = line.find(' ', at);
+    return at == std::string_view::npos ? 0 : at + 1;
+  }
+  if (at == std::string_view::npos || at + 1 >= line.size() || line[at + 1] != ' ') return 0;
+  return at + 2;
+}
+
+std::size_t slot_of(std::string_view head) noexcept {
+  std::uint64_t first = 0, last = 0;
+  const std::size_t size = std::min(head.size(), sizeof first);
+  std::memcpy(&first, head.data(), size);
+  std::memcpy(&last, head.data() + head.size() - size, size);
+  const std::uint64_t mixed = (first ^ (last * 0x9e3779b97f4a7c15u)) + head.size();
+  return (mixed * 0xd6e8feb86659fd93u) >> (64 - kBits);
+}
+
+}  // namespace
+
+const CachedPrefix* PrefixCache::find(std::string_view line) const noexcept {
+  if (slots_.empty()) return nullptr;
+  const std::size_t size = head_size(line);
+  if (!size) return nullptr;
+  const CachedPrefix& head = slots_[slot_of(line.substr(0, size))];
+  return line.substr(0, size) == head.text ? &head : nullptr;
+}
+
+void PrefixCache::remember(std::string_view line, const Prefix& prefix, std::uint32_t writer) {
+  if (!prefix.size || prefix.size != head_size(line)) return;
+  if (slots_.empty()) slots_.resize(std::size_t{1} << kBits);
+  const std::string_view text = line.substr(0, prefix.size);
+  CachedPrefix& head = slots_[slot_of(text)];
+  head = {std::string(text), prefix, writer};
+  for (std::string_view* const view : {&head.prefix.host, &head.prefix.pod, &head.prefix.worker}) {
+    if (view->data() < text.data() || view->data() >= text.data() + text.size()) continue;
+    *view = std::string_view(head.text).substr(static_cast<std::size_t>(view->data() - text.data()),
+                                               view->size());
+  }
+}
+
+}  // namespace pm::ranklogs

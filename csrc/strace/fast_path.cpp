@@ -1,0 +1,77 @@
+// The calls that every log is full of and that change what a task has open, in the form that nearly
+// all of them have. What looks otherwise is read by the rules of the grammar.
+#include "strace/extractor.h"
+
+namespace pm::strace {
+namespace {
+
+// The value of 12 hexadecimal digits, as addresses of user space have mostly; false if one is none.
+bool read_hex_12(const char* at, std::uint64_t& value) noexcept {
+  value = 0;
+  for (unsigned i = 0; i < 12; i += 6) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, at + i, 6);
+    constexpr std::uint64_t kOnes = 0x010101010101ULL;
+    const std::uint64_t letters = (word >> 6) & kOnes;  // of a to f; digits have not this bit
+    const std::uint64_t nibbles = (word & (0x0f * kOnes)) + 9 * letters;
+    // What these nibbles are written as must be what is there.
+    const std::uint64_t written = nibbles + 0x30 * kOnes + 0x27 * letters;
+    if (written != word) return false;
+    std::uint64_t part = 0;
+    for (unsigned digit = 0; digit < 6; ++digit)
+      part = (part << 4) | ((nibbles >> (8 * digit)) & 15);
+    value = (value << 24) | part;
+  }
+  return true;
+}
+
+// munmap(0x7fe70c6fa000, 8192)
+bool read_plain_unmap(const char* p, const char* end, std::int64_t& start,
+                      std::int64_t& length) noexcept {
+  std::uint64_t address = 0;
+  std::uint32_t size = 0;
+  if (end - p < 20 || p[0] != '0' || p[1] != 'x' || !read_hex_12(p + 2, address)) return false;
+  p += 14;
+  if (p[0] != ',' || p[1] != ' ' || p[2] == '0') return false;
+  p += 2;
+  if (!read_short(p, size) || *p != ')') return false;
+  start = static_cast<std::int64_t>(address);
+  length = size;
+  return true;
+}
+
+// Whether ` = 0` stands before `end`, behind a closing bracket and spaces.
+bool is_zero(const char* begin, const char* end) noexcept {
+  if (end - begin < 5 || end[-1] != '0' || end[-2] != ' ' || end[-3] != '=') return false;
+  const char* p = end - 3;
+  while (p > begin && p[-1] == ' ') --p;
+  return p < end - 3 && p > begin && p[-1] == ')';
+}
+
+}  // namespace
+
+bool Extractor::fast_path(const char* line, const char* end, std::uint32_t pid, std::uint16_t call,
+                          Op op, const char* arguments) {
+  const char* behind = end;  // of the result
+  if (end[-1] == '>' && end - arguments > 16 && end[-10] == '<' && end[-11] == ' ') behind -= 11;
+  std::int64_t a = -1;
+  std::int64_t b = -1;
+  if (op == Op::close) {
+    const char* p = arguments;
+    std::uint32_t number = 0;
+    if (!read_short(p, number) || (*p != ')' && *p != '<') || !is_zero(p, behind)) return false;
+    a = number;
+  } else if (op == Op::munmap) {
+    if (!is_zero(arguments, behind) || !read_plain_unmap(arguments, end, a, b)) return false;
+  } else {
+    return false;
+  }
+  Event& event = out_.events.emplace_back(make(line, end, pid, call, Shape::call, arguments, end));
+  event.a = a;
+  event.b = b;
+  event.result.present = event.result.known = true;
+  if (behind != end) event.result.seconds = view(end - 9, end - 1);
+  return true;
+}
+
+}  // namespace pm::strace

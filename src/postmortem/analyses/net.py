@@ -1,0 +1,74 @@
+"""``postmortem net``: from what nodes saw of each other to a report."""
+
+from __future__ import annotations
+
+from postmortem.diagnose import rule
+from postmortem.facts.net import LARGE, Met, NetCheck, Target
+from postmortem.facts.source import Problem
+from postmortem.present.net.report import blocks, body
+from postmortem.report.model import Confidence, Outcome, Report, ordered
+from postmortem.text import counted
+
+
+def report_on(
+    seen: NetCheck, problems: tuple[Problem, ...] = (), notes: tuple[str, ...] = ()
+) -> Report:
+    """Return what a check says."""
+    outcome = rule.run(rule.load("net"), {NetCheck: seen})
+    diagnoses = ordered(outcome.diagnoses)
+    failed = any(one.confidence is not Confidence.POSSIBLE for one in diagnoses)
+    said, healthy = _all_clear(seen)
+    return Report(
+        kind="net",
+        inputs=(),
+        verdict=(diagnoses[0].verdict or diagnoses[0].title) if failed else said,
+        failed=failed,
+        diagnoses=diagnoses,
+        blocks=blocks(seen, notes),
+        body=body(seen),
+        problems=(*problems, *outcome.problems),
+        skipped=outcome.skipped,
+        footer="--json for all of it",
+        settled=None if failed else Outcome.HEALTHY if healthy else Outcome.UNKNOWN,
+    )
+
+
+def _all_clear(seen: NetCheck) -> tuple[str, bool]:
+    """Return the verdict where no rule found anything, and whether that is known."""
+    if seen.target is not None and not seen.target.master:
+        return _of_target(seen.target)
+    if seen.world == 1:
+        return (
+            "one node alone: its names and interfaces are in order; no other node was tried",
+            False,
+        )
+    good = sum(one.met is Met.OK for one in seen.probes)
+    every = seen.world * (seen.world - 1)
+    pairs = {(one.source, one.target) for one in seen.probes if one.met is Met.OK}
+    if len(pairs) < every:
+        return f"{len(pairs)} of {every} pairs of nodes work; the others were not tried", False
+    done = sum(one.stage == "done" for one in seen.collectives)
+    how = f"; an all-reduce of {done} nodes too" if done and done == seen.world else ""
+    count = counted(seen.world, "node")
+    return f"all {count} can talk with each other, both ways ({good:,} tries){how}", True
+
+
+def _of_target(target: Target) -> tuple[str, bool]:
+    if target.listened is not None:
+        return (
+            f"nobody tried {target.place} within {target.listened:.0f} s: run the same command "
+            "on the other node meanwhile",
+            False,
+        )
+    met = {one.met for one in target.attempts}
+    if Met.OK in met:
+        if target.ours:
+            return f"{target.place} was reached by {target.attempts[0].address}", True
+        return f"{target.place} is reached from here, and this node from there", True
+    if met & {Met.FOREIGN, Met.SILENT} and not met & set(LARGE):
+        return (
+            f"{target.place} is reached from here: somebody listens there. Full packets and the "
+            "way back need this command on both nodes, at a port that is free",
+            True,
+        )
+    return f"{target.place}: nothing was tried", False

@@ -1,0 +1,181 @@
+"""``postmortem net``: which pair of nodes cannot talk, at which stage, and why."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+from typing import TYPE_CHECKING
+
+from postmortem.cli.hang import _seconds
+from postmortem.cli.output import add_report_options, emit
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from postmortem.net.place import Place
+
+SUMMARY = "tell which nodes cannot talk with each other, at which stage, and why"
+EXAMPLES = """\
+examples:
+  postmortem net                                  names and interfaces of this node
+  postmortem net check node1:29500                run it on node1 too: it listens there
+  srun --ntasks-per-node=1 postmortem net         all nodes of a job, all pairs
+  postmortem net --nodes 2 --node 0 --master 10.0.0.1:6000 --token x      on the first node
+  postmortem net --nodes 2 --node 1 --master 10.0.0.1:6000 --token x      on the second
+
+Names, interfaces, the port of the first node, all pairs both ways with small and full packets,
+throughput, then an all-reduce of PyTorch with gloo where it is installed. Node 0 has the report;
+the others exit with its status. A node that does not reach node 0 says itself why.
+"""
+
+_REFUSED = 3
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this command."""
+    parser.add_argument("what", nargs="?", choices=("check",), help="try one port alone")
+    parser.add_argument("place", nargs="?", metavar="HOST:PORT", help="of check")
+    meeting = parser.add_argument_group("nodes (default: what the launcher's variables say)")
+    meeting.add_argument("--nodes", type=_nodes, metavar="N", help="how many nodes there are")
+    meeting.add_argument("--node", type=_node, metavar="I", help="which one this is, from 0")
+    meeting.add_argument(
+        "--master",
+        metavar="HOST[:PORT]",
+        help="where they meet: the first node (default: MASTER_ADDR and MASTER_PORT, or SLURM's "
+        "first node and 29500)",
+    )
+    meeting.add_argument(
+        "--token",
+        metavar="WORD",
+        help="the same on all nodes: others are not let in; processes of this host see it "
+        "(default: POSTMORTEM_NET_TOKEN, or the id of the job, which is no secret)",
+    )
+    parser.add_argument(
+        "--timeout",
+        type=_seconds,
+        default=3.0,
+        metavar="S",
+        help="seconds for each step of each try (default: 3)",
+    )
+    parser.add_argument(
+        "--wait",
+        type=_seconds,
+        metavar="S",
+        help="seconds to wait for the others (default: 60; check: 10)",
+    )
+    parser.add_argument("--no-speed", action="store_true", help="measure no throughput")
+    parser.add_argument("--no-torch", action="store_true", help="no all-reduce of PyTorch")
+    add_report_options(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Try, and write the report."""
+    before = signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        if args.what is not None:
+            return _check(args)
+        from postmortem.net.place import Unplaced, find_place
+
+        try:
+            place = find_place(args.node, args.nodes, args.master, args.token)
+        except (Unplaced, ValueError) as error:
+            return _refuse(str(error))
+        return _alone(args) if place is None or place.world == 1 else _meet(args, place)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _check(args: argparse.Namespace) -> int:
+    from postmortem.analyses.net import report_on
+    from postmortem.net.place import split_place
+    from postmortem.net.running import check_port
+
+    if args.place is None:
+        print("postmortem net check: give HOST:PORT", file=sys.stderr)
+        return 2
+    try:
+        host, port = split_place(args.place)
+    except ValueError as error:
+        return _refuse(str(error))
+    if port is None:
+        return _refuse(f"{args.place!r} has no port; give HOST:PORT")
+    token = args.token or "check"
+    return emit(report_on(check_port(host, port, token, args.timeout, args.wait or 10.0)), args)
+
+
+def _alone(args: argparse.Namespace) -> int:
+    from postmortem.analyses.net import report_on
+    from postmortem.facts.net import NetCheck
+    from postmortem.net.local import this_node
+
+    return emit(report_on(NetCheck(1, (this_node(0, None),))), args)
+
+
+def _meet(args: argparse.Namespace, place: Place) -> int:
+    from postmortem.analyses.net import report_on
+    from postmortem.facts.net import NetCheck
+    from postmortem.facts.source import Problem
+    from postmortem.net.member import Meeting, Refused
+    from postmortem.net.running import Options, meet
+    from postmortem.report.model import Report
+    from postmortem.report.redact import Redactor
+
+    if not place.takes_part:
+        return 0  # one process of a node is enough
+    reports: list[Report] = []
+
+    def judge(seen: NetCheck, problems: tuple[Problem, ...]) -> tuple[int, str]:
+        reports.append(Redactor().report(report_on(seen, problems)))
+        return int(reports[0].failed), reports[0].verdict
+
+    wait = args.wait or 60.0
+    meeting = Meeting(
+        place.host, place.port, place.number, place.world, place.token, args.timeout, wait
+    )
+    options = Options(speed=not args.no_speed, torch=not args.no_torch)
+    try:
+        ended = meet(meeting, options, _say if sys.stderr.isatty() else _quiet, judge)
+    except Refused as error:
+        return _refuse(
+            f"node 0 at {place.host}:{place.port} does not take node {place.number}: {error}"
+        )
+    if reports:
+        return emit(reports[0], args)
+    if ended.code is None:
+        return emit(report_on(ended.check), args)
+    from postmortem.render.safe import line
+
+    print(f"postmortem net: node {place.number}: {line(ended.verdict)}", file=sys.stderr)
+    return 0 if args.exit_zero else ended.code
+
+
+def _say(words: str) -> None:
+    print(f"postmortem net: {words}", file=sys.stderr, flush=True)
+
+
+def _quiet(words: str) -> None:
+    """Say nothing: the report has it."""
+
+
+def _refuse(words: str) -> int:
+    from postmortem.render.safe import line
+
+    print(f"postmortem net: {line(words)}", file=sys.stderr)
+    return _REFUSED
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def _nodes(text: str) -> int:
+    if not text.isdecimal() or not 0 < int(text) <= 100_000:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to 100000")
+    return int(text)
+
+
+def _node(text: str) -> int:
+    if not text.isdecimal() or len(text) > 7:
+        raise argparse.ArgumentTypeError(f"{text!r} is not the number of a node")
+    return int(text)

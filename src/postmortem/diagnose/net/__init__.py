@@ -1,0 +1,1 @@
+"""Rules over what nodes saw of each other."""

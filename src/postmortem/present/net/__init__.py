@@ -1,0 +1,1 @@
+"""What nodes saw of each other, as blocks and JSON."""

@@ -1,0 +1,343 @@
+"""Kind ``logs``: what the ranks of a job wrote."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from postmortem.facts.confidence import Confidence
+from postmortem.report.contract import Shape
+from postmortem.report.contract.flight import FlightFile
+
+if TYPE_CHECKING:
+    from postmortem.diagnose.jam.jam import Sign
+    from postmortem.diagnose.ranks.causes import How
+    from postmortem.diagnose.ranks.ties import By
+    from postmortem.facts.kernel_log import Fault, KernelKind
+
+
+class Writer(Shape):
+    label: str
+    rank: int | None
+    host: str | None
+    lines: int
+    local_rank: int | None
+    shared: bool
+    """no prefix tells who (a launcher, or all ranks)"""
+    last_words: list[str]
+
+
+class Said(Shape):
+    exception: str
+    message: str
+
+
+class GroupPart(Said):
+    causes: list[Said]
+    parts: list[GroupPart]
+
+
+class NativeFrame(Shape):
+    function: str
+    module: str | None
+    file: str | None
+    line: int | None
+    address: str | None
+
+
+class LogFrame(Shape):
+    file: str
+    line: int
+    function: str | None
+    code: str | None
+
+
+class Traceback(Shape):
+    exception: str
+    message: str
+    text: str
+    attempt: int | None
+    labels: list[str]
+    count: int
+    kind: Literal["exception", "thread", "ignored", "fatal", "terminate", "watchdog"]
+    file: str
+    line: int
+    causes: list[Said]
+    """what it came from, the first one first"""
+    parts: list[Said]
+    """of an exception group"""
+    group: GroupPart | None
+    """its tree"""
+    native_frames: list[NativeFrame]
+    """C++, the innermost first"""
+    frames: list[LogFrame]
+
+
+class FirstFailure(Shape):
+    label: str
+    rank: int | None
+    host: str | None
+    what: str
+    file: str
+    line: int
+    confidence: Confidence
+    ranks: list[int]
+    """all that failed by themselves, when several did"""
+
+
+class Party(Shape):
+    rank: int | None
+    label: str
+    why: str
+    host: str | None
+
+
+class AlsoFailed(Party):
+    file: str
+    line: int
+
+
+class Exit(Shape):
+    rank: int | None
+    local_rank: int | None
+    pid: int | None
+    host: str | None
+    code: int | None
+    signal: str | None
+    launcher: str
+    file: str
+    line: int
+
+
+class RankPid(Shape):
+    rank: int
+    pid: int
+    host: str | None
+    own: bool
+    """false: a child, such as a DataLoader worker"""
+    how: str
+    """it is known"""
+
+
+class Network(Shape):
+    what: str
+    value: str
+
+
+class NcclNetwork(Shape):
+    network: str
+    hosts: list[str]
+
+
+class Transport(Shape):
+    from_: str
+    to: str
+    transport: str
+    channels: int
+    line: int
+
+
+class Trail(Shape):
+    host: str | None
+    label: str
+    file: str
+    line: int
+    result: int
+    steps: list[str]
+
+
+class Peer(Shape):
+    address: str
+    named_by: list[str]
+    hosts: list[str]
+    where: str
+    what: str
+
+
+class Nccl(Shape):
+    versions: list[str]
+    networks: list[NcclNetwork]
+    transports: list[Transport]
+    trails: list[Trail]
+    """ways back from an error"""
+    peers: list[Peer]
+    """addresses that warnings name"""
+
+
+class Attempt(Shape):
+    attempt: int
+    decided_by: How
+    ranks: list[int]
+    what: str
+    told: bool
+    """the one that `first_failure` is of"""
+
+
+class KernelEvent(Shape):
+    kind: KernelKind
+    signature: str
+    fault: Fault
+    what: str
+    """in words"""
+    text: str
+    file: str
+    line: int
+    host: str | None
+    time: float | None
+    """of the line's clock"""
+    uptime: float | None
+    pid: int | None
+    """as the host counts"""
+    process: str | None
+    xid: int | None
+    device: str | None
+    signal: str | None
+    place: str | None
+    """`module+0xOFFSET`"""
+    stack: list[str]
+    count: int
+    joined_by: By
+    ranks: list[int]
+    """whom it is about"""
+
+
+class LeftOut(Shape):
+    reason: str
+    count: int
+    files: list[str]
+    """the first 100"""
+
+
+class Operation(Shape):
+    name: str | None
+    group: str
+    group_words: str
+    sequence: int
+    members: int | None
+    since: float | None
+    """seconds since 1970"""
+
+
+class Culprit(Shape):
+    rank: int
+    kind: str
+    """`never came`, `late`, `no dump`, `called something else`, `another order`,
+    `stopped taking note`, `device has not begun`, `not finished`"""
+    what: str
+    confidence: Confidence
+    holds_up: int
+    """ranks in an operation that lacks it"""
+    operation: Operation | None
+
+
+class Unended(Shape):
+    operation: Operation
+    ranks: list[int]
+    """all are in it"""
+
+
+class Jam(Shape):
+    waiting: int
+    """ranks"""
+    explained: int
+    """those whose waiting leads to a culprit or a candidate"""
+    sign: Sign
+    """that the job hung"""
+    sign_words: str
+    seen: int
+    """ranks with a dump"""
+    unseen: int
+    operations_left_out: int
+    candidates: list[Culprit]
+    unended: list[Unended]
+
+
+class StackFrame(Shape):
+    kind: Literal["native", "python"]
+    function: str
+    file: str | None
+    line: int | None
+    module: str | None
+
+
+class StackClass(Shape):
+    labels: list[str]
+    ranks: list[int]
+    doing: str
+    running: bool | None
+    """null where one sample says nothing of it"""
+    frames: list[StackFrame]
+
+
+class Stacks(Shape):
+    samples: int
+    """of every rank"""
+    moved: list[str]
+    classes: list[StackClass]
+    """the smallest first"""
+
+
+class LastCall(Shape):
+    operation: str
+    group: str
+    sequence: int
+    finished: bool
+
+
+class Recorder(Shape):
+    rank: int
+    file: str
+    calls: int
+    last: LastCall | None
+
+
+class Logs(Shape):
+    ranks: list[Writer]
+    """who wrote"""
+    tracebacks: list[Traceback]
+    """those that end alike once"""
+    first_failure: FirstFailure | None
+    """null on a healthy log, for a start-up fault that is no rank's, and where it cannot be
+    decided"""
+    candidates: list[Party]
+    """who it may be, where it cannot be decided"""
+    victims: list[Party]
+    """who ended because of another"""
+    also_failed: list[AlsoFailed]
+    """who failed by itself too, with an error that the crash of the first one does not explain"""
+    decided_by: How
+    whole_host: str | None
+    """the host of which all ranks failed alike, and none elsewhere"""
+    world_size: int | None
+    """how many ranks there are"""
+    world_size_source: str | None
+    """what says so"""
+    hosts: list[str]
+    """that are named"""
+    exits: list[Exit]
+    """how launchers say that processes ended"""
+    pids: list[RankPid]
+    """processes of ranks that any evidence names"""
+    launcher_blames: list[int]
+    """ranks that torchrun calls the root cause, one for each host"""
+    network: list[Network]
+    """what NCCL says of itself"""
+    nccl: Nccl | None
+    """the same in full, null without lines of it"""
+    attempts: list[Attempt]
+    """one row for each start of the job (torchrun `--max-restarts`, a requeue), from 0"""
+    kernel_events: list[KernelEvent]
+    """faults that kernel logs beside the ranks' tell of"""
+    lines: int
+    """that were read"""
+    left_out: list[LeftOut]
+    """files of a folder that were not read"""
+    culprits: list[Culprit]
+    """who holds up all others by the flight recorders, one row for each"""
+    jam: Jam | None
+    """the same over all ranks, null where nobody waits"""
+    stacks: Stacks | None
+    """where the ranks stood, null without dumps of their stacks"""
+    recorders: list[Recorder]
+    """flight-recorder dumps"""
+    flights: list[FlightFile]
+    """files of the numerics monitor"""
