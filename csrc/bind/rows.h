@@ -105,7 +105,11 @@ template <class T>
 pybind11::dict row_of(const T& one, const Names& files) {
   pybind11::dict row;
   each_field(one, files, [&](std::string_view name, const pybind11::object& value) {
-    row[pybind11::str(name.data(), name.size())] = value;
+    // One object for a key, however many rows there are.
+    PyObject* key = PyUnicode_FromStringAndSize(name.data(), static_cast<Py_ssize_t>(name.size()));
+    if (!key) throw pybind11::error_already_set();
+    PyUnicode_InternInPlace(&key);
+    row[pybind11::reinterpret_steal<pybind11::str>(key)] = value;
   });
   return row;
 }

@@ -87,7 +87,7 @@ py::tuple sweep_log(int descriptor, std::uint64_t size, const std::vector<std::s
 // Which processes have a row: of very many those that ended badly, and the first of the others. A
 // line of a log may be all that there is of one, and its row takes a hundred times as much.
 std::vector<bool> listed_processes(const std::deque<Process>& processes) {
-  constexpr std::size_t kMostRows = 20'000;
+  constexpr std::size_t kMostRows = Processes::kMostTold;
   std::vector<bool> listed(processes.size(), processes.size() <= kMostRows);
   if (processes.size() <= kMostRows) return listed;
   std::size_t room = kMostRows;

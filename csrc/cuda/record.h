@@ -77,8 +77,10 @@ PM_BOTH Tally tally_as_counted(Format format, u64 values, Tally tally) {
 PM_BOTH double number_of(Format format, u64 bits, int fraction, int bias) {
   if (format >= Format::i8 && format <= Format::boolean) return static_cast<double>(bits);
   u64 significand = 1;
-  int exponent = static_cast<int>(bits) - 1 - bias;  // e8m0
-  if (format != Format::e8m0fnu) {
+  int exponent;
+  if (format == Format::e8m0fnu) {
+    exponent = static_cast<int>(bits) - 1 - bias;
+  } else {
     const u64 low = bits & ((u64{1} << fraction) - 1);
     const int field = static_cast<int>(bits >> fraction);
     significand = low | (field == 0 ? 0 : u64{1} << fraction);

@@ -8,8 +8,6 @@
 namespace pm::strace {
 namespace {
 
-// Beyond this, the records of processes that ended well make room for new ones.
-constexpr std::size_t kMostProcesses = 20'000;
 constexpr std::size_t kMostInnerPids = 100'000;
 
 }  // namespace
@@ -179,7 +177,7 @@ Task& Processes::start(std::uint32_t pid, Task* parent, Shares shares) {
     made->root = std::make_shared<SharedText>();
     made->memory = std::make_shared<Memory>(&descriptions_);
   }
-  if (records_.size() >= kMostProcesses && !spent_.empty()) {
+  if (records_.size() >= kMostTold && !spent_.empty()) {
     made->process = spent_.back();
     spent_.pop_back();
     record_of(*made) = std::move(process);

@@ -24,6 +24,17 @@ struct Shares {
 
 class Processes {
  public:
+  // That are told of. Beyond them, records of those that ended well make room for new ones, and of
+  // those that still wait nobody asks for what.
+  static constexpr std::size_t kMostTold = 20'000;
+
+  // After the last line: a log may have tens of thousands of tasks, and rows are made next.
+  void forget_tasks() {
+    anonymous_ = last_ = nullptr;
+    living_.clear();
+    tasks_.clear();
+  }
+
   // `only`: the process that counts; 0 for all.
   Processes(Descriptions& descriptions, std::uint32_t only)
       : descriptions_(descriptions), only_(only) {}

@@ -114,12 +114,14 @@ void Tracker::finish() {
     const auto left = exits.find(task->leader);
     if (left != exits.end()) {
       process.ending = Ending{left->second.code, "", false, left->second.place, 0, -1, false};
-    } else if (task->begun) {
+    } else if (task->begun && task->process < Processes::kMostTold) {
       process.blocked = waits_.blocked_in(*task, task->begun_line, task->begun_place);
     }
   }
   files_.finish();
   if (options_.statistics) files_.add_errors(hits_.failures());
+  descriptions_.on_close = nullptr;  // what their tables close now is counted already
+  processes_.forget_tasks();
 }
 
 }  // namespace pm::strace

@@ -34,6 +34,14 @@ std::vector<std::int64_t> listed(std::string_view argument) {
   return numbers;
 }
 
+// Those that are named, by number: a descriptor may be open a million times.
+void keep_first(std::vector<Holder>& holders) {
+  std::sort(holders.begin(), holders.end(), [](const Holder& a, const Holder& b) {
+    return std::pair(a.pid, a.fd) < std::pair(b.pid, b.fd);
+  });
+  if (holders.size() > kMostHolders) holders.resize(kMostHolders);
+}
+
 }  // namespace
 
 FutexUse& FutexUses::at(std::uint32_t space, std::uint64_t address) {
@@ -109,19 +117,18 @@ Awaited Waits::awaited(const Task& task, const FdArgument& fd) {
   for (const auto& [pid, holder] : processes_.tasks()) {
     if (!holder->live || !searched.insert(holder->table.get()).second) continue;
     slots_searched_ += holder->table->size() + 1;
+    if (slots_searched_ > kMostSlotsSearched) break;
     // Of threads that share a table, the process stands for all.
     const std::uint32_t who = holder->leader ? holder->leader : pid;
     holder->table->each([&one, other, who](std::int64_t number, const Slot& slot) {
       if (slot.description != other) return true;
       ++one.holder_count;
       one.holders.push_back({who, number});
+      if (one.holders.size() > 100 * kMostHolders) keep_first(one.holders);
       return true;
     });
   }
-  std::sort(one.holders.begin(), one.holders.end(), [](const Holder& a, const Holder& b) {
-    return std::pair(a.pid, a.fd) < std::pair(b.pid, b.fd);
-  });
-  if (one.holders.size() > kMostHolders) one.holders.resize(kMostHolders);
+  keep_first(one.holders);
   return one;
 }
 

@@ -359,7 +359,13 @@ def take_out(drawer: int) -> list[int]:
     """Return what was put away, as new descriptors; nothing if it was taken out before."""
 
 def renounce_rights() -> bool:
-    """Have no program that is started from here gain rights; False where the kernel refuses."""
+    """Have no program that is started from here gain rights, and refuse TCP to this process.
+
+    True if both hold; the second needs Linux 6.7 with Landlock. Neither can be taken back.
+    """
+
+def lower_limits(data_bytes: int | None, cpu_seconds: int | None) -> None:
+    """Write no core file, and allow this process no more than so much (setrlimit(2))."""
 
 def start_guardian(target: int = 0) -> tuple[int, int]:
     """Start a process that acts when its pipe is closed without a byte: by us, or as we are killed.

@@ -93,8 +93,10 @@ def _unfinished(ending: Ending) -> Unfinished:
 def _wait(child: Child) -> Ending:
     """Wait for a child; what is sent to us alone is for it."""
     waited = (*_FORWARDED, signal.SIGCHLD)
+    began = True
     while True:
-        ending = child.look()
+        ending = None if began else child.look()  # most are over before the first look
+        began = False
         if ending is not None:
             return ending
         if child.page.exit_code is not None and _lingers(child):

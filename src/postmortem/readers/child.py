@@ -8,6 +8,7 @@ it ended stands in a page that both share (`postmortem.underway`).
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import stat
@@ -35,7 +36,7 @@ class Limits:
     patience_seconds: float | None = PATIENCE_SECONDS
     """How long it may do nothing at all while it reads a file."""
     fewer_rights: bool = True
-    """No program that it starts gains rights (prctl(2), PR_SET_NO_NEW_PRIVS)."""
+    """No program that it starts gains rights (PR_SET_NO_NEW_PRIVS), and it has no TCP."""
 
 
 @record
@@ -219,6 +220,7 @@ def fork(limits: Limits, page: mmap) -> Child | None:
     parent = os.getpid()
     # A signal must not meet the child while it has what its parent does about signals.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _HANDLED)
+    gc.freeze()  # a collection in the child would copy all pages that it shares with us
     try:
         pid = os.fork()
         if pid:
@@ -230,8 +232,6 @@ def fork(limits: Limits, page: mmap) -> Child | None:
 
 
 def _limit(limits: Limits, page: mmap, parent: int) -> None:
-    import resource
-
     from postmortem import _native
 
     if not _native.die_with_parent(parent):
@@ -242,20 +242,9 @@ def _limit(limits: Limits, page: mmap, parent: int) -> None:
     _native.watch(page)
     for path, why in underway.refused.items():
         _native.refuse(path, why)
-    _lower(resource.RLIMIT_CORE, 0)  # it would hold the evidence, and be found as evidence
-    if limits.memory_bytes is not None:
-        _lower(resource.RLIMIT_DATA, limits.memory_bytes)
-    if limits.cpu_seconds is not None:  # should we be too busy to look
-        _lower(resource.RLIMIT_CPU, int(limits.cpu_seconds) + 5)
-
-
-def _lower(which: int, most: int) -> None:
-    import resource
-
-    soft, hard = resource.getrlimit(which)
-    bounds = [most, *(one for one in (soft, hard) if one != resource.RLIM_INFINITY)]
-    with suppress(OSError, ValueError):
-        resource.setrlimit(which, (min(bounds), hard))
+    seconds = limits.cpu_seconds
+    # A little more than we look for: should we be too busy to look.
+    _native.lower_limits(limits.memory_bytes, None if seconds is None else int(seconds) + 5)
 
 
 def _cpu_seconds(pid: int) -> float:

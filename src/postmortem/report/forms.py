@@ -29,17 +29,27 @@ _CUT = r"""(?=\\?["']?(?:\.\.\.|\s?…))"""
 class Form:
     """One kind of secret."""
 
-    def __init__(self, name: str, words: tuple[str, ...], pattern: str, *, random: int = 0) -> None:
-        """Take words and expression; `random`: length of a beginning that words have too."""
+    def __init__(
+        self, name: str, words: tuple[str, ...], pattern: str, *, cut: str = "", random: int = 0
+    ) -> None:
+        """Take words and expression; `random`: length of a beginning that words have too.
+
+        `cut` is an expression for what a text that was cut short has of it, before the cut.
+        """
         self.name = name
         self.words = words
         self.pattern = pattern
+        self._cut = cut
         self._random = random
 
     @cached_property
     def regex(self) -> re.Pattern[str]:
         """The compiled expression; a group ``s`` is the secret part of a match."""
         return re.compile(self.pattern)
+
+    @cached_property
+    def _cut_regex(self) -> re.Pattern[str]:
+        return re.compile(f"(?:{self._cut}){_CUT}")
 
     def may_match(self, text: str) -> bool:
         """Return whether one of its words stands in a text."""
@@ -50,10 +60,14 @@ class Form:
 
     def find(self, text: str) -> Iterator[tuple[int, int]]:
         """Yield where secrets of this kind stand."""
-        group = "s" if "s" in self.regex.groupindex else 0
-        for match in self.regex.finditer(text):
-            if not self._random or looks_random(match[0][self._random :]):
-                yield match.span(group)
+        regexes = [self.regex]
+        if self._cut and ("..." in text or "…" in text):
+            regexes.append(self._cut_regex)
+        for regex in regexes:
+            group = "s" if "s" in regex.groupindex else 0
+            for match in regex.finditer(text):
+                if not self._random or looks_random(match[0][self._random :]):
+                    yield match.span(group)
 
 
 @cache
@@ -66,7 +80,12 @@ def forms() -> tuple[Form, ...]:
         for line in row["lines"].splitlines()
     ]
     made += [
-        Form(row["id"], tuple(row["words"].splitlines()), row["pattern"].strip("\n"))
+        Form(
+            row["id"],
+            tuple(row["words"].splitlines()),
+            row["pattern"].strip("\n"),
+            cut=row.get("cut", ""),
+        )
         for row in table["form"]
     ]
     return tuple(made)

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from builders.fake_secrets import Fake, fakes, leaked
+from postmortem.knowledge.lookup import load_table
 from postmortem.readers.present import words_in as native_words_in
 from postmortem.report.escapes import unescaped
 from postmortem.report.forms import forms, forms_in, words_in
@@ -65,6 +66,35 @@ def test_native_and_python_find_the_same_words() -> None:
     words = [word for form in forms() for word in form.words]
     text = ("ghp_ sk- @ \udcff AKIA" + "é" * 5000) + words[-1]
     assert list(native_words_in(words, text)) == list(words_in(words, text))
+
+
+def test_what_strace_cuts_is_masked_by_its_beginning() -> None:
+    cut = {row["id"] for row in load_table("secret_forms.toml")["form"] if "cut" in row}
+    shown = {
+        fake.kind: Redactor().text(f'write(3, "{fake.text[:32]}"..., 80) = 80')
+        for fake in FAKES
+        if fake.kind in cut
+    }
+    assert len(shown) == len(cut) >= 15
+    secrets = {fake.kind: fake.secret for fake in FAKES}
+    assert {kind: text for kind, text in shown.items() if leaked(secrets[kind], text)} == {}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "path.join.names.of.all.the.files",
+        "sl.scatter_along_the_first_axis_1",
+        "v1.0-1a2b3c4d-dirty",
+        "https://a-host-with-a-long-name-17",
+        "API-REFERENCE-OF-VERSION",
+        "sdk-2024-07-19-build-of-the-day",
+        "wandb login --relogin --host=local",
+    ],
+)
+def test_what_is_cut_and_only_begins_alike_stays(text: str) -> None:
+    for line in (f'write(3, "{text}"..., 80) = 80', f"{text}…"):
+        assert Redactor().text(line) == line
 
 
 @pytest.mark.parametrize("kept", [8, 12, 20])
