@@ -66,7 +66,7 @@ def _conclusion(view: RankLogsView, best: Diagnosis | None, *, placed: bool) -> 
         rest = best.title[len(best.lead) :] if best.lead else ""
         said = f"{it}{rest}" if rest else best.title
         if blame.how is CauseKind.NUMBERS:
-            first = f"the numbers of {who}" if len(view.logs.writers) > 1 else "the numbers"
+            first = "the numbers" if blame.first[0].rank is None else f"the numbers of {who}"
             return f"{unsure}{first} went bad first: {clip(blame.first[0].why, 200)}"
         if blame.how is CauseKind.STACK:
             return f"{unsure}{who} {'holds' if it == 'it' else 'hold'} up all others: {said}"
