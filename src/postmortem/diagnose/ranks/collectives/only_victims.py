@@ -13,7 +13,11 @@ from postmortem.diagnose.rule import Finding, rule
 from postmortem.report.model import Confidence, Role
 
 
-@rule(role=Role.CASCADE, references=("https://pytorch.org/docs/stable/elastic/errors.html",))
+@rule(
+    role=Role.CASCADE,
+    references=("https://pytorch.org/docs/stable/elastic/errors.html",),
+    yields_to=("one_bad_peer",),
+)
 def only_victims(blame: Attribution) -> Iterator[Finding]:
     """All errors are about a peer, and nothing tells which peer began.
 
