@@ -2,6 +2,7 @@
 #include <pybind11/stl.h>
 
 #include <algorithm>
+#include <string_view>
 
 #include "bind/everything.h"
 #include "bind/findings.h"
@@ -129,6 +130,31 @@ py::list thread_rows(const Core& core, const Stacks& stacks, const Modules& modu
   return rows;
 }
 
+// createdump of .NET writes SIGABRT into the status of every thread and says no more. Of a crash it
+// is a child that the crashed thread waits for; else it was asked for a snapshot.
+void find_dumping_thread(Core& core, const Stacks& stacks) {
+  constexpr std::size_t kInnermost = 40;
+  const auto& threads = core.threads();
+  const bool tells_nothing = std::all_of(threads.begin(), threads.end(),
+                                         [](const auto& t) { return t.signal == 6; });  // SIGABRT
+  if (core.origin() != elfcore::Origin::tool || core.signal() || !tells_nothing) return;
+  bool may_have_raised = false;
+  for (std::size_t i = 0; i < stacks.threads.size(); ++i) {
+    const unwind::Stack& stack = stacks.threads[i];
+    may_have_raised = may_have_raised || !stack.stopped.empty() || stack.skipped > 0;
+    for (std::size_t at = 0; at < std::min(stack.frames.size(), kInnermost); ++at) {
+      const unwind::Symbol* const symbol = stacks.names->find(stack.frames[at].lookup());
+      const std::string_view name = symbol ? std::string_view(symbol->name) : "";
+      if (name.starts_with("PROCCreateCrashDump")) return core.set_crashed_thread(i);
+      for (const std::string_view raising : {"abort", "Abort", "raise", "kill", "terminate"}) {
+        may_have_raised = may_have_raised || name.find(raising) != std::string_view::npos;
+      }
+      may_have_raised = may_have_raised || (at == 0 && !symbol);
+    }
+  }
+  if (!stacks.threads.empty() && !may_have_raised) core.set_crashed_thread(std::nullopt);
+}
+
 py::list wait_rows(const std::vector<locks::FutexWait>& waits) {
   py::list rows;
   for (const locks::FutexWait& wait : waits) {
@@ -184,6 +210,7 @@ void read_findings(Core& core, const Wanted& wanted, Findings& found) {
   found.modules = std::make_unique<Modules>(core, options);
   found.memory = std::make_unique<elfcore::Memory>(core, *found.modules);
   if (wanted.stacks) found.stacks = read_stacks(*found.memory, options.sysroot, wanted.max_frames);
+  if (wanted.stacks) find_dumping_thread(core, found.stacks);
   if (wanted.python) found.python = read_python(*found.memory, *wanted.python, core.problems());
   found.waits = locks::read_futex_waits(*found.memory);
   for (const Module& module : found.modules->all()) {

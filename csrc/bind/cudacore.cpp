@@ -1,4 +1,4 @@
-// read_cuda_core(): a core dump of CUDA GPUs.
+// read_cuda_core(), read_amd_core(): core dumps of GPUs.
 #include "cudacore/core.h"
 
 #include <pybind11/pybind11.h>
@@ -6,6 +6,7 @@
 
 #include "bind/register.h"
 #include "bind/values.h"
+#include "cudacore/amd.h"
 
 namespace py = pybind11;
 
@@ -192,6 +193,36 @@ py::dict read_cuda_core(const std::string& path, std::uint64_t memory_bytes) {
   return result;
 }
 
+py::dict read_amd_core(const std::string& path) {
+  AmdCore core;
+  std::string error;
+  {
+    const py::gil_scoped_release release;
+    const auto file = MappedFile::open(path, error);
+    if (!file) throw EvidenceError(error);
+    const SigbusGuard guard;
+    core = cudacore::read_amd_core(file->bytes());
+  }
+  py::dict result;
+  py::list agents, queues;
+  for (const AmdAgent& row : core.agents) {
+    agents.append(py::make_tuple(row.exceptions, row.id, row.location, row.vendor, row.device,
+                                 row.target, row.simds, row.waves_per_simd));
+  }
+  for (const AmdQueue& row : core.queues) {
+    queues.append(py::make_tuple(row.exceptions, row.id, row.agent, row.type, row.save_area_bytes));
+  }
+  result["size_bytes"] = core.size_bytes;
+  result["expected_bytes"] = core.expected_bytes;
+  result["driver"] = py::make_tuple(core.driver_major, core.driver_minor);
+  result["agents"] = agents;
+  result["queues"] = queues;
+  result["code_objects"] = py::cast(core.code_objects);
+  result["memory_bytes"] = core.memory_bytes;
+  result["problems"] = problems(core.problems);
+  return result;
+}
+
 }  // namespace
 
 void register_cudacore(py::module_& module) {
@@ -199,6 +230,7 @@ void register_cudacore(py::module_& module) {
   module.def("read_cuda_core", &read_cuda_core, "path"_a, py::kw_only(), "memory_bytes"_a = 0,
              "Reads a core dump of CUDA GPUs; memory_bytes: of the shared and local memory of the "
              "thread that failed.");
+  module.def("read_amd_core", &read_amd_core, "path"_a, "Reads the state of AMD's GPUs in a core.");
 }
 
 }  // namespace pm::bind

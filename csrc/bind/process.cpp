@@ -159,6 +159,14 @@ py::dict signal_info_row(const elfcore::SignalInfo& signal) {
   return row;
 }
 
+std::optional<unwind::PanicText> panic_text(const elfcore::Memory& memory, const Stacks& stacks) {
+  const elfcore::ThreadState* const crashed = memory.core().crashed_thread();
+  const auto& threads = memory.core().threads();
+  const std::size_t index = crashed ? static_cast<std::size_t>(crashed - threads.data()) : 0;
+  if (!crashed || !stacks.names || index >= stacks.threads.size()) return std::nullopt;
+  return unwind::find_panic_text(memory, stacks.threads[index], *stacks.names);
+}
+
 ProcessFindings read_process(Core& core, const elfcore::Modules& modules, const Stacks& stacks) {
   const elfcore::Memory memory(core, modules);
   ProcessFindings found;
@@ -166,6 +174,7 @@ ProcessFindings read_process(Core& core, const elfcore::Modules& modules, const 
   found.environment = elfcore::read_environment(memory, core.problems());
   found.abort_message = elfcore::read_abort_message(memory);
   found.python_fatal = elfcore::find_python_fatal(memory);
+  found.panic = panic_text(memory, stacks);
   found.exceptions = elfcore::find_cpp_exceptions(memory, core.problems());
   found.python_version = elfcore::find_python_version(memory);
   const elfcore::Module* const executable = modules.executable();
@@ -203,6 +212,9 @@ void add_process(py::dict& result, const Core& core, const ProcessFindings& foun
   result["initial_env"] = texts(found.command_line.environment);
   result["env"] = found.environment ? py::object(texts(*found.environment)) : py::none();
   result["abort_message"] = optional_text(found.abort_message);
+  result["panic"] =
+      found.panic ? py::object(py::make_tuple(text(found.panic->language), text(found.panic->text)))
+                  : py::none();
   result["python_fatal"] = found.python_fatal
                                ? py::object(py::make_tuple(text(found.python_fatal->function),
                                                            text(found.python_fatal->message)))

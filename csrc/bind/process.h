@@ -14,6 +14,7 @@
 #include "elfcore/instruction.h"
 #include "elfcore/python_fatal.h"
 #include "elfcore/signal_frame.h"
+#include "unwind/panic_text.h"
 
 namespace pm::bind {
 
@@ -28,6 +29,7 @@ struct ProcessFindings {
   std::optional<std::vector<std::string>> environment;
   std::optional<std::string> abort_message;
   std::optional<elfcore::PythonFatal> python_fatal;
+  std::optional<unwind::PanicText> panic;
   std::vector<elfcore::CppException> exceptions;
   std::optional<std::string> python_version;
   std::string executable;

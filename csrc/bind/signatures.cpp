@@ -127,7 +127,7 @@ py::list signature_literals(const py::capsule& compiled) {
 std::vector<std::uint32_t> texts_in(const std::vector<std::string>& texts, const py::buffer& data) {
   const Held held(data);
   const py::gil_scoped_release release;
-  return signatures::texts_in(texts, held.text());
+  return pm::texts_in(texts, held.text());
 }
 
 }  // namespace

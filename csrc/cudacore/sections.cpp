@@ -102,48 +102,63 @@ Sections::Sections(Bytes file, Problems& problems) : file_(file) {
                      " reach beyond the end of the file and are read as far as they are there",
                  "copy the dump again if the original is whole");
   }
-  for (std::uint32_t i = 0; i < sections_.size(); ++i) {
-    if (sections_[i].kind == Kind{}) continue;
-    by_kind_.push_back(i);
-    if (sections_[i].link != 0 && sections_[i].link < sections_.size()) by_row_.push_back(i);
-  }
-  const auto in_order = [this](auto key) {
-    return [this, key](std::uint32_t a, std::uint32_t b) {
-      return key(sections_[a]) < key(sections_[b]);
-    };
+  order();
+}
+
+// Counted, not sorted: a GPU that is full has a million of them.
+void Sections::order() {
+  const std::size_t count = sections_.size();
+  const auto kind_of = [](const Section& row) {
+    return static_cast<std::size_t>(row.kind) - kFirstKind;
   };
-  std::stable_sort(by_kind_.begin(), by_kind_.end(),
-                   in_order([](const Section& s) { return s.kind; }));
-  const auto by_place =
-      in_order([](const Section& s) { return std::uint64_t{s.link} << 32 | s.info; });
-  // Drivers write them in the order of the tables, mostly.
-  if (!std::is_sorted(by_row_.begin(), by_row_.end(), by_place)) {
-    std::stable_sort(by_row_.begin(), by_row_.end(), by_place);
+  kind_starts_.fill(0);
+  row_starts_.assign(count + 1, 0);
+  for (const Section& row : sections_) {
+    if (row.kind == Kind{}) continue;
+    ++kind_starts_[kind_of(row) + 1];
+    if (row.link < count) ++row_starts_[row.link + 1];
+  }
+  for (std::size_t i = 1; i < kind_starts_.size(); ++i) kind_starts_[i] += kind_starts_[i - 1];
+  for (std::size_t i = 1; i <= count; ++i) row_starts_[i] += row_starts_[i - 1];
+  by_kind_.resize(kind_starts_.back());
+  by_row_.resize(row_starts_.back());
+  auto next_of_kind = kind_starts_;
+  auto next_of_row = row_starts_;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const Section& row = sections_[i];
+    if (row.kind == Kind{}) continue;
+    by_kind_[next_of_kind[kind_of(row)]++] = i;
+    if (row.link < count) by_row_[next_of_row[row.link]++] = i;
+  }
+  const auto less = [this](std::uint32_t one, std::uint32_t other) {
+    return sections_[one].info < sections_[other].info;
+  };
+  for (std::size_t link = 0; link < count; ++link) {
+    const auto begin = by_row_.begin() + row_starts_[link];
+    const auto end = by_row_.begin() + row_starts_[link + 1];
+    if (!std::is_sorted(begin, end, less)) std::stable_sort(begin, end, less);
   }
 }
 
 std::span<const std::uint32_t> Sections::of(Kind kind) const noexcept {
-  const auto less = [this](std::uint32_t index, Kind wanted) {
-    return sections_[index].kind < wanted;
-  };
-  const auto more = [this](Kind wanted, std::uint32_t index) {
-    return wanted < sections_[index].kind;
-  };
-  const auto begin = std::lower_bound(by_kind_.begin(), by_kind_.end(), kind, less);
-  return {begin, std::upper_bound(begin, by_kind_.end(), kind, more)};
+  const std::size_t place = static_cast<std::size_t>(kind) - kFirstKind;
+  return std::span(by_kind_).subspan(kind_starts_[place],
+                                     kind_starts_[place + 1] - kind_starts_[place]);
 }
 
 std::span<const std::uint32_t> Sections::of_row(std::uint32_t link,
                                                 std::uint32_t info) const noexcept {
-  const auto place = std::pair{link, info};
-  const auto less = [this](std::uint32_t index, const auto& wanted) {
-    return std::pair{sections_[index].link, sections_[index].info} < wanted;
+  if (link >= sections_.size()) return {};
+  const auto all =
+      std::span(by_row_).subspan(row_starts_[link], row_starts_[link + 1] - row_starts_[link]);
+  const auto less = [this](std::uint32_t index, std::uint32_t wanted) {
+    return sections_[index].info < wanted;
   };
-  const auto more = [this](const auto& wanted, std::uint32_t index) {
-    return wanted < std::pair{sections_[index].link, sections_[index].info};
+  const auto more = [this](std::uint32_t wanted, std::uint32_t index) {
+    return wanted < sections_[index].info;
   };
-  const auto begin = std::lower_bound(by_row_.begin(), by_row_.end(), place, less);
-  return {begin, std::upper_bound(begin, by_row_.end(), place, more)};
+  const auto begin = std::lower_bound(all.begin(), all.end(), info, less);
+  return {begin, std::upper_bound(begin, all.end(), info, more)};
 }
 
 std::optional<std::uint32_t> Sections::table(std::uint32_t link, std::uint32_t info,

@@ -4,6 +4,7 @@
 
 #include <elf.h>
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -98,12 +99,15 @@ class Sections {
   std::uint64_t expected_bytes() const noexcept { return expected_; }
 
  private:
+  void order();
   std::uint64_t row_size(const Section& section) const noexcept;
 
   Bytes file_;
-  std::vector<Section> sections_;       // by their number in the file
-  std::vector<std::uint32_t> by_kind_;  // sorted by kind, then number
-  std::vector<std::uint32_t> by_row_;   // sorted by link, info, number
+  std::vector<Section> sections_;  // by their number in the file
+  // Numbers of sections by kind, and by link and info, with where those of each kind and of each
+  // link begin.
+  std::vector<std::uint32_t> by_kind_, by_row_, row_starts_;
+  std::array<std::uint32_t, 24> kind_starts_{};
   Bytes strings_;
   std::uint64_t expected_ = 0;
 };

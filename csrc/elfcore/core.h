@@ -126,6 +126,8 @@ class Core {
   const ThreadState* crashed_thread() const noexcept {
     return crashed_ ? &threads_[*crashed_] : nullptr;
   }
+  // What the stacks told of cores whose notes do not say it.
+  void set_crashed_thread(std::optional<std::size_t> index) noexcept { crashed_ = index; }
   const ThreadState* thread(std::int32_t tid) const noexcept;
 
   const Segment* segment_at(std::uint64_t address) const noexcept;

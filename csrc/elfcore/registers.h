@@ -19,6 +19,8 @@ struct Registers {
   std::array<std::uint64_t, kMax> values{};
 
   std::size_t count() const noexcept { return machine == Machine::x86_64 ? 27 : 34; }
+  // x86-64 only: where the thread's own variables end.
+  std::uint64_t fs_base() const noexcept { return values[21]; }
   std::uint64_t pc() const noexcept { return values[machine == Machine::x86_64 ? 16 : 32]; }
   std::uint64_t sp() const noexcept { return values[machine == Machine::x86_64 ? 19 : 31]; }
   std::uint64_t fp() const noexcept { return values[machine == Machine::x86_64 ? 4 : 29]; }

@@ -1,6 +1,7 @@
-// Any bytes as a core dump of CUDA GPUs.
+// Any bytes as a core dump of GPUs, of NVIDIA and of AMD.
 #include <cstdlib>
 
+#include "cudacore/amd.h"
 #include "cudacore/core.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -19,6 +20,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       if (stand.warps > stand.lanes || stand.blocks > stand.warps) std::abort();
     }
     if (core.focus && core.focus->shared && core.focus->shared->first.size() > 256) std::abort();
+  } catch (const pm::EvidenceError&) {
+  }
+  try {
+    const AmdCore core = read_amd_core({data, size});
+    if (core.agents.size() > 4096 || core.queues.size() > 4096) std::abort();
   } catch (const pm::EvidenceError&) {
   }
   return 0;

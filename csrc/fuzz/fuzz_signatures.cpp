@@ -47,7 +47,7 @@ void check_texts(std::string_view input) {
   for (std::size_t i = 1; i < 12 && i < input.size(); ++i) texts.emplace_back(input.substr(i, i));
   std::erase(texts, std::string());
   const std::string_view data = input.substr(input.size() / 2);
-  const auto found = pm::signatures::texts_in(texts, data);
+  const auto found = pm::texts_in(texts, data);
   for (std::uint32_t i = 0; i < texts.size(); ++i) {
     const bool stands = data.find(texts[i]) != std::string_view::npos;
     if (std::binary_search(found.begin(), found.end(), i) != stands) std::abort();

@@ -2,11 +2,13 @@
 // as its vdso; or as an ELF file whose tables and symbols are read.
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include "elfcore/core.h"
 #include "elfcore/modules.h"
 #include "unwind/cfi.h"
 #include "unwind/debug_files.h"
+#include "unwind/panic_text.h"
 #include "unwind/symbol_tables.h"
 #include "unwind/symbols.h"
 #include "unwind/unwinder.h"
@@ -23,13 +25,16 @@ void walk(Bytes bytes) {
   unwind::Unwinder unwinder(memory);
   std::vector<std::uint64_t> addresses;
   std::size_t left = 16;
+  std::optional<unwind::Stack> crashed;
   for (const elfcore::ThreadState& thread : core->threads()) {
     if (left-- == 0) break;
     const unwind::Stack stack = unwinder.unwind(thread, 64);
     for (const unwind::Frame& frame : stack.frames) addresses.push_back(frame.lookup());
+    if (&thread == core->crashed_thread()) crashed = stack;
   }
   unwind::Symbolizer names(memory, "/nonexistent");
   names.resolve(addresses);
+  if (crashed) unwind::find_panic_text(memory, *crashed, names);
 }
 
 void read_tables(Bytes bytes) {

@@ -250,7 +250,13 @@ def cuda_cores() -> dict[str, bytes]:
         device.processor(4, exception=10, error_pc=entry)
         return core.build()
 
+    state = struct.pack("<QIIQIIII", 1, 1, 18, 16, 1, 120, 1, 64) + bytes(16 + 120 + 64)
+    notes = elf.note(b"AMDGPU\0", 33, state)
+    amd = elf.elf_header(machine=224, phnum=1)
+    amd += elf.program_header(elf.PT_NOTE, 0, 120, 0, len(notes), len(notes)) + notes
+
     return {
+        "amd": amd,
         "r346": dump(346),
         "r555": dump(555),
         "r615": dump(615),

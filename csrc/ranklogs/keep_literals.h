@@ -1,13 +1,14 @@
 // Texts that make a line worth keeping, looked for in one pass over every byte.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "base/literal_filter.h"
 
 namespace pm::ranklogs {
 
@@ -47,22 +48,11 @@ class KeepLiterals {
 
   // Throws std::invalid_argument for a text of less than four bytes, or for more than kMost.
   explicit KeepLiterals(std::span<const KeepLiteral> literals);
-  Kinds find(std::string_view text) const noexcept;
+  Kinds find(std::string_view text) const;
 
  private:
-  struct Entry {
-    std::string text;
-    std::size_t window;  // where in it the four bytes stand that are looked for first
-    Kind kind;
-    std::uint16_t next;  // of the same hash; 0 is none
-  };
-  bool may_be(std::uint32_t key) const noexcept;
-  Kinds at(std::string_view text, std::size_t at) const noexcept;
-  static std::uint32_t hash(const char* at) noexcept;
-
-  std::vector<Entry> entries_;
-  std::array<std::uint64_t, 1024> present_{};
-  std::array<std::uint16_t, 65536> first_{};
+  std::vector<Kind> kinds_;  // of each text of the filter
+  LiteralFilter filter_;
 };
 
 }  // namespace pm::ranklogs

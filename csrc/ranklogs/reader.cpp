@@ -22,7 +22,7 @@ constexpr std::size_t kHeldWords = kLastWords + 1;  // the line at hand, and tho
 constexpr std::size_t kTail = 32;
 constexpr std::size_t kMostTails = 1024;
 constexpr std::ptrdiff_t kMostBefore = 9;
-constexpr std::size_t kLongestWords = 200;
+constexpr std::size_t kLongestWords = 400;
 // Lines that say nothing special and may still belong to what stands before them: the message of an
 // exception may have several.
 constexpr unsigned kPatience = 6;

@@ -26,7 +26,7 @@ Scanner::Scanner(const std::vector<std::string>& patterns) {
     }
     const auto& texts = signatures_.back().literals.any_of;
     const auto of_no_use = [](const std::string& text) {
-      return text.size() < Filter::kWindow || text.find('\n') != std::string::npos;
+      return text.size() < LiteralFilter::kWindow || text.find('\n') != std::string::npos;
     };
     if (texts.empty() || std::any_of(texts.begin(), texts.end(), of_no_use)) {
       throw std::invalid_argument(where + "no text of four bytes that every match contains");
@@ -38,7 +38,7 @@ Scanner::Scanner(const std::vector<std::string>& patterns) {
     texts.push_back(text);
     users_.push_back(std::move(indices));
   }
-  filter_ = std::make_unique<Filter>(std::move(texts));
+  filter_ = std::make_unique<LiteralFilter>(std::move(texts));
 }
 
 // What one pass keeps in mind: how far each signature has been looked for in the line at hand.

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "signatures/filter.h"
+#include "base/literal_filter.h"
 #include "signatures/literals.h"
 #include "signatures/program.h"
 
@@ -79,7 +79,7 @@ class Scanner {
   class Pass;
 
   std::vector<Signature> signatures_;
-  std::unique_ptr<Filter> filter_;
+  std::unique_ptr<LiteralFilter> filter_;
   std::vector<std::vector<std::uint32_t>> users_;  // of each text of the filter
 };
 

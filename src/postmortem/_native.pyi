@@ -275,6 +275,7 @@ class RawCore(TypedDict):
     """Where code can be, by address: executable segments, files without a segment."""
     modules: list[RawModule]
     abort_message: str | None
+    panic: tuple[str, str] | None  # language, text
     python_fatal: tuple[str, str] | None
     exceptions: list[RawException]
     python_version: str | None
@@ -919,3 +920,21 @@ def read_cuda_core(path: str, *, memory_bytes: int = 0) -> RawGpuCore:
 
     `memory_bytes` is how much of the local and shared memory of the thread that failed comes along.
     """
+
+class RawAmdCore(TypedDict):
+    """What `read_amd_core` returns."""
+
+    size_bytes: int
+    expected_bytes: int
+    driver: tuple[int, int]
+    """Version of the kernel driver's interface."""
+    agents: list[tuple[int, int, int, int, int, int, int, int]]
+    """(exceptions, id, location, vendor, device, target, SIMDs, waves of one)."""
+    queues: list[tuple[int, int, int, int, int]]
+    """(exceptions, id, id of the agent, type, bytes of saved waves)."""
+    code_objects: list[int]
+    memory_bytes: int
+    problems: list[RawProblem]
+
+def read_amd_core(path: str) -> RawAmdCore:
+    """Read the state of AMD's GPUs in a core; raises EvidenceError where there is none."""

@@ -32,7 +32,7 @@ refused: dict[str, str] = {}
 A name that ends in a slash is a folder below which nothing is opened.
 """
 refusals: list[tuple[str, str]] = []
-"""(path, why) of all that was not opened because it is no regular file, or one of `refused`."""
+"""(path, why) of all that was not opened because it is not a regular file, or one of `refused`."""
 
 before_writing: Callable[[], None] | None = None
 """Called before anything is written for the user."""

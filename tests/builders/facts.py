@@ -20,6 +20,7 @@ from postmortem.facts.crash import (
     FatalPythonError,
     Fault,
     Instruction,
+    Panic,
     Signal,
     earlier_exceptions,
 )
@@ -181,6 +182,8 @@ def facts_of(raw: dict[str, Any]) -> dict[type, object]:
         facts[AbortMessage] = AbortMessage(raw["abort_message"])
     if "fatal_python_error" in raw:
         facts[FatalPythonError] = FatalPythonError(**raw["fatal_python_error"])
+    if "panic" in raw:
+        facts[Panic] = Panic(**raw["panic"])
     if "exception" in raw:
         entry = {"tid": _crashed_tid(raw), "what": None, "found_by": "tls", **raw["exception"]}
         facts[CppException] = CppException(**entry)

@@ -194,7 +194,7 @@ def full_report() -> Report:
                 "found_by": "stack",
                 "state": "uncaught",
             },
-            **dict.fromkeys(("signature", "abort_message", "fatal_python_error", "fault")),
+            **dict.fromkeys(("signature", "abort_message", "fatal_python_error", "panic", "fault")),
             **dict.fromkeys(("python_exception", "registers")),
             "crashed_thread": 3097702,
             "main_thread": 3097667,

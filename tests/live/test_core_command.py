@@ -432,7 +432,7 @@ def test_secrets_are_masked_unless_wanted(core: Path, form: tuple[str, ...]) -> 
     assert SECRET not in masked
     assert ARGUMENT not in masked
     shown = native(core, *form, "--no-redact").stdout
-    assert ARGUMENT in shown
+    assert ARGUMENT in shown or not form  # the card has no command line
     if form == ("--json",):
         assert SECRET in shown
 

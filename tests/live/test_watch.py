@@ -126,7 +126,7 @@ def test_who_cannot_be_watched(tmp_path: Path) -> None:
         ([str(dead.pid)], "have ended"),
         (["2147483000"], "no such process"),
         (["--read", str(tmp_path / "none")], "No such file"),
-        (["--read", __file__], "is no ring file"),
+        (["--read", __file__], "is not a ring file"),
         (["--job", "no-such-job-4711"], "no process of this node belongs to it"),
         ([str(os.getpid()), "--ring", str(tmp_path / "no" / "ring")], "No such file"),
     ]

@@ -25,7 +25,7 @@ from postmortem.facts.process import CoreFile
 from postmortem.facts.process_role import process_role
 from postmortem.facts.source import Problem, Source
 from postmortem.facts.threads import Threads
-from postmortem.knowledge.modules import module_kind
+from postmortem.knowledge.modules import module_kind, stem
 from postmortem.knowledge.runtimes import unread_languages
 from postmortem.present.core.body import core_body
 from postmortem.present.core.view import CoreView
@@ -161,6 +161,7 @@ class _Analysis:
             fault=fault,
             abort_message=facts.abort_message,
             fatal_python_error=facts.fatal_python_error,
+            panic=facts.panic,
             cpp_exceptions=facts.cpp_exceptions,
             binary=binary,
             diagnoses=outcome.diagnoses,
@@ -319,6 +320,7 @@ class _Analysis:
             fault,
             facts.abort_message,
             facts.fatal_python_error,
+            facts.panic,
             exception := next(flying, None),
             earlier_exceptions(facts.cpp_exceptions, tid),
             binary,
@@ -400,8 +402,14 @@ def _cut_too_early(path: Path, core: CoreFile) -> EvidenceError:
 
 
 def _is_elsewhere(facts: core_reader.CoreFacts, options: CoreOptions) -> bool:
-    """Whether the core is of another machine, whose data files are not the ones that lie here."""
-    return options.sysroot is not None or facts.process.machine != os.uname().machine
+    """Whether the core is of another machine, whose data files are not the ones that lie here.
+
+    Another C library than the one here is the root of another file system, too.
+    """
+    if options.sysroot is not None or facts.process.machine != os.uname().machine:
+        return True
+    of_c = [m.status for m in facts.modules if stem(m.path.rpartition("/")[2]) == "libc"]
+    return bool(of_c) and not any(status in ("ok", "unverified") for status in of_c)
 
 
 def _file_under(address: Address | None, *, elsewhere: bool) -> MappedFile | None:
@@ -431,14 +439,21 @@ def _masked(facts: core_reader.CoreFacts, masking: Masking) -> core_reader.CoreF
         env=masking.redactor.env(facts.process.env),
         initial_env=masking.redactor.env(facts.process.initial_env),
     )
-    process, abort, fatal, flying = masking.facts(
-        (process, facts.abort_message, facts.fatal_python_error, facts.cpp_exceptions)
+    process, abort, fatal, panic, flying = masking.facts(
+        (
+            process,
+            facts.abort_message,
+            facts.fatal_python_error,
+            facts.panic,
+            facts.cpp_exceptions,
+        )
     )
     return replace(
         facts,
         process=process,
         abort_message=abort,
         fatal_python_error=fatal,
+        panic=panic,
         cpp_exceptions=flying,
     )
 

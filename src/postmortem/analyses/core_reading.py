@@ -64,7 +64,7 @@ def reading_core(
     with open_core(path, temp_dir=temp_dir, progress=progress) as opened:
         problems = opened.problems
         if sysroot is not None and not Path(sysroot).is_dir():
-            what = "given as --sysroot, but is no folder: no file of the process is found under it"
+            what = "is not a folder: with this --sysroot no file of the process is found"
             problems = (*problems, Problem(sysroot, what))
         ask = partial(
             ask_native,

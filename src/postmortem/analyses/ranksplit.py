@@ -44,7 +44,7 @@ def analyse_and_split(
 def _folder(folder: Path) -> Path:
     """Return the folder, made if need be; raises EvidenceError where it has foreign files."""
     if folder.exists() and not folder.is_dir():
-        raise EvidenceError(str(folder), "is no folder", hint="name a new folder after --split")
+        raise EvidenceError(str(folder), "is not a folder", hint="name a new folder after --split")
     if folder.is_dir() and any(folder.iterdir()) and not (folder / MARK).exists():
         what = "holds files that are not from --split; nothing was written"
         raise EvidenceError(str(folder), what, hint="name a new or an empty folder after --split")

@@ -107,7 +107,7 @@ def analyse(names: Sequence[str], options: StraceOptions) -> Report:
         problems=problems,
         skipped=outcome.skipped,
         footer=_footer(logs),
-        highlights=strace_highlights(view, known=bool(outcome.diagnoses)),
+        highlights=strace_highlights(view, next(iter(outcome.diagnoses), None)),
         settled=Outcome.HEALTHY if whole and not bad and _all_ended_well(view) else None,
     )
     return masking.report(report)

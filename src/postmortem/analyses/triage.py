@@ -58,7 +58,7 @@ def analyse(
     return _as_named(report, folders)
 
 
-def _as_named(report: Report, folders: Mapping[str, str]) -> Report:
+def _as_named(report: Report, folders: dict[str, str]) -> Report:
     """Return the report with what was in archives named by them: our folders are gone by then."""
     if not folders:
         return report

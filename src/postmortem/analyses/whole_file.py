@@ -52,7 +52,7 @@ def check_place(path: Path) -> Path:
     if not final.parent.is_dir():
         raise EvidenceError(where, f"there is no folder {final.parent}")
     if final.exists() and not stat.S_ISREG(final.stat().st_mode):
-        raise EvidenceError(where, "is no regular file", hint="name a new file")
+        raise EvidenceError(where, "is not a regular file", hint="name a new file")
     return final
 
 

@@ -29,7 +29,7 @@ def folder() -> str:
     except OSError as error:
         raise EvidenceError(path, error.strerror or str(error), hint=_HINT) from None
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
-        raise EvidenceError(path, "is no folder of this user", hint=_HINT)
+        raise EvidenceError(path, "is not a folder of this user", hint=_HINT)
     if found.st_mode & 0o077:
         what = f"others may enter it (mode {stat.S_IMODE(found.st_mode):04o}); tokens lie in it"
         raise EvidenceError(path, what, hint=f"chmod 700 {path}")

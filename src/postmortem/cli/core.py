@@ -13,6 +13,7 @@ from postmortem.errors import EvidenceError
 
 if TYPE_CHECKING:
     from postmortem.analyses.core import CoreOptions
+    from postmortem.facts.source import Problem
 
 SUMMARY = "explain a core file"
 EXAMPLES = """\
@@ -21,6 +22,7 @@ examples:
   postmortem core /var/crash --markdown
   postmortem core core.4711 --slim core.4711.slim.zst
   postmortem core --fold /scratch/job-812/cores
+  postmortem core core.node7.4711.nvcudmp.gz -v
 """
 
 _MOST_SECONDS = 1e6
@@ -34,7 +36,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="*",
         type=Path,
         help="a core file, also packed (.zst, .lz4, .gz, .xz), or a folder: then the newest core "
-        "in it (default: the current folder); several are folded",
+        "in it (default: the current folder); several are folded. A core dump of CUDA GPUs is read "
+        "too: -v adds registers and memory of the thread that failed",
     )
     parser.add_argument(
         "--fold",
@@ -141,10 +144,13 @@ def run(args: argparse.Namespace) -> int:
 def _explain(args: argparse.Namespace) -> int:
     from postmortem.analyses.core_reading import choose_core, reading_core
     from postmortem.cli.progress import Status
+    from postmortem.readers.opening import is_gpu_core
     from postmortem.records import replace
 
     began = time.monotonic()
     path, remarks = choose_core(args.core)
+    if is_gpu_core(path):
+        return _explain_gpu(args, path, remarks, began)
     with (
         Status() as status,
         reading_core(
@@ -153,17 +159,38 @@ def _explain(args: argparse.Namespace) -> int:
             sysroot=args.sysroot,
             python_locals=args.locals or _is_read(args),
             temp_dir=args.temp_dir,
-            progress=status,
+            progress=None if args.quiet else status,
         ) as reading,
     ):
         # While the native reader is at work: these imports take as long as it does.
         from postmortem.analyses.core import explained
 
-        report = explained(reading, _options(args), status)
+        report = explained(reading, _options(args), None if args.quiet else status)
     report = replace(report, problems=(*remarks, *report.problems))
     took = time.monotonic() - began
     footer = f"{took:.2f} s · {report.footer}"
     return emit(replace(report, footer=footer), args)
+
+
+def _explain_gpu(
+    args: argparse.Namespace, path: Path, remarks: tuple[Problem, ...], began: float
+) -> int:
+    """Write a report on a core dump of GPUs."""
+    from postmortem.analyses.gpu_core import analyse_gpu
+    from postmortem.cli.progress import Status
+    from postmortem.records import replace
+
+    with Status() as status:
+        report = analyse_gpu(
+            path,
+            verbose=args.verbose,
+            redact=not args.no_redact,
+            temp_dir=args.temp_dir,
+            blocks=not args.json or args.html is not None,
+            progress=status,
+        )
+    footer = f"{time.monotonic() - began:.2f} s · {report.footer} · -v, --json for more"
+    return emit(replace(report, problems=(*remarks, *report.problems), footer=footer), args)
 
 
 def _fold(args: argparse.Namespace) -> int:
@@ -181,7 +208,7 @@ def _fold(args: argparse.Namespace) -> int:
     began = time.monotonic()
     options = replace(_options(args), engine=args.engine or "native")
     with Status() as status:
-        report = fold_cores(args.cores or [Path()], options, status)
+        report = fold_cores(args.cores or [Path()], options, None if args.quiet else status)
     took = time.monotonic() - began
     footer = f"{took:.2f} s · {report.footer} · postmortem core CORE explains one"
     return emit(replace(report, footer=footer), args)

@@ -122,7 +122,7 @@ def run(args: argparse.Namespace) -> int:
     before = signal.signal(signal.SIGTERM, _interrupt)
     try:
         with Status() as status:
-            report = analyse(options, status if sys.stderr.isatty() else None)
+            report = analyse(options, status if sys.stderr.isatty() and not args.quiet else None)
     except KeyboardInterrupt:
         print("postmortem: interrupted; no process was left stopped", file=sys.stderr)
         raise

@@ -150,7 +150,7 @@ def _refusal(options: RunOptions) -> str | None:
         if folder in (Path("/"), Path.home(), *Path.cwd().parents, Path.cwd()):
             return f"--fresh {options.fresh}: is not emptied, for this is run in it"
         if folder.exists() and not folder.is_dir():
-            return f"--fresh {options.fresh}: is no folder"
+            return f"--fresh {options.fresh}: is not a folder"
     if options.strace is not None:
         import shutil
 
@@ -161,7 +161,7 @@ def _refusal(options: RunOptions) -> str | None:
 
         return refuse_sync()
     if options.into is not None and options.into.exists() and not options.into.is_dir():
-        return f"--into {options.into}: is no folder"
+        return f"--into {options.into}: is not a folder"
     return None
 
 

@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
     from postmortem.records import replace
 
     began = time.monotonic()
-    line = _Line() if obeys(sys.stderr, os.environ) else None
+    line = _Line() if obeys(sys.stderr, os.environ) and not args.quiet else None
     # Of 100,000 tensors nothing goes away before the end: to look for it is a third of the time.
     collects = gc.isenabled()
     gc.disable()

@@ -150,7 +150,7 @@ def _asked_memory() -> int | None:
         return None
     number, unit = (text[:-1], text[-1]) if text[-1] in _UNITS else (text, "")
     if not number.isdecimal() or not int(number):
-        print(f"postmortem: POSTMORTEM_MEMORY={text!r} is no size such as 8G", file=sys.stderr)
+        print(f"postmortem: POSTMORTEM_MEMORY={text!r} is not a size such as 8G", file=sys.stderr)
         return None
     return int(number) * _UNITS[unit]
 
@@ -162,6 +162,8 @@ def _asked_patience() -> float:
     except ValueError:
         seconds = 0.0
     if not 0 < seconds < 1e9:
-        print(f"postmortem: POSTMORTEM_PATIENCE={text!r} is no number of seconds", file=sys.stderr)
+        print(
+            f"postmortem: POSTMORTEM_PATIENCE={text!r} is not a number of seconds", file=sys.stderr
+        )
         return PATIENCE_SECONDS
     return seconds

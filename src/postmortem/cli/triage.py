@@ -8,6 +8,7 @@ import time
 
 from postmortem.cli.logs import ranks_of_job
 from postmortem.cli.output import add_report_options, emit
+from postmortem.cli.progress import Status
 from postmortem.records import replace
 
 SUMMARY = "find all evidence under some paths and tell what happened"
@@ -46,7 +47,9 @@ def run(args: argparse.Namespace) -> int:
         world_size=args.world_size, verbose=args.verbose, redact=not args.no_redact
     )
     try:
-        report = analyse(args.paths, options)
+        with Status() as status:
+            shown = sys.stderr.isatty() and not args.quiet
+            report = analyse(args.paths, options, status if shown else None)
     except KeyboardInterrupt:
         print("postmortem: interrupted; no report was written", file=sys.stderr)
         raise

@@ -7,23 +7,11 @@ from postmortem.knowledge.symbols import symbol
 from postmortem.patterns import Pattern
 
 _SUFFIX = Pattern(
-    r"(\.(cold|part|constprop|isra|lto_priv|localalias|llvm)(\.\d+)*"
+    r"(?:\.(?:cold|part|constprop|isra|lto_priv|localalias|llvm)(?:\.\d+)*"
     r"|@@?[A-Z_]+[\d.]*| \[clone [^]]*\])+$",
-    words=(
-        ".cold",
-        ".part",
-        ".constprop",
-        ".isra",
-        ".lto_priv",
-        ".localalias",
-        ".llvm",
-        "@",
-        " [clone ",
-    ),
 )
 _QUALIFIER = Pattern(
     r"(\s+(const|volatile|noexcept|&&?|\[clone [^]]*\]))+$",
-    words=("const", "volatile", "noexcept", "&", "[clone "),
 )
 
 

@@ -57,7 +57,7 @@ class Disk(Fault):
 
     def _check(self) -> None:
         if not os.path.isdir(self._path):  # noqa: PTH112
-            raise CannotEmulate(f"{self._shown}: is no folder")
+            raise CannotEmulate(f"{self._shown}: is not a folder")
         if self._path == "/":
             raise CannotEmulate("/: the root cannot be mounted over; name the folder that matters")
         below = mounts_below(self._path)

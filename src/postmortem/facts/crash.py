@@ -97,6 +97,21 @@ class FatalPythonError:
 
 
 @record
+class Panic:
+    """What a language's run-time said when it ended the process, as its memory still has it."""
+
+    language: str
+    """``"Go"``, ``"Rust"``, ``".NET"``."""
+    text: str
+    """May have several lines: .NET puts the methods behind the message."""
+
+    @property
+    def head(self) -> str:
+        """The first line."""
+        return self.text.split("\n", 1)[0].rstrip()
+
+
+@record
 class CppException:
     """A C++ exception in flight."""
 

@@ -30,6 +30,8 @@ class LastLines:
     """Lines that read like an error and behind which nothing else stands; the telling one first."""
     plain: bool = False
     """They have the form of an error that ends something, not only a word or a level."""
+    about_peer: bool = False
+    """The first of these errors, or the nearest one, only says that a peer is gone."""
     nearest: LastLine | None = None
     """Without such lines, one that reads like an error and that its program may have survived."""
     nearest_counts: bool = False
@@ -40,7 +42,7 @@ class LastLines:
     """From there on its loss, or the norm of its gradients, is no number, to the end."""
     earlier: bool = False
     """It may have been so before: no line before that one was looked at."""
-    frames: tuple[LastLine, ...] = ()
-    """Of a text of the kind ``"stack"`` its frames, as far as they were kept."""
+    stopped_in: LastLine | None = None
+    """Of a text of the kind ``"stack"``, the innermost frame that does more than end a process."""
     kind: str | None = None
     """What it is if it is no log: ``"stack"``, ``"strace"``, ``"source"``."""

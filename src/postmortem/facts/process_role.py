@@ -23,7 +23,6 @@ _SERVANTS = (
 )
 _AGENT = Pattern(
     r"(^|/)torchrun$|^torch\.distributed\.(run|launch)$|/torch/distributed/run\.py$",
-    words=("torch",),
 )
 
 

@@ -50,6 +50,8 @@ class Frame:
 
 
 _LIBRARY = ("/site-packages/", "/dist-packages/", "/lib/python3", "/lib64/python3", "<frozen ")
+_OURS = tuple(f"/postmortem/{part}/" for part in ("run/hook", "monitor", "breakpoints"))
+"""Folders of this package whose code runs in the user's processes."""
 _SYSTEM = ("/lib/", "/lib64/", "/usr/lib/", "/usr/lib64/", "[")
 _C_LIBRARY = ("/sysdeps/", "/nptl/", "/csu/", "./signal/", "./stdlib/", "./misc/")
 
@@ -57,6 +59,11 @@ _C_LIBRARY = ("/sysdeps/", "/nptl/", "/csu/", "./signal/", "./stdlib/", "./misc/
 def of_c_library(source: str) -> bool:
     """Return whether a source file is one of the C library's, as its debug information names it."""
     return any(part in source for part in _C_LIBRARY)
+
+
+def is_own(file: str | None) -> bool:
+    """Return whether a file of Python is the user's: no library's, no hook of ours."""
+    return not any(part in (file or "") for part in (*_LIBRARY, *_OURS))
 
 
 def program_frames(frames: Iterable[Frame]) -> tuple[Frame, ...]:
@@ -76,7 +83,7 @@ def own_frames(thread: Thread) -> tuple[Frame, ...]:
     """Return the Python frames outside of libraries, else all of Python, else the program's native
     ones with a line, else all with a name."""
     python = tuple(f for f in thread.frames if f.kind == "python")
-    own = tuple(f for f in python if not any(part in (f.file or "") for part in _LIBRARY))
+    own = tuple(f for f in python if is_own(f.file))
     named = tuple(f for f in thread.frames if f.function != "??")
     return own or python or program_frames(named) or named
 

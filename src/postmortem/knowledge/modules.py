@@ -18,16 +18,13 @@ from postmortem.records import record
 
 EXTENSION, PROGRAM, VDSO = "your extension", "your program", "kernel (vdso)"
 
-_INTERPRETER = Pattern(
-    r"python(?:\d+(?:\.\d+)*t?d?)?(?:-dbg|-debug)?(?:\.real)?", re.ASCII, words=("python",)
-)
-_HASH = Pattern(r"-[0-9a-f]{8,40}(?=\.|$)", re.ASCII, words=("-",))
-_VERSION = Pattern(r"-\d+(?:\.\d+)+$", re.ASCII, words=("-",))
-_TAG = Pattern(r"\.(?:cpython-[\w-]+|abi3)(?=\.so$)", re.ASCII, words=(".cpython-", ".abi3"))
+_INTERPRETER = Pattern(r"python(?:\d+(?:\.\d+)*t?d?)?(?:-dbg|-debug)?(?:\.real)?", re.ASCII)
+_HASH = Pattern(r"-[0-9a-f]{8,40}(?=\.|$)", re.ASCII)
+_VERSION = Pattern(r"-\d+(?:\.\d+)+$", re.ASCII)
+_TAG = Pattern(r"\.(?:cpython-[\w-]+|abi3)(?=\.so$)", re.ASCII)
 _GENERATED = Pattern(
     r"/[a-z2-7]{2}/c[a-z2-7]{51}(?:\.main|\.kernel)?\.(?:py|so|cpp)$",
     re.ASCII,
-    words=(".py", ".so", ".cpp"),
 )
 _NO_FILES = ("/dev/", "/memfd:", "/SYSV", "anon_inode:", "[heap]", "[stack")
 _PACKAGES = ("/site-packages/", "/dist-packages/")

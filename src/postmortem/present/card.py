@@ -18,7 +18,7 @@ _SENTENCE = Pattern(r"(?<=[.?!])\s+(?=[A-Z0-9\"'(])")
 _WORD = Pattern(r"[\w./-]+")
 _VICTIMS = Pattern(r" (?:is a victim|are victims)\b")
 _ALIKE = 0.6
-_BLANK = Pattern(r"\b(?:PID|CORE|EXE)\b", words=("PID", "CORE", "EXE"))
+_BLANK = Pattern(r"\b(?:PID|CORE|EXE)\b")
 
 
 def card_of(report: Report) -> Card:
@@ -79,7 +79,7 @@ def last_part(where: str) -> str:
 
 def _why(best: Diagnosis, headline: str) -> str:
     """Return one sentence, two where the first is short; never what the headline says."""
-    if not _is_said(best.title[len(best.lead) :], headline):
+    if not _is_said(best.title, headline):
         return best.title
     said = ""
     for sentence in _SENTENCE.split(best.cause):

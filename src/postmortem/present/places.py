@@ -1,4 +1,4 @@
-"""Which code is the user's own, and which of its values are worth a line."""
+"""Which values of a place are worth a line, and in which order."""
 
 from __future__ import annotations
 
@@ -7,19 +7,8 @@ from collections.abc import Iterable
 from postmortem.records import replace
 from postmortem.report.card import Place
 
-_LIBRARY = (
-    "/site-packages/", "/dist-packages/", "/lib/python3", "/lib64/python3", "/postmortem/run/hook/",
-    "/postmortem/monitor/", "/postmortem/breakpoints/", "/postmortem/integrations/",
-)  # fmt: skip
 _DULL = ("<module", "<function", "<class", "<built-in", "<method", "<optimized out>", "<unreadable")
 _MOST_VALUES = 12
-
-
-def is_own(file: str | None) -> bool:
-    """Return whether a file of Python is the user's: no library's, no hook of ours."""
-    if not file or file.startswith("<"):
-        return False
-    return not any(part in file for part in _LIBRARY)
 
 
 def told_values(values: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:

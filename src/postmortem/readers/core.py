@@ -13,6 +13,7 @@ from postmortem.facts.crash import (
     FatalPythonError,
     Fault,
     Instruction,
+    Panic,
     Signal,
 )
 from postmortem.facts.memory import Address, CodeRanges, MemoryTotals, Module, Modules, ModuleStatus
@@ -57,6 +58,7 @@ class CoreFacts:
     """What a handler on the crashed thread was called for, before `signal` ended the process."""
     abort_message: AbortMessage | None = None
     fatal_python_error: FatalPythonError | None = None
+    panic: Panic | None = None
     cpp_exceptions: tuple[CppException, ...] = ()
     """Those of the crashed thread first, in each thread the innermost first."""
     python_stacks: Mapping[int, PythonStack] = MappingProxyType({})
@@ -122,6 +124,7 @@ def facts_of(answer: NativeAnswer, *, named: str | None = None) -> CoreFacts:
         fatal_python_error=None
         if raw["python_fatal"] is None
         else FatalPythonError(*raw["python_fatal"]),
+        panic=None if raw["panic"] is None else Panic(*raw["panic"]),
         cpp_exceptions=tuple(
             CppException(
                 tid=row["tid"],

@@ -14,7 +14,7 @@ STAT_SECONDS = 2.0
 """Longest that one file may take: a dead NFS server makes stat() hang, uninterruptibly."""
 
 _DELETED = " (deleted)"
-_OCTAL = Pattern(r"\\([0-7]{3})", words=("\\",))
+_OCTAL = Pattern(r"\\([0-7]{3})")
 
 Answer = TypeVar("Answer")
 

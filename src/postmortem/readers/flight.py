@@ -40,7 +40,7 @@ def read_flight(path: str | Path) -> tuple[Flight, tuple[Problem, ...]]:
         with open_regular(path) as file:
             size = file.seek(0, 2)
             if size < layout.HEADER_BYTES:
-                raise EvidenceError(where, f"{size} bytes are no flight file", hint=_HINT)
+                raise EvidenceError(where, f"{size} bytes are not a flight file", hint=_HINT)
             file.seek(0)
             if size > _MOST_BYTES:
                 raise EvidenceError(where, f"{size:,} bytes are too many for a flight file")

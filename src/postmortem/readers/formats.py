@@ -16,6 +16,7 @@ ELF_HEADER_BYTES = 64
 _ET_REL, _ET_EXEC, _ET_DYN, _ET_CORE = 1, 2, 3, 4
 _PT_INTERP = 3
 _MACHINES_READ = (62, 183)
+_CUDA, _AMD_GPU = 190, 224
 
 # elf.h; the ones that users of training machines may meet. 190 is what cuda-gdb writes.
 _MACHINES = {
@@ -68,6 +69,17 @@ class ElfHead:
         return self.type == _ET_CORE
 
     @property
+    def is_gpu_core(self) -> bool:
+        """Whether it is a core dump of GPUs, of NVIDIA's or of AMD's."""
+        ours = self.machine in (_CUDA, _AMD_GPU) and self.bits == 64 and self.little_endian
+        return self.is_core and ours
+
+    @property
+    def is_amd(self) -> bool:
+        """Whether it is of AMD's GPUs."""
+        return self.machine == _AMD_GPU
+
+    @property
     def machine_name(self) -> str:
         """Name of the processor."""
         return _MACHINES.get(self.machine, f"machine {self.machine} (e_machine in elf.h)")
@@ -111,11 +123,17 @@ def _has_interpreter(head: bytes, bits: int, order: str) -> bool:
     return False
 
 
-def require_core(head: bytes, where: str, *, packed_as: str | None = None) -> None:
+def require_core(
+    head: bytes, where: str, *, packed_as: str | None = None, gpu: bool = False
+) -> None:
     """Raise EvidenceError that says what the file is unless it is a core that we read.
 
-    `packed_as` is the compression out of which `head` came.
+    `packed_as` is the compression out of which `head` came; `gpu`: a core of CUDA GPUs is wanted,
+    not one of a process.
     """
+    elf = elf_head(head) if gpu else None
+    if elf is not None and elf.is_gpu_core and len(head) >= ELF_HEADER_BYTES:
+        return
     inside = f"a {packed_as} file that holds " if packed_as else ""
     if not head:
         what = "a compressed file with nothing in it" if packed_as else "the file is empty"
@@ -136,9 +154,12 @@ def _require_elf_core(head: bytes, where: str, inside: str) -> None:
     if not elf.is_core:
         what, hint = _not_core_elf(elf)
         raise EvidenceError(where, f"not a core file: {inside}{what}", hint=hint)
-    if elf.machine == 190:
-        hint = f"open it with: cuda-gdb -ex {shell_word(f'target cudacore {where}')}"
-        raise EvidenceError(where, f"{inside}a core of a CUDA GPU, not of a process", hint=hint)
+    if elf.is_gpu_core:
+        hint = f"postmortem core {shell_word(where)} explains it"
+        what = (
+            f"{inside}a core of {'an' if elf.is_amd else 'a'} {elf.machine_name}, not of a process"
+        )
+        raise EvidenceError(where, what, hint=hint)
     if elf.bits != 64 or not elf.little_endian or elf.machine not in _MACHINES_READ:
         kind = f"{elf.bits}-bit {'little' if elf.little_endian else 'big'}-endian"
         what = f"{inside}a core of a {kind} {elf.machine_name} process"

@@ -22,28 +22,23 @@ _INNERMOST = 12
 """Frames in which the wait shows; a malloc() far out on the stack has nothing to do with it."""
 _MUTEX = Pattern(
     r"pthread_mutex_(?:lock|timedlock|clocklock|cond_lock)|_L_lock_",
-    words=("pthread_mutex_", "_L_lock_"),
 )
-_CONDITION = Pattern(r"pthread_cond_(?:wait|timedwait|clockwait)", words=("pthread_cond_",))
-_RWLOCK = Pattern(r"pthread_rwlock_", words=("pthread_rwlock_",))
+_CONDITION = Pattern(r"pthread_cond_(?:wait|timedwait|clockwait)")
+_RWLOCK = Pattern(r"pthread_rwlock_")
 _JOIN = Pattern(
     r"pthread_(?:join|timedjoin|clockjoin|tryjoin)",
-    words=("pthread_join", "pthread_timedjoin", "pthread_clockjoin", "pthread_tryjoin"),
 )
 _SEMAPHORE = Pattern(
     r"(?:new_|old_|^_*)sem_(?:wait|timedwait|clockwait)|do_futex_wait",
-    words=("sem_", "do_futex_wait"),
 )
-_LOW_LEVEL = Pattern(r"lll_lock_wait", words=("lll_lock_wait",))
+_LOW_LEVEL = Pattern(r"lll_lock_wait")
 _HEAP = Pattern(
     r"^(?:_int_|__libc_)?(?:malloc|free|calloc|realloc|memalign)\b|arena_get",
-    words=("alloc", "free", "memalign", "arena_get"),
 )
 _STDIO = Pattern(
     r"^_*(?:IO_|f(?:write|read|puts|printf|flush|close)|puts|printf|vfprintf|flockfile)",
-    words=("IO_", "fwrite", "fread", "puts", "printf", "fflush", "fclose", "flockfile"),
 )
-_BARRIER = Pattern(r"^gomp_(?:team_)?barrier_wait|pthread_barrier_wait", words=("barrier_wait",))
+_BARRIER = Pattern(r"^gomp_(?:team_)?barrier_wait|pthread_barrier_wait")
 
 _OWNER_BITS = 0x3FFFFFFF
 """FUTEX_TID_MASK: robust and priority-inheriting mutexes, and those of musl that know an owner."""

@@ -20,7 +20,8 @@ _TYPES = Pattern(r'"cell_type"\s*:')
 _ARRAY = Pattern(r'^"(?P<key>text|traceback|source|text/plain|[\w.+-]+/[\w.+-]+)": \[$')
 _NEXT_CELL = '"cell_type":'
 _ESCAPES = Pattern(r"\x1b\[[0-9;?]*[A-Za-z]")
-_HEADER = Pattern(r"^[\w.]+ +Traceback \(most recent call last\)")
+_HEADER = Pattern(r"^[\w.]+ +Traceback \(")
+_HEAD = "Traceback (most recent call last):"
 _RULE = Pattern(r"^-+$")
 _SKIPPED = Pattern(r"^\s*\[\.\.\. ")
 # IPython writes where a frame is in one of these forms, by its version.
@@ -45,11 +46,12 @@ def is_notebook(head: bytes) -> bool:
     return bool(_BEGINS.match(text) and _CELLS.search(text) and _TYPES.search(text))
 
 
-def outputs_of(data: bytes) -> bytes | None:
-    """Return what the cells printed; None where the file is no whole notebook.
+def outputs_of(data: bytes) -> tuple[bytes, int] | None:
+    """Return what the cells printed, and how many errors of them were left out.
 
-    Cells run in the order that the user chose. Where the one that ran last failed, nothing of what
-    stands below it came later, and it is left out.
+    None where the file is no whole notebook. Cells run in the order that the user chose: where
+    the one that ran last failed, nothing of what stands below it came later, and it is left out; so
+    are errors of cells after which others ran.
     """
     try:
         cells = _cells(json.loads(data))
@@ -57,11 +59,13 @@ def outputs_of(data: bytes) -> bytes | None:
         return None
     last = max(cells, key=lambda cell: cell.count, default=None)
     until = cells.index(last) if last is not None and last.failed and last.count else len(cells)
+    survived = {i for i, cell in enumerate(cells) if last is not None and cell.count < last.count}
     lines = data.decode("utf-8", "replace").split("\n")
     if len(lines) < len(cells) * 2:  # written without line breaks
         text = json.dumps(json.loads(data), indent=1)
         lines = text.split("\n")
-    return "\n".join(_spread(lines, until)).encode("utf-8", "replace") + b"\n"
+    printed = "\n".join(_spread(lines, until, survived)).encode("utf-8", "replace") + b"\n"
+    return printed, sum(cells[i].failed for i in survived)
 
 
 def _cells(notebook: dict[str, object]) -> list[_Cell]:
@@ -77,16 +81,16 @@ def _cells(notebook: dict[str, object]) -> list[_Cell]:
     ]
 
 
-def _spread(lines: list[str], until: int) -> Iterator[str]:
+def _spread(lines: list[str], until: int, survived: set[int]) -> Iterator[str]:
     """Yield a line for each line of the notebook: what it prints, or nothing."""
     waiting: deque[str] = deque()
-    for printed in _printed(lines, until):
+    for printed in _printed(lines, until, survived):
         waiting += printed
         yield waiting.popleft() if waiting else ""
     yield from waiting
 
 
-def _printed(lines: list[str], until: int) -> Iterator[list[str]]:
+def _printed(lines: list[str], until: int, survived: set[int]) -> Iterator[list[str]]:
     """Yield, for each line of the notebook, the lines of an output that it holds."""
     cell, key = -1, ""
     for line in lines:
@@ -98,6 +102,8 @@ def _printed(lines: list[str], until: int) -> Iterator[list[str]]:
             yield []
         elif bare.startswith("]"):
             key = ""
+            yield []
+        elif key == "traceback" and cell in survived:
             yield []
         elif key in ("text", "traceback") and cell <= until:
             text = _string(bare)
@@ -120,7 +126,7 @@ def _of_traceback(text: str) -> list[str]:
     if not first or _RULE.match(first) or _SKIPPED.match(first):
         return []
     if _HEADER.match(first):
-        return ["Traceback (most recent call last):"]
+        return [_HEAD]
     cell, file, old = _CELL.match(first), _FILE.match(first), _OLD.match(first)
     found = cell or file or old
     if found is None:

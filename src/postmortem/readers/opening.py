@@ -27,7 +27,7 @@ from postmortem.readers.codecs import (
     compression_of_stream,
     decoded,
 )
-from postmortem.readers.formats import HEAD_BYTES, require_core
+from postmortem.readers.formats import ELF_HEADER_BYTES, HEAD_BYTES, elf_head, require_core
 from postmortem.readers.regular import open_regular
 from postmortem.records import record
 from postmortem.text import shell_word
@@ -59,9 +59,13 @@ class OpenedCore:
 
 @contextlib.contextmanager
 def open_core(
-    path: Path, *, temp_dir: Path | None = None, progress: Progress | None = None
+    path: Path,
+    *,
+    temp_dir: Path | None = None,
+    progress: Progress | None = None,
+    gpu: bool = False,
 ) -> Iterator[OpenedCore]:
-    """Give a plain core file for the core at `path`, unpacked if need be.
+    """Give a plain core file for the core at `path`, unpacked if need be; `gpu`: one of CUDA GPUs.
 
     Raises EvidenceError for what is not a core; a packed core that is cut or damaged gives what
     could be unpacked, with a Problem. `Source.size_bytes` is the size of the file as it lies
@@ -77,7 +81,7 @@ def open_core(
             if compression is None and is_report(head):
                 packed, compression = _core_of_report(stream, path), "gzip"
             if compression is None:
-                require_core(head, str(path))
+                require_core(head, str(path), gpu=gpu)
                 opened = OpenedCore(path, Source(str(path), size))
             else:
                 import shutil  # it takes 5 ms to import, and most cores are not packed
@@ -87,10 +91,26 @@ def open_core(
                 undo.callback(shutil.rmtree, folder, ignore_errors=True)
                 if packed is stream:
                     stream.seek(0)
-                problem = _unpack(packed, compression, path, folder / "core", progress)
+                problem = _unpack(packed, compression, path, folder / "core", progress, gpu=gpu)
                 source = Source(str(path), size, compression, truncated=problem is not None)
                 opened = OpenedCore(folder / "core", source, (problem,) if problem else ())
         yield opened
+
+
+def is_gpu_core(path: Path) -> bool:
+    """Return whether a file, packed or not, is a core dump of CUDA GPUs."""
+    try:
+        if not path.is_file():
+            return False
+        with open_regular(path) as stream:
+            head = stream.read(ELF_HEADER_BYTES)
+            if (compression := compression_of_stream(stream, head)) is not None:
+                stream.seek(0)
+                head = next(decoded(stream, compression), b"")
+    except (OSError, StreamError):
+        return False
+    elf = elf_head(head[:HEAD_BYTES])
+    return elf is not None and elf.is_gpu_core
 
 
 def _core_of_report(stream: BinaryIO, path: Path) -> CoreOfReport:
@@ -224,6 +244,8 @@ def _unpack(
     path: Path,
     target: Path,
     progress: Progress | None,
+    *,
+    gpu: bool,
 ) -> Problem | None:
     """Unpack into a file with holes; returns what was wrong with the stream, if anything was."""
     descriptor = os.open(target, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
@@ -247,7 +269,7 @@ def _unpack(
         os.close(descriptor)
     if error is not None and len(head) < 64:
         raise EvidenceError(str(path), f"{error}; it gave {len(head)} bytes, too few for a core")
-    require_core(head, str(path), packed_as=compression)
+    require_core(head, str(path), packed_as=compression, gpu=gpu)
     if error is None:
         return None
     remedy = "copy the core again if the original is whole; a full disk cuts cores"

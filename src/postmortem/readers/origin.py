@@ -15,8 +15,8 @@ from postmortem.readers.regular import open_regular
 from postmortem.records import record
 
 # systemd's src/coredump/coredump-submit.c: core.COMM.UID.BOOTID.PID.MICROSECONDS
-_SYSTEMD = Pattern(r"core\..*\.\d+\.[0-9a-f]{32}\.\d+\.(?P<time>\d{16})(\.\w+)?", words=("core.",))
-_PACKED = Pattern(r"\.(zst|zstd|lz4|gz|xz|bz2)$", words=(".zst", ".lz4", ".gz", ".xz", ".bz2"))
+_SYSTEMD = Pattern(r"core\..*\.\d+\.[0-9a-f]{32}\.\d+\.(?P<time>\d{16})(\.\w+)?")
+_PACKED = Pattern(r"\.(zst|zstd|lz4|gz|xz|bz2)$")
 _SECONDS = Pattern(r"[12]\d{9}")
 # A label of a host's name that is no number, so that it is no field of core_pattern either.
 _HOST = Pattern(r"(?=[^.]*[A-Za-z])[A-Za-z0-9][A-Za-z0-9-]*(\.(?=[^.]*[A-Za-z])[A-Za-z0-9-]+)*")

@@ -19,9 +19,9 @@ def own_report(text: str | bytes, where: str) -> Mapping[str, Any]:
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise EvidenceError(where, f"is no JSON document that is whole: {error}") from error
+        raise EvidenceError(where, f"is not a complete JSON document: {error}") from error
     if not isinstance(document, dict) or document.get("schema") != _SCHEMA:
-        raise EvidenceError(where, f"is no report of the schema {_SCHEMA}")
+        raise EvidenceError(where, f"is not a report of the schema {_SCHEMA}")
     missing = [name for name in _NEEDED if name not in document]
     if missing:
         raise EvidenceError(where, f"is a report without {', '.join(missing)}")

@@ -21,13 +21,12 @@ if TYPE_CHECKING:
 
 # GCC splits and clones functions and marks the parts behind the name.
 _CLONE = r"(?:\.(?:cold|part|constprop|isra|lto_priv|llvm)\b[.\d]*| ?\[clone [^\]]*\])*"
-_EVALUATOR = Pattern(rf"_PyEval_EvalFrameDefault{_CLONE}", words=("_PyEval_EvalFrameDefault",))
+_EVALUATOR = Pattern(rf"_PyEval_EvalFrameDefault{_CLONE}")
 # 3.14 built with tail calls: each instruction is a function that jumps to the next one's.
-_TAIL_CALL = Pattern(rf"_TAIL_CALL_\w+{_CLONE}", words=("_TAIL_CALL_",))
+_TAIL_CALL = Pattern(rf"_TAIL_CALL_\w+{_CLONE}")
 
 _GREENLET = Pattern(
     r"^greenlet::UserGreenlet::(?:inner_bootstrap|g_initialstub)\b|^g_initialstub\b",
-    words=("inner_bootstrap", "g_initialstub"),
 )
 
 

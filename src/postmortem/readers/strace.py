@@ -99,7 +99,7 @@ NOTHING = Beside()
 
 
 def read_strace(group: LogGroup, question: Question, beside: Beside = NOTHING) -> StraceFacts:
-    """Return the facts of one recording; raises EvidenceError when it is no strace log."""
+    """Return the facts of one recording; raises EvidenceError when it is not an strace log."""
     with contextlib.ExitStack() as stack:
         opened = [OpenedLog(name, stack, beside.watch) for name, _ in group.files]
         threads = min(_MOST_THREADS, len(os.sched_getaffinity(0)))
@@ -159,7 +159,7 @@ def _require_log(group: LogGroup, raw: RawStrace, opened: list[OpenedLog]) -> No
     understood = found and not is_ltrace(head)
     if understood and 2 * found + counts["remarks"] + counts["output"] >= counts["unparsed"]:
         return
-    what = f"is no strace log: it looks like {likeness(head)}"
+    what = f"is not an strace log: it looks like {likeness(head)}"
     if not head:
         what = (
             "is empty: strace wrote nothing, or was not started; or what it was attached to (-p) "

@@ -161,7 +161,7 @@ def _head(path: Path) -> bytes:
 
 
 def likeness(head: bytes) -> str:
-    """Return in words what a file is that is no strace log, by its beginning."""
+    """Return in words what a file is that is not an strace log, by its beginning."""
     if not head.strip():
         return "empty" if not head else "blank"
     elf = elf_head(head)

@@ -35,15 +35,13 @@ _NVIDIA = Pattern(r"(?:nvidia-(nccl|cublas)|lib(ucx))-cu\d\d", re.ASCII)
 
 # "libnccl.so.2.27.5", "libc-2.31.so", "libcuda.so.535.104.05"
 _FILES = (
-    ("nccl", Pattern(r"libnccl\.so\.(\d+\.\d+\.\d+)$", words=("libnccl.so.",))),
-    ("glibc", Pattern(r"(?:libc|ld|libpthread)-(\d+\.\d+)\.so$", words=("-",))),
-    ("cublas", Pattern(r"libcublas\.so\.(\d+\.\d+\.\d+(?:\.\d+)?)$", words=("libcublas.so.",))),
-    ("driver", Pattern(r"libcuda\.so\.(\d+\.\d+(?:\.\d+)?)$", words=("libcuda.so.",))),
+    ("nccl", Pattern(r"libnccl\.so\.(\d+\.\d+\.\d+)$")),
+    ("glibc", Pattern(r"(?:libc|ld|libpthread)-(\d+\.\d+)\.so$")),
+    ("cublas", Pattern(r"libcublas\.so\.(\d+\.\d+\.\d+(?:\.\d+)?)$")),
+    ("driver", Pattern(r"libcuda\.so\.(\d+\.\d+(?:\.\d+)?)$")),
 )
 # Conda's package cache and environment modules: ".../nccl-2.27.5-h1/lib/", "/nccl/2.27.5-1/"
-_FOLDER = Pattern(
-    r"/(nccl|ucx|libfabric)[-/](\d+\.\d+\.\d+)[^/]*/", words=("/nccl", "/ucx", "/libfabric")
-)
+_FOLDER = Pattern(r"/(nccl|ucx|libfabric)[-/](\d+\.\d+\.\d+)[^/]*/")
 _OF_FOLDER = {"nccl": "libnccl", "ucx": "libuc", "libfabric": "libfabric"}
 _NAMES = ("libc-", "ld-", "libpthread-", "libcuda.", "libcublas.", *_OF_FOLDER.values())
 _SITE = ("/site-packages/", "/dist-packages/")
@@ -55,25 +53,12 @@ _PREFIX = r"^(?:\[[\w:. -]{1,40}\]:? |[\w.-]{1,40}: )?[ \t]{0,8}"
 _LISTED = Pattern(
     _PREFIX + r"(?:\[pip3?\] )?([A-Za-z][\w.-]{0,60})==(\d[\w.+!-]{0,60})[ \t]*$",
     re.ASCII | re.M,
-    words=("==",),
 )
 _TABLE = Pattern(
     _PREFIX + r"(?:\[conda\] )?(torch|pytorch|numpy|protobuf|mkl|nccl|nvidia-nccl-cu1[123]"
     r"|nvidia-cublas-cu1[123]|libucx-cu1[123]|ucx|libfabric)  [ \t]{0,80}"
     r"(\d[\w.+!-]{0,60})(?:[ \t]|$)",
     re.ASCII | re.M,
-    words=(
-        "torch  ",
-        "numpy  ",
-        "protobuf  ",
-        "mkl  ",
-        "nccl  ",
-        "ucx  ",
-        "libfabric  ",
-        "-cu11  ",
-        "-cu12  ",
-        "-cu13  ",
-    ),
 )
 _SAID = (
     ("torch", r"(?:PyTorch|torch) version: v?(\d[\w.+-]{0,60})", "orch version: "),
@@ -91,21 +76,18 @@ _ANYWHERE = (
     ("numpy", r"cannot be run in\s{1,80}NumPy (\d+\.\d+[\w.]{0,20})", "cannot be run in"),
 )
 # Lines of a log are many: no expression is tried without a word that it needs.
-_LINES = tuple(
-    (name, Pattern(_PREFIX + text, re.ASCII | re.M, words=(word,))) for name, text, word in _SAID
-)
-_WORDS = tuple((name, Pattern(text, re.ASCII, words=(word,))) for name, text, word in _ANYWHERE)
+_LINES = tuple((name, Pattern(_PREFIX + text, re.ASCII | re.M), word) for name, text, word in _SAID)
+_WORDS = tuple((name, Pattern(text, re.ASCII), word) for name, text, word in _ANYWHERE)
 _MACHINE = Pattern(
     r"(?:^|\n)[^\n]{0,60}(?:Architecture: {1,40}|OS: [^\n(]{1,80}\(|NVIDIA UNIX "
     r"|[Pp]ython platform: [^\n]{0,120}-)(x86_64|aarch64)\b",
     re.ASCII,
-    words=("Architecture: ", "OS: ", "NVIDIA UNIX ", "ython platform: "),
 )
+_OF_MACHINE = ("Architecture: ", "OS: ", "NVIDIA UNIX ", "ython platform: ")
 _VARIABLE = Pattern(
     r"\b(CUDA_LAUNCH_BLOCKING|(?:NCCL|UCX|FI_EFA|TORCH_NCCL|TORCH_GLOO)_[A-Z0-9_]{2,60})"
     r"(?:=| set by environment to )([\w.,:^/-]{1,60})",
     re.ASCII,
-    words=("NCCL_", "CUDA_LAUNCH_BLOCKING", "UCX_", "FI_EFA_", "TORCH_"),
 )
 _MOST = 64
 
@@ -128,15 +110,15 @@ def versions_in(text: str, where: str) -> Versions:
                 (library, version), LibraryVersion(library, version, f"{where}:{line}", sure)
             )
 
-    for name, pattern in (*_LINES, *_WORDS):
-        for match in pattern.finditer(text):
+    for name, pattern, word in (*_LINES, *_WORDS):
+        for match in pattern.finditer(text) if word in text else ():
             add(name, match[1], match.start(1))
     for pattern in (_LISTED, _TABLE):
         for match in pattern.finditer(text):
             library = library_of(match[1])
             # NCCL prints the one that it loaded; a list says only what is installed
             add(library, match[2], match.start(1), sure=library not in ("nccl", "cublas"))
-    machine = _MACHINE.search(text)
+    machine = _MACHINE.search(text) if any(word in text for word in _OF_MACHINE) else None
     return Versions(_unlisted(found.values()), machine[1] if machine else None, _variables(text))
 
 

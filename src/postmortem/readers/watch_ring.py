@@ -39,7 +39,7 @@ def read_watch_ring(path: Path) -> tuple[Watching, bool, tuple[Problem, ...]]:
         raise EvidenceError(str(path), error.strerror or str(error)) from None
     if len(data) < HEADER_BYTES or not is_watch_ring(data):
         raise EvidenceError(
-            str(path), "is no ring file", hint="postmortem watch --ring FILE writes one"
+            str(path), "is not a ring file", hint="postmortem watch --ring FILE writes one"
         )
     _, size, _, _, interval = HEADER.unpack_from(data)
     if size != RECORD_BYTES:

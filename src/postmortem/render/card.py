@@ -18,6 +18,7 @@ _INDENT = 2
 _LABEL = 7
 _TEXT = _INDENT + _LABEL
 _LONGEST_VALUE = 40
+_MOST_VALUES = 6
 _SURE = {
     Confidence.CERTAIN: "good",
     Confidence.LIKELY: "warning",
@@ -45,12 +46,12 @@ _ROOMS = (
     _Room((2, 1), 3, 2, 2, row_lines=1),
     _Room((1, 1), 3, 2, 2, row_lines=1),
     _Room((1, 0), 3, 2, 2, row_lines=1),
-    _Room((1, 0), 3, 1, 2, rows=5, row_lines=1),
-    _Room((1, 0), 2, 1, 2, rows=4, row_lines=1),
+    _Room((1, 0), 2, 2, 2, rows=5, row_lines=1),
+    _Room((0, 0), 3, 2, 2, rows=5, row_lines=1),
     _Room((0, 0), 2, 2, 2, rows=4, row_lines=1),
-    _Room((0, 0), 2, 1, 2, rows=3, row_lines=1),
-    _Room((0, 0), 2, 1, 1, 2, rows=3, row_lines=1),
-    _Room((0, 0), 2, 1, 1, 2, rows=2, places=1, row_lines=1),
+    _Room((0, 0), 2, 2, 1, rows=4, row_lines=1),
+    _Room((0, 0), 1, 2, 2, 2, rows=3, row_lines=1),
+    _Room((0, 0), 1, 2, 1, 2, rows=2, row_lines=1),
     _Room((0, 0), 1, 1, 1, 2, rows=1, places=1, row_lines=1),
 )
 """From the richest to the barest: the first that fits is drawn."""
@@ -117,38 +118,48 @@ def _location(page: Page, place: Place) -> str:
 
 
 def _places(page: Page, places: Sequence[Place], room: _Room) -> Iterator[Line]:
-    names = [_location(page, one) for one in places]
-    column = min(max(map(cells, names), default=0) + 2, 30)
+    widest = page.measure // 2 - _INDENT
+    names = [_clip(page, _location(page, one), widest) for one in places]
+    column = max(map(cells, names), default=0) + 2
     for name, place, around in zip(names, places, room.around, strict=False):
         within = f"in {page.clean(place.function, limit=60)}"
         if place.module and place.file:
             within += f" ({page.clean(place.module)})"
         if place.doubt:
             within += f" [{place.doubt}]"
+        within = _clip(page, within, page.measure - _INDENT - column)
+        gap = " " * max(column - cells(name), 1)
         head: list[Span] = [
             (" " * _INDENT, "plain"),
-            (padded(name, column), "label"),
+            (name, "label"),
+            (gap, "plain"),
             (within, "strong"),
         ]
-        used = _INDENT + max(column, cells(name)) + cells(within)
-        values = _values(page, place)
-        if values and used + 3 + cells(values) <= page.measure:
+        used = _INDENT + cells(name + gap + within) + 3
+        values = _values(page, place, page.measure - used, whole=True)
+        if values:
             yield (*head, ("   ", "plain"), (values, "plain"))
-            values = ""
         else:
             yield tuple(head)
-        if values:
-            text = _clip(page, values, page.measure - 2 * _INDENT - 3)
-            yield ((" " * (2 * _INDENT + 3), "plain"), (text, "plain"))
+            values = _values(page, place, page.measure - 2 * _INDENT - 3)
+            if values:
+                yield ((" " * (2 * _INDENT + 3), "plain"), (values, "plain"))
         yield from _source(page, place, around)
 
 
-def _values(page: Page, place: Place) -> str:
+def _values(page: Page, place: Place, width: int, *, whole: bool = False) -> str:
+    """Return as many values as a line holds, the first at least; all or nothing if `whole`."""
     told = [
         f"{page.clean(name)} = {_clip(page, page.clean(value), _LONGEST_VALUE)}"
-        for name, value in place.values[:6]
+        for name, value in place.values[:_MOST_VALUES]
     ]
-    return ", ".join(told)
+    shown = ", ".join(told)
+    if whole:
+        return shown if cells(shown) <= width else ""
+    while len(told) > 1 and cells(shown) > width:
+        told.pop()
+        shown = ", ".join(told) + f", {page.glyph('…')}"
+    return _clip(page, shown, width)
 
 
 def _source(page: Page, place: Place, around: int) -> Iterator[Line]:
@@ -241,12 +252,13 @@ def _cut(page: Page, rows: list[str], most: int) -> list[str]:
     if len(rows) <= most:
         return rows
     kept = rows[:most]
-    kept[-1] = f"{kept[-1].rstrip(' ,;:')}{page.glyph('…')}"
+    kept[-1] = _clip(page, kept[-1].rstrip(" ,;:"), max(map(cells, rows)), more=True)
     return kept
 
 
-def _clip(page: Page, text: str, width: int) -> str:
-    if cells(text) <= width:
+def _clip(page: Page, text: str, width: int, *, more: bool = False) -> str:
+    """Return text of at most so many cells, its end marked where it is cut or there is `more`."""
+    if not more and cells(text) <= width:
         return text
     end = page.glyph("…")
     while text and cells(text) + cells(end) > width:

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from postmortem.patterns import Pattern
 
 _BEGIN = "-----BEGIN "
-_BEGINS = Pattern(r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----", words=(_BEGIN,))
-_ENDS = Pattern(r"-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----", words=("-----END ",))
+_BEGINS = Pattern(r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----")
+_ENDS = Pattern(r"-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----")
 
 # A line of a key behind whatever stands before it; the last one may be short.
 _BODY = Pattern(r"(?:^|[\s\"':>|\]])([A-Za-z0-9+/=]{4,76})(?:\\[nr])*[\s\"',]*$")

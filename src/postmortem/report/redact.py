@@ -48,7 +48,7 @@ _MOST_FORMS = 2_000
 _MOST_TEXTS = 50_000
 
 # A text that was cut shows the beginning of a secret only.
-_CUT = Pattern(r" ?…|\"?\.\.\.", words=("…", "..."))
+_CUT = Pattern(r" ?…|\"?\.\.\.")
 _SHORTEST_CUT = 8
 
 # What is learnt from a text that nobody named: shorter, it could be an ordinary word.

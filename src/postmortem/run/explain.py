@@ -35,6 +35,8 @@ class Explanation:
     """The same as JSON; "" where there is none."""
     found: bool
     """Whether it names a cause."""
+    card: str = ""
+    """The same in at most 15 lines; "" where there is none."""
 
 
 def explain(folder: Path, facts: RunFacts, cores: dict[int, Path]) -> list[Explanation]:
@@ -43,7 +45,9 @@ def explain(folder: Path, facts: RunFacts, cores: dict[int, Path]) -> list[Expla
     `cores` has the core files that processes left, by pid.
     """
     found: list[Explanation] = []
-    steps = [_of_stacks, _of_core, _of_logs] if facts.stopped else [_of_core, _of_logs]
+    steps = [_of_gpu_core, _of_core, _of_logs]
+    if facts.stopped:
+        steps.insert(0, _of_stacks)
     for step in steps:
         try:
             one = step(folder, facts, cores)
@@ -84,6 +88,19 @@ def _of_core(folder: Path, facts: RunFacts, cores: dict[int, Path]) -> Explanati
     report = analyse(cores[first.pid], CoreOptions(engine="native"))
     who = f"{first.label} failed first: " if len(facts.ranks) > 1 else ""
     return _explanation(replace(report, verdict=who + report.verdict), found=True)
+
+
+def _of_gpu_core(folder: Path, facts: RunFacts, cores: dict[int, Path]) -> Explanation | None:
+    """Return which kernel failed, of the process that died first if its GPU left a dump."""
+    dumps = sorted((folder / "gpu").glob("core.*.nvcudmp"), key=lambda path: path.stat().st_mtime)
+    if not dumps:
+        return None
+    from postmortem.analyses.gpu_core import analyse_gpu
+
+    pid = facts.first_failure.pid if facts.first_failure is not None else None
+    own = [path for path in dumps if path.name.endswith(f".{pid}.nvcudmp")]
+    report = analyse_gpu((own or dumps)[0])
+    return _explanation(report, found=report.failed)
 
 
 def _of_logs(folder: Path, facts: RunFacts, cores: dict[int, Path]) -> Explanation | None:
@@ -181,7 +198,13 @@ def _of_one(raised: Raise, facts: RunFacts, report: Report) -> Report:
         next_steps=(f"look at the values of its frames: raises/{raised.file} has all of them",),
         evidence=(Evidence(f"raises/{raised.file}", what),),
     )
-    return replace(report, verdict=verdict, diagnoses=(diagnosis,), failed=True)
+    from postmortem.analyses.places import with_source
+    from postmortem.present.places import told_values
+    from postmortem.report.card import Highlights, Place
+
+    place = Place(frame.function, frame.file, frame.line, values=told_values(frame.values))
+    shown = with_source(Highlights(places=(place,), headline=verdict))
+    return replace(report, verdict=verdict, diagnoses=(diagnosis,), failed=True, highlights=shown)
 
 
 def _values(raised: Raise) -> tuple[KeyValues, ...]:
@@ -217,7 +240,18 @@ def _explanation(report: Report, *, found: bool) -> Explanation:
     text, document = io.StringIO(), io.StringIO()
     terminal.render(report, text, verbose=False)
     as_json.render(report, document)
-    return Explanation(report.kind, report.verdict, text.getvalue(), document.getvalue(), found)
+    said = (report.kind, report.verdict, text.getvalue(), document.getvalue(), found)
+    return Explanation(*said, card_text(report))
+
+
+def card_text(report: Report) -> str:
+    """Return a report's card, as the standard error of the command gets it."""
+    from postmortem.present.card import card_of, filled
+    from postmortem.render import card
+
+    out = io.StringIO()
+    card.render(replace(card_of(filled(report)), footer=()), out)
+    return out.getvalue()
 
 
 def _of_ending(facts: RunFacts) -> Explanation:

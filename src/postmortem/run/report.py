@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from postmortem.readers.corefind import find_core_of
 from postmortem.readers.corepattern import container_kind, destination, read_core_pattern
 from postmortem.run.environment import Variables
-from postmortem.run.explain import Explanation, explain
+from postmortem.run.explain import Explanation, card_text, explain
 from postmortem.run.facts import CORE_SIGNALS, RunFacts, facts_of
 from postmortem.run.folder import (
     Evidence,
@@ -61,7 +61,8 @@ def make_report(
         cores = {pid: _moved(path, pid, folder) for pid, path in cores.items()}
     best = explanations[0]
     notes = _notes(outcome, facts, cores)
-    text = redactor.text(best.text) if redactor is not None else best.text
+    shown = best.card or best.text
+    text = redactor.text(shown) if redactor is not None else shown
     verdict = redactor.text(best.verdict) if redactor is not None else best.verdict
     others = [one for one in explanations[1:] if one.text.strip()]
     evidence.text("report.txt", "\n\n".join([best.text, *(one.text for one in others), *notes]))
@@ -192,7 +193,8 @@ def _of_strace(folder: Path, query: str, facts: RunFacts) -> list[Explanation]:
     text, document = io.StringIO(), io.StringIO()
     terminal.render(report, text)
     as_json.render(report, document)
-    return [Explanation("strace", report.verdict, text.getvalue(), document.getvalue(), True)]
+    said = ("strace", report.verdict, text.getvalue(), document.getvalue(), True)
+    return [Explanation(*said, card_text(report))]
 
 
 def _traceback(folder: Path) -> list[str]:

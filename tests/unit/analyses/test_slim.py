@@ -109,7 +109,7 @@ def test_places_that_cannot_be_written(core: Path, tmp_path: Path, capsys) -> No
     for out, said in {
         tmp_path: "is a folder",
         tmp_path / "no" / "slim": "there is no folder",
-        Path("/dev/null"): "is no regular file",
+        Path("/dev/null"): "is not a regular file",
     }.items():
         assert main(["core", str(core), "--slim", str(out)]) == 3
         error = capsys.readouterr().err

@@ -51,7 +51,7 @@ def test_a_log_that_cannot_be_read_leaves_files_as_they_were(
     assert main(["strace", str(bad), *words]) == 3
     assert [out.read_text() for out in outs] == ["old"] * 3
     assert files_in(tmp_path) == ["c.csv", "diary", "f", "t"]
-    assert said(capsys).startswith(f"postmortem: {bad}: is no strace log")
+    assert said(capsys).startswith(f"postmortem: {bad}: is not an strace log")
 
 
 @pytest.mark.parametrize("option", ["--calls", "--folded", "--trace"])

@@ -145,9 +145,9 @@ def test_overlapping_tensors_are_told(tmp_path: Path) -> None:
         (b"", "empty"),
         (b"\0" * 100, "zero bytes"),
         ((1 << 40).to_bytes(8, "little") + b"{}", "only 2 follow"),
-        ((2).to_bytes(8, "little") + b"[]", "no JSON object"),
-        ((2).to_bytes(8, "little") + b"{x", "no JSON"),
-        (b"abc", "no safetensors"),
+        ((2).to_bytes(8, "little") + b"[]", "not a JSON object"),
+        ((2).to_bytes(8, "little") + b"{x", "not JSON"),
+        (b"abc", "not a safetensors"),
     ],
 )
 def test_what_is_no_safetensors_file(tmp_path: Path, content: bytes, said: str) -> None:
@@ -216,7 +216,7 @@ def test_one_bad_file_among_good_ones(tmp_path: Path) -> None:
     facts = scanned(good, bad)
     assert [tensor.name for tensor in facts.tensors] == ["a"]
     assert (facts.problems[0].where, facts.damaged) == (str(bad), True)
-    with pytest.raises(EvidenceError, match="no checkpoint that can be scanned"):
+    with pytest.raises(EvidenceError, match="not a checkpoint that can be scanned"):
         scanned(bad)
     with pytest.raises(EvidenceError, match="No such file"):
         scanned(tmp_path / "missing.pt")

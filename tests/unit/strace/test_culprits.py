@@ -47,7 +47,7 @@ def ended_files(stamp: str) -> dict[str, str]:
 def test_files_of_ff_are_in_the_order_of_their_stamps(tmp_path: Path) -> None:
     (found,) = report(tmp_path, **ended_files("170000000")).diagnoses
     assert found.id == "first_to_fail"
-    assert found.title == "pid 3 failed first, of 3 processes: exit code 1"
+    assert found.title == "pid 3 was the first of 3 processes to fail: exit code 1"
 
 
 def test_who_was_killed_before_the_launcher_ended_is_no_cascade_of_its_end(

@@ -120,7 +120,7 @@ def test_a_log_without_the_word_is_searched_and_says_so(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_bytes(HEALTHY * 500)
     report = answer(path, "ESTALE")
-    assert "no call in the log failed so" in report.verdict
+    assert "not in the log" in report.verdict
     assert report.footer == "1,000 lines searched · recorded with -f"
     assert not report.failed
     whole = answer(path, "ESTALE", body=True)
@@ -165,5 +165,5 @@ def test_io_uring_is_told_of_as_ever(tmp_path: Path) -> None:
 def test_what_is_no_log_is_refused_as_ever(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_bytes(b"nothing of a log\n" * 100)
-    with pytest.raises(EvidenceError, match="is no strace log"):
+    with pytest.raises(EvidenceError, match="is not an strace log"):
         answer(path, "ENOSPC")

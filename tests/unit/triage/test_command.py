@@ -69,7 +69,7 @@ def test_a_report_of_ours_is_evidence(tmp_path: Path) -> None:
     (tmp_path / "kept" / "cut.json").write_text(report[:300])
     found = document(tmp_path / "kept")
     assert found["roots"][0]["ranks"] == [3]
-    assert any("no JSON document that is whole" in row["what"] for row in found["problems"])
+    assert any("not a complete JSON document" in row["what"] for row in found["problems"])
 
 
 def test_a_recording_explains_the_exception_of_its_process(tmp_path: Path) -> None:

@@ -151,6 +151,11 @@ def _segmentation_fault(
         if number is not None:
             return _number(number, address, verb)
         small = small_pointer(signal, fault)
+        if small is not None and fault is not None and fault.operand is None:
+            return (
+                f"{verb} address {address:#x}: a member of a null object, or a number that is no "
+                "pointer; the instruction is not in the core, so its registers do not tell"
+            )
         if small is not None:
             return (
                 f"{verb} address {address:#x} through a pointer of {small:#x}: a member of a null "
@@ -245,13 +250,15 @@ def _bad_call(signal: Signal, fault: Fault | None) -> str:
             f"instruction stands at {fault.pc.value:#x}",
             pc,
         )
-    if pc < 1 << 16:
-        return (
-            f"call through a null function pointer: the program counter is {pc:#x}, where there "
-            "is no code"
-        )
-    where = f", {place_words(fault.pc)}" if fault is not None else ""
     word = "return" if instruction is not None and instruction.transfer == "return" else "jump"
+    if pc == 0 and word != "return":
+        return (
+            "call through a null function pointer: the program counter is 0x0, where there is no "
+            "code"
+        )
+    if pc < 1 << 16:
+        return f"{word} to {pc:#x}: a null pointer or a small number, where there is no code"
+    where = f", {place_words(fault.pc)}" if fault is not None else ""
     return _with_hint(f"{word} to {pc:#x}{where}: no code is there", pc)
 
 

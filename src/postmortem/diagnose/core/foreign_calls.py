@@ -17,7 +17,6 @@ _INT_MIN = 0xFFFF_FFFF_8000_0000
 _NULL_PAGE = 0xFFFF_FFFF_FFFF_0000
 _VARIANT = Pattern(
     r"^_*(?:GI_+)?((?:mem|str|wcs|wmem)[a-z]+)_(?:avx|sse|evex|ssse|erms|asimd|sve)\w*$",
-    words=("_avx", "_sse", "_evex", "_ssse", "_erms", "_asimd", "_sve"),
 )
 
 

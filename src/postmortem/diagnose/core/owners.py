@@ -38,55 +38,49 @@ _BY_FILE: tuple[tuple[Owner, Pattern], ...] = (
         Pattern(
             r"lib(c|m|pthread|dl|rt|util|resolv|nss_\w+|anl|thread_db|mvec|c_malloc_debug)"
             r"(-\d[\d.]*)?\.so(\.\d+)*$|ld-[\w.-]*\.so(\.\d+)*$|ld-musl|libc\.musl",
-            words=("lib", "ld-"),
         ),
     ),
     (
         Owner.CXX_RUNTIME,
         Pattern(
             r"lib(stdc\+\+|c\+\+abi|c\+\+|gcc_s|unwind)(?![a-z+])",
-            words=("libstdc++", "libc++", "libgcc_s", "libunwind"),
         ),
     ),
-    (Owner.KERNEL, Pattern(r"linux-vdso|linux-gate|\[vdso\]", words=("linux-", "[vdso]"))),
-    (Owner.LIBFFI, Pattern(r"libffi\b", words=("libffi",))),
+    (Owner.KERNEL, Pattern(r"linux-vdso|linux-gate|\[vdso\]")),
+    (Owner.LIBFFI, Pattern(r"libffi\b")),
     (
         Owner.CPYTHON,
-        Pattern(r"(python|pypy)[\d.]*[a-z]*$|libpython[\d.]+", words=("python", "pypy")),
+        Pattern(r"(python|pypy)[\d.]*[a-z]*$|libpython[\d.]+"),
     ),
     (
         Owner.CUDA_DRIVER,
-        Pattern(r"lib(cuda|nvidia-\w[\w-]*)\.so", words=("libcuda.so", "libnvidia-")),
+        Pattern(r"lib(cuda|nvidia-\w[\w-]*)\.so"),
     ),
-    (Owner.NCCL, Pattern(r"lib(nccl|rccl|nccl-net|nccl-net-\w+)\b", words=("libnccl", "librccl"))),
+    (Owner.NCCL, Pattern(r"lib(nccl|rccl|nccl-net|nccl-net-\w+)\b")),
     (
         Owner.CUDA,
         Pattern(
             r"lib(cudart|cublas|cublasLt|cudnn|cufft|curand|cusolver|cusparse|cusparseLt|cupti|"
             r"nvrtc|nvJitLink|nvToolsExt|cufile)\w*\b",
-            words=("libcu", "libnv"),
         ),
     ),
-    (Owner.OPENMP, Pattern(r"lib(gomp|iomp5|omp)\b", words=("libgomp", "libiomp5", "libomp"))),
+    (Owner.OPENMP, Pattern(r"lib(gomp|iomp5|omp)\b")),
     (
         Owner.MATH,
         Pattern(
             r"lib(mkl\w*|openblas\w*|blas|cblas|lapack|dnnl)\b",
-            words=("libmkl", "blas", "liblapack", "libdnnl"),
         ),
     ),
     (
         Owner.ALLOCATOR,
         Pattern(
             r"lib(jemalloc|tcmalloc\w*|mimalloc)\b",
-            words=("libjemalloc", "libtcmalloc", "libmimalloc"),
         ),
     ),
     (
         Owner.PYTORCH,
         Pattern(
             r"lib(torch\w*|c10\w*|shm|caffe2\w*|gloo\w*)\b|libtriton\b",
-            words=("libtorch", "libc10", "libshm", "libcaffe2", "libgloo", "libtriton"),
         ),
     ),
 )
@@ -129,7 +123,7 @@ def _by_file(name: str) -> Owner | None:
     return next((kind for kind, pattern in _BY_FILE if pattern.match(name)), None)
 
 
-_PACKAGE = Pattern(r"/(?:site|dist)-packages/([^/]+)", words=("-packages/",))
+_PACKAGE = Pattern(r"/(?:site|dist)-packages/([^/]+)")
 
 
 def package(path: str) -> str | None:

@@ -21,41 +21,34 @@ EXCEPTION_RULES = (
 CUDA_ERROR = Pattern(
     r"(?P<api>CUDA(?: driver)?|HIP|CUBLAS|cuBLAS|cuDNN|CUDNN|cuFFT)(?: runtime)? error: "
     r"(?P<words>[^\n]+)",
-    words=(" error: ",),
 )
-_OUT_OF_MEMORY = Pattern(
-    r"bad_alloc|bad_array_new_length|OutOfMemoryError", words=("bad_a", "OutOfMemoryError")
-)
+_OUT_OF_MEMORY = Pattern(r"bad_alloc|bad_array_new_length|OutOfMemoryError")
 _OUT_OF_MEMORY_TEXT = Wording("memory-short")
-_NCCL_TEXT = Pattern(r"\bNCCL\b|ProcessGroupNCCL|ncclComm|WorkNCCL", words=("NCCL", "ncclComm"))
+_NCCL_TEXT = Pattern(r"\bNCCL\b|ProcessGroupNCCL|ncclComm|WorkNCCL")
 _NCCL_TYPE = Pattern(
     r"DistBackendError|NCCL\w*Error|DistNetworkError",
-    words=("DistBackendError", "NCCL", "DistNetworkError"),
 )
-_GLOO = Pattern(r"\bgloo::|\bgloo/|[Gg]loo", words=("gloo", "Gloo"))
+_GLOO = Pattern(r"\bgloo::|\bgloo/|[Gg]loo")
 
-HEARTBEAT = Pattern(
-    r"::heartbeatMonitor$|::HeartbeatMonitor::(run|runLoop|start)$", words=("eartbeatMonitor",)
-)
+HEARTBEAT = Pattern(r"::heartbeatMonitor$|::HeartbeatMonitor::(run|runLoop|start)$")
 
 # The watchdog's functions through PyTorch's versions, newest first; each pattern is matched against
 # names without arguments. Found in the symbols of the wheels 1.13.1, 2.1.2, 2.4.1, 2.7.1, 2.9.1.
 _GENERATIONS: tuple[tuple[str, Pattern], ...] = (
-    ("2.8 or later", Pattern(r"NCCL\w*::Watchdog::(run|runLoop|\w+)$", words=("::Watchdog::",))),
+    ("2.8 or later", Pattern(r"NCCL\w*::Watchdog::(run|runLoop|\w+)$")),
     (
         "2.2 to 2.7",
         Pattern(
             r"NCCL\w*::(WorkNCCL::finishedGPUExecutionInternal|watchdogHandler)$",
-            words=("WorkNCCL::finishedGPUExecutionInternal", "::watchdogHandler"),
         ),
     ),
     (
         "2.0 to 2.1",
-        Pattern(r"NCCL\w*::WorkNCCL::handleException$", words=("::WorkNCCL::handleException",)),
+        Pattern(r"NCCL\w*::WorkNCCL::handleException$"),
     ),
     (
         "1.11 to 1.13",
-        Pattern(r"NCCL\w*::WorkNCCL::handleNCCLGuard$", words=("::WorkNCCL::handleNCCLGuard",)),
+        Pattern(r"NCCL\w*::WorkNCCL::handleNCCLGuard$"),
     ),
     (
         "",

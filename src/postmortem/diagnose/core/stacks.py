@@ -12,10 +12,10 @@ from postmortem.diagnose.core.jit_frames import compiled_by
 from postmortem.diagnose.core.owners import Owner, file_name, module_name, owner
 from postmortem.diagnose.names import bare, clip, short
 from postmortem.facts.crash import CppException
-from postmortem.facts.threads import Frame, Thread, Threads
+from postmortem.facts.threads import Frame, Thread, Threads, is_own, own_frames
 from postmortem.patterns import Pattern
 
-_PREFIX = Pattern(r"^(__GI_+|__libc_|___?)(?=[a-z])", words=("__",))
+_PREFIX = Pattern(r"^(__GI_+|__libc_|___?)(?=[a-z])")
 _RAISE = {
     "raise",
     "gsignal",
@@ -44,24 +44,11 @@ _TERMINATE = Pattern(
     r"std::unexpected|std::rethrow_exception|std::__exception_ptr::|__cxa_\w+|"
     r"__gxx_personality_v0|_Unwind_\w+|__clang_call_terminate|__verbose_terminate_handler|"
     r"demangling_terminate_handler|std::rethrow_if_nested|std::__throw_\w+|abort_message)",
-    words=(
-        "terminate",
-        "__cxxabiv1::",
-        "std::unexpected",
-        "std::rethrow_",
-        "std::__exception_ptr",
-        "__cxa_",
-        "__gxx_personality_v0",
-        "_Unwind_",
-        "std::__throw_",
-        "abort_message",
-    ),
 )
 _GO = Pattern(
     r"^runtime\.(raise|raiseproc|dieFromSignal|crash|sig(fwdgo|trampgo|tramp|handler|panic|return)|"
     r"fatalpanic|fatalthrow|fatal|throw|gopanic|abort|panic\w*|goPanic\w*|dopanic\w*|systemstack|"
     r"mstart\w*)(\.\w+)?$",
-    words=("runtime.",),
 )
 _SIGNAL_FRAME = {"<signal handler called>", "__restore_rt", "__kernel_rt_sigreturn", "restore_rt"}
 _MALLOC = Pattern(
@@ -69,7 +56,6 @@ _MALLOC = Pattern(
     r"systrim|(__GI_+|__)?(__libc_|libc_)?(malloc|free|cfree|calloc|realloc|memalign)|"
     r"tcache_(get|put|free|thread_shutdown|key_\w+)\w*|malloc_usable_size|mremap_chunk|munmap_chunk|"
     r"operator (new|delete)(\[\])?.*|arena_get\w*|arena_for_chunk|__malloc_\w+)$",
-    words=("alloc", "free", "_chunk", "systrim", "tcache_", "operator ", "arena_", "memalign"),
 )
 _EXIT = {
     "exit",
@@ -209,15 +195,6 @@ def exit_index(thread: Thread) -> int | None:
 _CTYPES = Pattern(
     r"^(ffi_call\w*|_call_function_pointer|_ctypes_callproc|PyCFuncPtr_call|string_at|wstring_at|"
     r"cast|memmove_at)$",
-    words=(
-        "ffi_call",
-        "_call_function_pointer",
-        "_ctypes_callproc",
-        "PyCFuncPtr_call",
-        "string_at",
-        "cast",
-        "memmove_at",
-    ),
 )
 
 
@@ -333,17 +310,6 @@ def python_index(thread: Thread) -> int | None:
 _NEEDS_NO_GIL = Pattern(
     r"^(_?PyThread|PyMem_Raw|_PyMem_Raw|PyGILState|PyEval_(Acquire|Restore|Save|Release)|take_gil|"
     r"drop_gil|_?Py_(Fatal|Finalize|Initialize|Exit|RunMain|BytesMain)|faulthandler|_?PyOS_|pymain)",
-    words=(
-        "PyThread",
-        "PyMem_Raw",
-        "PyGILState",
-        "PyEval_",
-        "_gil",
-        "Py_",
-        "faulthandler",
-        "PyOS_",
-        "pymain",
-    ),
 )
 
 
@@ -373,3 +339,12 @@ def api_without_gil(threads: Threads | None) -> int | None:
     if api is None or not crashed.frames[api].function.startswith(("Py", "_Py")):
         return None
     return api
+
+
+def own_caller(thread: Thread | None) -> str:
+    """Return the innermost function of the user's own, as a step names it."""
+    frames = own_frames(thread) if thread is not None else ()
+    frame = next((f for f in frames if f.file and f.line), None)
+    if frame is None or not is_own(frame.file):
+        return "the innermost of your own functions on the crashed stack"
+    return f"{clip(frame.function, 40)} ({file_name(frame.file or '')}:{frame.line})"

@@ -28,6 +28,7 @@ class EventType(StrEnum):
     REFUSED = "resource refused"
     NETWORK = "network failed"
     DEVICE_LOST = "device lost"
+    KERNEL_FAILED = "kernel failed on the GPU"
     HOST_FAILED = "host failed"
     NON_FINITE = "not finite"
     STOPPED = "stopped from outside"
@@ -62,6 +63,8 @@ class Event:
     errnos: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
     """Of tensors or modules."""
+    says: str = ""
+    """What the process hears of it, where that is known: CUDA's words for an exception of a GPU."""
     confidence: Confidence = Confidence.LIKELY
     evidence: tuple[Evidence, ...] = ()
     next_steps: tuple[str, ...] = ()

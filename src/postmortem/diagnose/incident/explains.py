@@ -10,8 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from postmortem.diagnose.incident.events import Event, EventType
+from postmortem.patterns import Pattern
 from postmortem.records import record
 from postmortem.report.model import Confidence
+
+# How an error that a kernel caused is told; others of CUDA (no memory, no device) are not.
+_CUDA_ERROR = Pattern(
+    r"CUDA (?:error|failure|exception)|CUDA_ERROR_|CUDA kernel errors|illegal memory access|"
+    r"device-side assert|unspecified launch failure|misaligned address|illegal instruction was",
+)
 
 Join = Callable[[Event, Event], Confidence | None]
 
@@ -105,6 +112,19 @@ def same_device(cause: Event, effect: Event) -> Confidence | None:
     return Confidence.LIKELY
 
 
+def kernel_failed(cause: Event, effect: Event) -> Confidence | None:
+    """The process ended with an error of CUDA; which, mostly follows from the GPU's exception."""
+    if _CUDA_ERROR.search(f"{effect.what} {effect.cause}") is None:
+        return None
+    said = bool(cause.says) and cause.says in effect.what
+    process = same_process(cause, effect)
+    if process is not None:
+        return process
+    if (cause.pid is not None and effect.pid is not None) or not _one_host(cause, effect):
+        return None
+    return Confidence.LIKELY if said else Confidence.POSSIBLE
+
+
 def same_host(cause: Event, effect: Event) -> Confidence | None:
     """The host that failed is the one it ran on."""
     if cause.ranks and set(effect.ranks) & set(cause.ranks):
@@ -128,7 +148,7 @@ def other_ranks(cause: Event, effect: Event) -> Confidence | None:
     return Confidence.LIKELY if cause.ranks else None
 
 
-_DEPTH = ("core", "strace", "hang", "scan", "watch", "logs")
+_DEPTH = ("gpu_core", "core", "strace", "hang", "scan", "watch", "logs")
 """Kinds of evidence, that which says most of why a process ended first."""
 
 _ENDS = frozenset(
@@ -154,6 +174,12 @@ TABLE: tuple[Explains, ...] = (
         same_tensor,
     ),
     Explains("gpu-lost", frozenset({EventType.DEVICE_LOST}), _ENDS | _MISSED, same_device),
+    Explains(
+        "kernel-failed",
+        frozenset({EventType.KERNEL_FAILED}),
+        _ENDS | {EventType.WATCHDOG},
+        kernel_failed,
+    ),
     Explains("host-failed", frozenset({EventType.HOST_FAILED}), _ENDS | _MISSED, same_host),
     Explains("error-ends-process", _ERRORS, frozenset({EventType.EXITED}), same_exit),
     Explains("held-up", frozenset({EventType.STUCK}), _MISSED | {EventType.STUCK}, holds_up),

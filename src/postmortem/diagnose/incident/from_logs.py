@@ -143,7 +143,7 @@ def _victims(document: Document) -> Event | None:
     what = next(iter(whys))
     return Event(
         EventType.LOST_PEER,
-        what if len(whys) == 1 else f"{what}, and alike",
+        what if len(whys) == 1 else f"{what}, and similar",
         "logs",
         ranks=ranks,
         label=None if ranks else ", ".join(str(row["label"]) for row in rows[:4]),

@@ -52,6 +52,29 @@ def of_core(document: Document) -> Iterator[Event]:
     )
 
 
+def of_gpu_core(document: Document) -> Iterator[Event]:
+    """Yield which kernel failed on the GPU, of which process where the name of the dump says it.
+
+    A dump that was asked for tells of no failure.
+    """
+    process = document["process"]
+    for order, row in enumerate(roots_of(document)):
+        failed = document["exceptions"][0]
+        yield Event(
+            EventType.KERNEL_FAILED,
+            str(row["title"]),
+            "gpu_core",
+            host=process["hostname"],
+            pid=process["pid"],
+            says=str(failed["logs"] or ""),
+            confidence=confidence(row),
+            evidence=evidence(row),
+            next_steps=tuple(row["next_steps"]),
+            cause=str(row["cause"]),
+            order=order,
+        )
+
+
 def of_strace(document: Document) -> Iterator[Event]:
     """Yield what failed for real in a system-call log."""
     ranks = {row["pid"]: row.get("rank") for row in document.get("processes") or ()}

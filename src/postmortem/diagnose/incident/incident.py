@@ -10,6 +10,7 @@ from postmortem.diagnose.incident.events import Event
 from postmortem.diagnose.incident.from_logs import of_logs
 from postmortem.diagnose.incident.from_processes import (
     of_core,
+    of_gpu_core,
     of_hang,
     of_scan,
     of_strace,
@@ -22,6 +23,7 @@ Document = Mapping[str, Any]
 
 _OF_KIND = {
     "core": of_core,
+    "gpu_core": of_gpu_core,
     "hang": of_hang,
     "logs": of_logs,
     "scan": of_scan,

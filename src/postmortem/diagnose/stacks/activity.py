@@ -23,10 +23,7 @@ from postmortem.records import record
 RUNNING, WAITING, IDLE = "running", "waiting", "idle"
 EVALUATOR = "CPython's evaluator"
 _LANDMARKS = 3
-LIBRARY_FILE = Pattern(
-    r"/(?:site|dist)-packages/|/lib(?:64)?/python3|^<frozen ",
-    words=("-packages/", "/python3", "<frozen "),
-).search
+LIBRARY_FILE = Pattern(r"/(?:site|dist)-packages/|/lib(?:64)?/python3|^<frozen ").search
 """Files that are not the user's own code."""
 
 

@@ -20,11 +20,9 @@ from postmortem.patterns import Pattern
 CPYTHON = "CPython"
 GENERATED = "torch.compile"
 
-_PARALLEL_BODY = Pattern(r"\._omp_fn(?:\.\d+)?$", words=("._omp_fn",))
-_CELL = Pattern(r"^<ipython-input-|/ipykernel_\d+/", words=("<ipython-input-", "/ipykernel_"))
-_PACKAGES = Pattern(
-    r"^.*/(?:site|dist)-packages/|^.*/lib(?:64)?/python3[\d.]*t?/", words=("-packages/", "/python3")
-)
+_PARALLEL_BODY = Pattern(r"\._omp_fn(?:\.\d+)?$")
+_CELL = Pattern(r"^<ipython-input-|/ipykernel_\d+/")
+_PACKAGES = Pattern(r"^.*/(?:site|dist)-packages/|^.*/lib(?:64)?/python3[\d.]*t?/")
 _NO_MODULE = ("[heap]", "[stack", "/dev/zero", "anon_inode:", "/SYSV")
 
 

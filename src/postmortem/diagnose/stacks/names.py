@@ -13,10 +13,9 @@ LONGEST_SHOWN = 100
 
 _WRAPPED = Pattern(
     r"CompileTimeFunctionPointer<|WrapFunctionInto(?:Runtime)?Functor_?<",
-    words=("CompileTimeFunctionPointer<", "WrapFunctionInto"),
 )
 _DISPATCHER = "c10::impl::"
-_TEMPLATE = Pattern(r"(\w+)<…>", words=("<…>",))
+_TEMPLATE = Pattern(r"(\w+)<…>")
 _SHORT_ARGUMENTS = 20
 """Characters of template arguments that are shown: ``<float>``, ``<long, 4>``."""
 _PATH_MARKERS = ("/site-packages/", "/dist-packages/")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 
+from postmortem.diagnose.core.saved_by import saved_by
 from postmortem.facts.crash import CppException, Fault
 from postmortem.facts.memory import Address, BinaryFacts, MappedFile, Module
 from postmortem.facts.process import Process, SlimSource
@@ -52,6 +53,8 @@ def what_happened(view: CoreView, *, verbose: bool) -> Block | None:
         rows.append(("abort message", _cut(view.abort_message.text.strip(), verbose)))
     if view.fatal_python_error is not None:
         rows.append(("Python stopped", _cut(view.fatal_python_error.message, verbose)))
+    if view.panic is not None:
+        rows.append((f"{view.panic.language} said", _cut(view.panic.text, verbose)))
     for exception in view.cpp_exceptions[:4]:
         rows.append(
             (_STATES.get(exception.state, "C++ exception"), _exception(exception, view, verbose))
@@ -164,7 +167,9 @@ def identity(view: CoreView, *, verbose: bool) -> Block:
     origin = "written by the kernel"
     if core.origin != "kernel":
         is_crash = view.threads.crashed is not None
-        by = "gdb" if core.origin == "gcore" else "a tool, not the kernel or gdb,"
+        by = {"gcore": "gdb", "a tool": "a tool, not the kernel or gdb,"}.get(
+            name := saved_by(core, view.modules), name
+        )
         origin = f"saved by {by} when the signal came" if is_crash else f"a snapshot by {by}"
     text = f"{core.path} · {size(core.size_bytes)} · {origin}"
     if core.truncated:

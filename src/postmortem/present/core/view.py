@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from postmortem.diagnose.stacks.signature import Signature
-from postmortem.facts.crash import AbortMessage, CppException, FatalPythonError, Fault, Signal
+from postmortem.facts.crash import (
+    AbortMessage,
+    CppException,
+    FatalPythonError,
+    Fault,
+    Panic,
+    Signal,
+)
 from postmortem.facts.memory import BinaryFacts, MemoryTotals, Modules
 from postmortem.facts.process import CoreFile, Process
 from postmortem.facts.threads import RaisedException, Thread, Threads
@@ -26,6 +33,7 @@ class CoreView:
     fault: Fault | None = None
     abort_message: AbortMessage | None = None
     fatal_python_error: FatalPythonError | None = None
+    panic: Panic | None = None
     cpp_exceptions: tuple[CppException, ...] = ()
     binary: BinaryFacts | None = None
     diagnoses: tuple[Diagnosis, ...] = ()

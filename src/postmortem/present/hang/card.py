@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from postmortem.diagnose.ranks.blame import Blame
 from postmortem.facts.live import LiveJob
-from postmortem.facts.threads import own_frames
-from postmortem.present.places import is_own
+from postmortem.facts.threads import is_own, own_frames
 from postmortem.report.card import Highlights, Place
 
 

@@ -7,7 +7,9 @@ from postmortem.diagnose.jam.words import holding_up, ranks_and
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.blame import Blame
 from postmortem.diagnose.ranks.causes import How
-from postmortem.diagnose.ranks.telling import at_frame, ranks_words
+from postmortem.diagnose.ranks.telling import at_frame, known_cause, ranks_words
+from postmortem.facts.rank_logs import LogFailure
+from postmortem.present.headline.by_cause import MEANINGS
 from postmortem.present.headline.grammar import doubt
 from postmortem.present.ranks.attempts import attempts_said
 from postmortem.present.ranks.ended import how_it_ended
@@ -54,6 +56,8 @@ def _conclusion(view: RankLogsView, best: Diagnosis | None, *, placed: bool) -> 
             failure = blame.first[0].failure
             host = f" (all ranks of {blame.whole_host})" if blame.whole_host else ""
             words = clip(failure.said.words, 200)
+            if not placed:  # a card has room for what it means
+                words = _meaning(failure) + words
             at = at_frame(failure) if placed else ""
             if blame.first[0].rank is None and len(view.logs.writers) == 1:
                 return f"{words}{at}"
@@ -62,13 +66,20 @@ def _conclusion(view: RankLogsView, best: Diagnosis | None, *, placed: bool) -> 
         rest = best.title[len(best.lead) :] if best.lead else ""
         said = f"{it}{rest}" if rest else best.title
         if blame.how is How.NUMBERS:
-            return f"{unsure}the numbers of {who} went bad first: {clip(blame.first[0].why, 200)}"
+            first = f"the numbers of {who}" if len(view.logs.writers) > 1 else "the numbers"
+            return f"{unsure}{first} went bad first: {clip(blame.first[0].why, 200)}"
         if blame.how is How.STACK:
             return f"{unsure}{who} {'holds' if it == 'it' else 'hold'} up all others: {said}"
         return f"{unsure}{who} failed first: {said}"
     if blame.how is How.UNDECIDED:
         return best.verdict or f"undecided: {best.title}"
     return best.verdict or best.title
+
+
+def _meaning(failure: LogFailure) -> str:
+    known = known_cause(failure)
+    meaning = MEANINGS.get(known.id) if known is not None else None
+    return f"{meaning}: " if meaning is not None else ""
 
 
 def _jam_verdict(blame: Blame, jam: Jam) -> str:

@@ -180,7 +180,7 @@ def _nothing(logs: tuple[SystemCalls, ...]) -> str:
         files = [path for log in logs for path in log.recording.open_for_writing]
         writing = f"; open for writing there: {', '.join(files[:3])}" if files else ""
         return f"not in the log, but io_uring was used, whose failures strace cannot see{writing}"
-    return f"no call in the log failed so; if it should have, record all tasks and calls: {RECORD}"
+    return f"not in the log; if you expected it, record every process and call: {RECORD}"
 
 
 _HANDLED = "the process went on and exited with 0"

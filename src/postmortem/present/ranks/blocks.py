@@ -68,7 +68,7 @@ def _victims(victims: tuple[Party, ...], verbose: bool) -> list[tuple[str, str]]
     rows: list[tuple[str, str]] = []
     for parties in list(by_why.values())[: None if verbose else _PARTIES_SHOWN]:
         why = parties[0].why
-        why += ", and alike" if len({party.why for party in parties}) > 1 else ""
+        why += ", and similar" if len({party.why for party in parties}) > 1 else ""
         names = _names((p.rank, p.label) for p in parties)
         rows.append(("" if rows else "victims", f"{names}   {_cut(why)}"))
     left = len(by_why) - len(rows)

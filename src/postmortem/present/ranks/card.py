@@ -5,8 +5,8 @@ from __future__ import annotations
 from postmortem.diagnose.ranks.causes import How
 from postmortem.diagnose.ranks.telling import own_frame, ranks_words
 from postmortem.facts.rank_logs import LogFailure
+from postmortem.facts.threads import is_own
 from postmortem.present.headline.ranks import headline
-from postmortem.present.places import is_own
 from postmortem.present.ranks.view import RankLogsView
 from postmortem.report.card import Highlights, Place
 from postmortem.report.model import Diagnosis

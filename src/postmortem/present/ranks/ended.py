@@ -28,10 +28,10 @@ def how_it_ended(logs: RankLogs) -> str:
         return "no failure in these logs" + (f"; {unended}" if unended else "")
     if not logs.files and logs.stacks is not None:
         return "no log was given: these are stacks, which show where each process stands"
-    said = "no failure is told of, and nothing here says how it ended"
+    said = "the logs report no failure, and do not say how the job ended"
     near = next((one.nearest for one in logs.last_lines if one.nearest is not None), None)
     if near is not None:
-        return f"{said}; nearest to an error is line {near.line}: {clip(near.text.strip(), 160)}"
+        return f"{said}; closest to an error is line {near.line}: {clip(near.text.strip(), 160)}"
     last = max((one.last for one in logs.last_lines), key=lambda one: one.line, default=None)
     words = f"; the last line is {last.line}: {clip(last.text.strip(), 120)}" if last else ""
     return said + words

@@ -5,19 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from postmortem.facts.syscalls import FailedCalls
+from postmortem.patterns import Pattern
+from postmortem.present.headline.by_cause import not_written
 from postmortem.present.strace.view import StraceView
 from postmortem.report.card import Highlights
+from postmortem.report.model import Diagnosis
 
 _LONGEST_PROGRAM = 40
 _LONGEST_CALL = 120
+_DATA = Pattern(r'"((?:[^"\\]|\\.){12})(?:[^"\\]|\\.)+"(?:\.\.\.)?(?=, \d)')
+"""What was read or written; names of files stay whole."""
 
 
-def strace_highlights(view: StraceView, *, known: bool) -> Highlights:
-    """Return the hits of what was asked, else of what failed where no diagnosis is `known`."""
+def strace_highlights(view: StraceView, best: Diagnosis | None) -> Highlights:
+    """Return the hits of what was asked, else of what failed where no diagnosis says more."""
     groups = [group for found in view.finds for group in found.groups]
-    if not groups and not known:
+    if not groups and best is None:
         groups = [group for group in view.failed if group.real]
-    return Highlights(rows=tuple(_rows(groups)))
+    told = not_written(best) if best is not None and not view.finds else None
+    return Highlights(rows=tuple(_rows(groups)), headline=told)
 
 
 def _rows(groups: Sequence[FailedCalls]) -> Iterator[tuple[str, str]]:
@@ -30,5 +36,6 @@ def _rows(groups: Sequence[FailedCalls]) -> Iterator[tuple[str, str]]:
 
 
 def _short(call: str) -> str:
-    """Return a call with the middle cut out: its end has the result."""
+    """Return a call without most of what it read or wrote: its end has the result."""
+    call = _DATA.sub(r'"\1…"', call)
     return call if len(call) <= _LONGEST_CALL else f"{call[:40]}… {call[-70:]}"

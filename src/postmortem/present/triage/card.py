@@ -30,7 +30,8 @@ def triage_highlights(incident: Incident, documents: Sequence[Document]) -> High
 def _chain(incident: Incident) -> Iterator[tuple[str, str]]:
     for root in incident.roots[:1]:
         for one in incident.events[root].evidence[:1]:
-            yield "seen", f"{last_part(one.where)}: {one.what}"
+            said = one.what in step_words(incident.events[root])
+            yield "seen", last_part(one.where) + ("" if said else f": {one.what}")
         later = [i for i in chain(incident, root)[1:] if not _is_ending(incident, i, root)]
         for place, index in enumerate(later[:_MOST_STEPS]):
             yield ("then" if not place else ""), _later(incident.events[index])

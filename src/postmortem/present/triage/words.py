@@ -30,12 +30,13 @@ VERBS = {
     EventType.REFUSED: "was refused a call:",
     EventType.NETWORK: "lost the network:",
     EventType.DEVICE_LOST: "lost its GPU:",
+    EventType.KERNEL_FAILED: "failed on its GPU:",
     EventType.HOST_FAILED: "failed:",
     EventType.NON_FINITE: "has bad numbers:",
     EventType.STOPPED: "was stopped:",
     EventType.FAILED: "failed:",
 }
-_WHOLE = frozenset({"core", "strace", "scan"})
+_WHOLE = frozenset({"core", "gpu_core", "strace", "scan"})
 """Reports whose clause is a sentence of its own: it names whom it is about where it can."""
 
 
@@ -72,6 +73,7 @@ _AGAIN = frozenset(
     {
         EventType.RAISED,
         EventType.CRASHED,
+        EventType.KERNEL_FAILED,
         EventType.CALLED_OTHER,
         EventType.NOT_IN_COLLECTIVE,
         EventType.COULD_NOT_START,

@@ -129,7 +129,7 @@ def _read_entries(metadata: str, size: int, _changed: int) -> tuple[Entry, ...]:
     fields = _fields(value)
     storage, described = fields.get("storage_data"), fields.get("state_dict_metadata")
     if not isinstance(storage, dict) or not isinstance(described, dict):
-        raise EvidenceError(metadata, "is no metadata of torch.distributed.checkpoint")
+        raise EvidenceError(metadata, "is not metadata of torch.distributed.checkpoint")
     found = (_entry(index, info, described) for index, info in storage.items())
     return tuple(entry for entry in found if entry is not None)
 

@@ -94,7 +94,7 @@ def _sizes(value: object) -> tuple[int, ...]:
         raise TypeError("no list of sizes")
     sizes = [part["as_int"] for part in value]
     if not all(type(n) is int and 0 <= n < 1 << 62 for n in sizes):
-        raise TypeError("a size that is no number")
+        raise TypeError("a size that is not a number")
     return tuple(sizes)
 
 

@@ -166,7 +166,7 @@ def _read(stream: BinaryIO, size: int, path: str) -> Layout:
         return plain.read_places(stream, size, path)
     raise EvidenceError(
         path,
-        "is no checkpoint that can be scanned",
+        "is not a checkpoint that can be scanned",
         hint="known are .safetensors, what torch.save() and torch.distributed.checkpoint write, "
         ".pt2, .npy, .npz and .gguf",
     )

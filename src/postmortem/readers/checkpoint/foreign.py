@@ -71,7 +71,7 @@ def text(head: bytes) -> str | None:
         return None
     begin = words.strip().splitlines()[0].strip()
     begin = begin if len(begin) <= _MOST_QUOTED else begin[: _MOST_QUOTED - 1] + "…"
-    return f"is no checkpoint that can be scanned, but text: it begins with {begin!r}"
+    return f"is not a checkpoint that can be scanned, but text: it begins with {begin!r}"
 
 
 def is_tar(head: bytes) -> bool:

@@ -79,4 +79,4 @@ def _weight_map(index: str) -> dict[str, str]:
     except OSError as error:
         raise EvidenceError(index, error.strerror or str(error)) from None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise EvidenceError(index, "is no index of shards: it has no weight_map") from None
+        raise EvidenceError(index, "is not an index of shards: it has no weight_map") from None

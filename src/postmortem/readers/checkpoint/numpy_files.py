@@ -46,13 +46,13 @@ def read_place(
     """
     head = stream.read(10)
     if head[:6] != MAGIC or len(head) < 10:
-        raise EvidenceError(name, "is no .npy file: it does not begin with \\x93NUMPY")
+        raise EvidenceError(name, "is not a .npy file: it does not begin with \\x93NUMPY")
     wide = head[6] >= 2
     length = int.from_bytes(head[8:10] + (stream.read(2) if wide else b""), "little")
     start = 12 if wide else 10
     if length > min(_MOST_HEADER_BYTES, size - start):
         what = f"its header should take {length:,} bytes; {size - start:,} follow"
-        raise EvidenceError(name, what, hint="the file is cut, or no .npy file")
+        raise EvidenceError(name, what, hint="the file is cut, or not a .npy file")
     descr, fortran, shape = _header(stream.read(length), name)
     if not isinstance(descr, str):
         raise NotScanned("it holds records, which are not of one data type")

@@ -110,12 +110,12 @@ def storage_of(value: object) -> object:
         raise PickleError("the key of a storage is no name")
     name = kind.name.rpartition(".")[2] if isinstance(kind, Global) else ""
     if not isinstance(numel, int):
-        raise PickleError("the size of a storage is no number")
+        raise PickleError("the size of a storage is not a number")
     begin = 0
     if len(value) > 5 and isinstance(value[5], tuple) and len(value[5]) == 3:  # key, offset, size
         begin = value[5][1]
         if type(begin) is not int or not 0 <= begin < 1 << 62:
-            raise PickleError("the offset of a storage is no number")
+            raise PickleError("the offset of a storage is not a number")
     return Storage(str(key), _STORAGES.get(name), numel, begin)
 
 

@@ -58,11 +58,11 @@ def read_places(stream: BinaryIO, size: int, name: str) -> Layout:
     """Return where the tensors lie; raises EvidenceError if the header cannot be read."""
     head = stream.read(8)
     if len(head) < 8:
-        raise EvidenceError(name, f"is no safetensors file: it has {size} bytes")
+        raise EvidenceError(name, f"is not a safetensors file: it has {size} bytes")
     length = int.from_bytes(head, "little")
     if length > size - 8:
         what = f"its header should take {length:,} bytes, but only {size - 8:,} follow"
-        hint = "the file is cut or no safetensors file; copy it again if the original is whole"
+        hint = "the file is cut or not a safetensors file; copy it again if the original is whole"
         raise EvidenceError(name, what, hint=hint)
     if length > _MOST_HEADER_BYTES:
         raise EvidenceError(
@@ -71,9 +71,9 @@ def read_places(stream: BinaryIO, size: int, name: str) -> Layout:
     try:
         header = json.loads(stream.read(length))
     except (ValueError, RecursionError) as error:
-        raise EvidenceError(name, f"its header is no JSON: {error}", offset=8) from None
+        raise EvidenceError(name, f"its header is not JSON: {error}", offset=8) from None
     if not isinstance(header, dict):
-        raise EvidenceError(name, "its header is no JSON object", offset=8)
+        raise EvidenceError(name, "its header is not a JSON object", offset=8)
     return _laid(header, size, 8 + length, name)
 
 

@@ -10,6 +10,9 @@ from postmortem.readers.ranklogs.rows import KeptRegion
 from postmortem.records import replace
 
 _LAUNCHERS = ("accelerate/commands/", "deepspeed/launcher/", "torch/distributed/launch.py")
+_COMMANDS = ("torch/distributed/run.py", "/bin/torchrun", "/bin/accelerate", "/bin/deepspeed")
+_ENOUGH = 8
+"""Letters of a name that was cut off."""
 _OF_LAUNCHERS = (
     "ChildFailedError",
     "SignalException",
@@ -23,7 +26,11 @@ def is_agent(traceback: Traceback) -> bool:
     if any(part in frame.file for frame in traceback.frames for part in _LAUNCHERS):
         return True
     name = traceback.said.exception.rsplit(".", 1)[-1]
-    return name in _OF_LAUNCHERS
+    if not name:  # cut off before it says what it raised
+        return any(part in frame.file for frame in traceback.frames for part in _COMMANDS)
+    return name in _OF_LAUNCHERS or any(
+        full.startswith(name) for full in _OF_LAUNCHERS if len(name) >= _ENOUGH
+    )
 
 
 def once(failures: Iterable[LogFailure]) -> list[LogFailure]:

@@ -13,6 +13,7 @@ from typing import BinaryIO
 
 from postmortem.facts.last_lines import LastLine, LastLines
 from postmortem.facts.signature import Match
+from postmortem.knowledge.messages import briefs
 from postmortem.patterns import Pattern
 from postmortem.readers.formats import HEAD_BYTES, compression_of
 from postmortem.readers.regular import open_regular
@@ -27,7 +28,9 @@ _STAMP = Pattern(
 )
 """Before each line of a CI's log: how many have it does not matter here."""
 _PROMPT = Pattern(r"^[^\s=]*[@:~][^=]*[$#%>❯]\s*$")
+_NAMED_ALONE = Pattern(r"(?:Error|Exception): *$")
 _SAYS = Pattern(r"[A-Za-z0-9]")
+_FATAL = "last-error-fatal"
 _WEAK = ("last-error-level", "last-error-word")
 _WORK = ("last-work", "last-loss", "last-norm", "last-end")
 _NUMBERS = ("last-loss", "last-norm")
@@ -36,6 +39,10 @@ _MOST_BYTES = 256 << 20
 _LONGEST_LINE = 1 << 20
 _FEWEST = 2
 _MOST_CITED = 5
+_MOST_BROKEN = 2
+_PEER = "last-error-peer"
+_OF_PEERS = ("closed", "waited")
+"""Parts of messages, as exceptions with them are told."""
 
 
 def last_lines(rows: Rows, writer: int, file: str) -> LastLines | None:
@@ -46,7 +53,10 @@ def last_lines(rows: Rows, writer: int, file: str) -> LastLines | None:
     if not rows:
         return None
     found = Signatures.load("last line").matches([text for _, text in rows])
-    lines = [LastLine(text, file, number) for number, text in rows]
+    lines = [
+        LastLine(_with_next(text, rows[i + 1 : i + 2]), file, number)
+        for i, (number, text) in enumerate(rows)
+    ]
     ids = [[match.id for match in row] for row in found]
     errors, plain = _errors(lines, ids)
     nearest, counts = _nearest(lines, ids) if not errors else (None, False)
@@ -55,14 +65,20 @@ def last_lines(rows: Rows, writer: int, file: str) -> LastLines | None:
         last=lines[-1],
         errors=errors,
         plain=plain,
+        about_peer=_about_peer(errors, nearest, lines, ids),
         nearest=nearest,
         nearest_counts=counts,
         ended=_ended(lines, ids) if not errors else None,
         not_a_number=(bad := _not_a_number(lines, found))[0],
         earlier=bad[1] and not whole,
         kind=(kind := _kind(lines, ids)),
-        frames=_frames(lines, ids) if kind == "stack" else (),
+        stopped_in=_stopped_in(lines, ids) if kind == "stack" else None,
     )
+
+
+def _with_next(text: str, below: Rows) -> str:
+    """Return a line, with the next one where the message of an exception begins there."""
+    return f"{text} {below[0][1].strip()}" if below and _NAMED_ALONE.search(text) else text
 
 
 def nan_since(found: LastLines, path: str) -> LastLines:
@@ -93,12 +109,14 @@ def _first_bad(stream: BinaryIO, text: str) -> tuple[int, str] | None:
     names = [m.id for m in Signatures.load("last line").matches([text])[0] if m.id in _NUMBERS]
     forms = [re.compile((known[name].pattern or "").encode()) for name in names]
     first: tuple[int, str] | None = None
-    for number, line in enumerate(iter(lambda: stream.readline(_LONGEST_LINE), b""), 1):
+    number = 1
+    for line in iter(lambda: stream.readline(_LONGEST_LINE), b""):
+        here, number = number, number + line.endswith(b"\n")
         if b"oss" not in line and b"OSS" not in line and b"norm" not in line:
             continue
         values = [m["value"] for form in forms if (m := form.search(line))]
         if any(value.lower() == b"nan" for value in values):
-            first = first or (number, line.decode("utf-8", "replace").strip())
+            first = first or (here, line.decode("utf-8", "replace").strip())
         elif values:
             first = None
     return first
@@ -124,15 +142,45 @@ def _errors(lines: list[LastLine], ids: list[list[str]]) -> tuple[tuple[LastLine
     """Return the errors behind which nothing else stands, the telling one first."""
     block: list[tuple[int, LastLine, bool]] = []
     order = [item.id for item in Signatures.load("last line").signatures]
+    broken = 0
     for line, names in zip(reversed(lines), reversed(ids), strict=True):
-        wrong = [name for name in names if name.startswith("last-error-")]
+        wrong = _wrong(names)
         if wrong and "last-more" not in names:
             rank = min(order.index(name) for name in wrong)
-            block.append((rank, line, any(name not in _WEAK for name in wrong)))
+            block.append((rank, line, any(name not in (*_WEAK, _FATAL) for name in wrong)))
+        elif _broken(line.text, names) and broken < _MOST_BROKEN:
+            broken += 1
         elif not _goes_on(line.text, names):
             break
     block.sort(key=lambda row: (row[0], row[1].line))
     return tuple(line for _, line, _ in block[:_MOST_CITED]), any(sure for _, _, sure in block)
+
+
+def _about_peer(
+    errors: tuple[LastLine, ...],
+    nearest: LastLine | None,
+    lines: list[LastLine],
+    ids: list[list[str]],
+) -> bool:
+    """Return whether the line that tells the most only says that a peer is gone."""
+    said = errors[0] if errors else nearest
+    if said is None:
+        return False
+    if _PEER in ids[lines.index(said)]:
+        return True
+    known, table = Signatures.load("log", "error message").matches([said.text])[0], briefs()
+    return any(table[match.id].part in _OF_PEERS for match in known)
+
+
+def _wrong(names: list[str]) -> list[str]:
+    """Return what errors a line reads like; words alone make none of a line that says INFO."""
+    wrong = [name for name in names if name.startswith("last-error-")]
+    return [name for name in wrong if name not in _WEAK] if "last-calm" in names else wrong
+
+
+def _broken(text: str, names: list[str]) -> bool:
+    """Return whether a line may be the rest of the one above, which a terminal has broken."""
+    return text[:1].islower() and " " in text and not any(name in _WORK for name in names)
 
 
 def _goes_on(text: str, names: list[str]) -> bool:
@@ -146,7 +194,7 @@ def _nearest(lines: list[LastLine], ids: list[list[str]]) -> tuple[LastLine | No
     """
     worked = False
     for line, names in zip(reversed(lines), reversed(ids), strict=True):
-        wrong = [name for name in names if name.startswith("last-error-")]
+        wrong = _wrong(names)
         if wrong:
             return line, not worked and any(name not in _WEAK for name in wrong)
         worked = worked or any(name in _WORK for name in names)
@@ -194,6 +242,10 @@ def _kind(lines: list[LastLine], ids: list[list[str]]) -> str | None:
     return None
 
 
-def _frames(lines: list[LastLine], ids: list[list[str]]) -> tuple[LastLine, ...]:
+def _stopped_in(lines: list[LastLine], ids: list[list[str]]) -> LastLine | None:
+    """Return the innermost frame that has a name and does more than end a process."""
     rows = zip(lines, ids, strict=True)
-    return tuple(line for line, names in rows if "last-foreign-stack" in names)
+    frames = [(line, names) for line, names in rows if "last-foreign-stack" in names]
+    if not frames[0][0].text.startswith("#0 "):
+        return None  # the innermost ones are further above
+    return next((line for line, names in frames if "last-frame-ends" not in names), None)

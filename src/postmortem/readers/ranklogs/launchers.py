@@ -11,6 +11,7 @@ from postmortem.facts.signature import Match
 from postmortem.patterns import Pattern
 from postmortem.readers.ranklogs.known_lines import Found, KnownLines
 from postmortem.readers.ranklogs.pod_states import PodStates
+from postmortem.readers.ranklogs.slurm_accounts import SlurmAccounts
 from postmortem.readers.ranklogs.statuses import ended, ended_in_shell, signal_name
 from postmortem.readers.ranklogs.trainer_launchers import TrainerLaunchers
 from postmortem.records import replace
@@ -78,12 +79,15 @@ class Launchers:
         self._noticed: str | None = None
         self._trainers = TrainerLaunchers(file)
         self._pods = PodStates(file)
+        self._accounts = SlurmAccounts(file)
 
     def take(self, rows: Iterable[tuple[int, int, str]]) -> None:
         """Take (line, ordinal, text) of one region."""
         for number, _, text in rows:
-            root = "torchelastic-rootcause" in self._known.of(text)
-            if self._in_summary or root or "FAILED" in text or text.startswith("Failures:"):
+            found = self._known.of(text)
+            root = "torchelastic-rootcause" in found
+            begins = "FAILED" in text and "slurm-account" not in found
+            if self._in_summary or root or begins or text.startswith("Failures:"):
                 self._root = self._root or root
                 self._summary(number, text)
             else:
@@ -174,6 +178,7 @@ class Launchers:
         yield from self._nodes(number, found)
         yield from self._trainers.ends(number, text, found)
         yield from self._pods.ends(number, found)
+        yield from self._accounts.ends(number, found)
         yield from self._mpi_code(number, found)
         spawn = found.get("spawn-ended")
         if spawn:

@@ -19,6 +19,7 @@ from postmortem.readers.notebooks import MOST_BYTES as NOTEBOOK_BYTES
 from postmortem.readers.notebooks import is_notebook, outputs_of
 from postmortem.readers.ranklogs.assembly import Assembly, ReadLog
 from postmortem.readers.ranklogs.known_lines import keep_literals
+from postmortem.readers.ranklogs.later_runs import MOST_BYTES, last_run
 from postmortem.readers.ranklogs.sources import Found, LogFile
 from postmortem.readers.versions import joined, versions_in
 from postmortem.records import record
@@ -98,7 +99,7 @@ def _read_one(
     with contextlib.ExitStack() as stack:
         opened = OpenedLog(file.path, stack)
         program = opened.head.startswith(ELF_MAGIC)
-        source_of, notebook = _outputs(opened, problems) or (opened.source, False)
+        source_of, notebook = _outputs(opened, problems) or _of_last_run(opened, problems)
         raw = _native.read_ranklog(source_of, keep_literals())
         problems += opened.problems
         problems += [] if notebook else opened.shrunk(raw["bytes"])
@@ -130,7 +131,32 @@ def _outputs(opened: OpenedLog, problems: list[Problem]) -> tuple[Callable[[], b
         what = "is a notebook that is not whole, or too large: it was read as text"
         problems.append(Problem(opened.name, what, "save it again, with its outputs"))
         return None
-    pieces = iter((printed,))
+    text, survived = printed
+    if survived:
+        what = f"{survived:,} errors of cells were left out: other cells ran after them"
+        problems.append(Problem(opened.name, what))
+    pieces = iter((text,))
+    return lambda: next(pieces, b""), True
+
+
+def _of_last_run(
+    opened: OpenedLog, problems: list[Problem]
+) -> tuple[int | Callable[[], bytes], bool]:
+    """Return the text of a log; of one that several runs were appended to, that of the last.
+
+    Lines of the others are left empty, so that the numbers of lines are those of the file.
+    """
+    source, size = opened.source, opened.plain_size or 0
+    if not isinstance(source, int) or not 0 < size <= MOST_BYTES:
+        return source, False
+    data = os.pread(source, size, 0)
+    begin = last_run(data)
+    if not begin:
+        return source, False
+    above, rest = data.count(b"\n", 0, begin), data[begin:]
+    what = f"holds several runs, one behind the other: only the last one, from line {above + 1:,}"
+    problems.append(Problem(opened.name, f"{what} on, was judged", "cut the file to see others"))
+    pieces = iter((b"\n" * above, rest))
     return lambda: next(pieces, b""), True
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from re import Match
 
 _MOST_FILES = 200_000
-REFUSED = "is no regular file"  # which is told of already
+REFUSED = "is not a regular file"  # which is told of already
 EMPTY, HIDDEN, NAMED_OTHERWISE = "is empty", "is hidden", "has the name of another kind of file"
 _PACKED = (".gz", ".zst", ".xz", ".bz2", ".lz4")
 _NO_LOGS = (

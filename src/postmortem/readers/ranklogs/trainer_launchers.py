@@ -33,6 +33,11 @@ class TrainerLaunchers:
         if said:
             code, name = ended(int(said["code"]))
             yield LogExit(self._file, number, code=code, signal=name, launcher="deepspeed")
+        paddle = found.get("paddle-ended")
+        if paddle:
+            code, name = ended(int(paddle["code"]))
+            rank = int(paddle["rank"])
+            yield LogExit(self._file, number, rank=rank, code=code, signal=name, launcher="paddle")
         child = found.get("lightning-child-ended")
         if child:
             code, name = ended(int(child["code"]))
@@ -49,6 +54,12 @@ class TrainerLaunchers:
         if worker and not worker["type"].startswith(_INTENDED):
             pid = int(worker["pid"])
             yield LogExit(self._file, number, pid=pid, host=worker["ip"], launcher="ray")
+        kills = found.get("raylet-memory-kills")
+        if kills:
+            host = kills["ip"] or None
+            yield LogExit(
+                self._file, number, host=host, signal="SIGKILL", launcher="raylet", memory=True
+            )
         yield from self._command(number, text, found)
         yield from self._composer(number, found)
         yield from self._horovod(number, found)

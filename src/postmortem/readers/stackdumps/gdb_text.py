@@ -5,6 +5,7 @@ from __future__ import annotations
 from postmortem.facts.stackdumps import StackDump
 from postmortem.facts.threads import Frame, Thread
 from postmortem.patterns import Pattern
+from postmortem.readers.signatures import Signatures
 from postmortem.readers.stackdumps.frames import MOST_FRAMES, MOST_THREADS, Interned
 
 THREAD = Pattern(
@@ -14,10 +15,7 @@ THREAD = Pattern(
 FRAME = Pattern(r"^#(?P<level>\d+) +(?:(?P<pc>0x[0-9a-f]+) in )?(?P<rest>\S.*)$")
 BARE = Pattern(r"^#0  (?:0x[0-9a-f]+ in )?[^\s(].* \(.*\)")
 """The first frame of a `bt`. gfortran's backtraces have no brackets behind the name."""
-_CRASHED = Pattern(
-    r"(?m)^(?:Thread \d.*received|Program received|Program terminated with) signal "
-    r"SIG(?:SEGV|ABRT|BUS|ILL|FPE|SYS)\b"
-)
+_MOST_SAID = 10_000
 _AT = Pattern(r" at (?P<file>[^()]+):(?P<line>\d+)$")
 _TEXT = Pattern(r"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)+'")
 _FROM = Pattern(r" from (?P<module>[^()]+)$")
@@ -25,9 +23,11 @@ _FROM = Pattern(r" from (?P<module>[^()]+)$")
 
 def of_a_crash(text: str) -> bool:
     """Return whether it is what gdb shows of one crash, not of a process that lives."""
-    if _CRASHED.search(text):
-        return True
     lines = text.splitlines()
+    said = [line for line in lines if line.startswith(("Thread ", "Program "))]
+    found = Signatures.load("line").matches(said[:_MOST_SAID])
+    if any(match.id == "gdb-crash" for row in found for match in row):
+        return True
     return any(map(BARE.match, lines)) and not any(map(THREAD.match, lines))
 
 

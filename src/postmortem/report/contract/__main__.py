@@ -22,7 +22,7 @@ from postmortem.report.contract import Address, Shape
 SCHEMA = Path(__file__).parents[1] / "schema.json"
 PAGE = Path(__file__).parents[4] / "docs" / "report-schema.md"
 
-_KINDS = "core cores strace logs triage hang watch flight scan net doctor".split()
+_KINDS = "core cores gpu_core strace logs triage hang watch flight scan net doctor".split()
 _PLAIN = {"str": "string", "int": "integer", "float": "number", "bool": "boolean"}
 _BUILT_IN = {*_PLAIN, "list", "dict", "Literal"}
 _MOST_VALUES = 6
@@ -93,7 +93,7 @@ def _fields_of(kind: str) -> list[Field]:
     """Return the fields of a kind, or of the ``envelope``."""
     module = importlib.import_module(f"postmortem.report.contract.{kind}")
     tail = _fields(module.Tail) if kind == "envelope" else []
-    return [*_fields(getattr(module, kind.capitalize())), *tail]
+    return [*_fields(getattr(module, kind.title().replace("_", ""))), *tail]
 
 
 def schema_text() -> str:

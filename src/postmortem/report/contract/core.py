@@ -67,6 +67,12 @@ class FatalPythonError(Shape):
     message: str
 
 
+class Panic(Shape):
+    language: str
+    """Go, Rust or .NET"""
+    text: str
+
+
 class CppException(Shape):
     type: str
     what: str | None
@@ -166,6 +172,8 @@ class Core(Shape):
     """the last words of glibc"""
     fatal_python_error: FatalPythonError | None
     """the interpreter stopped itself (Py_FatalError)"""
+    panic: Panic | None
+    """what a language's run-time said when it ended the process, as its memory still has it"""
     cpp_exception: CppException | None
     """in flight"""
     python_exception: Raised | None

@@ -66,6 +66,7 @@ class Envelope(Shape):
     kind: Literal[
         "core",
         "cores",
+        "gpu_core",
         "strace",
         "logs",
         "scan",

@@ -12,6 +12,7 @@ from postmortem.diagnose.incident.graph import solve
 from postmortem.report.model import Confidence
 
 T = EventType
+_ILLEGAL = "an illegal memory access was encountered"
 
 
 def event(kind: EventType, source: str = "logs", **fields: Any) -> Event:
@@ -56,6 +57,18 @@ JOINED: list[tuple[str, Event, Event, Confidence]] = [
         Confidence.LIKELY,
     ),
     (
+        "kernel-failed",
+        event(T.KERNEL_FAILED, "gpu_core", pid=7, says=_ILLEGAL),
+        event(T.RAISED, pid=7, ranks=(1,), what=f"RuntimeError: CUDA error: {_ILLEGAL}"),
+        Confidence.CERTAIN,
+    ),
+    (
+        "kernel-failed",
+        event(T.KERNEL_FAILED, "gpu_core", says=_ILLEGAL),
+        event(T.RAISED, pid=7, ranks=(1,), what=f"RuntimeError: CUDA error: {_ILLEGAL}"),
+        Confidence.LIKELY,
+    ),
+    (
         "host-failed",
         event(T.HOST_FAILED, host="node3", ranks=(4, 5)),
         event(T.NOT_IN_COLLECTIVE, ranks=(5,), host="node3"),
@@ -89,6 +102,16 @@ JOINED: list[tuple[str, Event, Event, Confidence]] = [
 
 APART: list[tuple[str, Event, Event]] = [
     # another process was killed for memory
+    (
+        "kernel-failed",
+        event(T.KERNEL_FAILED, "gpu_core", pid=7, says=_ILLEGAL),
+        event(T.RAISED, pid=8, what=f"RuntimeError: CUDA error: {_ILLEGAL}"),
+    ),
+    (
+        "kernel-failed",
+        event(T.KERNEL_FAILED, "gpu_core", pid=7, says=_ILLEGAL),
+        event(T.RAISED, pid=7, what="torch.OutOfMemoryError: CUDA out of memory"),
+    ),
     (
         "memory-kill",
         event(T.KILLED_FOR_MEMORY, pid=8, signal="SIGKILL"),

@@ -20,12 +20,9 @@ _ASSERTION = Pattern(
     r"(?:[^\n:]*: )?(?P<file>[^\n:]+):(?P<line>\d+): (?:(?P<function>[^\n]*): )?"
     r"Assertion [`'](?P<condition>.*)' failed",
     re.DOTALL,
-    words=(": Assertion ",),
 )
 _FRAMES = {"assert_fail", "std::__glibcxx_assert_fail", "std::__replacement_assert"}
-_OF_MALLOC = Pattern(
-    r"malloc\.c:|sysmalloc|arena\.c:", words=("malloc.c:", "sysmalloc", "arena.c:")
-)
+_OF_MALLOC = Pattern(r"malloc\.c:|sysmalloc|arena\.c:")
 
 
 @rule(

@@ -11,7 +11,7 @@ from postmortem.diagnose.core.special_exceptions import watchdog_frames
 from postmortem.diagnose.core.stacks import is_terminated
 from postmortem.diagnose.names import bare, clip, short
 from postmortem.diagnose.rule import Finding, rule
-from postmortem.facts.crash import CppException
+from postmortem.facts.crash import CppException, Panic
 from postmortem.facts.threads import Frame, Threads
 from postmortem.patterns import Pattern
 from postmortem.report.model import Confidence, Role
@@ -21,15 +21,6 @@ _LOGGER = Pattern(
     r"^(google::(LogMessage|LogMessageFatal|DumpStackTraceAndExit)|absl::.*LogMessage|"
     r"tsl::internal::LogMessage|c10::MessageLogger::|gpr_(abort|assert_failed|log)|"
     r"ray::(RayLog|SpdLogMessage)|grpc_core::Crash)",
-    words=(
-        "google::",
-        "absl::",
-        "tsl::internal::",
-        "c10::MessageLogger::",
-        "gpr_",
-        "ray::",
-        "grpc_core::",
-    ),
 )
 _RUST = Pattern(
     r"^(__rustc::|rust_panic|rust_begin_unwind|__rust_start_panic|core::panicking::|std::process::abort|"
@@ -37,15 +28,6 @@ _RUST = Pattern(
     r"std::panicking::(?!catch_unwind|try)|std::sys::.*abort_internal|"
     # Rust's v0 mangling, where no debugger was there to read it (_RNv…3std9panicking…).
     r"_RN\w*(14abort_internal|10rust_panic|9panic_fmt|15panic_with_hook|18panic_bounds_check))",
-    words=(
-        "__rustc::",
-        "rust_",
-        "core::panicking::",
-        "std::process::abort",
-        "std::panicking::",
-        "std::sys::",
-        "_RN",
-    ),
 )
 _PANICKED = Pattern(
     r"panick?ing|rust_panic|rust_begin_unwind|panic_fmt|panic_with_hook|panic_bounds"
@@ -65,7 +47,10 @@ _RUST_LIBRARY = Pattern(
     ),
 )
 def fatal_log_message(
-    kind: FaultKind, threads: Threads | None, exception: CppException | None
+    kind: FaultKind,
+    threads: Threads | None,
+    exception: CppException | None,
+    panic_text: Panic | None,
 ) -> Iterator[Finding]:
     """Code logged a fatal error, or panicked, and stopped the process.
 
@@ -103,9 +88,15 @@ def fatal_log_message(
     what = "a fatal error was logged" if log else "Rust code panicked"
     if not log and not any(_PANICKED.search(names[i]) for i in panic):
         what = "Rust code called std::process::abort"
+    title = f"{what}{' in ' + by if by else ''} and stopped the process"
+    cause = "a check in native code failed; the library printed the reason and aborted"
+    if panic and not log and panic_text is not None and panic_text.language == "Rust":
+        place = f" in {by}" if by else ""
+        title = f"{what}{place}: {panic_text.head}"
+        cause = f"Rust's panic said: {clip(panic_text.text, 300)}"
     yield Finding(
-        title=clip(f"{what}{' in ' + by if by else ''} and stopped the process", 100),
-        cause="a check in native code failed; the library printed the reason and aborted",
+        title=clip(title, 100),
+        cause=cause,
         confidence=Confidence.LIKELY,
         next_steps=(
             "read the last lines that the process wrote to standard error: they give file, line "

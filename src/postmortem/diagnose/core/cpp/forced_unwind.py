@@ -17,18 +17,10 @@ from postmortem.report.model import Confidence, Evidence, Role
 
 _UNWINDING = Pattern(
     r"^_*(GI_+)?pthread_(unwind|exit)$|^_Unwind_ForcedUnwind|^unwind_(stop|cleanup)$",
-    words=(
-        "pthread_unwind",
-        "pthread_exit",
-        "_Unwind_ForcedUnwind",
-        "unwind_stop",
-        "unwind_cleanup",
-    ),
 )
-_EXIT = Pattern(r"^_*(GI_+)?pthread_exit$", words=("pthread_exit",))
+_EXIT = Pattern(r"^_*(GI_+)?pthread_exit$")
 _CANCELLED = Pattern(
     r"pthread_enable_asynccancel|sigcancel_handler|cancel_handler|_cancel$|cancel_",
-    words=("cancel",),
 )
 _NOT_RETHROWN = "exception not rethrown"
 _WITHIN = 40

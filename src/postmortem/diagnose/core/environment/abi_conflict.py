@@ -22,21 +22,10 @@ from postmortem.report.model import Confidence, Evidence, Role
 _SINGLE = Pattern(
     r"^(lib(?:stdc\+\+|gomp|iomp5|omp|c10|torch_cpu|torch_cuda|nccl|protobuf|python[\d.]+))"
     r"(?:-[0-9a-f]{8})?\.so",
-    words=(
-        "libstdc++",
-        "libgomp",
-        "libiomp5",
-        "libomp",
-        "libc10",
-        "libtorch_c",
-        "libnccl",
-        "libprotobuf",
-        "libpython",
-    ),
 )
 _OPENMP = {"libgomp", "libiomp5", "libomp"}
-_RUNTIME = Pattern(r"libstdc\+\+\.so\.6\.0\.(\d+)", words=("libstdc++.so.6.0.",))
-_NEEDED = Pattern(r"GLIBCXX_3\.4\.(\d+)", words=("GLIBCXX_3.4.",))
+_RUNTIME = Pattern(r"libstdc\+\+\.so\.6\.0\.(\d+)")
+_NEEDED = Pattern(r"GLIBCXX_3\.4\.(\d+)")
 
 
 @rule(

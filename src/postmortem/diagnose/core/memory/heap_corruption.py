@@ -113,7 +113,7 @@ def _foreign_pointer(
     name = plain(crashed.frames[0].function)
     by = _freed_by(crashed).replace(", freed by", ", called by")
     return Finding(
-        title=clip(f"heap corruption: {name} was given a pointer that is no block{by}", 100),
+        title=clip(f"heap corruption: {name} was given a pointer malloc never returned{by}", 100),
         cause=f"{name}() failed on the very first look at the block that it was given: nothing "
         "readable is there. The pointer was overwritten, never set, freed long ago and unmapped, "
         "or does not come from malloc",

@@ -20,12 +20,9 @@ _RUNTIME = Pattern(
     r"^(__(asan|lsan|tsan|msan|ubsan|hwasan|sanitizer|interception|interceptor)|___?interceptor_|"
     r"__(asan|tsan|msan|hwasan)_|___asan_|\?\?$|raise$|abort$|_*(GI_)?raise$|__pthread_kill)"
 )
-_ACCESS = Pattern(
-    r"^__(?:hw)?asan_report_(?:exp_)?(load|store)(?:_)?(n|\d+)", words=("asan_report_",)
-)
+_ACCESS = Pattern(r"^__(?:hw)?asan_report_(?:exp_)?(load|store)(?:_)?(n|\d+)")
 _INTERCEPTED = Pattern(
     r"^_*interceptor_(\w+)$|^(?:__asan::)?asan_(free|delete|realloc)\b",
-    words=("interceptor_", "asan_"),
 )
 _UNDEFINED = {
     "add_overflow": "signed integer overflow in an addition",

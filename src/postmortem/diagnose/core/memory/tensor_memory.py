@@ -18,7 +18,6 @@ from postmortem.report.model import Confidence, Evidence, Role
 _KERNEL = Pattern(
     r"\bat::(native|vec|internal|parallel_for|TensorIterator\w*)\b|\bc10::function_ref\b|"
     r"\btorch::jit::|\bonednn\b|\bdnnl::|\bfbgemm\b",
-    words=("at::", "c10::function_ref", "torch::jit::", "onednn", "dnnl::", "fbgemm"),
 )
 _WITHIN = 6
 _FIRST_MAPPING = 1 << 32

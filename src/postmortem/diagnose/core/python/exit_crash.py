@@ -18,7 +18,6 @@ from postmortem.report.model import Confidence, Role
 _SANITIZERS = ("__lsan::", "__asan::", "__tsan::", "__sanitizer::")
 _ENDED = Pattern(
     r"\b(PyThread_exit_thread|PyThread_hang_thread)$",
-    words=("PyThread_exit_thread", "PyThread_hang_thread"),
 )
 
 

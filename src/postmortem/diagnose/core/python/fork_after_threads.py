@@ -18,15 +18,11 @@ from postmortem.report.model import Confidence, Evidence, Role
 _IN_FORK = Pattern(
     r"^(run_(pre|post)?fork_handlers|fork|_?Fork|reclaim_stacks|PyOS_AfterFork_Child|os_fork\w*|"
     r"run_at_forkers|fork_exec|subprocess_fork_exec)$",
-    words=("fork", "Fork", "reclaim_stacks"),
 )
-_FORKED_CHILD = Pattern(
-    r"multiprocessing/popen_fork\.py$", words=("multiprocessing/popen_fork.py",)
-)
+_FORKED_CHILD = Pattern(r"multiprocessing/popen_fork\.py$")
 _BARRIER = Pattern(
     r"^(gomp_(team_)?barrier_wait\w*|gomp_team_start|__kmp_(fork|join)_barrier\w*|"
     r"__kmp_hyper_barrier_\w+|__kmp_wait_\w+)",
-    words=("barrier", "gomp_team_start", "__kmp_wait_"),
 )
 _WAITED = (
     FaultKind.KILLED_BY_PROCESS,

@@ -16,20 +16,10 @@ from postmortem.report.model import Confidence, Evidence, Role
 
 _KILLED = Pattern(
     r"^(__)?(GI_)?_*pthread_exit$|^PyThread_exit_thread$|^_Unwind_ForcedUnwind",
-    words=("pthread_exit", "PyThread_exit_thread", "_Unwind_ForcedUnwind"),
 )
 _ASKED = Pattern(
     r"^(PyThread_exit_thread|take_gil|PyEval_RestoreThread|PyGILState_Ensure|"
     r"PyEval_AcquireThread|_PyThreadState_Attach)$|gil_scoped_(release|acquire)",
-    words=(
-        "PyThread_exit_thread",
-        "take_gil",
-        "PyEval_RestoreThread",
-        "PyGILState_Ensure",
-        "PyEval_AcquireThread",
-        "_PyThreadState_Attach",
-        "gil_scoped_",
-    ),
 )
 
 

@@ -17,7 +17,6 @@ from postmortem.report.model import Confidence, Role
 
 _FATAL = Pattern(
     r"^(fatal_error(_exit)?|_?Py_FatalError\w*|_Py_FatalErrorFunc|Py_ExitStatusException)$",
-    words=("fatal_error", "Py_Fatal", "Py_ExitStatusException"),
 )
 _GIL = Pattern(
     r"TstateNULL|PyThreadState_(Get|Swap|Delete\w*|Clear)|PyEval_(SaveThread|RestoreThread|Acquire|"

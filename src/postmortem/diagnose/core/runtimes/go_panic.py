@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from postmortem.diagnose.core.citing import cite_frame
 from postmortem.diagnose.names import clip, short
 from postmortem.diagnose.rule import Finding, rule
+from postmortem.facts.crash import Panic
 from postmortem.facts.threads import Frame, Thread, Threads
 from postmortem.patterns import Pattern
 from postmortem.report.model import Confidence, Role
@@ -14,7 +15,6 @@ from postmortem.report.model import Confidence, Role
 _INNERMOST = 40
 _PANIC = Pattern(
     r"^runtime\.(gopanic|fatalpanic|fatalthrow|throw|fatal|sigpanic|dopanic\w*)(\.abi\w+)?$",
-    words=("runtime.",),
 )
 _RUN_TIME = Pattern(r"^runtime\.|^<signal handler called>$")
 _MEANINGS: tuple[tuple[str, str], ...] = (
@@ -37,7 +37,7 @@ _MEANINGS: tuple[tuple[str, str], ...] = (
 
 
 @rule(role=Role.ROOT, references=("https://pkg.go.dev/runtime#hdr-Environment_Variables",))
-def go_panic(threads: Threads | None) -> Iterator[Finding]:
+def go_panic(threads: Threads | None, panic: Panic | None) -> Iterator[Finding]:
     """A Go program panicked, and no deferred function recovered.
 
     What it means
@@ -65,16 +65,23 @@ def go_panic(threads: Threads | None) -> Iterator[Finding]:
     if "runtime.sigpanic" in names and "runtime.throw" in names:
         words_of = (("runtime.sigpanic", "a fault outside of Go's code"),)
     what = next((words for name, words in words_of if any(n.startswith(name) for n in names)), "")
+    said = panic.head if panic is not None and panic.language == "Go" else ""
+    what = said.removeprefix("runtime error: ") or what
     evidence = [cite_frame(crashed, found)]
     where = ""
     if outer is not None:
         evidence.append(cite_frame(crashed, outer))
         where = f" in {short(crashed.frames[outer].function)}"
+    end = "Go stopped" if said.startswith("fatal error") else "Go panicked"
     yield Finding(
-        title=clip(f"Go panicked{': ' + what if what else ''}{where}", 100),
+        title=clip(f"{end}{': ' + clip(what, 84 - len(where)) if what else ''}{where}", 100),
         cause=(f"{what}: " if what else "")
-        + "no deferred function recovered, so Go's run-time printed the reason to standard error "
-        "and ended the process",
+        + (
+            "Go's run-time found its own state or the program's in disorder"
+            if said.startswith("fatal error")
+            else "no deferred function recovered"
+        )
+        + ", so Go's run-time printed the reason to standard error and ended the process",
         confidence=Confidence.LIKELY,
         next_steps=(
             'read what follows "panic:" or "fatal error:" on standard error',

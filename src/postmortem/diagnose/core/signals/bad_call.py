@@ -51,7 +51,7 @@ def bad_call(
     instruction = fault.instruction if fault is not None else None
     came_back = instruction is not None and instruction.transfer == "return"
     is_return = refused and came_back
-    is_null = pc < 1 << 16
+    is_null = pc == 0
     crashed = threads.crashed if threads is not None else None
     evidence = [cite_signal(kind, signal, fault, threads)]
     by = ""
@@ -62,10 +62,11 @@ def bad_call(
             word = "at the end of" if is_return else "called from"
             by = f", {word} {short(crashed.frames[frame].function)}"
     gone = modules is not None and not is_null and _was_in_gap(modules, pc)
-    what = "a null function pointer" if is_null else f"an address without code ({pc:#x})"
+    is_null_call = is_null and not came_back
+    what = "a null function pointer" if is_null_call else f"an address without code ({pc:#x})"
     steps = [
         "build with -fsanitize=address or -fstack-protector-all: they stop at the write"
-        if is_return
+        if came_back
         else f"look at the call in frame {frame} of the crashed thread: which pointer, and who "
         "sets it",
         "a ctypes or cffi callback? keep a reference to it for as long as native code may call it",
@@ -76,7 +77,7 @@ def bad_call(
         title=clip(f"{'return to' if came_back else 'call of'} {what}{by}", 100),
         cause=f"{explain(kind, signal, fault, threads)}. "
         + (_came_back(gone=gone and not is_return) if came_back else _CALLED),
-        confidence=Confidence.CERTAIN if is_null else Confidence.LIKELY,
+        confidence=Confidence.CERTAIN if is_null_call else Confidence.LIKELY,
         next_steps=tuple(steps),
         evidence=tuple(evidence),
     )
@@ -101,7 +102,10 @@ def _came_back(*, gone: bool) -> str:
         "or of one that it called, was written past its end"
     )
     if not gone:
-        return overwritten
+        return (
+            f"{overwritten}. Or nothing had called the code that returned: the first code of a "
+            "program or of a hand-made stack"
+        )
     return (
         "A function came back to where nothing is any more: the library there was unloaded "
         "(dlclose) while one of its functions was still running. Or the return address on the "

@@ -9,7 +9,7 @@ from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.fault_words import explain
 from postmortem.diagnose.core.pointers import POINTER_RULES, lost_stack_pointer
 from postmortem.diagnose.core.poison import pointer_hint
-from postmortem.diagnose.core.stacks import caller, place
+from postmortem.diagnose.core.stacks import caller, own_caller, place
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.facts.crash import Fault, Signal
@@ -26,8 +26,8 @@ _TITLES = {
     FaultKind.GENERAL_PROTECTION: "invalid memory access",
 }
 _CAUSES = {
-    FaultKind.UNMAPPED: "Nothing is mapped there: memory that was freed and given back, an index "
-    "far outside its array, or a pointer that something else has overwritten",
+    FaultKind.UNMAPPED: "The memory was freed and given back, an index is far outside its array, "
+    "or something else has overwritten the pointer",
     FaultKind.NON_CANONICAL: "No such address can exist, so the pointer itself was overwritten or "
     "read from memory that is not a pointer: a buffer overrun, use after free, or an uninitialised "
     "variable",
@@ -111,7 +111,7 @@ def bad_pointer(
         + _indexed(kind, fault, crashed),
         confidence=Confidence.POSSIBLE if unsure else Confidence.LIKELY,
         next_steps=(
-            "look at what the first function of your own on the crashed stack passes inwards",
+            f"check the arguments that {own_caller(crashed)} passes on",
             "run a small case under AddressSanitizer (-fsanitize=address) or valgrind, which stop "
             "where the memory is damaged and not where it is used",
             "if Python objects are involved: PYTHONMALLOC=debug python …",

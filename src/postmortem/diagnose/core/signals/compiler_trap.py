@@ -21,6 +21,7 @@ from postmortem.report.model import Confidence, Role
         "https://gcc.gnu.org/onlinedocs/gcc/Other-Builtins.html",
         "https://clang.llvm.org/docs/UndefinedBehaviorSanitizer.html",
     ),
+    yields_to=("node_end",),
 )
 def compiler_trap(
     kind: FaultKind, signal: Signal, fault: Fault | None, threads: Threads | None

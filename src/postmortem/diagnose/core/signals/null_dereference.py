@@ -13,7 +13,7 @@ from postmortem.diagnose.core.pointers import (
     pointer_value,
     small_pointer,
 )
-from postmortem.diagnose.core.stacks import caller, place
+from postmortem.diagnose.core.stacks import caller, own_caller, place
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.facts.crash import Fault, Signal
@@ -49,7 +49,7 @@ def null_dereference(
         return
     crashed = threads.crashed if threads is not None else None
     evidence: list[Evidence] = [cite_signal(kind, signal, fault, threads)]
-    steps = ["read the crashed stack outwards: the first function of your own passed the pointer"]
+    steps = [f"check where {own_caller(crashed)} has the null pointer from"]
     if crashed is not None:
         if crashed.frames:
             evidence.append(cite_frame(crashed, 0))

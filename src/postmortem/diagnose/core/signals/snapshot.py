@@ -6,7 +6,9 @@ from collections.abc import Iterator
 
 from postmortem.diagnose.core.citing import cite_frame, cite_python
 from postmortem.diagnose.core.fault_kind import FaultKind
+from postmortem.diagnose.core.saved_by import saved_by
 from postmortem.diagnose.rule import Finding, rule
+from postmortem.facts.memory import Modules
 from postmortem.facts.process import CoreFile
 from postmortem.facts.threads import Threads
 from postmortem.report.model import Confidence, Evidence, Role, Topic
@@ -17,7 +19,9 @@ from postmortem.report.model import Confidence, Evidence, Role, Topic
     references=("https://man7.org/linux/man-pages/man1/gcore.1.html",),
     topic=Topic.SNAPSHOT,
 )
-def snapshot(kind: FaultKind, core: CoreFile, threads: Threads | None) -> Iterator[Finding]:
+def snapshot(
+    kind: FaultKind, core: CoreFile, threads: Threads | None, modules: Modules | None
+) -> Iterator[Finding]:
     """The core is a snapshot of a process that lived on.
 
     What it means
@@ -34,7 +38,7 @@ def snapshot(kind: FaultKind, core: CoreFile, threads: Threads | None) -> Iterat
     """
     if kind is not FaultKind.SNAPSHOT:
         return
-    by = "gcore" if core.origin == "gcore" else "a tool"
+    by = saved_by(core, modules)
     evidence = [Evidence(f"core {core.path}", f"written by {by} from a live process")]
     main = threads.main if threads is not None else None
     if main is not None and main.frames:

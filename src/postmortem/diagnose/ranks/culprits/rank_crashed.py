@@ -84,9 +84,8 @@ def rank_crashed(blame: Blame) -> Iterator[Finding]:
     elif party.failure is None:
         steps += _STEPS.get(signal or "", ())
         steps.append("PYTHONFAULTHANDLER=1 makes it print its Python stack next time")
-    cause = (
-        f"{who}{host} ended without Python's help: {clip(party.why, 300)}{at_frame(party.failure)}."
-    )
+    ended = f"{clip(party.why, 300)}{at_frame(party.failure)}"
+    cause = f"{who}{host} did not end by a Python error: {ended}."
     match crash.memory:
         case HostMemory():
             cause += " The kernel's OOM killer chose that process: the host ran out of memory."

@@ -54,7 +54,7 @@ def rank_raised(blame: Blame) -> Iterator[Finding]:
             *advice(failure),
             look_at(blame),
             *steps,
-            "try the failing line in one process with the same input: most such errors need "
+            "run the failing line in one process with the same input: most such errors need "
             "no group",
         ),
         evidence=cite(blame),

@@ -6,21 +6,20 @@ from collections.abc import Sequence
 
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.blame import Blame, Party
-from postmortem.diagnose.ranks.causes import NeverANumber, OtherText, ProcessEnded, SaidLast
+from postmortem.diagnose.ranks.causes import (
+    Doubt,
+    NeverANumber,
+    OtherText,
+    ProcessEnded,
+    SaidLast,
+    Undecided,
+)
 from postmortem.diagnose.ranks.deciding.case import Case
 from postmortem.facts.last_lines import LastLine, LastLines
 from postmortem.facts.rank_logs import RankLogs
-from postmortem.patterns import Pattern
 from postmortem.records import replace
 
 _MOST = 4
-_INNERMOST = Pattern(r"^#0 ")
-_ENDS = Pattern(
-    r"^#\d+ +(?:0x[0-9a-f]+ in )?(?:__pthread_kill\w*|(?:__GI_|__libc_)?(?:raise|abort|message)"
-    r"|gsignal|pthread_kill|std::terminate|__gnu_cxx::__verbose_terminate_handler|__cxxabiv1::\S+"
-    r"|<signal handler called>)\b|^#\d+ +0x[0-9a-f]+ in \?\? "
-)
-"""Functions that only end a process, and those without a name."""
 _FAR = 500
 """Lines of a file between a failure and what is no part of its end."""
 
@@ -51,6 +50,8 @@ def said_last(case: Case) -> Blame | None:
         said = wrong[0].errors[0]
         parties = tuple(_party(case, one) for one in wrong[:_MOST])
         evidence = tuple(_cited(line) for one in wrong[:_MOST] for line in one.errors[:3])
+        if all(one.about_peer for one in wrong):
+            return Blame(Undecided(Doubt.PEERS), candidates=parties, evidence=evidence)
         return Blame(SaidLast(said.text, wrong[0].plain), candidates=parties, evidence=evidence)
     bad = [one for one in ends if one.not_a_number is not None]
     if bad:
@@ -62,20 +63,16 @@ def said_last(case: Case) -> Blame | None:
     if other and len(other) == len(ends):
         kind = other[0].kind
         assert kind is not None
-        at = _stopped_in(other[0].frames)
+        at = other[0].stopped_in
         frame = clip(at.text, 200) if at is not None else ""
         return Blame(OtherText(kind, frame), evidence=(_cited(at or other[0].last),))
     near = [one.nearest for one in ends if one.nearest is not None and one.nearest_counts]
     if near:
         evidence = tuple(_cited(line) for line in near[:_MOST])
+        if all(one.about_peer for one in ends if one.nearest_counts):
+            return Blame(Undecided(Doubt.PEERS), evidence=evidence)
         return Blame(SaidLast(near[0].text, plain=False, behind=True), evidence=evidence)
     return None
-
-
-def _stopped_in(frames: Sequence[LastLine]) -> LastLine | None:
-    """Return the innermost frame that does more than raise a signal or report one."""
-    own = (one for one in frames if not _ENDS.match(one.text))
-    return next(own, None) if frames and _INNERMOST.match(frames[0].text) else None
 
 
 def outlived(case: Case, blame: Blame) -> Blame:

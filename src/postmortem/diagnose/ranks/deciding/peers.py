@@ -101,6 +101,10 @@ def named_by_others(case: Case) -> Blame | None:
         late = remark.match("pgnccl-desync-late")
         if late:
             said.append((int(late["rank"]), remark.where, clip(remark.text, 300)))
+        stalled = remark.match("horovod-missing")
+        if stalled:
+            names = stalled["ranks"].split(",")
+            said += [(int(name), remark.where, clip(remark.text, 300)) for name in names]
     by = NamedBy.BARRIER
     if not said:
         said = list(_without_heartbeat(case))
@@ -108,7 +112,7 @@ def named_by_others(case: Case) -> Blame | None:
     if not said:
         return _behind(case)
     ranks = list(dict.fromkeys(rank for rank, _, _ in said))
-    if len(ranks) * 2 > max(case.world, max(ranks) + 1):
+    if len(ranks) * 2 > max(case.world, max(ranks) + 1, len(ranks) + 1):  # others named them
         return None
     first = tuple(_party(case, rank, "named as missing", []) for rank in ranks)
     evidence = tuple(dict.fromkeys((where, text) for _, where, text in said))[:6]
@@ -275,23 +279,26 @@ def undecided(case: Case) -> Blame | None:
     waiting = case.about_peers()
     if waiting:
         parties = tuple(
-            s.party("it only reports a peer", s.about_peers[-1]) for s in waiting[:_MOST_CANDIDATES]
+            s.party("it only reports a lost peer", s.about_peers[-1])
+            for s in waiting[:_MOST_CANDIDATES]
         )
         return Blame(Undecided(Doubt.PEERS), candidates=parties, evidence=_chorus(waiting))
     shared = [(s, f) for s in case.shared for f in s.about_peers]
     if shared:
-        parties = tuple(s.party("it only reports a peer", f) for s, f in shared[:1])
+        parties = tuple(s.party("it only reports a lost peer", f) for s, f in shared[:1])
         return Blame(Undecided(Doubt.PEERS), candidates=parties, evidence=cited(parties))
+    unnamed = _unnamed(case)
+    if unnamed is not None and any(e.memory for e in case.logs.exits):
+        return unnamed  # it says more than a traceback without its end
     cut = [
         s.party("its traceback is cut off", f)
         for s in case.all
         for f in case.logs.failures
         if not f.said.exception and f.lines_after <= FAR and case.logs.who(f.writer) == s.writer
     ]
-    if cut:
+    if cut and not _told_last(case):
         some = tuple(cut[:_MOST_CANDIDATES])
         return Blame(Undecided(Doubt.CUT), candidates=some, evidence=cited(some))
-    unnamed = _unnamed(case)
     if unnamed is not None:
         return unnamed
     ends = [s for s in case.ranks if s.exit is not None and (s.exit.code or s.exit.signal)]
@@ -299,6 +306,11 @@ def undecided(case: Case) -> Blame | None:
         parties = tuple(s.party("it ended badly", None) for s in ends[:_MOST_CANDIDATES])
         return Blame(Undecided(Doubt.ENDS), candidates=parties, evidence=cited(parties))
     return None
+
+
+def _told_last(case: Case) -> bool:
+    """Whether the last line of anybody is an error of its own: that says more than half a stack."""
+    return any(one.plain and not one.about_peer for one in case.logs.last_lines)
 
 
 def _unnamed(case: Case) -> Blame | None:

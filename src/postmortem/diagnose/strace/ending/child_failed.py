@@ -44,7 +44,7 @@ def child_failed(logs: Logs) -> Iterator[Finding]:
     said = last_said(task)
     program = (task.argv or ("a child",))[0].rpartition("/")[2]
     named = f" ({clip(program, 30)})" if program.strip("…") else ""
-    more = "" if len(failed) == 1 else f"; {len(failed) - 1} more children failed so"
+    more = "" if len(failed) == 1 else f"; {len(failed) - 1} more children failed the same way"
     yield Finding(
         title=f"{who(task.pid)}{named} {how}, and its parent went on",
         cause=f"{clip(task.program or program, 80)} {how}"

@@ -54,7 +54,8 @@ def first_to_fail(logs: Logs) -> Iterator[Finding]:
     said = last_said(task)
     yield Finding(
         title=clip(
-            f"{who(task.pid)} failed first, of {len(bad)} processes: exit code {ending.code}"
+            f"{who(task.pid)} was the first of {len(bad)} processes to fail: "
+            f"exit code {ending.code}"
             f"{f' ({said})' if said else ''}",
             100,
         ),

@@ -13,15 +13,15 @@
 #include <string_view>
 #include <vector>
 
-namespace pm::signatures {
+namespace pm {
 
-class Filter {
+class LiteralFilter {
  public:
   static constexpr std::size_t kWindow = 4;
   static constexpr std::size_t kMostStride = 4;
 
   // Texts of at least four bytes; of seven and more, the pass is as fast as it can be.
-  explicit Filter(std::vector<std::string> texts);
+  explicit LiteralFilter(std::vector<std::string> texts);
 
   const std::vector<std::string>& texts() const { return texts_; }
 
@@ -60,7 +60,7 @@ class Filter {
 std::vector<std::uint32_t> texts_in(const std::vector<std::string>& texts, std::string_view data);
 
 template <class Found>
-void Filter::confirm(std::string_view data, std::size_t at, Found& found) const {
+void LiteralFilter::confirm(std::string_view data, std::size_t at, Found& found) const {
   const std::uint32_t window = load(data.data() + at);
   const std::uint32_t bucket = slot(window);
   for (std::uint32_t i = begins_[bucket]; i < begins_[bucket + 1]; ++i) {
@@ -74,7 +74,7 @@ void Filter::confirm(std::string_view data, std::size_t at, Found& found) const 
 }
 
 template <class Found>
-void Filter::scan(std::string_view data, Found&& found) const {
+void LiteralFilter::scan(std::string_view data, Found&& found) const {
   if (entries_.empty() || data.size() < kWindow) return;
   const std::size_t last = data.size() - kWindow;
   const char* const bytes = data.data();
@@ -97,4 +97,4 @@ void Filter::scan(std::string_view data, Found&& found) const {
   }
 }
 
-}  // namespace pm::signatures
+}  // namespace pm

@@ -1,9 +1,9 @@
-#include "signatures/filter.h"
+#include "base/literal_filter.h"
 
 #include <algorithm>
 #include <stdexcept>
 
-namespace pm::signatures {
+namespace pm {
 namespace {
 
 // How common a byte is in logs, roughly: 0 for signs that hardly occur. Only the speed depends on
@@ -25,11 +25,11 @@ unsigned commonness(unsigned char byte) {
 std::size_t rarest_run(std::string_view text, std::size_t stride) {
   std::size_t best = 0;
   unsigned best_cost = ~0U;
-  for (std::size_t start = 0; start + stride + Filter::kWindow - 1 <= text.size(); ++start) {
+  for (std::size_t start = 0; start + stride + LiteralFilter::kWindow - 1 <= text.size(); ++start) {
     unsigned cost = 0;
     for (std::size_t i = start; i < start + stride; ++i) {
       unsigned window = 0;
-      for (std::size_t j = i; j < i + Filter::kWindow; ++j) {
+      for (std::size_t j = i; j < i + LiteralFilter::kWindow; ++j) {
         window += commonness(static_cast<unsigned char>(text[j]));
       }
       cost += window * window;
@@ -44,7 +44,7 @@ std::size_t rarest_run(std::string_view text, std::size_t stride) {
 
 }  // namespace
 
-Filter::Filter(std::vector<std::string> texts) : texts_(std::move(texts)) {
+LiteralFilter::LiteralFilter(std::vector<std::string> texts) : texts_(std::move(texts)) {
   std::size_t shortest = kWindow + kMostStride - 1;
   for (const std::string& text : texts_) shortest = std::min(shortest, text.size());
   if (shortest < kWindow) throw std::invalid_argument("a text of under four bytes to look for");
@@ -72,7 +72,7 @@ std::vector<std::uint32_t> texts_in(const std::vector<std::string>& texts, std::
   std::vector<std::string> longer;
   std::vector<std::size_t> numbers;
   for (std::size_t i = 0; i < texts.size(); ++i) {
-    if (texts[i].size() < Filter::kWindow) {
+    if (texts[i].size() < LiteralFilter::kWindow) {
       stands[i] = !texts[i].empty() && data.find(texts[i]) != std::string_view::npos;
     } else {
       longer.push_back(texts[i]);
@@ -80,7 +80,7 @@ std::vector<std::uint32_t> texts_in(const std::vector<std::string>& texts, std::
     }
   }
   if (!longer.empty()) {
-    Filter(std::move(longer)).scan(data, [&](std::size_t text, std::size_t) {
+    LiteralFilter(std::move(longer)).scan(data, [&](std::size_t text, std::size_t) {
       stands[numbers[text]] = true;
     });
   }
@@ -91,4 +91,4 @@ std::vector<std::uint32_t> texts_in(const std::vector<std::string>& texts, std::
   return found;
 }
 
-}  // namespace pm::signatures
+}  // namespace pm

@@ -1,0 +1,83 @@
+"""The run-time of .NET ended the process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from postmortem.diagnose.core.citing import cite_frame
+from postmortem.diagnose.core.fault_kind import FaultKind
+from postmortem.diagnose.names import bare, clip
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.facts.crash import Panic
+from postmortem.facts.threads import Threads
+from postmortem.report.model import Confidence, Evidence, Role
+
+_INNERMOST = 32
+_ENDING = ("PROCAbort", "PROCEndProcess", "PROCCreateCrashDump", "SafeExitProcess")
+_REASONS = (
+    (
+        "SystemNative::FailFast",
+        "Environment.FailFast() was called",
+        "code of .NET asked for the end",
+    ),
+    (
+        "UnwindManagedExceptionPass1",
+        "an exception of .NET that nothing caught",
+        "no catch block took it, so the run-time printed it and ended the process",
+    ),
+    (
+        "EEPolicy::HandleFatalError",
+        "a fatal error of the run-time of .NET",
+        "the run-time found its own state damaged, or could not go on",
+    ),
+)
+
+
+@rule(
+    role=Role.ROOT,
+    references=("https://learn.microsoft.com/dotnet/core/diagnostics/dotnet-dump",),
+)
+def dotnet_end(kind: FaultKind, threads: Threads | None, panic: Panic | None) -> Iterator[Finding]:
+    """The run-time of .NET ended the process.
+
+    What it means
+        An exception reached the end of its thread, code called Environment.FailFast(), or the
+        run-time met a state in which it cannot go on. It printed the reason and the methods to
+        standard error, and aborted.
+
+    How to be sure
+        Functions of libcoreclr stand between abort() and the code that .NET compiled. The
+        exception's own words are taken from what was left of the thread's stack, if they still
+        are there.
+
+    What to do
+        Read what the run-time printed. dotnet-dump analyze CORE, then clrstack and pe, shows the
+        methods and the exception.
+    """
+    crashed = threads.crashed if threads is not None else None
+    if crashed is None or kind is not FaultKind.ABORT:
+        return
+    names = [bare(frame.function) for frame in crashed.frames[:_INNERMOST]]
+    if not any(name in _ENDING for name in names):
+        return
+    found = next((row for row in _REASONS if row[0] in names), None)
+    if found is None:
+        return
+    name, title, cause = found
+    evidence = [cite_frame(crashed, names.index(name))]
+    if panic is not None and panic.language == ".NET":
+        title = f"{title}: {panic.head}"
+        methods = [line.strip() for line in panic.text.splitlines()[1:]]
+        cause = f"{clip(panic.head, 300)}: {cause}"
+        if methods:
+            evidence.append(Evidence(f"thread {crashed.tid}", clip(methods[0], 200)))
+    yield Finding(
+        title=clip(title, 100),
+        cause=cause,
+        confidence=Confidence.LIKELY,
+        next_steps=(
+            "read what the run-time printed to standard error: the exception and its methods",
+            "dotnet-dump analyze CORE, then clrstack -all and pe, shows methods and exceptions",
+        ),
+        evidence=tuple(evidence),
+    )

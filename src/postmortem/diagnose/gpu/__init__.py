@@ -1,0 +1,1 @@
+"""Rules over core dumps of GPUs."""

@@ -1,0 +1,270 @@
+"""A core dump of CUDA GPUs to facts, through the native reader."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from postmortem.errors import EvidenceError
+from postmortem.facts.gpu_core import (
+    GpuCore,
+    GpuDevice,
+    GpuFault,
+    GpuFrame,
+    GpuKernel,
+    GpuMemory,
+    GpuPlace,
+    GpuQueue,
+    GpuRegisters,
+    GpuStand,
+    GpuThread,
+)
+from postmortem.facts.source import Problem
+
+if TYPE_CHECKING:
+    from postmortem._native import (
+        RawGpuCore,
+        RawGpuDevice,
+        RawGpuFault,
+        RawGpuFocus,
+        RawGpuFrame,
+        RawGpuGrid,
+        RawGpuStand,
+        RawGpuWhere,
+    )
+
+_NAMES = (
+    # What `postmortem run` asks for, and what the driver takes by itself: core_TIME_HOST_PID.
+    re.compile(r"^core\.(?P<host>.+)\.(?P<pid>\d+)\.nvcudmp(\.\w+)?$"),
+    re.compile(r"^core_\d+_(?P<host>.+)_(?P<pid>\d+)\.nvcudmp(\.\w+)?$"),
+)
+_ONE = (1, 1, 1)
+_AMD_NAME = re.compile(r"^gpucore\.(\d{1,10})$")
+# kfd_dbg_trap_exception_code in linux/kfd_ioctl.h: those that tell of a failure.
+_AMD_EXCEPTIONS = {
+    1: "a wave aborted",
+    2: "a wave stood at a trap",
+    3: "a wave had an error of arithmetic",
+    4: "a wave met an illegal instruction",
+    5: "a wave accessed memory that is not mapped for it",
+    6: "a wave used an address of the wrong kind of memory",
+    33: "the GPU accessed memory that is not mapped for it",
+    34: "the GPU found errors of its hardware (RAS)",
+    35: "the GPU was halted by a fatal error",
+}
+
+
+def read_gpu_core(path: str, *, named: str | None = None, memory_bytes: int = 0) -> GpuCore:
+    """Return what a dump says; raises `EvidenceError` where it is none or is cut before its tables.
+
+    `named` is what the user calls it, where `path` is an unpacked copy; `memory_bytes` is how much
+    of the local and shared memory of the first thread that failed is read.
+    """
+    from postmortem import _native
+
+    called = named or path
+    try:
+        raw = _native.read_cuda_core(path, memory_bytes=memory_bytes)
+    except EvidenceError as error:
+        hint = "copy it again if the original is whole; a full disk or a killed process cuts dumps"
+        raise EvidenceError(called, error.what, offset=error.offset, hint=hint) from error
+    return _facts(raw, called)
+
+
+def _facts(raw: RawGpuCore, path: str) -> GpuCore:
+    host, pid = _named(path)
+    meta = raw["metadata"]
+    return GpuCore(
+        path=path,
+        size_bytes=raw["size_bytes"],
+        expected_bytes=raw["expected_bytes"],
+        driver=f"{meta[1]}.{meta[2]:02}" if meta and meta[1] else None,
+        cuda=f"{meta[3]}.{meta[4]}" if meta and meta[3] else None,
+        written=meta[6] if meta and meta[6] else None,
+        devices=tuple(_device(row) for row in raw["devices"]),
+        kernels=tuple(_kernel(row) for row in raw["grids"]),
+        faults=tuple(_fault(row) for row in raw["faults"]),
+        stands=tuple(_stand(row) for row in raw["stands"]),
+        stands_left_out=raw["stands_left_out"],
+        kernels_left_out=raw["grids_left_out"],
+        blocks=raw["blocks"],
+        warps=raw["warps"],
+        threads=raw["lanes"],
+        contexts=tuple((device, tid) for device, _, tid in raw["contexts"]),
+        modules=len(raw["modules"]),
+        modules_with_code=sum(1 for row in raw["modules"] if row[2]),
+        modules_with_lines=sum(1 for row in raw["modules"] if row[4]),
+        global_bytes=raw["global_bytes"] + raw["managed_bytes"],
+        shared_bytes=raw["shared_bytes"],
+        local_bytes=raw["local_bytes"],
+        registers=None if raw["focus"] is None else _registers(raw["focus"]),
+        pid=pid,
+        hostname=host,
+        problems=tuple(
+            Problem(row["where"], row["what"], row["remedy"]) for row in raw["problems"]
+        ),
+    )
+
+
+def read_amd_core(path: str, *, named: str | None = None) -> GpuCore:
+    """Return what a core of AMD's GPUs says: GPUs, queues and code; raises as `read_gpu_core`."""
+    from postmortem import _native
+
+    called = named or path
+    try:
+        raw = _native.read_amd_core(path)
+    except EvidenceError as error:
+        hint = "rocgdb opens cores of AMD's GPUs"
+        raise EvidenceError(called, error.what, offset=error.offset, hint=hint) from error
+    place = {row[1]: number for number, row in enumerate(raw["agents"])}
+    found = _AMD_NAME.match(Path(called).name)
+    return GpuCore(
+        path=called,
+        size_bytes=raw["size_bytes"],
+        expected_bytes=raw["expected_bytes"],
+        driver="KFD {}.{}".format(*raw["driver"]),
+        cuda=None,
+        written=None,
+        devices=tuple(
+            GpuDevice(
+                name=f"AMD GPU {row[3]:04x}:{row[4]:04x}",
+                architecture=_target(row[5]),
+                bus=f"{row[2] >> 8 & 0xFF:02x}:{row[2] >> 3 & 0x1F:02x}",
+                processors=None,
+                exceptions=_exceptions(row[0]),
+            )
+            for row in raw["agents"]
+        ),
+        kernels=(),
+        faults=(),
+        stands=(),
+        stands_left_out=0,
+        kernels_left_out=0,
+        blocks=0,
+        warps=0,
+        threads=0,
+        contexts=(),
+        modules=len(raw["code_objects"]),
+        modules_with_code=len(raw["code_objects"]),
+        modules_with_lines=0,
+        global_bytes=raw["memory_bytes"],
+        shared_bytes=0,
+        local_bytes=0,
+        pid=int(found[1]) if found is not None else None,
+        vendor="AMD",
+        queues=tuple(
+            GpuQueue(row[1], place.get(row[2]), _exceptions(row[0]), row[4])
+            for row in raw["queues"]
+        ),
+        code_objects=tuple(raw["code_objects"]),
+        problems=tuple(
+            Problem(one["where"], one["what"], one["remedy"]) for one in raw["problems"]
+        ),
+    )
+
+
+def _target(number: int) -> str:
+    """Return ``gfx90a`` for 90010: major, minor and stepping, the last two in hexadecimal."""
+    return f"gfx{number // 10000}{number // 100 % 100:x}{number % 100:x}"
+
+
+def _exceptions(bits: int) -> tuple[str, ...]:
+    return tuple(words for number, words in _AMD_EXCEPTIONS.items() if bits >> (number - 1) & 1)
+
+
+def _named(path: str) -> tuple[str | None, int | None]:
+    for form in _NAMES:
+        found = form.match(Path(path).name)
+        if found is not None and len(found["pid"]) < 11:
+            return found["host"], int(found["pid"])
+    return None, None
+
+
+def _device(row: RawGpuDevice) -> GpuDevice:
+    return GpuDevice(
+        name=row["name"] or row["chip"] or "a GPU without a name",
+        architecture=row["sm_type"] or f"sm_{row['sm_major']}{row['sm_minor']}",
+        bus=f"{row['pci_bus']:02x}:{row['pci_device']:02x}",
+        processors=row["sms"],
+    )
+
+
+def _kernel(row: RawGpuGrid) -> GpuKernel:
+    cluster = row["cluster_size"]
+    return GpuKernel(
+        device=row["device"],
+        grid=row["id"],
+        name=row["kernel"],
+        grid_size=row["grid_size"],
+        block_size=row["block_size"],
+        cluster_size=cluster if cluster > _ONE else None,
+        blocks=row["blocks"],
+        warps=row["warps"],
+        registers=row["registers"],
+        host_tid=row["host_tid"] or None,
+        blocking=row["blocking"],
+    )
+
+
+def _thread(row: RawGpuWhere) -> GpuThread:
+    return GpuThread(
+        row["device"], row["sm"], row["warp"], row["lane"], row["grid"], row["block"], row["thread"]
+    )
+
+
+def _frames(rows: list[RawGpuFrame]) -> tuple[GpuFrame, ...]:
+    return tuple(
+        GpuFrame(
+            row["pc"],
+            row["offset"],
+            tuple(
+                GpuPlace(function, file, line or None, inlined)
+                for function, file, line, inlined in row["places"]
+            ),
+        )
+        for row in rows
+    )
+
+
+def _fault(row: RawGpuFault) -> GpuFault:
+    return GpuFault(
+        source=row["source"],
+        code=row["code"],
+        pc=row["pc"],
+        first=_thread(row["first"]),
+        has_thread=row["has_thread"],
+        threads=row["lanes"],
+        warps=row["warps"],
+        blocks=row["blocks"],
+        detail=row["detail"],
+        target_block=row["target_block"],
+        frames=_frames(row["frames"]),
+    )
+
+
+def _stand(row: RawGpuStand) -> GpuStand:
+    return GpuStand(
+        device=row["device"],
+        grid=row["grid"],
+        threads=row["lanes"],
+        active=row["active"],
+        warps=row["warps"],
+        blocks=row["blocks"],
+        failed=row["failed"],
+        in_system=row["in_system"],
+        some=tuple(_thread(one) for one in row["some"]),
+        frames=_frames(row["frames"]),
+    )
+
+
+def _registers(row: RawGpuFocus) -> GpuRegisters:
+    return GpuRegisters(
+        registers=tuple(row["registers"]),
+        predicates=tuple(row["predicates"]),
+        uniform=tuple(row["uniform_registers"]),
+        valid_lanes=row["valid_lanes"],
+        active_lanes=row["active_lanes"],
+        local=None if row["local"] is None else GpuMemory(*row["local"]),
+        shared=None if row["shared"] is None else GpuMemory(*row["shared"]),
+    )

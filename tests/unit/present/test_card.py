@@ -1,0 +1,132 @@
+"""From a report to its card: what is said once, filled in, ordered."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+from pathlib import Path
+
+import postmortem
+from builders.reports import WATCHDOG, full_report
+from postmortem.diagnose import rule
+from postmortem.facts.source import Problem
+from postmortem.facts.threads import is_own
+from postmortem.knowledge.messages import signatures
+from postmortem.present.card import card_of, filled
+from postmortem.present.headline.by_cause import MEANINGS, REASONS, not_written
+from postmortem.present.headline.grammar import doubt, hedged
+from postmortem.present.places import told_values, with_values_in_order
+from postmortem.report.card import Highlights, Place
+from postmortem.report.model import Confidence, Report, Role, Subject
+
+EMPTY = Report("core", (), "nothing is wrong", False, (), (), {})
+LIKELY = replace(WATCHDOG, id="a", title="the disk was full", confidence=Confidence.LIKELY)
+MAYBE = replace(LIKELY, confidence=Confidence.POSSIBLE)
+OTHER = replace(MAYBE, id="b", title="the quota was used up")
+
+
+def test_at_most_three_steps() -> None:
+    many = replace(WATCHDOG, next_steps=("a", "b", "c", "d"))
+    assert card_of(replace(EMPTY, diagnoses=(many,))).steps == ("a", "b", "c")
+
+
+def test_why_does_not_repeat_the_headline() -> None:
+    best = replace(LIKELY, cause="The disk was full. A quota has the same effect.")
+    report = replace(EMPTY, verdict="SIGBUS: the disk was full", diagnoses=(best,))
+    assert card_of(report).why == "A quota has the same effect."
+
+
+def test_why_is_the_title_where_the_headline_says_something_else() -> None:
+    report = replace(EMPTY, verdict="ENOSPC: 1 call", diagnoses=(LIKELY,))
+    assert card_of(report).why == "the disk was full"
+
+
+def test_evidence_stands_in_for_frames() -> None:
+    rows = card_of(full_report()).rows
+    assert rows == tuple((e.where, e.what) for e in full_report().diagnoses[0].evidence[:3])
+
+
+def test_problems_stand_in_where_nothing_was_concluded() -> None:
+    report = replace(EMPTY, problems=(Problem("/job/a.pt", "the file is cut"),))
+    card = card_of(report)
+    assert card.rows == (("a.pt", "the file is cut"),)
+    assert "1 problem" in card.footer
+
+
+def test_highlights_win() -> None:
+    shown = Highlights(rows=(("then", "x"),), headline="rank 2 raised", rest="8 victims")
+    card = card_of(replace(full_report(), highlights=shown))
+    assert (card.rows, card.headline) == (shown.rows, "rank 2 raised")
+    assert card.rest.startswith("8 victims")
+
+
+def test_what_is_known_is_filled_in() -> None:
+    steps = ("gdb -p PID", "postmortem core CORE", "a PIDFILE stays")
+    best = replace(WATCHDOG, next_steps=steps)
+    report = replace(full_report(), diagnoses=(best,), body={"process": {"pid": 4711}})
+    told = filled(report).diagnoses[0].next_steps
+    assert told == ("gdb -p 4711", "postmortem core " + report.inputs[0].path, "a PIDFILE stays")
+
+
+def test_what_a_diagnosis_is_about_is_filled_in_first() -> None:
+    best = replace(WATCHDOG, next_steps=("py-spy dump --pid PID",), about=Subject(pid=7))
+    report = replace(EMPTY, diagnoses=(best,), body={"process": {"pid": 4711}})
+    assert filled(report).diagnoses[0].next_steps == ("py-spy dump --pid 7",)
+
+
+def test_what_is_not_known_stays() -> None:
+    best = replace(WATCHDOG, next_steps=("py-spy dump --pid PID",))
+    assert filled(replace(EMPTY, diagnoses=(best,))).diagnoses == (best,)
+
+
+def test_values_that_say_nothing_are_left_out() -> None:
+    values = (("self", "<R>"), ("np", "<module 'numpy'>"), ("i", "3"), ("__x", "1"), ("i", "4"))
+    assert told_values(values) == (("i", "3"),)
+
+
+def test_values_of_the_line_come_first() -> None:
+    source = ((1, "aa = 1"), (2, "use(b, a)"), (3, "c = 2"))
+    place = Place("f", line=2, values=(("c", "2"), ("a", "0"), ("b", "1")), source=source)
+    assert [name for name, _ in with_values_in_order(place).values] == ["b", "a", "c"]
+
+
+def test_our_hooks_and_libraries_are_not_the_users_own() -> None:
+    assert is_own("/job/train.py")
+    assert is_own("<stdin>")
+    assert not is_own("/venv/lib/python3.11/site-packages/torch/nn/modules/module.py")
+    assert not is_own("/opt/x/postmortem/run/hook/sitecustomize.py")
+
+
+def test_doubt_is_said_in_one_way() -> None:
+    assert (doubt(LIKELY), doubt(MAYBE)) == ("", "possibly ")
+    assert doubt(replace(MAYBE, role=Role.CONTEXT)) == ""
+    assert hedged([LIKELY, OTHER], after="!") == "the disk was full!"
+    assert hedged([MAYBE]) == "possibly the disk was full"
+    both = "undecided between the disk was full; and the quota was used up"
+    assert hedged([MAYBE, OTHER]) == both
+    assert hedged([MAYBE, replace(OTHER, id="a")]) == "possibly the disk was full"
+
+
+def test_a_checkpoint_is_named_by_what_became_of_it() -> None:
+    full = replace(LIKELY, id="disk_full", about=Subject(path="/scratch/run1/ckpt.pt"))
+    said = "checkpoint ckpt.pt not written: no space left in /scratch/run1"
+    assert not_written(full) == said
+    assert not_written(replace(full, about=Subject(path="/scratch/run1/job.log"))) is None
+    assert not_written(replace(full, about=None)) is None
+
+
+def test_every_cause_that_has_words_exists() -> None:
+    assert set(REASONS) <= {one.id for one in rule.load("strace")}
+    assert set(MEANINGS) <= {one.id for one in signatures()}
+
+
+def test_verdicts_are_made_in_one_folder() -> None:
+    """No analysis words a verdict of its own; what this machine lacks is no verdict on a job."""
+    folder = Path(postmortem.__file__).parent / "analyses"
+    found = {
+        path.name
+        for path in folder.glob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef) and "verdict" in node.name
+    }
+    assert found <= {"doctor.py"}

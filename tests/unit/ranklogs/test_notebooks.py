@@ -1,0 +1,89 @@
+"""Notebooks: their outputs are a log, their errors tracebacks."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from postmortem.analyses.ranklogs import RankLogOptions, analyse
+from postmortem.report.model import Outcome, Report
+
+Cell = dict[str, object]
+
+_RED = "\x1b[0;31m"
+
+
+def _cell(count: int, *outputs: dict[str, object]) -> Cell:
+    code = {"cell_type": "code", "execution_count": count, "metadata": {}}
+    return {
+        **code,
+        "outputs": list(outputs),
+        "source": ["import this\n", "ValueError: no output\n"],
+    }
+
+
+def _printed(*lines: str) -> dict[str, object]:
+    return {"name": "stdout", "output_type": "stream", "text": [f"{line}\n" for line in lines]}
+
+
+def _error(name: str, value: str, *frames: str) -> dict[str, object]:
+    head = f"{_RED}{name}\x1b[0m            Traceback (most recent call last)"
+    parts = ["-" * 75, head, *frames, f"{_RED}{name}\x1b[0m: {value}"]
+    return {"ename": name, "evalue": value, "output_type": "error", "traceback": parts}
+
+
+def _report(folder: Path, *cells: Cell, indent: int | None = 1, cut: int | None = None) -> Report:
+    path = folder / "train.ipynb"
+    notebook = {"cells": list(cells), "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    path.write_text(json.dumps(notebook, indent=indent)[:cut])
+    return analyse([str(path)], RankLogOptions())
+
+
+_NEW = (
+    f"Cell {_RED}In[7], line 2\x1b[0m\n      1 a\n----> 2 fit()\n",
+    "File ~/lab/train.py:31, in fit(batch)\n     30 x\n---> 31 step()\n",
+)
+_OLD = (
+    "<ipython-input-7-0f> in <module>\n      1 a\n----> 2 fit()\n",
+    "~/lab/train.py in fit(batch)\n     30 x\n---> 31 step()\n",
+)
+
+
+def test_the_error_of_the_cell_that_ran_last_is_the_failure(tmp_path: Path) -> None:
+    for frames in (_NEW, _OLD):
+        lines = [f"epoch {n} loss 2.1" for n in range(60)]
+        below = _cell(3, _printed(*lines))
+        report = _report(tmp_path, _cell(7, _error("ValueError", "bad batch", *frames)), below)
+        assert report.verdict == "ValueError: bad batch (train.py:31 in fit)"
+        where = report.diagnoses[0].evidence[0].where
+        cited = (
+            (tmp_path / "train.ipynb").read_text().split("\n")[int(where.rpartition(":")[2]) - 1]
+        )
+        assert "bad batch" in cited
+
+
+def test_an_error_after_which_other_cells_ran_is_left_out_and_said_to_be(tmp_path: Path) -> None:
+    last = _cell(9, _printed("loss 2.1", "loss 2.0"))
+    report = _report(tmp_path, _cell(7, _error("ValueError", "bad batch", *_NEW)), last)
+    assert (report.outcome, report.failed) == (Outcome.UNKNOWN, False)
+    assert [problem.what[:8] for problem in report.problems] == ["1 errors"]
+
+
+def test_an_interrupted_cell_was_stopped_from_outside(tmp_path: Path) -> None:
+    report = _report(tmp_path, _cell(7, _error("KeyboardInterrupt", "", *_NEW)))
+    assert [one.id for one in report.diagnoses] == ["stopped_from_outside"]
+
+
+def test_source_is_no_output(tmp_path: Path) -> None:
+    report = _report(tmp_path, _cell(7, _printed("loss 2.1")))
+    assert (report.outcome, report.failed) == (Outcome.UNKNOWN, False)
+
+
+def test_a_notebook_in_one_line_is_read_too(tmp_path: Path) -> None:
+    report = _report(tmp_path, _cell(7, _error("ValueError", "bad batch", *_NEW)), indent=None)
+    assert report.verdict == "ValueError: bad batch (train.py:31 in fit)"
+
+
+def test_a_notebook_that_is_cut_is_read_as_text_and_said_to_be(tmp_path: Path) -> None:
+    report = _report(tmp_path, _cell(7, _error("ValueError", "bad batch", *_NEW)), cut=400)
+    assert any("notebook" in problem.what for problem in report.problems)

@@ -1,0 +1,198 @@
+"""Pieces of logs as people paste them: a few lines, the launcher's word without its end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from postmortem.analyses.ranklogs import RankLogOptions, analyse
+from postmortem.report.model import Outcome, Report
+
+_AGENT = (
+    "ERROR:torch.distributed.elastic.multiprocessing.api:failed (exitcode: {code}) "
+    "local_rank: 3 (pid: 4711) of binary: /usr/bin/python\n"
+)
+_LAUNCHER = (
+    "Traceback (most recent call last):\n"
+    '  File "/usr/bin/torchrun", line 8, in <module>\n'
+    "    sys.exit(main())\n"
+    '  File "/usr/lib/python3/dist-packages/torch/distributed/run.py", line 794, in main\n'
+    "    run(args)\n"
+)
+_TASKS = "".join(f"/job:jax_worker/replica:0/task:{n}\n" for n in (3, 1, 2))
+_JAX = (
+    "Traceback (most recent call last):\n"
+    '  File "train.py", line 9, in <module>\n'
+    "    jax.distributed.initialize()\n"
+    "jaxlib.XlaRuntimeError: DEADLINE_EXCEEDED: Barrier timed out. "
+    "Barrier_id: PjRT_Client_Connect. Timed out task names:\n" + _TASKS
+)
+_RAYLET = (
+    "(raylet) node_manager.cc:3084: 2 Workers (tasks / actors) killed due to memory pressure "
+    "(OOM), 0 Workers crashed due to other reasons at node (ID: 28b6, IP: 10.0.0.2) over the last "
+    "time period.\n"
+)
+_CUT = 'Traceback (most recent call last):\n  File "t.py", line 3, in f\n    g()\n'
+_STEPS = "".join(f"step {n} of 40: loss 2.{n}\n" for n in range(12))
+
+
+def _report(folder: Path, text: str) -> Report:
+    path = folder / "job.log"
+    path.write_text(text)
+    return analyse([str(path)], RankLogOptions())
+
+
+@pytest.mark.parametrize(
+    ("text", "rule", "outcome"),
+    [
+        (_AGENT.format(code=-11) + _LAUNCHER, "rank_crashed", Outcome.FAILED),
+        (_AGENT.format(code=1) + _LAUNCHER, "rank_exited_silently", Outcome.FAILED),
+        ("> stderr: " + _AGENT.format(code=-9), "rank_crashed", Outcome.FAILED),
+        (_JAX, "rank_never_joined", Outcome.FAILED),
+        (_RAYLET, "unnamed_process_ended", Outcome.FAILED),
+        (_RAYLET + _CUT, "unnamed_process_ended", Outcome.FAILED),
+        (
+            "[n7:4711:0:4733] Caught signal 11 (Segmentation fault: address not mapped)\n"
+            "==== backtrace (tid: 4733) ====\n",
+            "rank_crashed",
+            Outcome.FAILED,
+        ),
+        (
+            "*** The MPI_Barrier() function was called after MPI_FINALIZE was invoked.\n"
+            "*** Your MPI job will now abort.\n",
+            "rank_crashed",
+            Outcome.FAILED,
+        ),
+        (
+            "subprocess.CalledProcessError: Command '['/usr/bin/python3', '-u', 't.py', "
+            "'--local_rank=1']' died with <Signals.SIGSEGV: 11>.\n",
+            "unnamed_process_ended",
+            Outcome.FAILED,
+        ),
+        (
+            "NAME       READY   STATUS             RESTARTS   AGE\n"
+            "master-0   0/2     CrashLoopBackOff   8          2m32s\n"
+            "worker-0   1/1     Running            0          3m1s\n",
+            "last_words",
+            Outcome.FAILED,
+        ),
+        (
+            "DEBUG\tevents\tPod: team.job-worker-0 exited with code 1\t{}\n"
+            'level=info msg="Reconciling for job"\n',
+            "unnamed_process_ended",
+            Outcome.FAILED,
+        ),
+        (
+            'Thread 1 "python3" received signal SIGSEGV, Segmentation fault.\n'
+            "#0  0x00007fff9ab8a8b4 in move (int) () from /usr/lib/libmove.so\n",
+            "rank_crashed",
+            Outcome.FAILED,
+        ),
+        (
+            "#0  0x00007f2bdf9886d0 in raise () from /lib/libc.so.6\n"
+            "#1  0x00007f2bdf9886d3 in loop (n=3) at ops.cc:1521\n"
+            "#2  0x00007f2bdf9886d9 in main () at main.cc:15\n",
+            "other_text",
+            Outcome.UNKNOWN,
+        ),
+        (
+            _STEPS + "RuntimeError: no room\nThe workers of the loader are gone\n",
+            "last_words",
+            Outcome.UNKNOWN,
+        ),
+    ],
+)
+def test_which_rule_explains_it(tmp_path: Path, text: str, rule: str, outcome: Outcome) -> None:
+    report = _report(tmp_path, text)
+    assert report.failed
+    assert (report.diagnoses[0].id, report.outcome) == (rule, outcome), report.verdict
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ("Job deleted at request of root@head.local\njob preempted (node failure)\n", "stopped"),
+        ("HorovodBroadcast_bias_0 [missing ranks: 2]\n", "rank_named_missing"),
+        ("n1:15:91 [3] socket.h 398 NCCL WARN Call to write failed : Connection reset\n", "only"),
+        ("[rank2]: RuntimeError: Timed out waiting 1800000ms for recv operation\n", "only_victims"),
+        ("Container rank 1 status failed cmd ['t.py'] code 1 log log/worker.1\n", "rank_exited"),
+        ("RuntimeError:\n        the workers need a guard in the main module\n", "last_words"),
+        ("There are not enough slots available in the system\nto satisfy 8 slots\n", "last_words"),
+        ("[launch.py:131:sigkill_handler] Killing subprocess 4711\n" + _CUT, "only_victims"),
+        ("[rank0]: ValueError: bad\n[rank3]: " + _CUT.replace("\n  ", "\n[rank3]:   "), "last_w"),
+    ],
+)
+def test_ends_of_other_launchers_and_libraries(tmp_path: Path, text: str, rule: str) -> None:
+    report = _report(tmp_path, text)
+    assert report.failed
+    assert report.diagnoses[0].id.startswith(rule), report.verdict
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "n1:1:2 [5] NCCL INFO plugin: libx.so: cannot open: No such file or directory\n",
+        "2026-01-02 03:04:05 WARNING loader: could not find a cache. Error: none there\n",
+        "n1:1:2 [0] NCCL WARN NET/OFI Attempt to close with outstanding requests!\n",
+    ],
+)
+def test_what_is_no_error_by_its_level_is_none(tmp_path: Path, text: str) -> None:
+    assert not _report(tmp_path, _STEPS + text).failed
+
+
+def test_an_agent_counts_its_own_processes_only(tmp_path: Path) -> None:
+    report = _report(tmp_path, _AGENT.format(code=-11) + _LAUNCHER)
+    first = report.body["first_failure"]
+    assert isinstance(first, dict)
+    assert (first["rank"], first["label"], first["ranks"]) == (None, "local rank 3", [])
+
+
+def test_a_job_recovered_only_if_nothing_was_raised_behind_the_agents_word(tmp_path: Path) -> None:
+    assert "recovered" in _report(tmp_path, _AGENT.format(code=-11) + _STEPS).verdict
+    assert "recovered" not in _report(tmp_path, _AGENT.format(code=-11) + _LAUNCHER).verdict
+
+
+def test_the_tasks_that_never_came_are_named(tmp_path: Path) -> None:
+    first = _report(tmp_path, _JAX).body["first_failure"]
+    assert isinstance(first, dict)
+    assert first["ranks"] == [1, 2, 3]
+
+
+def test_a_handler_of_signals_names_the_rank(tmp_path: Path) -> None:
+    line = "[n7:mpi_rank_4][error_sighandler] Caught error: Segmentation fault (signal 11)\n"
+    first = _report(tmp_path, line).body["first_failure"]
+    assert isinstance(first, dict)
+    assert first["rank"] == 4
+
+
+def test_an_error_behind_which_work_goes_on_was_survived(tmp_path: Path) -> None:
+    assert not _report(tmp_path, "RuntimeError: no room\n" + _STEPS).failed
+
+
+def test_nan_is_told_from_its_first_line_however_far_above(tmp_path: Path) -> None:
+    bad = "".join(f"step {n}: loss: nan\n" for n in range(400))
+    report = _report(tmp_path, "loss: nan\n" + _STEPS + bad)
+    assert [one.id for one in report.diagnoses] == ["never_a_number"]
+    assert "from line 14 on" in report.diagnoses[0].title
+
+
+def test_what_the_message_advises_comes_first(tmp_path: Path) -> None:
+    report = _report(
+        tmp_path,
+        'Traceback (most recent call last):\n  File "t.py", line 3, in <module>\n    f()\n'
+        "ImportError: the code was made for another version.\n"
+        "If you cannot make it again, some options are:\n 1. install 3.20.x\n",
+    )
+    assert "install 3.20.x" in report.diagnoses[0].next_steps[0]
+
+
+def test_nobody_said_nothing_of_whom_no_line_was_given(tmp_path: Path) -> None:
+    (tmp_path / "rank0.log").write_text(_STEPS)
+    (tmp_path / "rank1.log").write_text(_STEPS)
+    (tmp_path / "srun.log").write_text("srun: error: n1: task 1: Exited with exit code 7\n")
+    heard = analyse([str(tmp_path)], RankLogOptions()).diagnoses[0]
+    alone = analyse([str(tmp_path / "srun.log")], RankLogOptions()).diagnoses[0]
+    assert heard.id == alone.id == "rank_exited_silently"
+    assert heard.title.endswith("wrote no error")
+    assert alone.title.endswith("no error of it is in these logs")

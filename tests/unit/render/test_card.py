@@ -1,0 +1,126 @@
+"""The card: never more than 15 lines, never wider than the page, and what it leaves out first."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from builders.reports import full_report
+from postmortem.present.card import card_of
+from postmortem.render.card import MOST_LINES, render
+from postmortem.render.wrapping import cells
+from postmortem.report.card import Card, Place
+from postmortem.report.model import Confidence
+
+PYTHON = Place(
+    "Rows.__getitem__",
+    "/job/train_seg.py",
+    14,
+    values=(("i", "333"), ("src", "b'\\xff\\xff\\xff\\x7f'")),
+    source=tuple((n, f"    line_{n}(row)") for n in range(12, 17)),
+)
+NATIVE = Place(
+    "decode_row",
+    "/job/fastdecode.c",
+    9,
+    module="libfastdecode.so",
+    values=(("w", "-2147483648"), ("n", "64")),
+    source=tuple((n, f"        out[k * {n}] = src[k];") for n in range(7, 12)),
+)
+CARD = Card(
+    headline="SIGSEGV in a DataLoader worker of rank 2: decode_row read far before its buffer",
+    failed=True,
+    places=(PYTHON, NATIVE),
+    why="w comes from the row's own header, which nobody checks",
+    confidence=Confidence.LIKELY,
+    steps=("python -c 'import train_seg; train_seg.Rows()[333]'", "check w before line 9"),
+    rest="7 other workers were idle",
+    footer=("0.4 s", "native stacks", "-v shows all"),
+)
+
+
+def drawn(card: Card, **options: object) -> str:
+    out = io.StringIO()
+    render(card, out, **options)  # type: ignore[arg-type]
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("width", [60, 80, 120, 200])
+def test_text(width: int, golden: Callable[[str, str], None]) -> None:
+    golden(f"card-{width}.txt", drawn(CARD, width=width))
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_of_a_report_that_knows_nothing_of_cards(
+    width: int, golden: Callable[[str, str], None]
+) -> None:
+    golden(f"card-of-report-{width}.txt", drawn(card_of(full_report()), width=width))
+
+
+words = st.text(min_size=0, max_size=400)
+places = st.builds(
+    Place,
+    words,
+    st.one_of(st.none(), words),
+    st.one_of(st.none(), st.integers(1, 9)),
+    st.one_of(st.none(), words),
+    st.lists(st.tuples(words, words), max_size=8).map(tuple),
+    st.lists(st.tuples(st.integers(1, 9), words), max_size=5, unique_by=lambda r: r[0])
+    .map(sorted)
+    .map(tuple),
+)
+cards = st.builds(
+    Card,
+    words,
+    st.booleans(),
+    st.lists(places, max_size=3).map(tuple),
+    st.lists(st.tuples(words, words), max_size=9).map(tuple),
+    words,
+    st.one_of(st.none(), st.sampled_from(Confidence)),
+    st.lists(words, max_size=3).map(tuple),
+    words,
+    st.lists(words, max_size=5).map(tuple),
+)
+
+
+@given(card=cards, width=st.integers(40, 200))
+def test_never_more_than_15_lines_nor_wider_than_the_page(card: Card, width: int) -> None:
+    lines = drawn(card, width=width).splitlines()
+    assert len(lines) <= MOST_LINES
+    assert max(map(cells, lines)) <= width
+
+
+def test_what_counts_is_on_every_card() -> None:
+    for width in (60, 80, 120):
+        text = " ".join(drawn(CARD, width=width).split())
+        for part in ("train_seg.py:14", "line_14(row)", "fastdecode.c:9", "w = -2147483648"):
+            assert part in text
+        assert "(likely)" in text
+
+
+def test_colour_and_links_change_no_text() -> None:
+    shown = drawn(CARD, width=80, color=True, links=True)
+    assert "\x1b]8;;file:///job/train_seg.py\x1b\\" in shown
+    plain = re.sub(r"\x1b\]8;;[^\x1b]*\x1b\\|\x1b\[[0-9;]*m", "", shown)
+    assert plain == drawn(CARD, width=80)
+
+
+def test_no_links_without_being_asked() -> None:
+    assert "\x1b" not in drawn(CARD, width=80)
+
+
+def test_a_hostile_path_ends_no_link() -> None:
+    evil = replace(PYTHON, file="/job/\x1b\\\x07a b.py")
+    shown = drawn(replace(CARD, places=(evil,)), width=80, links=True)
+    assert shown.count("\x1b]8;;") == 2
+    assert "\x07" not in shown
+
+
+def test_ascii() -> None:
+    assert drawn(CARD, width=60, encoding="ascii").isascii()
