@@ -179,7 +179,7 @@ def test_a_line_of_a_large_file(tmp_path: Path) -> None:
 def test_what_is_no_log(tmp_path: Path) -> None:
     path = tmp_path / "notes"
     path.write_text("dear diary\n")
-    with pytest.raises(EvidenceError, match="no strace log"):
+    with pytest.raises(EvidenceError, match="is not an strace log"):
         postmortem.read_strace(path)
 
 
