@@ -20,20 +20,21 @@ import pytest
 from builders.networks import POSTMORTEM, Network, network, why_not
 from builders.schema import validate
 
+_FOR_EVER = f"sleep 1000.{os.getpid()}"  # those of other tests are not ours
 _SSH = """#!/bin/sh
 while [ "$1" != -- ]; do shift; done
 host=$2; shift 2
 case $host in
   dead) echo "ssh: connect to host dead port 22: Connection timed out" >&2; exit 255;;
   locked) echo "locked: Permission denied (publickey,password)." >&2; exit 255;;
-  hung) exec sleep 1000;;
+  hung) exec FOR_EVER;;
   babbler) head -c 100000 /dev/urandom; exit 0;;
   bare) exec sh -c 'exec no-such-program';;
 esac
 index=${host#h}
 exec ip netns exec "$TAG"h"$index" unshare --uts --mount sh -c \
   "hostname $host; mount --bind $HOSTS /etc/hosts; $*"
-"""
+""".replace("FOR_EVER", _FOR_EVER)
 
 
 @pytest.fixture
@@ -166,23 +167,23 @@ def test_collect_fetches_one_slim_core_of_each_crash(net: Network, tmp_path: Pat
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_what_was_started_ends_with_us(net: Network, number: signal.Signals) -> None:
     child = start(net, "-w", "h0,hung", "--deadline", "500", "doctor")
-    until_started(child.pid)
+    until_started()
     child.send_signal(number)
     child.communicate(timeout=30)
     assert child.returncode == 130
-    assert sleepers(child.pid) == []
+    assert sleepers() == []
 
 
-def until_started(pid: int) -> None:
+def until_started() -> None:
     ends = time.monotonic() + 30
-    while not sleepers(pid):
+    while not sleepers():
         assert time.monotonic() < ends
         time.sleep(0.05)
 
 
-def sleepers(session: int) -> list[str]:
+def sleepers() -> list[str]:
     """Return the stand-ins that wait for ever."""
-    done = subprocess.run(["pgrep", "-f", "^sleep 1000$"], capture_output=True, text=True)
+    done = subprocess.run(["pgrep", "-f", f"^{_FOR_EVER}$"], capture_output=True, text=True)
     return done.stdout.split()
 
 
