@@ -51,7 +51,9 @@ def check_place(path: Path) -> Path:
         raise EvidenceError(where, "is a folder", hint="name a file in it")
     if not final.parent.is_dir():
         raise EvidenceError(where, f"there is no folder {final.parent}")
-    if final.exists() and not stat.S_ISREG(final.stat().st_mode):
+    # What /dev/stdout leads to may have no name: "/memfd:x (deleted)", "pipe:[7]".
+    nameless = path.exists() and not final.exists()
+    if nameless or (final.exists() and not stat.S_ISREG(final.stat().st_mode)):
         raise EvidenceError(where, "is not a regular file", hint="name a new file")
     return final
 

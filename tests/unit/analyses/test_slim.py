@@ -17,6 +17,7 @@ from builders import elf
 from postmortem import _native
 from postmortem.analyses.core import CoreOptions, analyse
 from postmortem.analyses.slim import SlimOptions, write_slim, write_slim_of_stream
+from postmortem.analyses.whole_file import check_place
 from postmortem.cli.main import main
 from postmortem.errors import EvidenceError
 from postmortem.readers.codecs import decoded
@@ -249,3 +250,13 @@ def test_a_stream_is_kept_where_it_cannot_be_packed(
     assert any("kept unpacked" in problem.what for problem in outcome.problems)
     with pytest.raises(EvidenceError, match="no encoder for zstd"):
         write_slim(kept, out, SlimOptions())
+
+
+def test_a_stream_without_a_name_is_refused() -> None:
+    """/dev/stdout is one where the output is caught: no file of the name that it shows is made."""
+    descriptor = os.memfd_create("output")
+    try:
+        with pytest.raises(EvidenceError, match="is not a regular file"):
+            check_place(Path(f"/proc/self/fd/{descriptor}"))
+    finally:
+        os.close(descriptor)
