@@ -6,6 +6,7 @@ import copy
 import io
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import jsonschema
@@ -15,6 +16,8 @@ from builders.reports import full_report
 from builders.schema import SCHEMA, validate
 from postmortem.render.json import render
 from postmortem.report.contract import __main__ as contract
+
+PAGE = Path(__file__).parents[3] / "docs" / "report-schema.md"
 
 
 @pytest.fixture
@@ -86,5 +89,5 @@ def test_schema_and_page_are_written_from_the_shapes() -> None:
     assert contract.SCHEMA.read_text() == contract.schema_text(), (
         "python -m " + contract.__package__
     )
-    page = contract.PAGE.read_text()
+    page = PAGE.read_text(encoding="utf-8")
     assert page == contract.page_text(page), "python -m " + contract.__package__
