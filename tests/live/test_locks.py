@@ -99,7 +99,7 @@ def test_a_chain_of_waits_is_told_to_its_end(crash: Crash, python: str) -> None:
     report = explained(process.core)[0]
     assert waits(report) == {"reader": "no wait", "between": "reader", "waiter": "between"}
     assert "deadlock" not in [d["id"] for d in report["diagnoses"]]
-    text = run_here("core", process.core, "--engine", "native").stdout
+    text = run_here("core", "-v", process.core, "--engine", "native").stdout
     told = " ".join(text.partition("\nlocks\n")[2].partition("\n\n")[0].split())
     tids = {t["python_name"]: t["tid"] for t in report["threads"]}
     assert f'{tids["waiter"]} "waiter" waits' in told
