@@ -51,8 +51,12 @@ bool renounce_tcp() {
   return done;
 }
 
-// No program that is started gains rights. Returns whether TCP is refused, too.
-bool renounce_rights() { return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && renounce_tcp(); }
+// No program that is started gains rights, and if asked no TCP: whoever is under Landlock, for
+// whatever reason, cannot read the memory of processes that are not (landlock(7), ptrace). Returns
+// whether all that was asked for holds.
+bool renounce_rights(bool tcp) {
+  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && (!tcp || renounce_tcp());
+}
 
 void lower_limit(__rlimit_resource_t which, std::uint64_t most) {
   rlimit limit{};
@@ -78,7 +82,7 @@ void register_contained(py::module_& module) {
   module.def("refuse", &underway::refuse, py::arg("path"), py::arg("why"));
   module.def("put_away", &put_away, py::arg("descriptors"));
   module.def("take_out", &take_out, py::arg("drawer"));
-  module.def("renounce_rights", &renounce_rights);
+  module.def("renounce_rights", &renounce_rights, py::arg("tcp"));
   module.def("lower_limits", &lower_limits, py::arg("data_bytes"), py::arg("cpu_seconds"));
 }
 

@@ -358,10 +358,11 @@ def put_away(descriptors: list[int]) -> int:
 def take_out(drawer: int) -> list[int]:
     """Return what was put away, as new descriptors; nothing if it was taken out before."""
 
-def renounce_rights() -> bool:
-    """Have no program that is started from here gain rights, and refuse TCP to this process.
+def renounce_rights(tcp: bool) -> bool:
+    """Have no program that is started from here gain rights; with `tcp`, refuse TCP to it and us.
 
-    True if both hold; the second needs Linux 6.7 with Landlock. Neither can be taken back.
+    True if all of it holds. The second needs Linux 6.7 with Landlock, and refuses the memory of
+    other processes (``/proc/PID/mem``) as well. Neither can be taken back.
     """
 
 def lower_limits(data_bytes: int | None, cpu_seconds: int | None) -> None:

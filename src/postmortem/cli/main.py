@@ -181,7 +181,11 @@ def _dispatch(words: list[str], *, contained: bool) -> int:
         from postmortem.cli import supervised
 
         try:
-            ended = supervised.supervise(_named(args), live=args.command == "hang")
+            ended = supervised.supervise(
+                _named(args),
+                live=args.command == "hang",
+                dumped=args.command == "core" and args.pid is not None,
+            )
         except supervised.Unfinished as error:
             _complain(str(error), error.hint)
             return NOT_ANALYSED

@@ -36,7 +36,9 @@ class Limits:
     patience_seconds: float | None = PATIENCE_SECONDS
     """How long it may do nothing at all while it reads a file."""
     fewer_rights: bool = True
-    """No program that it starts gains rights (PR_SET_NO_NEW_PRIVS), and it has no TCP."""
+    """No program that it starts gains rights (PR_SET_NO_NEW_PRIVS)."""
+    no_tcp: bool = True
+    """With `fewer_rights`: no TCP either, nor the memory of other processes (landlock(7))."""
 
 
 @record
@@ -237,7 +239,7 @@ def _limit(limits: Limits, page: mmap, parent: int) -> None:
     if not _native.die_with_parent(parent):
         os._exit(1)
     if limits.fewer_rights:
-        _native.renounce_rights()
+        _native.renounce_rights(limits.no_tcp)
     underway.watch(page)
     _native.watch(page)
     for path, why in underway.refused.items():
