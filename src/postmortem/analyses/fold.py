@@ -53,7 +53,9 @@ def fold_cores(
     found = find_cores(named)
     problems = list(found.problems)
     with terminations_unwind():
-        outcomes = _read_all(found.paths, replace(options, blocks=False), progress)
+        outcomes = _read_all(
+            found.paths, replace(options, shown=replace(options.shown, blocks=False)), progress
+        )
     problems += [o.problem for o in outcomes if o.problem is not None]
     kept, copies = same_crash([o.core for o in outcomes if o.core is not None])
     if not kept:
@@ -70,7 +72,7 @@ def fold_cores(
         verdict=headline(crashes),
         failed=any(core.failed for core in kept),
         diagnoses=ordered(_diagnosis(fold) for fold in crashes if fold.example.diagnosis),
-        blocks=fold_blocks(crashes, verbose=options.verbose),
+        blocks=fold_blocks(crashes, verbose=options.shown.verbose),
         body=fold_body(crashes, unread),
         problems=_bounded(problems),
         footer=f"{counted(len(kept), 'core')} read",
