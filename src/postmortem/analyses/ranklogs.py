@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from postmortem.analyses.masking import Masking
 from postmortem.analyses.places import with_source
@@ -18,8 +19,10 @@ from postmortem.readers.kernel_log.of_ranks import with_kernel
 from postmortem.readers.ranklogs.hung import read_flights, read_recorders, read_stacks
 from postmortem.readers.ranklogs.read import RankFacts, read_rank_logs
 from postmortem.readers.ranklogs.sources import Found, find_rank_logs
+from postmortem.readers.ranklogs.splitting import own_folder, seekable, split
 from postmortem.records import record, replace
 from postmortem.report.model import Report
+from postmortem.text import counted
 
 
 @record
@@ -35,6 +38,17 @@ def analyse(names: Sequence[str], options: RankLogOptions) -> Report:
     """Return the report on the logs of one job; raises EvidenceError when none can be read."""
     found = find_rank_logs(names)
     return report_on(with_hung(found, read_rank_logs(found, world=options.world_size)), options)
+
+
+def analyse_and_split(
+    names: Sequence[str], target: str, options: RankLogOptions
+) -> tuple[Report, str]:
+    """Return the report, and in one line what was written where."""
+    folder = own_folder(Path(target))
+    with seekable(find_rank_logs(names)) as found:
+        read = read_rank_logs(found, world=options.world_size)
+        count = split(read, found, folder, redact=options.redact)
+    return report_on(read, options), f"{counted(count, 'file')} in {folder}"
 
 
 def with_hung(found: Found, read: RankFacts) -> RankFacts:

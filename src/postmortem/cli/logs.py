@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
     )
     try:
         if args.split is not None:
-            from postmortem.analyses.ranksplit import analyse_and_split
+            from postmortem.analyses.ranklogs import analyse_and_split
 
             report, said = analyse_and_split(args.logs, args.split, options)
             print(f"postmortem: {said}", file=sys.stderr)

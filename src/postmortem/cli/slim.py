@@ -33,7 +33,7 @@ NEEDS = (
 
 def run(args: argparse.Namespace) -> int:
     """Write the slim core and return the exit code."""
-    from postmortem.analyses.slim import SlimOptions, write_slim, write_slim_of_stream
+    from postmortem.readers.slim_writing import SlimOptions, write_slim, write_slim_of_stream
 
     began = time.monotonic()
     _open_standard_streams()

@@ -191,3 +191,11 @@ class LiveJob:
     def watched_seconds(self) -> float:
         """From the first sample to the last."""
         return self.gap_seconds * (self.samples - 1)
+
+    @property
+    def is_anything_known(self) -> bool:
+        """Whether there is more than that processes exist: a stack, a system call, an open file."""
+        return any(
+            one.reading.way != "none" or one.descriptors or any(task.call for task in one.tasks)
+            for one in self.processes
+        )

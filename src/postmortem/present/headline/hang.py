@@ -4,24 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from postmortem.diagnose.hang.holding import progresses
 from postmortem.diagnose.hang.live_waits import place_words, wait_words
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import CauseKind
 from postmortem.facts.live import LiveJob
-from postmortem.facts.stackdumps import Doing
 from postmortem.present.headline.grammar import doubt
 from postmortem.report.model import Diagnosis, Role
-
-WAITS = (Doing.COLLECTIVE, Doing.DEVICE)
-
-
-def progresses(job: LiveJob) -> bool:
-    """Whether ranks that wait in a collective came out of it, or all ranks do this and that."""
-    if not job.motions:
-        return False
-    waiting = {m.label for one in job.stacks if one.doing in WAITS for m in one.members}
-    seen = [one for one in job.motions if not waiting or one.label in waiting]
-    return bool(seen) and all(one.goes_on for one in seen)
 
 
 def headline(job: LiveJob, blame: Attribution, diagnoses: Sequence[Diagnosis]) -> str:

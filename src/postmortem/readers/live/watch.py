@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping
 
-from postmortem.facts.live import LiveProcess
+from postmortem.facts.live import LiveProcess, Motion
 from postmortem.facts.process import Process
 from postmortem.facts.process_role import process_role
 from postmortem.facts.source import Problem
@@ -40,6 +40,16 @@ class Samples:
     """By pid: seconds between the samples, of these on the processor, switches."""
     workers: tuple[LiveProcess, ...] = ()
     problems: tuple[Problem, ...] = ()
+
+    def motions(self) -> tuple[Motion, ...]:
+        """Return how ranks moved between the samples."""
+        rows = []
+        for one in self.ranks:
+            seconds, cpu, switches = self.activity.get(one.pid, (0.0, 0.0, 0))
+            if seconds > 0:
+                moved, runs = one.label in self.moved, one.label in self.running
+                rows.append(Motion(one.label, min(1.0, cpu / seconds), switches, moved, runs))
+        return tuple(rows)
 
 
 def watch(
