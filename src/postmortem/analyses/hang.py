@@ -9,13 +9,14 @@ from postmortem.analyses.places import with_source
 from postmortem.diagnose import rule
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.signals.deadlock import deadlock
+from postmortem.diagnose.hang.hot_path import hot_path
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import NothingFailed
 from postmortem.diagnose.ranks.deciding.case import Case
 from postmortem.diagnose.ranks.deciding.hung import stands_elsewhere
 from postmortem.diagnose.stacks.classes import classes
 from postmortem.errors import EvidenceError
-from postmortem.facts.live import LiveJob, Motion
+from postmortem.facts.live import HotPath, LiveJob, Motion
 from postmortem.facts.rank_logs import RankLogs
 from postmortem.facts.source import Problem
 from postmortem.facts.stackdumps import StackClasses
@@ -26,9 +27,20 @@ from postmortem.present.hang.card import hang_highlights
 from postmortem.present.headline.hang import WAITS, headline, progresses
 from postmortem.readers.live.job_processes import Members, members_of, members_of_job
 from postmortem.readers.live.snapshot import ReadOptions, with_calls
-from postmortem.readers.live.watch import Samples, missing_local_ranks, read_workers, watch
+from postmortem.readers.live.watch import (
+    Samples,
+    look_often,
+    missing_local_ranks,
+    read_workers,
+    watch,
+)
 from postmortem.records import record, replace
 from postmortem.report.model import Diagnosis, Evidence, Outcome, Report, Role, ordered
+
+_BUSY_SHARE = 0.5
+"""Of one processor: who computes for less of the time waits, above all."""
+_MOST_BUSY = 4
+_MOST_LOOK_SECONDS = 3.0
 
 
 @record
@@ -42,6 +54,8 @@ class HangOptions:
     reading: ReadOptions = ReadOptions()
     samples: int = 2
     gap_seconds: float = 1.0
+    looks: int = 12
+    """At each process that computes and waits for no other one; 0 for none."""
     verbose: bool = False
     redact: bool = True
 
@@ -92,7 +106,10 @@ def _none_left(members: Members) -> EvidenceError:
 
 def _job(members: Members, samples: Samples, options: HangOptions) -> tuple[LiveJob, Samples]:
     found = classes(samples.stacks)
-    samples = read_workers(samples, _worth_following(samples, found), options.reading)
+    alone = _worth_following(samples, found)
+    motions = _motions(samples)
+    hot = _hot_paths(samples, alone, motions, options)
+    samples = read_workers(samples, alone, options.reading)
     problems = list(samples.problems)
     for zombie in members.zombies[:16]:
         what = f"is a zombie: it has ended, and its parent, pid {zombie.ppid}, has not asked how"
@@ -104,7 +121,8 @@ def _job(members: Members, samples: Samples, options: HangOptions) -> tuple[Live
         stacks=found,
         samples=options.samples,
         gap_seconds=options.gap_seconds,
-        motions=_motions(samples),
+        motions=motions,
+        hot_paths=hot,
         missing_local_ranks=missing_local_ranks(samples.ranks),
         zombies=tuple(one.pid for one in members.zombies),
     )
@@ -115,6 +133,26 @@ def _worth_following(samples: Samples, found: StackClasses) -> tuple[int, ...]:
     """Return the ranks whose own children may be the reason: those that wait for no other rank."""
     waiting = {m.label for one in found if one.doing in WAITS for m in one.members}
     return tuple(one.pid for one in samples.ranks if one.label not in waiting)[:8]
+
+
+def _hot_paths(
+    samples: Samples, alone: Sequence[int], motions: Sequence[Motion], options: HangOptions
+) -> tuple[HotPath, ...]:
+    """Return where those spend their time who compute while the others wait, or are the only one.
+
+    The looks come after all samples: between these nothing may be stopped.
+    """
+    computes = {one.label for one in motions if one.cpu_share > _BUSY_SHARE or one.ran_always}
+    busy = [one.pid for one in samples.ranks if one.pid in alone and one.label in computes]
+    stacks = look_often(
+        samples,
+        busy[:_MOST_BUSY],
+        options.reading,
+        looks=options.looks,
+        seconds=_MOST_LOOK_SECONDS,
+    )
+    found = (hot_path(pid, rows) for pid, rows in stacks.items())
+    return tuple(one for one in found if one is not None)
 
 
 def _motions(samples: Samples) -> tuple[Motion, ...]:
