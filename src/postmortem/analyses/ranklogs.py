@@ -124,7 +124,7 @@ def report_on(read: RankFacts, options: RankLogOptions) -> Report:
 
 def _masked(logs: RankLogs, masking: Masking) -> RankLogs:
     """Return the facts masked; dumps of recorders and of numbers are large and hold no text."""
-    small = masking.facts(replace(logs, recorders=(), flights=()))
+    small = masking.facts(replace(logs, recorders=(), flights=()), commands=False)
     return replace(small, recorders=logs.recorders, flights=logs.flights)
 
 
