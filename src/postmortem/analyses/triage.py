@@ -172,7 +172,7 @@ def _report(
             used[path] = replace(used[path], belongs=False, used=False, why=why)
     for index in judged.apart:
         for path in read[index].reading.paths:
-            used[path] = replace(used[path], why="nothing joins it with the rest")
+            used[path] = replace(used[path], why="nothing links it to the rest")
     apart = frozenset((*judged.foreign, *judged.apart))
     body = triage_body(judged, documents, tuple(used.values()), apart)
     inputs = tuple(
