@@ -42,7 +42,7 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
     assert one.samples == tuple(sample(100.0 + n, 1000 * n) for n in range(100))
     assert seen.ceilings[0].name == "memory.max of the cgroup /a"
     assert seen.ceilings[0].used[-1] == (199.0, 99)
-    assert seen.interval == 0.5
+    assert seen.interval_seconds == 0.5
 
 
 def test_a_ring_that_has_gone_round_keeps_the_newest(tmp_path: Path) -> None:

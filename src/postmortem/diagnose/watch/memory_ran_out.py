@@ -31,10 +31,10 @@ def memory_ran_out(seen: Watching) -> Iterator[Finding]:
             continue
         last = one.samples[-1]
         for ceiling in seen.ceilings:
-            at_end = _used_at(ceiling, last.at, seen.interval)
-            if at_end is None or not ceiling.limit or at_end < _FULL * ceiling.limit:
+            at_end = _used_at(ceiling, last.time, seen.interval_seconds)
+            if at_end is None or not ceiling.limit_bytes or at_end < _FULL * ceiling.limit_bytes:
                 continue
-            if last.held < _LARGE * ceiling.limit:
+            if last.held < _LARGE * ceiling.limit_bytes:
                 continue
             yield _finding(one, ceiling, at_end)
             break
@@ -49,9 +49,9 @@ def _finding(one: Watched, ceiling: Ceiling, used: int) -> Finding:
     last = one.samples[-1]
     return Finding(
         title=f"{one.label} ended while memory was full",
-        cause=f"{one.label} ({one.name[:80]}) held {size(last.held)} when {ceiling.name} was at "
-        f"{size(used)} of {size(ceiling.limit)}; it was seen no more after that. The kernel has "
-        "likely killed it for memory.",
+        cause=f"{one.label} ({one.command[:80]}) held {size(last.held)} when {ceiling.name} was at "
+        f"{size(used)} of {size(ceiling.limit_bytes)}; it was seen no more after that. The kernel "
+        "has likely killed it for memory.",
         confidence=Confidence.LIKELY,
         next_steps=(
             "dmesg -T | grep -i 'killed process'   says whom the kernel killed",
@@ -59,7 +59,7 @@ def _finding(one: Watched, ceiling: Ceiling, used: int) -> Finding:
         ),
         evidence=(
             Evidence(one.label, f"held {size(last.held)} at the last of {len(one.samples)} looks"),
-            Evidence(ceiling.name, f"{size(used)} of {size(ceiling.limit)} in use then"),
+            Evidence(ceiling.name, f"{size(used)} of {size(ceiling.limit_bytes)} in use then"),
         ),
         about=Subject(pid=one.pid, rank=one.rank, signal="SIGKILL"),
     )

@@ -35,17 +35,17 @@ def memory_will_run_out(seen: Watching) -> Iterator[Finding]:
 
 def _forecast(ceiling: Ceiling) -> Finding | None:
     last_at, last = ceiling.used[-1]
-    share = last / ceiling.limit if ceiling.limit else 0.0
+    share = last / ceiling.limit_bytes if ceiling.limit_bytes else 0.0
     rising = growth([(at, float(used)) for at, used in ceiling.used], 16 * MIB)
     evidence = [
-        Evidence(ceiling.name, f"{size(last)} of {size(ceiling.limit)} in use ({share:.0%})")
+        Evidence(ceiling.name, f"{size(last)} of {size(ceiling.limit_bytes)} in use ({share:.0%})")
     ]
     if rising is None:
         if share < _NEAR:
             return None
         when, confidence = "is all but reached", Confidence.POSSIBLE
     else:
-        left = max(0.0, ceiling.limit - last) / rising.per_second
+        left = max(0.0, ceiling.limit_bytes - last) / rising.per_second
         if left > _FAR:
             return None
         clock = time.strftime("%H:%M", time.localtime(last_at + left))
@@ -57,7 +57,7 @@ def _forecast(ceiling: Ceiling) -> Finding | None:
         )
     return Finding(
         title=f"{ceiling.name} {when}",
-        cause=f"{ceiling.name}, {size(ceiling.limit)}, {when}; then the kernel kills.",
+        cause=f"{ceiling.name}, {size(ceiling.limit_bytes)}, {when}; then the kernel kills.",
         confidence=confidence,
         next_steps=("see who grows below", "afterwards, the kernel's log tells who was killed"),
         evidence=tuple(evidence),
