@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from postmortem import thresholds
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.facts.watch import MIB, Trend, Watched, Watching, growth
 from postmortem.report.model import Confidence, Evidence, Role
 from postmortem.text import size
 
-_LONG = 60.0
 _MOST = 8
 
 
@@ -65,7 +65,9 @@ def _finding(one: Watched, found: Trend) -> Finding:
     return Finding(
         title=f"{one.label} grows by {rate}",
         cause=f"{one.label} ({one.command[:80]}) grows by {rate}{where}.",
-        confidence=Confidence.LIKELY if found.seconds >= _LONG else Confidence.POSSIBLE,
+        confidence=Confidence.LIKELY
+        if found.seconds >= thresholds.GROWTH_SECONDS
+        else Confidence.POSSIBLE,
         next_steps=(
             "watch it for longer, over many steps: what only loads stops growing",
             "python -X tracemalloc=10 and tracemalloc.take_snapshot() name what allocated it",

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from postmortem import thresholds
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.facts.watch import Ceiling, Watched, Watching
 from postmortem.report.model import Confidence, Evidence, Role, Subject
 from postmortem.text import size
-
-_FULL = 0.9
-_LARGE = 0.2
-"""The kernel kills who holds most; a process with less of the limit than this is not it."""
 
 
 @rule(role=Role.ROOT)
@@ -32,9 +29,13 @@ def memory_ran_out(seen: Watching) -> Iterator[Finding]:
         last = one.samples[-1]
         for ceiling in seen.ceilings:
             at_end = _used_at(ceiling, last.time, seen.interval_seconds)
-            if at_end is None or not ceiling.limit_bytes or at_end < _FULL * ceiling.limit_bytes:
+            if (
+                at_end is None
+                or not ceiling.limit_bytes
+                or at_end < thresholds.FULL_SHARE * ceiling.limit_bytes
+            ):
                 continue
-            if last.held < _LARGE * ceiling.limit_bytes:
+            if last.held < thresholds.LARGEST_HOLDER_SHARE * ceiling.limit_bytes:
                 continue
             yield _finding(one, ceiling, at_end)
             break

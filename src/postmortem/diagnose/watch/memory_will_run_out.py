@@ -5,13 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
+from postmortem import thresholds
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.facts.watch import MIB, Ceiling, Watching, growth
 from postmortem.report.model import Confidence, Evidence, Role
 from postmortem.text import size
-
-_FAR = 24 * 3600.0
-_NEAR = 0.97
 
 
 @rule(role=Role.ROOT)
@@ -41,12 +39,12 @@ def _forecast(ceiling: Ceiling) -> Finding | None:
         Evidence(ceiling.name, f"{size(last)} of {size(ceiling.limit_bytes)} in use ({share:.0%})")
     ]
     if rising is None:
-        if share < _NEAR:
+        if share < thresholds.ALMOST_FULL_SHARE:
             return None
         when, confidence = "is all but reached", Confidence.POSSIBLE
     else:
         left = max(0.0, ceiling.limit_bytes - last) / rising.per_second
-        if left > _FAR:
+        if left > thresholds.FORECAST_SECONDS:
             return None
         clock = time.strftime("%H:%M", time.localtime(last_at + left))
         when = f"will be reached in {_words(left)}, at {clock}, if it goes on like this"

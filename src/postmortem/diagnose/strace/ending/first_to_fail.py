@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from postmortem import thresholds
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.diagnose.strace.signals import CRASHES
@@ -13,9 +14,6 @@ from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import Ending, Task
 from postmortem.report.model import Confidence, Evidence, Role, Subject
 from postmortem.text import shell_word
-
-_SOON = 300
-"""Lines within which a process ends because a child of it failed."""
 
 
 @rule(
@@ -93,7 +91,9 @@ def _forgiven(logs: Logs, task: Task) -> bool:
         return False
     if parent.ending.code == 0:
         return True
-    went_on = parent.ending.line - task.ending.line > _SOON  # set -e ends a shell at once
+    went_on = (
+        parent.ending.line - task.ending.line > thresholds.CHILD_FAILED_LINES
+    )  # set -e ends a shell at once
     name = (task.argv or ("",))[0].rpartition("/")[2]
     return went_on and name in ANSWERING and not task.last_words
 
