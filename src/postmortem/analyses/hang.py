@@ -8,6 +8,7 @@ from postmortem.analyses.masking import Masking
 from postmortem.analyses.places import with_source
 from postmortem.diagnose import rule
 from postmortem.diagnose.hang.holding import deadlocks, holder_up, worth_following
+from postmortem.diagnose.hang.hot_path import busy_ranks, hot_paths
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.stacks.classes import classes
 from postmortem.errors import EvidenceError
@@ -16,7 +17,13 @@ from postmortem.facts.source import Problem
 from postmortem.present.hang.report import hang_report
 from postmortem.readers.live.job_processes import chosen_members
 from postmortem.readers.live.snapshot import ReadOptions, with_calls
-from postmortem.readers.live.watch import Samples, missing_local_ranks, read_workers, watch
+from postmortem.readers.live.watch import (
+    Samples,
+    look_often,
+    missing_local_ranks,
+    read_workers,
+    watch,
+)
 from postmortem.records import record, replace
 from postmortem.report.model import Report, ordered
 
@@ -32,6 +39,8 @@ class HangOptions:
     reading: ReadOptions = ReadOptions()
     samples: int = 2
     gap_seconds: float = 1.0
+    looks: int = 12
+    """At each process that computes and waits for no other one; 0 for none."""
     verbose: bool = False
     redact: bool = True
 
@@ -57,7 +66,10 @@ def read_job(
         first = samples.problems[0] if samples.problems else Problem("hang", "nothing was read")
         raise EvidenceError(first.where, first.what, hint=first.remedy)
     found = classes(samples.stacks)
-    samples = read_workers(samples, worth_following(samples.ranks, found), options.reading)
+    alone, motions = worth_following(samples.ranks, found), samples.motions()
+    busy = busy_ranks(samples.ranks, alone, motions)
+    looks = look_often(samples, busy, options.reading, looks=options.looks)
+    samples = read_workers(samples, alone, options.reading)
     problems = [*samples.problems, *members.remarks()]
     rows = {one.pid: one for one in (*samples.ranks, *samples.workers)}
     rows = with_calls(rows, problems)
@@ -66,7 +78,8 @@ def read_job(
         stacks=found,
         samples=options.samples,
         gap_seconds=options.gap_seconds,
-        motions=samples.motions(),
+        motions=motions,
+        hot_paths=hot_paths(looks),
         missing_local_ranks=missing_local_ranks(samples.ranks),
         zombies=tuple(one.pid for one in members.zombies),
     )

@@ -25,6 +25,8 @@ class Kind(StrEnum):
     CHECKPOINT = "checkpoint"
     WATCH = "watch"
     """A ring file of ``postmortem watch``."""
+    MEMORY = "memory snapshot"
+    """Of PyTorch's allocator of GPU memory."""
     DOCUMENT = "report"
     """A report of ours, as JSON."""
     ARCHIVE = "archive"

@@ -106,4 +106,8 @@ def plan(
         Reading("watch", ("watch", "--read", item.path, *shared), (item.path,))
         for item in found.of(Kind.WATCH)[:_MOST_RINGS]
     ]
+    snapshots = tuple(item.path for item in found.of(Kind.MEMORY))
+    if snapshots:
+        words = ("watch", "--read", *snapshots, *shared)
+        readings.append(Reading("gpu_memory", words, snapshots))
     return readings, left

@@ -17,6 +17,7 @@ from postmortem.facts.source import Problem
 from postmortem.readers.apport import is_report
 from postmortem.readers.codecs import StreamError, decoded
 from postmortem.readers.formats import HEAD_BYTES, compression_of, elf_head
+from postmortem.readers.memory_snapshot import looks_like_snapshot
 from postmortem.readers.ranklogs.hung import kind_of_file
 from postmortem.readers.ranklogs.sources import may_be_log
 from postmortem.readers.regular import open_regular
@@ -105,6 +106,8 @@ def _kind(path: str, head: bytes, packed: str | None) -> Kind:
         return Kind.CORE
     if is_watch_ring(head):
         return Kind.WATCH
+    if looks_like_snapshot(head):
+        return Kind.MEMORY
     if head[257:262] == b"ustar":
         return Kind.ARCHIVE
     if name.endswith(_CHECKPOINTS) or name == ".metadata":
