@@ -55,24 +55,18 @@ def device_not_usable(failures: Failures, logs: Logs) -> Iterator[Finding]:
     weight = weigh(logs, group.matches[-1], Confidence.LIKELY)
     gpu = "nvidia" in (group.target.path or "")
     yield Finding(
-        title=(
-            f"the device cannot be used: {group.first.syscall} of {named(group.target, 35)}: "
-            f"{group.errno}"
-        ),
-        cause=(
-            f"{times(logs, group)} on {group.target.words} gave {group.errno}: "
-            f"{_MEANING[group.errno]}{weight.words}"
-        ),
+        title=f"the device cannot be used: {group.first.syscall} of {named(group.target, 35)}: "
+        f"{group.errno}",
+        cause=f"{times(logs, group)} on {group.target.words} gave {group.errno}: "
+        f"{_MEANING[group.errno]}{weight.words}",
         confidence=weight.confidence,
         next_steps=(
             "nvidia-smi ; dmesg -T | grep -i 'NVRM\\|Xid'"
             if gpu
             else "ibstat ; lsmod ; dmesg -T | tail",
             f"ls -l {quoted(group.target)} ; id : as the job, in its container",
-            (
-                "in a container: docker run --gpus all, or --device; in a batch job: ask for "
-                "the device"
-            ),
+            "in a container: docker run --gpus all, or --device; in a batch job: ask for "
+            "the device",
         ),
         evidence=tuple(row for one in groups[:3] for row in cite_calls(one)),
         role=weight.role,

@@ -57,26 +57,20 @@ def first_to_fail(logs: Logs) -> Iterator[Finding]:
             f"{f' ({said})' if said else ''}",
             100,
         ),
-        cause=(
-            f"{clip(task.program or f'{who(task.pid)}', 80)} exited with {ending.code} at line "
-            f"{ending.line:,}; {'the other one' if others == 1 else f'the {others} others'} ended "
-            f"badly after it{f'; it said: {clip(said, 80)}' if said else ''}"
-        ),
+        cause=f"{clip(task.program or f'{who(task.pid)}', 80)} exited with {ending.code} at line "
+        f"{ending.line:,}; {'the other one' if others == 1 else f'the {others} others'} ended "
+        f"badly after it{f'; it said: {clip(said, 80)}' if said else ''}",
         confidence=Confidence.POSSIBLE,
         next_steps=(
-            (
-                f"what did it do last? --find 'syscall=write fd=2 pid={task.pid}' shows its "
-                "error output"
-            ),
+            f"what did it do last? --find 'syscall=write fd=2 pid={task.pid}' shows its "
+            "error output",
             f"grep -n '^{task.pid} ' {shell_word(ending.file.rpartition('/')[2])} | tail -50",
         ),
         evidence=tuple(
             Evidence(
                 f"{e.file.rpartition('/')[2]}:{e.line}",
-                (
-                    f"{who(t.pid)} "
-                    f"{f'exited with {e.code}' if e.signal is None else f'killed by {e.signal}'}"
-                ),
+                f"{who(t.pid)} "
+                f"{f'exited with {e.code}' if e.signal is None else f'killed by {e.signal}'}",
             )
             for t, e in bad[:4]
         ),

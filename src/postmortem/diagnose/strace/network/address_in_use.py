@@ -41,17 +41,13 @@ def address_in_use(failures: Failures, logs: Logs) -> Iterator[Finding]:
     weight = weigh(logs, group.matches[-1], Confidence.CERTAIN, root=Role.ROOT)
     yield Finding(
         title=f"the address is in use already: {peer[:60]}",
-        cause=(
-            f"{times(logs, group)} of {peer} gave EADDRINUSE: another socket listens there, or "
-            "an old connection still holds the port"
-            f"{weight.words}"
-        ),
+        cause=f"{times(logs, group)} of {peer} gave EADDRINUSE: another socket listens there, or "
+        "an old connection still holds the port"
+        f"{weight.words}",
         confidence=weight.confidence,
         next_steps=(
-            (
-                f"ss -ltnp {shell_word(f'sport = :{port}')} : who has it? (a job that ended badly "
-                "may have left processes)"
-            ),
+            f"ss -ltnp {shell_word(f'sport = :{port}')} : who has it? (a job that ended badly "
+            "may have left processes)",
             "choose another port: MASTER_PORT, torchrun --master-port, or --rdzv-endpoint HOST:0",
         ),
         evidence=tuple(row for one in groups[:3] for row in cite_calls(one)),

@@ -45,17 +45,13 @@ def connection_lost(failures: Failures, logs: Logs) -> Iterator[Finding]:
     weight = weigh(logs, group.matches[-1], Confidence.LIKELY, root=Role.CASCADE)
     yield Finding(
         title=f"the other end was gone: {group.first.syscall} to {peer[:50]} gave {group.errno}",
-        cause=(
-            f"{times(logs, group)} with {peer} gave {group.errno}: the process at the other end "
-            "ended, or closed the connection; this process is a victim, look at the other one"
-            f"{weight.words}"
-        ),
+        cause=f"{times(logs, group)} with {peer} gave {group.errno}: the process at the other end "
+        "ended, or closed the connection; this process is a victim, look at the other one"
+        f"{weight.words}",
         confidence=weight.confidence,
         next_steps=(
-            (
-                "find the process at the other end, and how it ended: its log, its strace, "
-                "dmesg on its host"
-            ),
+            "find the process at the other end, and how it ended: its log, its strace, "
+            "dmesg on its host",
             f"on the host of {peer[:60]}: was it killed? dmesg -T | grep -i 'killed process'",
         ),
         evidence=tuple(row for one in groups[:3] for row in cite_calls(one)),

@@ -39,10 +39,8 @@ def connection_refused(failures: Failures, logs: Logs) -> Iterator[Finding]:
             logs,
             ("ECONNREFUSED",),
             "connection refused: nobody listened at {peer}",
-            (
-                "its host answered that nobody listens there (asked by SO_ERROR, after a "
-                "connect that did not wait)"
-            ),
+            "its host answered that nobody listens there (asked by SO_ERROR, after a "
+            "connect that did not wait)",
             (
                 "ss -ltnp on that host: does a server listen at {peer}?",
                 "is it the right host and port? echo $MASTER_ADDR $MASTER_PORT in each rank",
@@ -57,17 +55,13 @@ def connection_refused(failures: Failures, logs: Logs) -> Iterator[Finding]:
     weight = weigh(logs, group.matches[-1], Confidence.LIKELY, root=Role.ROOT)
     yield Finding(
         title=f"connection refused: nobody listened at {peer[:60]}",
-        cause=(
-            f"{times(logs, group)} to {peer} gave ECONNREFUSED and no later one reached it: the "
-            "host answered, and no process listened there at that moment"
-            f"{weight.words}"
-        ),
+        cause=f"{times(logs, group)} to {peer} gave ECONNREFUSED and no later one reached it: the "
+        "host answered, and no process listened there at that moment"
+        f"{weight.words}",
         confidence=weight.confidence,
         next_steps=(
-            (
-                f"on that host: ss -ltnp {shell_word(f'sport = :{port}')} : does the server "
-                "run, and listen at this address?"
-            ),
+            f"on that host: ss -ltnp {shell_word(f'sport = :{port}')} : does the server "
+            "run, and listen at this address?",
             "is it the right host and port? echo $MASTER_ADDR $MASTER_PORT in each rank",
             "look why the server ended, or had not begun: the log of rank 0",
         ),

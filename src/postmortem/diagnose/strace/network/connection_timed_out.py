@@ -57,11 +57,9 @@ def connection_timed_out(failures: Failures, logs: Logs) -> Iterator[Finding]:
     weight = weigh(logs, group.matches[-1], Confidence.LIKELY, root=Role.ROOT)
     yield Finding(
         title=f"{peer[:60]} did not answer: {group.first.syscall} timed out",
-        cause=(
-            f"{times(logs, group)} with {peer} gave ETIMEDOUT: packets to it, or its answers, "
-            "got lost"
-            f"{weight.words}"
-        ),
+        cause=f"{times(logs, group)} with {peer} gave ETIMEDOUT: packets to it, or its answers, "
+        "got lost"
+        f"{weight.words}",
         confidence=weight.confidence,
         next_steps=(
             f"nc -vz {host} {port} : a firewall that drops packets looks like this",

@@ -74,17 +74,13 @@ def peer_unreachable(failures: Failures, logs: Logs) -> Iterator[Finding]:
     weight = weigh(logs, group.matches[-1], Confidence.LIKELY, root=Role.ROOT)
     yield Finding(
         title=f"{peer[:60]} cannot be reached: {group.errno}",
-        cause=(
-            f"{times(logs, group)} to {peer} gave {group.errno}: {_MEANING[group.errno]}"
-            f"{weight.words}"
-        ),
+        cause=f"{times(logs, group)} to {peer} gave {group.errno}: {_MEANING[group.errno]}"
+        f"{weight.words}",
         confidence=weight.confidence,
         next_steps=(
             f"ip route get {host} ; ping -c 3 {host}",
-            (
-                "is it an address of this cluster's network? NCCL_SOCKET_IFNAME and "
-                "GLOO_SOCKET_IFNAME choose the interface"
-            ),
+            "is it an address of this cluster's network? NCCL_SOCKET_IFNAME and "
+            "GLOO_SOCKET_IFNAME choose the interface",
             "getent ahosts $MASTER_ADDR : does the name give an address that this host can reach?",
         ),
         evidence=tuple(row for one in groups[:3] for row in cite_calls(one)),

@@ -49,11 +49,9 @@ def file_busy(failures: Failures, logs: Logs) -> Iterator[Finding]:
     weight = weigh(logs, group.matches[-1], Confidence.LIKELY, lasting=False)
     yield Finding(
         title=f"in use: {named(group.target, 45)} ({group.first.syscall} gave {group.errno})",
-        cause=(
-            f"{times(logs, group)} on {group.target.words} gave {group.errno}: "
-            f"{_MEANING[group.errno]}"
-            f"{weight.words}"
-        ),
+        cause=f"{times(logs, group)} on {group.target.words} gave {group.errno}: "
+        f"{_MEANING[group.errno]}"
+        f"{weight.words}",
         confidence=weight.confidence,
         next_steps=(
             f"fuser -v {quoted(group.target)} : who has it open?",

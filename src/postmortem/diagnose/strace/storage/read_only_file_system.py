@@ -44,22 +44,16 @@ def read_only_file_system(failures: Failures, logs: Logs) -> Iterator[Finding]:
     weight = weigh(logs, group.matches[-1], Confidence.CERTAIN, lasting=False)
     yield Finding(
         title=f"read-only file system: {named(group.target, 50)}{many(groups[1:])}",
-        cause=(
-            f"{times(logs, group)} on {group.target.words} gave EROFS: nothing can be written "
-            f"under {folder}"
-            f"{weight.words}"
-        ),
+        cause=f"{times(logs, group)} on {group.target.words} gave EROFS: nothing can be written "
+        f"under {folder}"
+        f"{weight.words}",
         confidence=weight.confidence,
         next_steps=(
             f"findmnt -T {folder} : is ro among its options?",
-            (
-                "in a container: mount that folder writable (-v without :ro), or let the "
-                "program write elsewhere"
-            ),
-            (
-                "a disk that was writable until now: dmesg -T | grep -i 'remount\\|error' says "
-                "why the kernel closed it"
-            ),
+            "in a container: mount that folder writable (-v without :ro), or let the "
+            "program write elsewhere",
+            "a disk that was writable until now: dmesg -T | grep -i 'remount\\|error' says "
+            "why the kernel closed it",
         ),
         evidence=tuple(row for one in groups[:3] for row in cite_calls(one)),
         role=weight.role,

@@ -44,18 +44,14 @@ def stale_file_handle(failures: Failures, logs: Logs) -> Iterator[Finding]:
     weight = weigh(logs, group.matches[-1], Confidence.CERTAIN, lasting=True)
     yield Finding(
         title=f"stale file handle on {named(group.target, 50)}{many(groups[1:])}",
-        cause=(
-            f"{times(logs, group)} on {group.target.words} gave ESTALE: the server no longer "
-            "has the file, or no longer exports its file system"
-            f"{weight.words}"
-        ),
+        cause=f"{times(logs, group)} on {group.target.words} gave ESTALE: the server no longer "
+        "has the file, or no longer exports its file system"
+        f"{weight.words}",
         confidence=weight.confidence,
         next_steps=(
             f"stat -f {folder} ; findmnt -T {folder} : which server and export is it?",
-            (
-                "who removed or replaced the file? jobs that share the folder, a cleaner, a "
-                "file renamed over it"
-            ),
+            "who removed or replaced the file? jobs that share the folder, a cleaner, a "
+            "file renamed over it",
             f"the export moved: leave {folder} on this host, then umount -l and mount again",
         ),
         evidence=tuple(row for one in groups[:3] for row in cite_calls(one)),

@@ -55,10 +55,8 @@ def unusable_path(failures: Failures, logs: Logs) -> Iterator[Finding]:
             "remove the link that points back",
         ),
         "ENAMETOOLONG": (
-            (
-                f"the path has {len(path):,} bytes, its longest name {longest:,}: 4,095 and 255 "
-                "are allowed"
-            ),
+            f"the path has {len(path):,} bytes, its longest name {longest:,}: 4,095 and 255 "
+            "are allowed",
             "choose a shorter name or folder (for sockets: at most 107 bytes)",
         ),
     }
