@@ -409,7 +409,7 @@ def _threads(raw: RawCore, origin: Origin, python: Mapping[int, RawPythonThread]
             registers=tuple(zip(raw["register_names"], row["registers"], strict=True)),
             frames=frames.stack(row["frames"]),
             stopped=row["stopped"],
-            skipped=row["skipped"],
+            skipped_frames=row["skipped"],
             skipped_at=row["skipped_at"],
         )
         for row in raw["threads"]
