@@ -16,6 +16,7 @@ from postmortem.diagnose import rule
 from postmortem.diagnose.core.caught import beyond_handler, failure
 from postmortem.diagnose.core.fault_kind import FaultKind, classify
 from postmortem.diagnose.core.fault_words import explain
+from postmortem.diagnose.core.stacks import is_left_over
 from postmortem.diagnose.stacks.signature import Signature, crash_signature
 from postmortem.errors import EvidenceError
 from postmortem.facts.crash import CppException, EarlierExceptions, Fault, earlier_exceptions
@@ -141,6 +142,8 @@ class _Analysis:
         fault = self._fault(stacks.instruction_text)
         at_failure = self._at_failure(threads)
         kind = classify(self._signal, fault, at_failure, facts.core, facts.process)
+        if facts.abort_message is not None and is_left_over(threads.crashed):
+            facts = self._facts = replace(facts, abort_message=None)
         masking = Masking(
             redact=options.redact,
             env=(*facts.process.env, *facts.process.initial_env),
