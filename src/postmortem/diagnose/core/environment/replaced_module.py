@@ -14,8 +14,10 @@ from postmortem.report.model import Confidence, Evidence, Role, Topic
 
 _SHOWN = 6
 # Compilers at run time (Triton, numba, inductor) load what they then delete; that is in order.
+# Memory that processes share has names that never were files.
 _PASSING = Pattern(
-    r"^(/tmp|/var/tmp|/dev|/run|/proc)(/|$)|^/(memfd:|SYSV|anon_hugepage|\[aio\])|/\.?cache/|/\.nfs"
+    r"^(/tmp|/var/tmp|/dev|/run|/proc)(/|$)|/memfd:|^/(SYSV|anon_hugepage|\[aio\])|"
+    r"/\.?cache/|/\.nfs"
 )
 
 
