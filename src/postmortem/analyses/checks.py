@@ -168,6 +168,8 @@ def _core_pattern(machine: Machine) -> Check:
         return Check("core_pattern", "ok", found, why)
     if not taker.reachable:
         return Check("core_pattern", "missing", found, why, fix)
+    if taker.handler == "postmortem":
+        return Check("core_pattern", "ok", found, why)
     if taker.handler == "systemd":
         found += "; it drops cores above its ProcessSizeMax and ExternalSizeMax"
         fix = (

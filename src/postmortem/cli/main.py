@@ -35,10 +35,11 @@ COMMANDS: tuple[str, ...] = (
     "flight",
     "demo",
     "doctor",
+    "install-handler",
     "rules",
     "completion",
 )
-"""Modules of this package, in the order of the help.
+"""Modules of this package (``-`` stands for ``_``), in the order of the help.
 
 Each has ``SUMMARY``, ``add_arguments(parser)`` and ``run(args)``, and in ``EXAMPLES`` the epilog of
 its help. One that cannot be imported is an error, never a command that is not there.
@@ -223,7 +224,7 @@ def _parser(names: Sequence[str]) -> tuple[Parser, dict[str, ModuleType]]:
     )
     modules: dict[str, ModuleType] = {}
     for name in names:
-        module = importlib.import_module(f"postmortem.cli.{name}")
+        module = importlib.import_module(f"postmortem.cli.{name.replace('-', '_')}")
         modules[name] = module
         subparser = subparsers.add_parser(
             name,
