@@ -144,6 +144,8 @@ def _core_limit(machine: Machine) -> Check:
         fix = f"{raised}; then log in again, and: ulimit -c unlimited (Slurm: --propagate=CORE)"
     if soft is None:
         return Check("core limit", "ok", found, why)
+    if machine.core_destination.handler == "postmortem":
+        return Check("core limit", "ok", f"{found}; postmortem's handler needs none", why)
     state: State = "missing" if soft == 0 else "warning"
     return Check("core limit", state, found, why, fix)
 

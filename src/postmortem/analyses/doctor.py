@@ -22,14 +22,15 @@ def analyse(*, gdb: str | None = None) -> Report:
 
 
 def report_on(machine: Machine) -> Report:
-    """Return the report on a machine's facts; failed only if cores cannot be explained at all."""
+    """Return the report on a machine's facts; failed if a crash leaves nothing to explain."""
     found = tuple(checks(machine))
     fatal = any(check.fatal and check.status == "missing" for check in found)
+    nothing = any(check.name in _CORE_CHECKS and check.status == "missing" for check in found)
     return Report(
         kind="doctor",
         inputs=(),
         verdict=_verdict(found, fatal=fatal),
-        failed=fatal,
+        failed=fatal or nothing,
         diagnoses=(),
         blocks=tuple(_blocks(found)),
         body=fill(Doctor, checks=found),
