@@ -42,7 +42,8 @@ COMMANDS: tuple[str, ...] = (
 """Modules of this package (``-`` stands for ``_``), in the order of the help.
 
 Each has ``SUMMARY``, ``add_arguments(parser)`` and ``run(args)``, and in ``EXAMPLES`` the epilog of
-its help. One that cannot be imported is an error, never a command that is not there.
+its help; `prepare(args)`, where there is one, is called before the command's evidence is read in a
+child. One that cannot be imported is an error, never a command that is not there.
 """
 
 _CONTAINED = ("core", "strace", "logs", "scan", "flight", "triage", "hang")
@@ -178,6 +179,9 @@ def _dispatch(words: list[str], *, contained: bool) -> int:
     refusal = check_target(args)
     if refusal is not None:
         parser.error(refusal)
+    prepare = getattr(commands[args.command], "prepare", None)
+    if prepare is not None:
+        prepare(args)
     if contained and args.command in _CONTAINED:
         from postmortem.cli import supervised
 
