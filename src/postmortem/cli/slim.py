@@ -33,8 +33,8 @@ NEEDS = (
 
 def run(args: argparse.Namespace) -> int:
     """Write the slim core and return the exit code."""
-    from postmortem.analyses.slim import SlimOptions, write_slim, write_slim_of_stream
     from postmortem.handler.streams import open_standard_streams
+    from postmortem.readers.slim_writing import SlimOptions, write_slim, write_slim_of_stream
 
     began = time.monotonic()
     open_standard_streams()
@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
         with _opened(source) as stream:
             outcome = write_slim_of_stream(stream.fileno(), args.slim, options)
     else:
-        from postmortem.analyses.core_reading import choose_core
+        from postmortem.readers.core_reading import choose_core
 
         source, remarks = choose_core(_STANDARD_INPUT if str(source) == "-" else source)
         name = str(source)

@@ -11,7 +11,7 @@ from postmortem.cli.output import add_report_options, emit
 from postmortem.records import replace
 
 if TYPE_CHECKING:
-    from postmortem.analyses.straceask import Query
+    from postmortem.facts.call_query import Query
 
 SUMMARY = "explain strace logs: which file was it, what ended the program"
 EXAMPLES = """\
@@ -95,7 +95,7 @@ def _recorded(args: argparse.Namespace) -> str:
     import tempfile
     from pathlib import Path
 
-    from postmortem.analyses.stracehint import attach_words
+    from postmortem.knowledge.record_hint import attach_words
     from postmortem.readers.live.tracing import record_calls
 
     if args.keep_log is None:
@@ -126,8 +126,8 @@ _ENDED = {
 def run(args: argparse.Namespace) -> int:
     """Explain the logs and write the report, or say how to record one."""
     if args.record_hint:
-        from postmortem.analyses.stracehint import record_hint
         from postmortem.cli.output import write_text
+        from postmortem.knowledge.record_hint import record_hint
 
         write_text(record_hint(args.find) + "\n")
         return 0
@@ -206,7 +206,7 @@ def _table(text: str) -> str:
 
 
 def _query(text: str) -> Query:
-    from postmortem.analyses.straceask import parse
+    from postmortem.facts.call_query import parse
 
     try:
         return parse(text)

@@ -102,7 +102,7 @@ def _take(descriptor: int, crash: Crash, settings: Settings) -> None:
 
 def _write(descriptor: int, crash: Crash, folder: Path) -> tuple[Path, int]:
     """Return the slim core, and the root of the process's container; -1 where it has none."""
-    from postmortem.analyses.slim import SlimOptions, write_slim_of_stream
+    from postmortem.readers.slim_writing import SlimOptions, write_slim_of_stream
 
     name = _UNSAFE.sub("_", crash.name)[:64] or "unknown"
     out = folder / f"core.{name}.{crash.pid}.{crash.when}.slim{_suffix()}"

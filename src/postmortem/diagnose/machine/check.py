@@ -1,0 +1,24 @@
+"""What a check is: what is there, why it matters, and the command that mends it."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from postmortem.records import record
+
+State = Literal["ok", "warning", "missing"]
+CORE_CHECKS = ("core limit", "core_pattern", "coredump_filter")
+"""Where "missing" means that no core, or none with a stack, comes into our hands."""
+
+
+@record
+class Check:
+    """One finding: what is there, why it matters for evidence, and the command that mends it."""
+
+    name: str
+    status: State
+    found: str
+    why: str
+    fix: str | None = None
+    fatal: bool = False
+    """Without it `postmortem core` cannot work."""
