@@ -28,6 +28,7 @@ COMMANDS: tuple[str, ...] = (
     "hang",
     "run",
     "emulate",
+    "bisect",
     "attach",
     "watch",
     "net",
