@@ -170,6 +170,9 @@ class Assembly:
                 if remote:
                     worker = self._worker(remote["name"], int(remote["pid"]), remote["ip"] or None)
                     failure = replace(failure, writer=worker, lines_after=0, resumed=False)
+                dead = self._dead_worker(position, traceback)
+                if dead is not None:
+                    failure = replace(failure, writer=dead, lines_after=0, resumed=False)
                 if traceback.rank is not None:
                     whose = self._rank_writer(traceback.rank, label.file.path)
                     failure = replace(
@@ -183,6 +186,13 @@ class Assembly:
             if rank is not None:
                 failure = replace(failure, writer=self._rank_writer(rank, label.file.path))
             yield failure
+
+    def _dead_worker(self, position: int, traceback: Traceback) -> int | None:
+        """Return whose traceback it is, where Ray quotes that of a process behind its end."""
+        for end in self._launchers[position].exits:
+            if end.launcher == "ray" and end.pid and end.line == traceback.begin:
+                return self._worker("worker", end.pid, end.host)
+        return None
 
     def _endings(self, position: int, writer: int, kept: KeptRows) -> Iterator[LogFailure]:
         for region in kept:

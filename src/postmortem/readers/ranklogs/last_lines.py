@@ -32,7 +32,8 @@ _PROMPT = Pattern(r"^[^\s=]*[@:~][^=]*[$#%>❯]\s*$")
 _NAMED_ALONE = Pattern(r"(?:Error|Exception): *$")
 _SAYS = Pattern(r"[A-Za-z0-9]")
 _FATAL = "last-error-fatal"
-_WEAK = ("last-error-level", "last-error-word")
+_WEAK = ("last-error-level", "last-error-status", "last-error-word")
+_EPILOGUE = "last-epilogue"
 _WORK = ("last-work", "last-loss", "last-norm", "last-end")
 _NUMBERS = ("last-loss", "last-norm")
 _MOST_BYTES = 256 << 20
@@ -43,7 +44,7 @@ _AT_ONCE = 1024
 """Writers whose lines are looked at together: a call for each would take longer than the work."""
 _MOST_CITED = 5
 _MOST_BROKEN = 2
-_PEER = "last-error-peer"
+_PEERS = ("last-error-peer", "last-error-died", "last-error-crashed")
 _OF_PEERS = ("closed", "waited")
 """Parts of messages, as exceptions with them are told."""
 
@@ -60,6 +61,8 @@ def last_lines(tails: Iterable[tuple[Rows, int, str]]) -> Iterator[LastLines | N
         )
         for rows, (whole, writer, file) in zip(bare, some, strict=True):
             known = [*islice(found, len(rows))]
+            over = next((i for i, row in enumerate(known) if _begins_epilogue(row)), len(rows))
+            rows, known = (rows[:over], known[:over]) if over else (rows, known)
             yield _read(rows, known, writer, file, bool(whole) and whole[0][0] <= _FEWEST)
 
 
@@ -98,6 +101,10 @@ def _read(
         kind=(kind := _kind(lines, ids)),
         stopped_in=_stopped_in(lines, ids) if kind == "stack" else None,
     )
+
+
+def _begins_epilogue(row: tuple[Match, ...]) -> bool:
+    return any(match.id == _EPILOGUE for match in row)
 
 
 def _tells(match: Match) -> bool:
@@ -197,7 +204,7 @@ def _about_peer(
     said = errors[0] if errors else nearest
     if said is None:
         return False
-    if _PEER in ids[lines.index(said)]:
+    if not set(_PEERS).isdisjoint(ids[lines.index(said)]):
         return True
     known, table = Signatures.load("log", "error message").matches([said.text])[0], briefs()
     return any(table[match.id].part in _OF_PEERS for match in known)

@@ -146,7 +146,7 @@ def _of_ray(standing: RankState) -> bool:
 def _exit_words(standing: RankState) -> str:
     if standing.exit is None or standing.exit.code is None:
         return "died"
-    return f"exited with {standing.exit.code}"
+    return standing.exit.exited
 
 
 def thread_died(case: Case) -> Attribution | None:

@@ -345,7 +345,7 @@ def _local(end: LogExit) -> Attribution:
     """Return who failed on the host of an agent, which counts its own processes only."""
     label = f"local rank {end.local_rank}"
     if end.signal is None:
-        one = Suspect(label, None, end.host, f"exited with {end.code}", None, end)
+        one = Suspect(label, None, end.host, end.exited, None, end)
         return Attribution(ExitedSilently(), (one,), evidence=cited((one,)))
     one = Suspect(label, None, end.host, f"killed by {end.signal}", None, end)
     return Attribution(Crashed(), (one,), evidence=cited((one,)))
