@@ -5,7 +5,7 @@ from __future__ import annotations
 from postmortem.facts.flight_recorder import Recorder
 from postmortem.facts.frames import Flight
 from postmortem.facts.kernel_log import KernelLog
-from postmortem.facts.last_lines import LastLines
+from postmortem.facts.last_lines import LastLine, LastLines
 from postmortem.facts.nccl import Nccl
 from postmortem.facts.signature import Match
 from postmortem.facts.stackdumps import StackClasses
@@ -167,6 +167,8 @@ class LogExit:
     attempt: int | None = None
     time: float | None = None
     """Seconds since 1970 as the launcher's clock shows them, of no time zone."""
+    above: tuple[LastLine, ...] = ()
+    """Lines right above, without a name, that may be its own, where nothing else is of it."""
 
     @property
     def exited(self) -> str:

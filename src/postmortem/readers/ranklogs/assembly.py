@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from postmortem.facts.last_lines import LastLines
 from postmortem.facts.rank_logs import LogExit, LogFailure, NativeFrame, RankLogs, Remark, Writer
+from postmortem.readers.ranklogs.above import with_above
 from postmortem.readers.ranklogs.attempts import FileAttempts
 from postmortem.readers.ranklogs.demux import Demuxer, Traceback
 from postmortem.readers.ranklogs.endings import endings, rank_named, without_echoes
@@ -89,6 +90,7 @@ class Assembly:
         failures += self._error_files(failures)
         failures += self._quoted(failures)
         writers = self._writers.writers
+        exits = with_above(exits, failures, {w.rank for w in writers if w.lines})
         size, source = world_size(world, remarks, self._read_world())
         hosts = dict.fromkeys(w.host for w in writers if w.host is not None)
         return RankLogs(

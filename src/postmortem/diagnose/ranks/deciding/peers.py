@@ -301,6 +301,9 @@ def undecided(case: Case) -> Attribution | None:
         if not f.said.exception and f.lines_after <= FAR and case.logs.who(f.writer) == s.writer
     ]
     if cut and not _told_last(case):
+        above = _peer_above(case, cut[0].failure) if cut[0].failure is not None else ()
+        if above:
+            return Attribution(Undecided(Doubt.PEERS), candidates=tuple(cut[:1]), evidence=above)
         some = tuple(cut[:_MOST_CANDIDATES])
         return Attribution(Undecided(Doubt.CUT), candidates=some, evidence=cited(some))
     if unnamed is not None:
@@ -310,6 +313,15 @@ def undecided(case: Case) -> Attribution | None:
         parties = tuple(s.party("it ended badly", None) for s in ends[:_MOST_CANDIDATES])
         return Attribution(Undecided(Doubt.ENDS), candidates=parties, evidence=cited(parties))
     return None
+
+
+def _peer_above(case: Case, cut: LogFailure) -> tuple[tuple[str, str], ...]:
+    """Return where a whole error above a cut one says that a peer is gone: that says more."""
+    return tuple(
+        (one.nearest.where, clip(one.nearest.text.strip(), 300))
+        for one in case.logs.last_lines
+        if one.nearest is not None and one.about_peer and one.nearest.file == cut.file
+    )[:1]
 
 
 def _told_last(case: Case) -> bool:
