@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--world-size",
         type=ranks_of_job,
         metavar="N",
-        help="number of ranks: tells of ranks that wrote nothing (default: what the logs say)",
+        help="number of ranks: reports ranks that wrote nothing (default: what the logs say)",
     )
     parser.add_argument(
         "--split",
@@ -64,7 +64,7 @@ def _explain(args: argparse.Namespace) -> int:
     )
     try:
         if args.split is not None:
-            from postmortem.analyses.ranksplit import analyse_and_split
+            from postmortem.analyses.ranklogs import analyse_and_split
 
             report, said = analyse_and_split(args.logs, args.split, options)
             print(f"postmortem: {said}", file=sys.stderr)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from postmortem.diagnose.hang.live_waits import place_words, wait_words, waits_words
+from postmortem.diagnose.hang.live_waits import hot_words, place_words, wait_words, waits_words
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution, Suspect
 from postmortem.diagnose.ranks.causes import StandsElsewhere
@@ -52,6 +52,7 @@ def rank_holds_up(blame: Attribution, job: LiveJob) -> Iterator[Finding]:
         title=_title(blame, process),
         cause=f"{who}{_where(party, process)} {doing}, while the others wait at {cause.most}."
         + _seen(job, party.label)
+        + _hot(job, process)
         + _workers(job, process),
         confidence=_confidence(blame, job, party.label),
         next_steps=_steps(job, process, party),
@@ -91,6 +92,11 @@ def _seen(job: LiveJob, label: str) -> str:
     return f" It was active within {seconds}: slow rather than stuck."
 
 
+def _hot(job: LiveJob, process: LiveProcess | None) -> str:
+    path = job.hot_path(process.pid) if process is not None else None
+    return f" {hot_words(path)}." if path is not None else ""
+
+
 def _workers(job: LiveJob, process: LiveProcess | None) -> str:
     found = job.workers(process.pid) if process is not None else ()
     rows = []
@@ -119,9 +125,9 @@ def _steps(job: LiveJob, process: LiveProcess | None, party: Suspect) -> tuple[s
     steps = []
     if job.watched_seconds < _LONG_SECONDS:
         steps.append(
-            f"look again: postmortem hang {pids} --gap 60; in the same place it is stuck"
+            f"look again: postmortem hang {pids} --gap 60: still in the same place means stuck"
             if len(pids) < 200
-            else "look again with --gap 60; in the same place it is stuck, else only slow"
+            else "look again with --gap 60: still in the same place is stuck, else it is only slow"
         )
     thread = process.main_thread if process is not None else None
     place = place_words(thread, most=1) if thread is not None else ""
