@@ -39,6 +39,8 @@ STEPS = "".join(f"step {n} of 40: loss {2.4 - n / 100:.2f}\n" for n in range(30)
         (STEPS + "❌ 0 failed\n", Outcome.UNKNOWN, False),
         (STEPS + "F0102 03:04:05.678901 47 a.cc:31] Check failed: n > 0\n", Outcome.FAILED, True),
         (STEPS + "[x] [INFO] [launch.py:347:main] Process 7 exits successfully.\n", *_WELL),
+        ("The worker process has died.\n" + STEPS, Outcome.UNKNOWN, False),
+        ("2026-01-02 03:04:05.6: E a/b.cc:71] twice\n" + STEPS, Outcome.UNKNOWN, False),
         (STEPS + "zsh: segmentation fault  python train.py\n", Outcome.FAILED, True),
     ],
 )
