@@ -19,7 +19,12 @@ from postmortem.readers.ranklogs.filter import is_agent, once, still_in_flight
 from postmortem.readers.ranklogs.groups import group_text, group_tree
 from postmortem.readers.ranklogs.known_lines import KnownLines
 from postmortem.readers.ranklogs.known_words import with_known_words
-from postmortem.readers.ranklogs.last_lines import last_lines, nan_since, without_told
+from postmortem.readers.ranklogs.last_lines import (
+    ToldLines,
+    last_lines,
+    nan_since,
+    without_told,
+)
 from postmortem.readers.ranklogs.launchers import Launchers
 from postmortem.readers.ranklogs.lines import goes_on_as_before, shape_of, shapes_of_work
 from postmortem.readers.ranklogs.native_stacks import native_below
@@ -118,13 +123,14 @@ class Assembly:
         for failure in failures:
             told[failure.file].append((failure.begin_line, failure.line))
         files = [label.file.path for label in self._labels]
+        known = {file: ToldLines(told[file]) for file in dict.fromkeys(files)}
         tails = (
             (label.raw["tail"], self._writers.index(position), files[position])
             for position, label in enumerate(self._labels)
         )
         for file, found in zip(files, last_lines(tails), strict=True):
             if found is not None:
-                yield without_told(nan_since(found, file), told[file])
+                yield without_told(nan_since(found, file), known[file])
 
     def labels(self) -> dict[str, tuple[int, ...]]:
         """Return, of each file, which writer each of its labels is."""

@@ -7,6 +7,7 @@ with the error.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -160,13 +161,31 @@ def _first_bad(stream: BinaryIO, text: str) -> tuple[int, str] | None:
     return first
 
 
-def without_told(found: LastLines, told: Sequence[tuple[int, int]]) -> LastLines:
-    """Return it without errors, where one of them is part of a failure, told of as lines a to b."""
-    lines = {one.line for one in found.errors}
-    if any(begin <= line <= end for line in lines for begin, end in told):
+class ToldLines:
+    """Lines of a file that are parts of failures, which are told of, given as lines a to b."""
+
+    def __init__(self, told: Iterable[tuple[int, int]]) -> None:
+        self._begins: list[int] = []
+        self._ends: list[int] = []
+        for begin, end in sorted(told):
+            if self._ends and begin <= self._ends[-1]:
+                self._ends[-1] = max(end, self._ends[-1])
+            else:
+                self._begins.append(begin)
+                self._ends.append(end)
+
+    def __contains__(self, line: int) -> bool:
+        """Return whether a line is one of them."""
+        at = bisect_right(self._begins, line) - 1
+        return at >= 0 and line <= self._ends[at]
+
+
+def without_told(found: LastLines, told: ToldLines) -> LastLines:
+    """Return it without errors, where one of them is part of a failure."""
+    if any(one.line in told for one in found.errors):
         return replace(found, errors=(), plain=False)
     near = found.nearest
-    if near is not None and any(begin <= near.line <= end for begin, end in told):
+    if near is not None and near.line in told:
         return replace(found, nearest_counts=False)
     return found
 
