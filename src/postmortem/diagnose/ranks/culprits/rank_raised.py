@@ -20,6 +20,10 @@ from postmortem.diagnose.ranks.phrases import (
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.report.model import Role
 
+_ALONE = (
+    "run the failing line in one process with the same input: most such errors need no group",
+)
+
 
 @rule(role=Role.ROOT, references=("https://pytorch.org/docs/stable/elastic/errors.html",))
 def rank_raised(blame: Attribution) -> Iterator[Finding]:
@@ -54,8 +58,7 @@ def rank_raised(blame: Attribution) -> Iterator[Finding]:
             *advice(failure),
             look_at(blame),
             *steps,
-            "run the failing line in one process with the same input: most such errors need "
-            "no group",
+            *(_ALONE if any(one.rank is not None for one in blame.first) else ()),
         ),
         evidence=cite(blame),
     )
