@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from postmortem import thresholds
 from postmortem.diagnose.core.citing import cite_frame, cite_recursion, cite_signal
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.fault_words import explain
 from postmortem.diagnose.core.jit_frames import is_nameless
-from postmortem.diagnose.core.recursion import DEEP, MANY, recursion
+from postmortem.diagnose.core.recursion import recursion
 from postmortem.diagnose.core.stack_end import is_sp_lost
 from postmortem.diagnose.core.stacks import place
 from postmortem.diagnose.names import clip, short
@@ -48,12 +49,16 @@ def stack_overflow(
     cycle = recursion(crashed.frames) if crashed is not None else None
     if cycle is not None and cycle.is_python:
         return
-    shallow = cycle is not None and cycle.frames < DEEP
+    shallow = cycle is not None and cycle.frames < thresholds.OVERFLOW_FRAMES
     if shallow and crashed is not None and fault is not None and is_sp_lost(fault):
         # The frame that jumped over the guard page is the innermost, whoever called it.
         cycle = cycle if cycle and crashed.frames[0].function in cycle.functions else None
     certain = kind is FaultKind.STACK_OVERFLOW
-    sent_again = kind is FaultKind.RERAISED and cycle is not None and cycle.frames >= DEEP
+    sent_again = (
+        kind is FaultKind.RERAISED
+        and cycle is not None
+        and cycle.frames >= thresholds.OVERFLOW_FRAMES
+    )
     if not certain and not sent_again:
         return
     evidence: list[Evidence] = [cite_signal(kind, signal, fault, threads)]
@@ -76,7 +81,7 @@ def stack_overflow(
         ),
         # Some dozen frames of a recursion do not fill a stack: one large frame may.
         confidence=Confidence.CERTAIN
-        if certain and cycle is not None and cycle.frames >= DEEP
+        if certain and cycle is not None and cycle.frames >= thresholds.OVERFLOW_FRAMES
         else Confidence.LIKELY,
         next_steps=(
             "find what should end the recursion in the functions named, and why it did not",
@@ -88,7 +93,9 @@ def stack_overflow(
 
 
 def _without_recursion(crashed: Thread | None) -> str:
-    if crashed is None or (crashed.stopped is not None and len(crashed.frames) < MANY):
+    if crashed is None or (
+        crashed.stopped is not None and len(crashed.frames) < thresholds.RECURSION_FRAMES
+    ):
         return (
             "The stack could not be walked far enough to tell a recursion without an end from a "
             "local array that is larger than the rest of the stack"
