@@ -55,7 +55,7 @@ def outputs_of(data: bytes) -> tuple[bytes, int] | None:
     """
     try:
         cells = _cells(json.loads(data))
-    except (ValueError, RecursionError, TypeError, AttributeError):
+    except (ValueError, OverflowError, RecursionError, TypeError, AttributeError):
         return None
     last = max(cells, key=lambda cell: cell.count, default=None)
     until = cells.index(last) if last is not None and last.failed and last.count else len(cells)

@@ -8,10 +8,10 @@ from typing import Any
 
 from postmortem.errors import EvidenceError
 from postmortem.readers.regular import read_regular
+from postmortem.readers.report_shape import misshapen
 
 LARGEST = 256 << 20
 _SCHEMA = "postmortem/1"
-_NEEDED = ("kind", "verdict", "diagnoses", "inputs")
 
 
 def own_report(text: str | bytes, where: str) -> Mapping[str, Any]:
@@ -22,9 +22,9 @@ def own_report(text: str | bytes, where: str) -> Mapping[str, Any]:
         raise EvidenceError(where, f"is not a complete JSON document: {error}") from error
     if not isinstance(document, dict) or document.get("schema") != _SCHEMA:
         raise EvidenceError(where, f"is not a report of the schema {_SCHEMA}")
-    missing = [name for name in _NEEDED if name not in document]
-    if missing:
-        raise EvidenceError(where, f"is a report without {', '.join(missing)}")
+    wrong = misshapen(document)
+    if wrong is not None:
+        raise EvidenceError(where, f"is not as our reports are: {wrong}")
     return document
 
 
