@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -15,7 +16,7 @@ from postmortem.errors import EvidenceError
 from postmortem.facts.source import Problem, Source
 from postmortem.present.triage.body import Used, triage_body
 from postmortem.present.triage.report import triage_report
-from postmortem.readers.archives import unpack
+from postmortem.readers.archives import Room, unpack
 from postmortem.readers.inventory import OF_RANKS, Inventory, Item, Kind, take_inventory
 from postmortem.readers.opening import terminations_unwind
 from postmortem.readers.own_reports import read_own_report
@@ -54,21 +55,30 @@ def analyse(
         documents = [(item, read_own_report(item.path)) for item in found.of(Kind.DOCUMENT)]
         underway.thinking()  # what is read from here on is read by others
         results = read_side_by_side(readings, progress)
-    report = _report(names, found, (*_own(documents), *results), left, problems, options)
-    return _as_named(report, folders)
-
-
-def _as_named(report: Report, folders: dict[str, str]) -> Report:
-    """Return the report with what was in archives named by them: our folders are gone by then."""
+    named = _naming(folders)
+    try:
+        report = _report(names, found, (*_own(documents), *results), left, problems, options)
+    except EvidenceError as error:
+        hint = error.hint and named(error.hint)
+        raise EvidenceError(error.where, error.what, hint=hint) from error
     if not folders:
         return report
+    return replaced(report, named, lambda words: tuple(map(named, words)))
+
+
+def _naming(folders: Mapping[str, str]) -> Callable[[str], str]:
+    """Return what names by its archive what was in one: our folders are gone by then."""
+    if not folders:
+        return str
+    base = str(Path(next(iter(folders))).parent)
+    ours = re.compile(re.escape(base) + r"/\d+(?=/)")
 
     def named(text: str) -> str:
-        for folder, archive in reversed(tuple(folders.items())):  # those within others came later
-            text = text.replace(f"{folder}/", f"{archive}/")
+        for _ in range(_NESTED if base in text else 0):  # an archive may lie in an archive's folder
+            text = ours.sub(lambda match: folders.get(match[0], match[0]), text)
         return text
 
-    return replaced(report, named, lambda words: tuple(map(named, words)))
+    return named
 
 
 def _everything(
@@ -82,12 +92,17 @@ def _everything(
     problems = list(found.problems)
     items, roots = list(found.items), list(names)
     packed = list(found.of(Kind.ARCHIVE))
+    if packed:
+        base = Path(undo.enter_context(tempfile.TemporaryDirectory(prefix="postmortem-")))
+        underway.leave(str(base))
+        room = Room(base)
     for _ in range(_NESTED):
         inner: list[Item] = []
         for archive in packed:
-            folder = Path(undo.enter_context(tempfile.TemporaryDirectory(prefix="postmortem-")))
+            folder = base / str(len(folders))
+            folder.mkdir()
             folders[str(folder)] = archive.path
-            problems += unpack(archive.path, folder)
+            problems += unpack(archive.path, folder, room)
             below = take_inventory([str(folder)])
             problems += below.problems
             items += below.items
@@ -165,7 +180,7 @@ def _report(
     documents = [result.document for result in read if result.document is not None]
     used = _used(found, results, left)
     if not documents:
-        raise _nothing(names, results, found)
+        raise _nothing(names, results, found, problems)
     judged = judge(documents)
     for index, why in judged.foreign.items():
         for path in read[index].reading.paths:
@@ -219,11 +234,17 @@ def _problems(results: Sequence[Result], found: Inventory) -> Iterator[Problem]:
                 yield Problem(str(row["where"]), str(row["what"]), row.get("remedy"))
 
 
-def _nothing(names: Sequence[str], results: Sequence[Result], found: Inventory) -> EvidenceError:
+def _nothing(
+    names: Sequence[str],
+    results: Sequence[Result],
+    found: Inventory,
+    problems: Sequence[Problem],
+) -> EvidenceError:
     where = ", ".join(names[:3])
-    if results:
-        hint = results[0].why
-        return EvidenceError(where, "holds no evidence that could be read", hint=hint)
+    why = [result.why for result in results]
+    why += [f"{problem.where}: {problem.what}" for problem in problems]
+    if why:
+        return EvidenceError(where, "holds no evidence that could be read", hint=why[0])
     what = f"holds no evidence: none of {len(found.items):,} files is a log, a core, a recording"
     hint = "looked for: logs of ranks, cores, strace logs, stacks, flight recorders, checkpoints"
     return EvidenceError(where, what, hint=hint)

@@ -45,7 +45,7 @@ its help. One that cannot be imported is an error, never a command that is not t
 """
 
 _CONTAINED = ("core", "strace", "logs", "scan", "flight", "triage", "hang")
-"""Those that read what may be hostile: in a child, under limits."""
+"""Those that read what may be hostile: in a child, under limits; so does ``watch --read``."""
 
 NOT_ANALYSED = 3
 INTERRUPTED = 130
@@ -177,7 +177,7 @@ def _dispatch(words: list[str], *, contained: bool) -> int:
     refusal = check_target(args)
     if refusal is not None:
         parser.error(refusal)
-    if contained and args.command in _CONTAINED:
+    if contained and (args.command in _CONTAINED or getattr(args, "read", None) is not None):
         from postmortem.cli import supervised
 
         try:
@@ -199,7 +199,8 @@ def _dispatch(words: list[str], *, contained: bool) -> int:
 def _named(args: argparse.Namespace) -> list[str]:
     """Return the files that a command line names."""
     found = (getattr(args, name, None) or () for name in ("cores", "logs", "files", "paths"))
-    return [str(path) for paths in found for path in paths]
+    ring = getattr(args, "read", None)
+    return [str(path) for paths in (*found, [ring] if ring else ()) for path in paths]
 
 
 def _looks_into_processes(args: argparse.Namespace, words: Sequence[str]) -> bool:

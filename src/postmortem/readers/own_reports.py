@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import Any
 
 from postmortem.errors import EvidenceError
@@ -12,9 +11,10 @@ from postmortem.readers.report_shape import misshapen
 
 LARGEST = 256 << 20
 _SCHEMA = "postmortem/1"
+_NEEDED = ("kind", "verdict", "diagnoses", "inputs")
 
 
-def own_report(text: str | bytes, where: str) -> Mapping[str, Any]:
+def own_report(text: str | bytes, where: str) -> dict[str, Any]:
     """Return a report; raises EvidenceError for what is none, or is not whole."""
     try:
         document = json.loads(text)
@@ -22,16 +22,18 @@ def own_report(text: str | bytes, where: str) -> Mapping[str, Any]:
         raise EvidenceError(where, f"is not a complete JSON document: {error}") from error
     if not isinstance(document, dict) or document.get("schema") != _SCHEMA:
         raise EvidenceError(where, f"is not a report of the schema {_SCHEMA}")
-    wrong = misshapen(document)
-    if wrong is not None:
-        raise EvidenceError(where, f"is not as our reports are: {wrong}")
+    missing = [name for name in _NEEDED if name not in document]
+    if missing:
+        raise EvidenceError(where, f"is a report without {', '.join(missing)}")
     return document
 
 
-def read_own_report(path: str) -> Mapping[str, Any] | EvidenceError:
+def read_own_report(path: str) -> dict[str, Any] | EvidenceError:
     """Return the report in a file, or why it cannot be used."""
     try:
-        return own_report(read_regular(path, most=LARGEST), path)
+        document = own_report(read_regular(path, most=LARGEST), path)
+        wrong = misshapen(document)
+        return EvidenceError(path, f"is not as our reports are: {wrong}") if wrong else document
     except OSError as error:
         return EvidenceError(path, f"cannot be read: {error.strerror}")
     except EvidenceError as error:
