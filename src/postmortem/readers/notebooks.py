@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Iterator
 
 from postmortem.patterns import Pattern
+from postmortem.readers.json_values import whole
 from postmortem.records import record
 
 MOST_BYTES = 64 << 20
@@ -55,7 +56,7 @@ def outputs_of(data: bytes) -> tuple[bytes, int] | None:
     """
     try:
         cells = _cells(json.loads(data))
-    except (ValueError, OverflowError, RecursionError, TypeError, AttributeError):
+    except (ValueError, RecursionError, TypeError, AttributeError):
         return None
     last = max(cells, key=lambda cell: cell.count, default=None)
     until = cells.index(last) if last is not None and last.failed and last.count else len(cells)
@@ -74,7 +75,7 @@ def _cells(notebook: dict[str, object]) -> list[_Cell]:
         raise TypeError
     return [
         _Cell(
-            int(cell.get("execution_count") or 0),
+            whole(cell.get("execution_count")) or 0,
             any(out.get("output_type") == "error" for out in cell.get("outputs", ())),
         )
         for cell in cells
