@@ -20,6 +20,7 @@ examples:
   postmortem hang 4711
   postmortem hang $(pgrep -f train.py)
   postmortem hang --job 815302 --gap 60
+  postmortem hang --watch --job 815302 && echo it ended by itself
   postmortem hang --job 815302 --json -o hang-$(hostname).json
 
 A pid stands for itself and for all that it started: that of torchrun is enough. Each process is
@@ -57,6 +58,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=1.0,
         metavar="S",
         help="seconds between two looks (default: 1)",
+    )
+    parser.add_argument(
+        "--looks",
+        type=_looks,
+        default=12,
+        metavar="N",
+        help="how often to look at a process that computes while the others wait, or is the only "
+        "one: what the looks have in common is where its time goes (default: 12; 0: not at all)",
+    )
+    parser.add_argument(
+        "--watch",
+        nargs="?",
+        const=60.0,
+        type=_seconds,
+        metavar="S",
+        help="look every S seconds (60) until somebody is stuck for as long, and report that, or "
+        "until the job has ended (default: look now)",
     )
     _add_ways(parser)
     add_report_options(parser)
@@ -96,7 +114,7 @@ def _add_ways(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Read the processes and write the report."""
-    from postmortem.analyses.hang import HangOptions, analyse
+    from postmortem.analyses.hang import HangOptions, analyse, until_stuck
     from postmortem.readers.live.snapshot import ReadOptions
     from postmortem.records import replace
 
@@ -115,6 +133,7 @@ def run(args: argparse.Namespace) -> int:
         ),
         samples=args.samples,
         gap_seconds=args.gap,
+        looks=args.looks,
         verbose=args.verbose,
         redact=not args.no_redact,
     )
@@ -122,7 +141,11 @@ def run(args: argparse.Namespace) -> int:
     before = signal.signal(signal.SIGTERM, _interrupt)
     try:
         with Status() as status:
-            report = analyse(options, status if sys.stderr.isatty() and not args.quiet else None)
+            progress = status if sys.stderr.isatty() and not args.quiet else None
+            if args.watch is None:
+                report = analyse(options, progress)
+            else:
+                report = until_stuck(options, args.watch, progress)
     except KeyboardInterrupt:
         print("postmortem: interrupted; no process was left stopped", file=sys.stderr)
         raise
@@ -151,6 +174,12 @@ def _name(text: str) -> str:
 def _count(text: str) -> int:
     if not text.isdecimal() or not 0 < int(text) <= 100:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to 100")
+    return int(text)
+
+
+def _looks(text: str) -> int:
+    if not text.isdecimal() or int(text) > 1000:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 to 1000")
     return int(text)
 
 

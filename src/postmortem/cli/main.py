@@ -198,9 +198,9 @@ def _dispatch(words: list[str], *, contained: bool) -> int:
 
 def _named(args: argparse.Namespace) -> list[str]:
     """Return the files that a command line names."""
-    found = (getattr(args, name, None) or () for name in ("cores", "logs", "files", "paths"))
-    ring = getattr(args, "read", None)
-    return [str(path) for paths in (*found, [ring] if ring else ()) for path in paths]
+    names = ("cores", "logs", "files", "paths", "read")
+    found = (getattr(args, name, None) or () for name in names)
+    return [str(path) for paths in found for path in paths]
 
 
 def _looks_into_processes(args: argparse.Namespace, words: Sequence[str]) -> bool:

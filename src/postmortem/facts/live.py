@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from postmortem.facts.stackdumps import StackClasses
-from postmortem.facts.threads import Thread, Threads
+from postmortem.facts.threads import Frame, Thread, Threads, own_frames
 from postmortem.records import record
 
 
@@ -11,7 +11,7 @@ from postmortem.records import record
 class Descriptor:
     """An open file of a process."""
 
-    number: int
+    fd: int
     target: str
     """What ``/proc/PID/fd`` says: a path, ``"socket:[4711]"``, ``"pipe:[4712]"``."""
     kind: str
@@ -19,18 +19,18 @@ class Descriptor:
     ``"event"`` or ``"other"``."""
     detail: str | None = None
     """What else is known: both addresses of a socket, the position in a file."""
-    others: str | None = None
+    other_end: str | None = None
     """Who has the other end, or that nobody has it; None where that is not known."""
 
     @property
     def words(self) -> str:
         """``fd 7 (fifo /tmp/gate, nobody has it open for writing)``."""
-        return f"fd {self.number} ({self.inside})"
+        return f"fd {self.fd} ({self.inside})"
 
     @property
     def inside(self) -> str:
         """``fifo /tmp/gate, nobody has it open for writing``."""
-        return ", ".join(part for part in (self._named(), self.others) if part)
+        return ", ".join(part for part in (self._named(), self.other_end) if part)
 
     def _named(self) -> str:
         if self.kind == "socket":
@@ -49,7 +49,7 @@ class SystemCall:
     arguments: tuple[int, ...] = ()
     words: str = ""
     """With its arguments named: ``waits to read from fd 7 (fifo /tmp/gate)``."""
-    descriptors: tuple[int, ...] = ()
+    fds: tuple[int, ...] = ()
 
 
 @record
@@ -101,10 +101,10 @@ class LiveProcess:
     local_rank: int | None = None
     world_size: int | None = None
     launcher: str | None = None
-    host: str | None = None
+    hostname: str | None = None
     role: str | None = None
     """``"DataLoader worker"``, ``"torchrun agent"``; None for a rank, or a plain program."""
-    of_pid: int | None = None
+    works_for: int | None = None
     """The rank's process that it works for; None for a rank itself."""
     tracer: int | None = None
     started: float = 0.0
@@ -121,7 +121,7 @@ class LiveProcess:
 
     def descriptor(self, number: int) -> Descriptor | None:
         """Return the open file of a number."""
-        return next((one for one in self.descriptors if one.number == number), None)
+        return next((one for one in self.descriptors if one.fd == number), None)
 
 
 @record
@@ -155,6 +155,33 @@ class Motion:
 
 
 @record
+class HotCall:
+    """A call that most looks at a busy thread have in common."""
+
+    frame: Frame
+    """With the line that it was seen at most often."""
+    looks: int
+    """How many of the looks found the thread below this call."""
+
+
+@record
+class HotPath:
+    """Where the main thread of a busy process was found again and again."""
+
+    pid: int
+    looks: int
+    calls: tuple[HotCall, ...]
+    """The outermost first."""
+
+    @property
+    def own(self) -> HotCall:
+        """The innermost call of the user's own code, else of whatever there is."""
+        frames = tuple(call.frame for call in reversed(self.calls))
+        inner = own_frames(Thread(tid=self.pid, frames=frames))[:1] or frames[:1]
+        return next(call for call in reversed(self.calls) if call.frame == inner[0])
+
+
+@record
 class LiveJob:
     """All processes of a job on this node, and how far their ranks were seen to move."""
 
@@ -166,6 +193,8 @@ class LiveJob:
     gap_seconds: float = 0.0
     motions: tuple[Motion, ...] = ()
     """Empty after one sample."""
+    hot_paths: tuple[HotPath, ...] = ()
+    """Of ranks that wait for no other one and were seen to compute."""
     missing_local_ranks: tuple[int, ...] = ()
     """That their launcher should have, and that are not among its children."""
     zombies: tuple[int, ...] = ()
@@ -173,7 +202,7 @@ class LiveJob:
 
     def ranks(self) -> tuple[LiveProcess, ...]:
         """Return the processes that stand for themselves: ranks, not their workers."""
-        return tuple(one for one in self.processes if one.of_pid is None)
+        return tuple(one for one in self.processes if one.works_for is None)
 
     def process(self, label: str) -> LiveProcess | None:
         """Return the rank with a label."""
@@ -181,13 +210,25 @@ class LiveJob:
 
     def workers(self, pid: int) -> tuple[LiveProcess, ...]:
         """Return the processes that work for one."""
-        return tuple(one for one in self.processes if one.of_pid == pid)
+        return tuple(one for one in self.processes if one.works_for == pid)
 
     def motion(self, label: str) -> Motion | None:
         """Return how a rank moved; None after one sample."""
         return next((one for one in self.motions if one.label == label), None)
 
+    def hot_path(self, pid: int) -> HotPath | None:
+        """Return where a busy process spends its time; None where nobody looked, or it varies."""
+        return next((one for one in self.hot_paths if one.pid == pid), None)
+
     @property
     def watched_seconds(self) -> float:
         """From the first sample to the last."""
         return self.gap_seconds * (self.samples - 1)
+
+    @property
+    def is_anything_known(self) -> bool:
+        """Whether there is more than that processes exist: a stack, a system call, an open file."""
+        return any(
+            one.reading.way != "none" or one.descriptors or any(task.call for task in one.tasks)
+            for one in self.processes
+        )

@@ -139,7 +139,7 @@ class Thread:
     """Inner frames that are not in `frames`: those of the signal handler that was called."""
     stopped: str | None = None
     """Why the walk ended before the outermost frame; None when it reached it."""
-    skipped: int = 0
+    skipped_frames: int = 0
     """Frames left out of the middle of a very long stack."""
     skipped_at: int | None = None
     """Index in `frames` of the first frame behind the gap; None when nothing was left out."""

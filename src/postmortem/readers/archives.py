@@ -106,4 +106,4 @@ def _entries(path: str) -> Iterator[tuple[str, object]]:
         with tarfile.open(fileobj=file, mode="r|*") as tar:
             for member in tar:
                 yield member.name, tar.extractfile(member) if member.isreg() else None
-                tar.members.clear()  # it would keep all of them
+                tar.members.clear()  # type: ignore[attr-defined]  # it would keep all of them

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from postmortem import thresholds
 from postmortem.diagnose.core.citing import cite_frame, cite_python, cite_signal
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.fault_words import explain
 from postmortem.diagnose.core.owners import Owner, file_name, owner
 from postmortem.diagnose.core.pyobject_fault import object_fault
 from postmortem.diagnose.core.python_calls import python_call
-from postmortem.diagnose.core.recursion import DEEP, recursion
+from postmortem.diagnose.core.recursion import recursion
 from postmortem.diagnose.core.stacks import handler_index, place, site
 from postmortem.diagnose.names import bare, clip, short
 from postmortem.diagnose.rule import Finding, rule
@@ -76,7 +77,7 @@ def reraised_signal(
             )
             return
     cycle = recursion(crashed.frames) if crashed is not None else None
-    overflow = cycle is not None and cycle.frames >= DEEP
+    overflow = cycle is not None and cycle.frames >= thresholds.OVERFLOW_FRAMES
     yield Finding(
         title=clip(title, 100),
         cause=cause,

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from postmortem import thresholds
 from postmortem.diagnose.core.citing import cite_frame, cite_recursion, cite_signal
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.fault_words import explain
 from postmortem.diagnose.core.jit_frames import is_nameless
-from postmortem.diagnose.core.recursion import DEEP, MANY, Recursion, recursion
+from postmortem.diagnose.core.recursion import Recursion, recursion
 from postmortem.diagnose.core.stacks import place
 from postmortem.diagnose.names import clip, short
 from postmortem.diagnose.rule import Finding, rule
@@ -48,7 +49,11 @@ def stack_overflow(
     if cycle is not None and cycle.is_python:
         return
     certain = kind is FaultKind.STACK_OVERFLOW
-    sent_again = kind is FaultKind.RERAISED and cycle is not None and cycle.frames >= DEEP
+    sent_again = (
+        kind is FaultKind.RERAISED
+        and cycle is not None
+        and cycle.frames >= thresholds.OVERFLOW_FRAMES
+    )
     if not certain and not sent_again:
         return
     evidence: list[Evidence] = [cite_signal(kind, signal, fault, threads)]
@@ -80,7 +85,9 @@ def stack_overflow(
 
 
 def _without_recursion(crashed: Thread | None) -> str:
-    if crashed is None or (crashed.stopped is not None and len(crashed.frames) < MANY):
+    if crashed is None or (
+        crashed.stopped is not None and len(crashed.frames) < thresholds.RECURSION_FRAMES
+    ):
         return (
             "The stack could not be walked far enough to tell a recursion without an end from a "
             "local array that is larger than the rest of the stack"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from postmortem.diagnose.hang.live_waits import place_words, wait_words, waits_words
+from postmortem import thresholds
+from postmortem.diagnose.hang.live_waits import hot_words, place_words, wait_words, waits_words
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution, Suspect
 from postmortem.diagnose.ranks.causes import StandsElsewhere
@@ -13,7 +14,6 @@ from postmortem.diagnose.rule import Finding, rule
 from postmortem.facts.live import LiveJob, LiveProcess
 from postmortem.report.model import Confidence, Evidence, Role
 
-_LONG_SECONDS = 60.0
 _MOST_CITED = 6
 
 
@@ -52,6 +52,7 @@ def rank_holds_up(blame: Attribution, job: LiveJob) -> Iterator[Finding]:
         title=_title(blame, process),
         cause=f"{who}{_where(party, process)} {doing}, while the others wait at {cause.most}."
         + _seen(job, party.label)
+        + _hot(job, process)
         + _workers(job, process),
         confidence=_confidence(blame, job, party.label),
         next_steps=_steps(job, process, party),
@@ -91,6 +92,11 @@ def _seen(job: LiveJob, label: str) -> str:
     return f" It was active within {seconds}: slow rather than stuck."
 
 
+def _hot(job: LiveJob, process: LiveProcess | None) -> str:
+    path = job.hot_path(process.pid) if process is not None else None
+    return f" {hot_words(path)}." if path is not None else ""
+
+
 def _workers(job: LiveJob, process: LiveProcess | None) -> str:
     found = job.workers(process.pid) if process is not None else ()
     rows = []
@@ -109,7 +115,7 @@ def _confidence(blame: Attribution, job: LiveJob, label: str) -> Confidence:
     if motion is None or not motion.is_still:
         return Confidence.POSSIBLE
     alone = len(blame.first) == 1 and len(job.ranks()) > 2
-    long = job.watched_seconds >= _LONG_SECONDS
+    long = job.watched_seconds >= thresholds.HELD_UP_SECONDS
     return Confidence.CERTAIN if alone and long else Confidence.LIKELY
 
 
@@ -117,11 +123,11 @@ def _steps(job: LiveJob, process: LiveProcess | None, party: Suspect) -> tuple[s
     pids = " ".join(str(one.pid) for one in job.ranks()[:64])
     pid = process.pid if process is not None else "PID"
     steps = []
-    if job.watched_seconds < _LONG_SECONDS:
+    if job.watched_seconds < thresholds.HELD_UP_SECONDS:
         steps.append(
-            f"look again: postmortem hang {pids} --gap 60; in the same place it is stuck"
+            f"look again: postmortem hang {pids} --gap 60: still in the same place means stuck"
             if len(pids) < 200
-            else "look again with --gap 60; in the same place it is stuck, else only slow"
+            else "look again with --gap 60: still in the same place is stuck, else it is only slow"
         )
     thread = process.main_thread if process is not None else None
     place = place_words(thread, most=1) if thread is not None else ""

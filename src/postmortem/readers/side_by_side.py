@@ -1,0 +1,76 @@
+"""Readers side by side, each in a process of its own with a limit of memory and a deadline.
+
+What a reader returns is its report as JSON: what it concluded, and nothing of what it holds in
+memory. One that dies, hangs or eats memory costs its own evidence and nothing else.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from postmortem.errors import EvidenceError
+from postmortem.facts.inventory import Reading, Result
+from postmortem.readers.own_reports import LARGEST, own_report
+
+MEMORY = 8 << 30
+"""What a reader may have, unless POSTMORTEM_MEMORY says so: it bounds itself by that."""
+SECONDS = 300.0
+_AT_ONCE = 4
+
+
+def read_side_by_side(
+    readings: Sequence[Reading], progress: Callable[[str], None] | None = None
+) -> tuple[Result, ...]:
+    """Return what came of each, in their order."""
+    results: list[Result] = []
+    workers = max(1, min(_AT_ONCE, len(os.sched_getaffinity(0)), len(readings)))
+    with ThreadPoolExecutor(workers) as pool:
+        for done, result in enumerate(pool.map(_read, readings), 1):
+            results.append(result)
+            if progress is not None:
+                progress(f"{done} of {len(readings)} kinds of evidence read")
+    return tuple(results)
+
+
+def _read(reading: Reading) -> Result:
+    # -P: nothing is imported from the current folder, which may be the evidence.
+    command = [sys.executable, "-P", "-m", "postmortem", *reading.words, "--json"]
+    environment = {"POSTMORTEM_MEMORY": str(MEMORY), **os.environ, "NO_COLOR": "1"}
+    try:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=environment,
+        )
+    except OSError as error:
+        return Result(reading, None, f"its reader could not start: {error.strerror}")
+    with process:
+        try:
+            out, said = process.communicate(timeout=SECONDS)
+        except BaseException as error:
+            process.kill()
+            if not isinstance(error, subprocess.TimeoutExpired):
+                raise
+            return Result(reading, None, f"its reader had not finished after {SECONDS:g} s")
+    if process.returncode < 0:
+        return Result(reading, None, f"its reader was ended by signal {-process.returncode}")
+    if process.returncode not in (0, 1):
+        return Result(reading, None, _complaint(said))
+    if len(out) > LARGEST:
+        return Result(reading, None, "its report is too large")
+    try:
+        return Result(reading, own_report(out, reading.paths[0]), None)
+    except EvidenceError as error:
+        return Result(reading, None, error.what)
+
+
+def _complaint(stderr: bytes) -> str:
+    lines = stderr.decode("utf-8", "replace").splitlines()
+    said = next((line for line in lines if line.startswith("postmortem: ")), None)
+    return said.removeprefix("postmortem: ") if said else "its reader failed"
