@@ -48,7 +48,7 @@ child. One that cannot be imported is an error, never a command that is not ther
 """
 
 _CONTAINED = ("core", "strace", "logs", "scan", "flight", "triage", "hang")
-"""Those that read what may be hostile: in a child, under limits."""
+"""Those that read what may be hostile: in a child, under limits; so does ``watch --read``."""
 
 NOT_ANALYSED = 3
 INTERRUPTED = 130
@@ -183,7 +183,7 @@ def _dispatch(words: list[str], *, contained: bool) -> int:
     prepare = getattr(commands[args.command], "prepare", None)
     if prepare is not None:
         prepare(args)
-    if contained and args.command in _CONTAINED:
+    if contained and (args.command in _CONTAINED or getattr(args, "read", None) is not None):
         from postmortem.cli import supervised
 
         try:
@@ -204,7 +204,8 @@ def _dispatch(words: list[str], *, contained: bool) -> int:
 
 def _named(args: argparse.Namespace) -> list[str]:
     """Return the files that a command line names."""
-    found = (getattr(args, name, None) or () for name in ("cores", "logs", "files", "paths"))
+    names = ("cores", "logs", "files", "paths", "read")
+    found = (getattr(args, name, None) or () for name in names)
     return [str(path) for paths in found for path in paths]
 
 
