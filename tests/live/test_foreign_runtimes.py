@@ -163,7 +163,7 @@ def dotnet(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 def test_dotnets_exception_has_its_words(dotnet: list[str], tmp_path: Path) -> None:
     report = crash(tmp_path / "throw", *dotnet, "throw")
     found = next(d for d in report.diagnoses if d.id == "dotnet_end")
-    assert "an exception of .NET that nothing caught" in found.title
+    assert "a .NET exception that nothing caught" in found.title
     said = report.body["panic"]
     assert said is None or "part-007 has 3 bytes" in said["text"]
     stopped = crash(tmp_path / "stop", *dotnet, "stop")

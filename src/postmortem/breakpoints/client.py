@@ -171,7 +171,7 @@ _GONE = "the rank may have gone on, or listen on loopback of its own host alone 
 
 def _shake(link: socket.socket, token: bytes, where: str) -> None:
     if wire.receive(link, len(wire.GREETING)) != wire.GREETING:
-        raise wire.BrokenWire("it speaks another language")
+        raise wire.BrokenWire("it speaks another protocol")
     theirs = wire.receive(link, wire.NONCE_BYTES)
     ours = secrets.token_bytes(wire.NONCE_BYTES)
     try:

@@ -40,10 +40,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=_seconds,
         default=0.0,
         metavar="S",
-        help="wait so many seconds for a breakpoint to come (default: 0)",
+        help="wait this many seconds for a breakpoint (default: 0)",
     )
     parser.add_argument(
-        "--list", action="store_true", help="list the breakpoints that wait, and connect to none"
+        "--list", action="store_true", help="list the waiting breakpoints, and connect to none"
     )
 
 

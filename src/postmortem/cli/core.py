@@ -255,7 +255,7 @@ def _check_stream_options(args: argparse.Namespace) -> None:
         hint = "postmortem core - --slim OUT, then postmortem core OUT"
         raise EvidenceError("standard input", "a report needs a core that is a file", hint=hint)
     if args.pid is not None:
-        raise EvidenceError("--pid", "is of use with --slim only")
+        raise EvidenceError("--pid", "needs --slim")
 
 
 def _pid(text: str) -> int:

@@ -93,7 +93,8 @@ def _parser() -> argparse.ArgumentParser:
         "disk",
         "PATH [--leave SIZE | --read-only]",
         "A folder that is full or read-only. "
-        "What is in it is seen; what is written to it is kept in memory, and gone after.",
+        "Its contents stay visible; what is written to it is kept in memory and dropped at "
+        "the end.",
     )
     disk.add_argument("path", metavar="PATH", help="a folder")
     how = disk.add_mutually_exclusive_group()
@@ -105,7 +106,7 @@ def _parser() -> argparse.ArgumentParser:
         help="room for this much: 512K, 10M (default: none)",
     )
     how.add_argument("--read-only", action="store_true", help="nothing can be written")
-    how.add_argument("--slow", action="store_true", help="not possible: it says why")
+    how.add_argument("--slow", action="store_true", help="not possible: prints why")
     disk.add_argument(
         "--empty", action="store_true", help="hide what is in it (needs no overlay file system)"
     )
@@ -193,7 +194,7 @@ def _parser() -> argparse.ArgumentParser:
 
     clock = kind("clock", "SECONDS", "The monotonic and the boot clock are off.")
     clock.add_argument("offset", type=_offset, metavar="SECONDS", help="how much ahead")
-    clock.add_argument("--realtime", action="store_true", help="not possible: it says why")
+    clock.add_argument("--realtime", action="store_true", help="not possible: prints why")
 
     kind("gpu", "", "A GPU whose memory is taken by another.")
     return parser
@@ -347,5 +348,5 @@ def _signal(text: str) -> int:
 
     name = f"SIG{text.upper().removeprefix('SIG')}"
     if name not in signal.Signals.__members__:
-        raise argparse.ArgumentTypeError(f"{text!r} is no signal")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a signal")
     return signal.Signals[name].value

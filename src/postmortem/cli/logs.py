@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import sys
 import time
 
@@ -32,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--world-size",
         type=ranks_of_job,
         metavar="N",
-        help="number of ranks: tells of ranks that wrote nothing (default: what the logs say)",
+        help="number of ranks: reports ranks that wrote nothing (default: what the logs say)",
     )
     parser.add_argument(
         "--split",
@@ -45,6 +46,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Explain the logs and write the report."""
+    collects = gc.isenabled()
+    gc.disable()  # of 65,536 ranks, a quarter of the time goes into looking through facts that stay
+    try:
+        return _explain(args)
+    finally:
+        if collects:
+            gc.enable()
+
+
+def _explain(args: argparse.Namespace) -> int:
     from postmortem.analyses.ranklogs import RankLogOptions, analyse
 
     began = time.monotonic()

@@ -132,9 +132,7 @@ def _run(options: RunOptions) -> int:
             limit = limit_memory(options.memory)
         return run_all(options, limit)
     except NoLimit as error:
-        raise OutputError(
-            "--memory", f"this machine has no way to limit it for us ({error})"
-        ) from None
+        raise OutputError("--memory", f"this machine offers no way to limit it ({error})") from None
     except CommandError as error:
         print(f"postmortem: {error}", file=sys.stderr)
         return error.status

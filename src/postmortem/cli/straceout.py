@@ -58,7 +58,7 @@ def _exports(
     if wish.names.count("-") > 1:
         raise OutputError("standard output", "two exports are to go there", hint="name a file")
     if len(set(wish.names)) < len(wish.names):
-        raise OutputError(wish.names[0], "is named for two exports", hint="give each its own file")
+        raise OutputError(wish.names[0], "is given for two exports", hint="give each its own file")
     logs = [name for group in find_logs(args.logs) for name, _ in group.files]
     same = strace_exports.same_file(wish, logs)
     if same is not None:

@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--world-size",
         type=ranks_of_job,
         metavar="N",
-        help="number of ranks: tells of ranks that wrote nothing (default: what the logs say)",
+        help="number of ranks: reports ranks that wrote nothing (default: what the logs say)",
     )
     add_report_options(parser)
 

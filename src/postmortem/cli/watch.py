@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         dest="seconds",
         type=_seconds,
         metavar="S",
-        help="end after so many seconds (default: when the last process has ended)",
+        help="end after this many seconds (default: when the last process has ended)",
     )
     parser.add_argument(
         "--ring", metavar="FILE", help="keep the newest looks in FILE (default: none)"

@@ -134,13 +134,13 @@ def _gdb_command(explicit: str | None) -> tuple[str, ...]:
 
 def _why_no_core(found: CoreSearch, limit: int) -> tuple[str, str | None]:
     if found.destination.handler == "file" and limit == 0:
-        why = "no core can come: the hard limit of this session is 0 (ulimit -Hc)"
+        why = "no core can be written: the hard limit of this session is 0 (ulimit -Hc)"
         hint = (
             "as root: echo '* hard core unlimited' > /etc/security/limits.d/core.conf, then log in "
             "again; in Docker: docker run --ulimit core=-1"
         )
         return why, hint
-    return found.why or "no core came", found.hint or SET_FILE_PATTERN
+    return found.why or "no core was written", found.hint or SET_FILE_PATTERN
 
 
 @contextlib.contextmanager

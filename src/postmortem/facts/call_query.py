@@ -144,7 +144,9 @@ def _kind(name: str) -> str:
         return "errors"
     if _CALL.fullmatch(name):
         return "calls"
-    raise ValueError(f"{name!r} is no errno (ENOSPC), system call (openat) or signal (SIGKILL)")
+    raise ValueError(
+        f"{name!r} is not an errno (ENOSPC), a system call (openat) or a signal (SIGKILL)"
+    )
 
 
 def _name(word: str) -> str:

@@ -17,7 +17,7 @@ def expand(text: str) -> list[str]:
     for word in _words(text):
         for host in _expanded(word):
             if not re.fullmatch(r"[A-Za-z0-9_.:%@/][A-Za-z0-9_.:%@/-]{0,252}", host):
-                raise NoHosts(f"{host!r} is no host")
+                raise NoHosts(f"{host!r} is not a host")
             found[host] = None
             if len(found) > MOST:
                 raise NoHosts(f"more than {MOST:,} hosts")
@@ -46,10 +46,10 @@ def _expanded(word: str) -> list[str]:
     for part in word[start + 1 : end].split(","):
         match = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", part.strip())
         if match is None:
-            raise NoHosts(f"{part!r} is no range of numbers")
+            raise NoHosts(f"{part!r} is not a range of numbers")
         first, last = int(match[1]), int(match[2] or match[1])
         if last < first or (last - first + 1) * len(tails) + len(found) > MOST:
-            raise NoHosts(f"{part!r} is no range of at most {MOST:,} numbers")
+            raise NoHosts(f"{part!r} is not a range of at most {MOST:,} numbers")
         width = len(match[1])
         found += [
             f"{word[:start]}{number:0{width}d}{tail}"

@@ -41,10 +41,10 @@ def _why(said: Said) -> str:
     lines = [line.strip() for line in said.error.splitlines() if line.strip()]
     last = lines[-1][:200] if lines else ""
     if said.status == 124:
-        return "did not end in time"
+        return "did not finish in time"
     if said.status in (126, 127):
         return f"has no postmortem: {last}" if last else "has no postmortem"
-    return f"ended with {said.status}: {last}" if last else f"ended with {said.status}, no words"
+    return f"ended with {said.status}: {last}" if last else f"ended with {said.status}, no message"
 
 
 def _silent(said: Said, why: str) -> Part:

@@ -11,7 +11,7 @@ from postmortem.records import record
 REFERENCE = "https://docs.nvidia.com/deploy/xid-errors/index.html"
 _RESET = (
     "take the node out and reset the GPU: nvidia-smi --gpu-reset -i GPU",
-    "if it comes again, run nvidia-bug-report.sh and have the GPU serviced",
+    "if it happens again, run nvidia-bug-report.sh and have the GPU serviced",
 )
 _PROGRAM = ("run the program under compute-sanitizer",)
 _ANY = ("look the number up at docs.nvidia.com/deploy/xid-errors",)

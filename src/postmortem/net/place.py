@@ -114,9 +114,9 @@ def split_place(text: str) -> tuple[str, int | None]:
         port = said or None
     number = int(port) if port else None
     if not host or any(char.isspace() for char in host) or host.startswith("-"):
-        raise ValueError(f"{text!r} is no host")
+        raise ValueError(f"{text!r} is not a host")
     if number is not None and not 0 < number < 65_536:
-        raise ValueError(f"{number} is no port: they go from 1 to 65535")
+        raise ValueError(f"{number} is not a port: ports go from 1 to 65535")
     return host, number
 
 

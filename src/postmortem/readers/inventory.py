@@ -93,7 +93,7 @@ def _item(path: str, problems: list[Problem]) -> Item:
             except (OSError, StreamError):
                 return Item(path, Kind.OTHER, status.st_size, "is packed, and cannot be unpacked")
     kind = _kind(path, head, packed)
-    why = "is of no kind that is known" if kind is Kind.OTHER else None
+    why = "is of no known kind" if kind is Kind.OTHER else None
     return Item(path, kind, status.st_size, why)
 
 

@@ -57,7 +57,7 @@ def _read(reading: Reading) -> Result:
             process.kill()
             if not isinstance(error, subprocess.TimeoutExpired):
                 raise
-            return Result(reading, None, f"its reader was not done after {SECONDS:g} s")
+            return Result(reading, None, f"its reader had not finished after {SECONDS:g} s")
     if process.returncode < 0:
         return Result(reading, None, f"its reader was ended by signal {-process.returncode}")
     if process.returncode not in (0, 1):

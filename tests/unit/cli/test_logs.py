@@ -193,4 +193,4 @@ def test_random_bytes_are_no_log(tmp_path: Path, capsys: pytest.CaptureFixture[s
     log.write_bytes(os.urandom(100_000).replace(b"\0", b"x"))
     code, _, err = run(str(log), capsys=capsys)
     assert code == 3
-    assert "is no text" in err
+    assert "is not text" in err

@@ -86,7 +86,7 @@ def test_two_exports_do_not_share_a_file(log: Path, capsys: pytest.CaptureFixtur
     assert "two exports are to go there" in said(capsys)
     out = str(log.parent / "x")
     assert main(["strace", str(log), "--folded", out, "--trace", out]) == 3
-    assert "is named for two exports" in said(capsys)
+    assert "is given for two exports" in said(capsys)
 
 
 def test_names_that_do_not_say_what_to_write(log: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -141,7 +141,7 @@ def test_a_fleet_that_does_not_answer_is_not_healthy() -> None:
         (Said("n", b"{", "", None), "was cut off in the middle of its answer"),
         (Said("n", b"", "Permission denied (publickey,password).", 255), "Permission denied"),
         (Said("n", b"", "sh: postmortem: not found", 127), "has no postmortem"),
-        (Said("n", b"", "", 124), "did not end in time"),
+        (Said("n", b"", "", 124), "did not finish in time"),
         (Said("n", b"Welcome to node n!", "", 0), "answered rubbish"),
         (Said("n", b"[" * 100_000, "", 0), "answered rubbish"),
         (said("n", {**hang([], []), "kind": "doctor"}), "of kind doctor"),

@@ -172,9 +172,12 @@ def test_slurm_ends_the_others(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("TERM_RUNLIMIT: job killed after reaching LSF run time limit.", "its time was over"),
+        (
+            "TERM_RUNLIMIT: job killed after reaching LSF run time limit.",
+            "its time limit was reached",
+        ),
         ("TERM_MEMLIMIT: job killed after reaching LSF memory usage limit.", "memory limit"),
-        ("=>> PBS: job killed: walltime 3620 exceeded limit 3600", "its time was over"),
+        ("=>> PBS: job killed: walltime 3620 exceeded limit 3600", "its time limit was reached"),
     ],
 )
 def test_batch_systems_say_why_they_stop(tmp_path: Path, line: str, words: str) -> None:

@@ -153,7 +153,7 @@ def test_a_process_that_was_killed_is_no_run_that_went_well(
     report = analyse([str(tmp_path)], RankLogOptions())
     assert not report.failed
     assert report.verdict == (
-        "no failure in these logs; the flight files of ranks 0-2 tell of no end, that of rank 0 "
+        "no failure in these logs; the flight files of ranks 0-2 record no end; that of rank 0 "
         "stops first, in batch 2: killed, crashed, or still running"
     )
     (block,) = (one for one in report.blocks if isinstance(one, Excerpt))
@@ -161,7 +161,7 @@ def test_a_process_that_was_killed_is_no_run_that_went_well(
     for monitor in monitors[:2]:
         monitor.detach()
     assert analyse([str(tmp_path)], RankLogOptions()).verdict == (
-        "no failure in these logs; the flight file of rank 1 stops in batch 3 and tells of no end: "
+        "no failure in these logs; the flight file of rank 1 stops in batch 3 and records no end: "
         "killed, crashed, or still running"
     )
     monitors[2].detach()

@@ -73,7 +73,7 @@ _SEGV_WORDS = {
     FaultKind.NULL_DEREFERENCE: "null pointer dereference",
     FaultKind.BAD_CALL: "jump to an address that holds no code",
     FaultKind.UNMAPPED: "access to an address where nothing is mapped",
-    FaultKind.NON_CANONICAL: "access through a pointer that is no valid address",
+    FaultKind.NON_CANONICAL: "access through a pointer that is not a valid address",
     FaultKind.NO_PERMISSION: "access that the mapping does not permit",
     FaultKind.GENERAL_PROTECTION: "general protection fault",
     FaultKind.STACK_OVERFLOW: "stack overflow",
@@ -157,7 +157,7 @@ def _segmentation_fault(
         if small is not None:
             return (
                 f"{verb} address {address:#x} through a pointer of {small:#x}: a member of a null "
-                "object whose address was worked out before, or a number that is no pointer"
+                "object whose address was worked out before, or a number that is not a pointer"
             )
         return _null_dereference(address, verb) + _by_registers(signal)
     if lost_stack_pointer(fault) is not None and fault is not None and not fault.sp.mapped:
@@ -215,12 +215,12 @@ def _non_canonical(signal: Signal, fault: Fault | None) -> str:
         operand = fault.instruction.operand if fault.instruction else None
         how = f" (from the registers: {operand})" if operand else " (from the registers)"
     if address is None:
-        return "access through a pointer that is no valid address of this processor"
+        return "access through a pointer that is not a valid address of this processor"
     register = lost_stack_pointer(fault)
     if register is not None:
         how += f"; {register} belongs to the stack and was overwritten"
     text = (
-        f"{access_words(fault)} {address:#x}{how}, which is no valid (canonical) address: the "
+        f"{access_words(fault)} {address:#x}{how}, which is not a valid (canonical) address: the "
         "pointer itself is damaged"
     )
     return _with_hint(text, address)
@@ -244,7 +244,7 @@ def _bad_call(signal: Signal, fault: Fault | None) -> str:
     instruction = fault.instruction if fault is not None else None
     if fault is not None and pc != fault.pc.value and instruction is not None:
         return _with_hint(
-            f"{instruction.transfer} to {pc:#x}, which is no valid (canonical) address; the "
+            f"{instruction.transfer} to {pc:#x}, which is not a valid (canonical) address; the "
             f"instruction stands at {fault.pc.value:#x}",
             pc,
         )

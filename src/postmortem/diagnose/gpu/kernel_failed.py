@@ -73,7 +73,7 @@ def kernel_trapped(core: GpuCore) -> Iterator[Finding]:
             f"block {triple(fault.first.block)}, thread {triple(fault.first.thread)}",
             120,
         ),
-        cause="A warp stands at a trap or a breakpoint of the kernel's own code: mostly a check "
+        cause="A warp stands at a trap or a breakpoint of the kernel's own code: usually a check "
         "that failed.",
         confidence=Confidence.LIKELY,
         next_steps=("read the condition before that line", *_how_to_know_more(core, fault, line)),

@@ -58,7 +58,7 @@ def kernels_stand(core: GpuCore) -> Iterator[Finding]:
     else:
         name = names.get((first.device, first.grid), "a kernel")
         title = f"no kernel had failed; most warps stood in {name}"
-        cause = "The dump shows one moment: whether the kernel hangs or runs it does not say."
+        cause = "The dump shows one moment: it does not say whether the kernel hangs or runs."
         steps = ("write a second dump some seconds later: warps that still stand there hang",)
     yield Finding(
         title=clip(title, 120),

@@ -97,7 +97,7 @@ def short_words(one: Culprit, *, with_group: bool = False) -> str:
             return f"has not finished {call}{number}, as {count:,} others have"
         case NoDump(together=ranks):
             alike = f", like all of ranks {rank_words(ranks)}" if len(ranks) > 1 else ""
-            return f"left no dump{alike}, and is all that lacks in {call}{number}"
+            return f"left no dump{alike}, and is the only one missing in {call}{number}"
         case InRing():
             return "waits for ranks that wait for it"
         case Disagrees(call=own):

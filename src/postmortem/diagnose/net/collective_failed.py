@@ -51,7 +51,7 @@ def collective_failed(seen: NetCheck) -> Iterator[Finding]:
         title=f"{first.backend}: {len(failed)} of {len(seen.collectives)} nodes failed, first in "
         f"{what}",
         cause=f"{len(some_done)} of {len(seen.collectives)} nodes came no further than {what}: "
-        f"{first.error or 'no words'}.",
+        f"{first.error or 'no message'}.",
         confidence=Confidence.LIKELY,
         next_steps=(
             f"TORCH_DISTRIBUTED_DEBUG=DETAIL with a job of two ranks on {seen.label(first.node)} "
@@ -63,4 +63,4 @@ def collective_failed(seen: NetCheck) -> Iterator[Finding]:
 
 
 def _evidence(seen: NetCheck, one: Collective) -> Evidence:
-    return Evidence(seen.label(one.node), f"{one.stage}: {one.error or 'no words'}")
+    return Evidence(seen.label(one.node), f"{one.stage}: {one.error or 'no message'}")

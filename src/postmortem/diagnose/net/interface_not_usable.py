@@ -42,7 +42,7 @@ def interface_not_usable(seen: NetCheck) -> Iterator[Finding]:
         more = f" and {len(found) - 1} more" if len(found) > 1 else ""
         yield Finding(
             title=f"{_named(one)} on {node.label}{more}: {why}",
-            cause=f"{one.library} on {node.label}{more} shall take {_named(one)}, but {why}.",
+            cause=f"{one.library} on {node.label}{more} is told to use {_named(one)}, but {why}.",
             confidence=Confidence.CERTAIN,
             next_steps=(
                 f"export {one.variable}={shell_word(usable(node))}   where that leads on",

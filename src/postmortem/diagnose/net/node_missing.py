@@ -45,7 +45,7 @@ def node_missing(seen: NetCheck) -> Iterator[Finding]:
         who = f"node {one.number} ({one.host})" if one.host else f"node {one.number}"
         yield Finding(
             title=f"{who} was lost in the middle: {one.when}",
-            cause=f"{who} took part until then, and gave no answer any more: {one.when}.",
+            cause=f"{who} took part until then, and stopped answering: {one.when}.",
             confidence=Confidence.CERTAIN,
             next_steps=(
                 "read what postmortem net says there, and whether the host is still up",

@@ -14,8 +14,8 @@ _TITLES = {
     Met.REFUSED: "refuses: the host answers, and nobody listens there",
     Met.DROPPED: "does not answer: packets are dropped on the way, or the host is down",
     Met.UNREACHABLE: "cannot be reached",
-    Met.RESET: "takes the connection and ends it at once",
-    Met.SILENT: "takes the connection and says nothing",
+    Met.RESET: "accepts the connection and closes it at once",
+    Met.SILENT: "accepts the connection and says nothing",
     Met.FOREIGN: "is answered by another program",
     Met.NO_SOURCE: "cannot be tried from our address",
 }

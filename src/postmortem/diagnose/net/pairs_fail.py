@@ -128,7 +128,7 @@ def _link(seen: NetCheck, link: BadLink, probes: list[Probe]) -> Finding:
         title=title,
         cause=f"{title}{others}: it is the way between the two, not one of them."
         if others
-        else f"{title}; with two nodes alone it cannot be told whose fault it is.",
+        else f"{title}; with only two nodes, whose fault it is cannot be told.",
         confidence=Confidence.CERTAIN,
         next_steps=tuple(steps),
         evidence=tuple(Evidence(where(seen, one), tell(seen, one)) for one in mine[:4]),

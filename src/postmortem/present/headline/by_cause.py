@@ -20,7 +20,7 @@ REASONS = {
 MEANINGS = {
     "ckpt-write-failed": "a checkpoint could not be written",
     "ckpt-unexpected-pos": "a checkpoint could not be written",
-    "ckpt-iostream": "a checkpoint could not be written, mostly because the disk is full",
+    "ckpt-iostream": "a checkpoint could not be written, usually because the disk is full",
     "ckpt-cannot-open": "a checkpoint could not be opened",
     "ckpt-central-dir": "a checkpoint is cut off",
     "st-incomplete": "a checkpoint is cut off",

@@ -38,7 +38,7 @@ def headline(job: LiveJob, blame: Attribution, diagnoses: Sequence[Diagnosis]) -
     if count == 1 and thread is not None:
         does, place = wait_words(job.ranks()[0], thread), place_words(thread, most=1)
         return f"{job.ranks()[0].label} {does}, at {place}{unknown}"
-    return f"nobody is seen to hold up the others{unknown}"
+    return f"no rank is seen holding up the others{unknown}"
 
 
 def _at(job: LiveJob, blame: Attribution) -> str:

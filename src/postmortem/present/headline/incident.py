@@ -61,5 +61,5 @@ def _undecided(documents: Sequence[Document]) -> str:
             str(failed[0]["verdict"]),
         )
     if all(one.get("outcome") == "healthy" for one in documents):
-        return "no failure: every kind of evidence says that it went well"
-    return "nothing here says that anything failed, and nothing that it went well"
+        return "no failure: every kind of evidence says that all went well"
+    return "nothing here says that anything failed, nor that all went well"

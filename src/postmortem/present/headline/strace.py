@@ -137,7 +137,7 @@ def _ended(task: Task) -> str:
     if end.signal is None:
         return f"pid {task.pid}{program} exited with {end.code}{before}"
     if before and end.sender == task.pid:
-        return f"pid {task.pid}{program} ended of {end.signal}{before}"
+        return f"pid {task.pid}{program} died of {end.signal}{before}"
     sender = ""
     if end.sender is not None:
         sender = " from itself" if end.sender == task.pid else f" from pid {end.sender}"

@@ -42,10 +42,10 @@ def unended_words(logs: RankLogs) -> str | None:
     batch = "before the first batch" if at is None else f"in batch {at}"
     why = "killed, crashed, or still running"
     if len(left) == 1:
-        return f"the flight file of {_who(first)} stops {batch} and tells of no end: {why}"
+        return f"the flight file of {_who(first)} stops {batch} and records no end: {why}"
     ranks = rank_words([one.recorder.rank for one in left])
     return (
-        f"the flight files of ranks {ranks} tell of no end, that of {_who(first)} stops first, "
+        f"the flight files of ranks {ranks} record no end; that of {_who(first)} stops first, "
         f"{batch}: {why}"
     )
 

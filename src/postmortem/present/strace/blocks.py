@@ -55,7 +55,7 @@ def _last(view: StraceView, verbose: bool) -> Iterator[Block]:
         yield Table(
             ("errno", "call", "line", "on"),
             tuple((f.errno, f.syscall, f"{f.line:,}", f.path or "") for f in failures),
-            title=f"failed last before pid {task.pid} exited with "
+            title=f"last failures before pid {task.pid} exited with "
             f"{task.ending.code if task.ending else None}",
             right_aligned=(2,),
         )

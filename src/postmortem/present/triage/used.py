@@ -46,7 +46,7 @@ def used(
             rows[path] = replace(rows[path], belongs=False, used=False, why=why)
     for index in judged.apart:
         for path in read[index].reading.paths:
-            rows[path] = replace(rows[path], why="nothing joins it with the rest")
+            rows[path] = replace(rows[path], why="nothing links it to the rest")
     return rows
 
 

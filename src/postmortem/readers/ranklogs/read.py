@@ -108,11 +108,11 @@ def _read_one(
             head = opened.head.decode("utf-8", "replace")
             told.append(versions_in(head, os.path.basename(file.path)))  # noqa: PTH119
     if program:
-        what = "is no text: it begins as programs, libraries and cores do"
+        what = "is not text: it begins as programs, libraries and cores do"
         problems.append(Problem(file.path, what, "a core is for postmortem core"))
         return None
     if raw["binary_lines"] * 2 > raw["lines"]:
-        what = f"is no text: {raw['binary_lines']:,} of {raw['lines']:,} lines are binary"
+        what = f"is not text: {raw['binary_lines']:,} of {raw['lines']:,} lines are binary"
         problems.append(Problem(file.path, what, "name the logs; cores are for postmortem core"))
         return None
     sources.append(source)
@@ -154,7 +154,7 @@ def _of_last_run(
     if not begin:
         return source, False
     above, rest = data.count(b"\n", 0, begin), data[begin:]
-    what = f"holds several runs, one behind the other: only the last one, from line {above + 1:,}"
+    what = f"holds several runs, one after the other: only the last one, from line {above + 1:,}"
     problems.append(Problem(opened.name, f"{what} on, was judged", "cut the file to see others"))
     pieces = iter((b"\n" * above, rest))
     return lambda: next(pieces, b""), True
@@ -164,8 +164,8 @@ def _remarks(path: str, raw: RawRankLog) -> Iterator[Problem]:
     if raw["cut_lines"]:
         yield Problem(path, f"{raw['cut_lines']:,} lines over 1 MiB were read in part")
     if raw["zeros"]:
-        what = f"{raw['zeros']:,} zero bytes in it were passed"
-        remedy = "a log has them that was cut while it was written, or where power failed"
+        what = f"{raw['zeros']:,} zero bytes in it were skipped"
+        remedy = "a log that was cut while it was written, or in a power failure, has them"
         yield Problem(path, what, remedy if raw["zeros"] >= _HOLE else None)
     if raw["binary_lines"]:
         yield Problem(path, f"{raw['binary_lines']:,} lines hold binary data")

@@ -307,6 +307,6 @@ def _why_no_log(path: str) -> str | None:
     if not head:
         return "holds zero bytes only"
     if looks_like_binary(head):
-        return "is no text"
+        return "is not text"
     is_strace = len(_STRACE.findall(head.decode("latin-1"))) >= 3
     return "is a log of strace: postmortem strace explains it" if is_strace else None

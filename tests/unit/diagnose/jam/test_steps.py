@@ -264,7 +264,7 @@ def test_a_sign_of_a_hang(written: float, sign: Sign) -> None:
     jam = find_jam(dumps)
     assert jam is not None
     assert jam.sign is sign
-    told = find_jam(dumps, timed_out="rank0.log:7 tells of a time-out")
+    told = find_jam(dumps, timed_out="rank0.log:7 reports a time-out")
     assert told is not None
     assert told.sign is Sign.SEEN
 

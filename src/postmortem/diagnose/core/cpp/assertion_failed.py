@@ -69,7 +69,8 @@ def assertion_failed(
         steps = ("read the message of the assertion on standard error",)
     yield Finding(
         title=clip(title, 100),
-        cause="native code checked a condition that its author took for always true, and stopped "
+        cause="native code checked a condition that its author assumed to be always true, "
+        "and stopped "
         "the program because it was not",
         confidence=Confidence.CERTAIN,
         next_steps=steps,

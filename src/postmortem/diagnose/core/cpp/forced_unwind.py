@@ -78,7 +78,7 @@ def forced_unwind(
     )
     yield Finding(
         title=clip(f"{how} could not end a thread{where}", 100),
-        cause=f"{how} ends a thread by unwinding its stack, and {stopped}; the run-time library "
+        cause=f"{how} ends a thread by unwinding its stack, and {stopped}; the runtime library "
         "then ends the process",
         confidence=Confidence.CERTAIN if swallowed and how == "pthread_exit" else Confidence.LIKELY,
         next_steps=(

@@ -63,7 +63,8 @@ def driver_crash(
     yield Finding(
         title=clip(f"the crash is inside {library}{by}{' at exit' if at_exit else ''}", 100),
         cause="the driver or CUDA library failed on what it was given: a wrong or freed pointer, a "
-        "context that was gone (at exit, after fork), or versions that do not fit. The stack does "
+        "context that was gone (at exit, after fork), or versions that do not match. The "
+        "stack does "
         "not decide between them" + ("; here the program was already ending" if at_exit else ""),
         confidence=Confidence.POSSIBLE,
         next_steps=(

@@ -65,7 +65,7 @@ def thread_limit(
             where = f" in {short(crashed.frames[index].function, 36)}"
     evidence.extend(cite_python(crashed))
     many = (
-        f"{count:,} threads are in this process itself: who makes them, and who ends them?"
+        f"{count:,} threads are in this process itself: what starts them, and what ends them?"
         if count >= thresholds.OWN_THREADS
         else f"this process has only {count:,} threads: count those of the others on the host "
         "(ps -eLf | wc -l); the limit of the user is shared by all ranks and jobs"

@@ -103,7 +103,7 @@ def sanitizer_report(kind: FaultKind, threads: Threads | None) -> Iterator[Findi
     last = at - 1 if at else own
     yield Finding(
         title=clip(f"{tool.name} found {_what(names, tool)}{where}", 100),
-        cause=f"the sanitizer's run-time library stopped the program{where}; its report with all "
+        cause=f"the sanitizer's runtime library stopped the program{where}; its report with all "
         "that it knows was written to standard error",
         confidence=Confidence.CERTAIN,
         next_steps=(

@@ -80,7 +80,7 @@ def tensor_memory(
     if signal.address is not None and signal.address < _FIRST_MAPPING:
         title = f"the CPU kernel{named} used a tensor whose storage is most likely empty"
         cause = (
-            f"the address {signal.address:#x} is an offset and no pointer: the tensor's storage "
+            f"the address {signal.address:#x} is an offset, not a pointer: the tensor's storage "
             "has no memory, but its sizes say that it has. Storages are emptied by "
             "untyped_storage().resize_(0), as FSDP does with parameters that are not in use"
         )

@@ -76,7 +76,7 @@ def nccl_watchdog_abort(
         cause = (
             "the monitor thread of PyTorch's process group ends the process when the NCCL watchdog "
             "makes no progress: the watchdog is blocked in a CUDA or NCCL call, or waits for the "
-            "GIL. Which of them, the other threads of this core show"
+            "GIL. The other threads of this core show which"
         )
     elif certain or named:
         title = _title(error)

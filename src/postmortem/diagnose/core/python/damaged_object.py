@@ -101,7 +101,7 @@ def _title(found: ObjectFault, function: str, by: str) -> str:
         case Touch.COLLECTOR:
             return f"the garbage collector met a damaged Python object (in {function})"
         case Touch.ALLOCATOR if "ree" in function:
-            return f"Python's allocator was given back what is no block of its own (in {function})"
+            return f"Python's allocator was given back a block that is not its own (in {function})"
         case Touch.ALLOCATOR:
             return f"Python's memory allocator found its blocks overwritten (in {function})"
         case Touch.RELEASE:

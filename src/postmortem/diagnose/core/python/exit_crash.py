@@ -72,7 +72,7 @@ def exit_crash(
             who = f", in {name}"
         title = f"the process died while it was ending{who}"
         cause = (
-            "the program's work was done and it was taking itself down (exit handlers, global "
+            "the program's work was done and it was shutting down (exit handlers, global "
             "destructors, the interpreter's finalisation) when it died: something was used after "
             "its end"
         )

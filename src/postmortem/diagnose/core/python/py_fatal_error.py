@@ -153,7 +153,7 @@ def _meaning(names: str, message: str) -> tuple[str, str, str]:
         )
     return (
         _GENERAL,
-        "CPython found itself in a state that must not be",
+        "CPython found itself in an impossible state",
         "PYTHONMALLOC=debug python -X dev … may find it earlier",
     )
 

@@ -18,17 +18,17 @@ _REASONS = (
     (
         "SystemNative::FailFast",
         "Environment.FailFast() was called",
-        "code of .NET asked for the end",
+        ".NET code asked for the end",
     ),
     (
         "UnwindManagedExceptionPass1",
-        "an exception of .NET that nothing caught",
-        "no catch block took it, so the run-time printed it and ended the process",
+        "a .NET exception that nothing caught",
+        "no catch block took it, so the runtime printed it and ended the process",
     ),
     (
         "EEPolicy::HandleFatalError",
-        "a fatal error of the run-time of .NET",
-        "the run-time found its own state damaged, or could not go on",
+        "a fatal error of the .NET runtime",
+        "the runtime found its own state damaged, or could not go on",
     ),
 )
 
@@ -76,7 +76,7 @@ def dotnet_end(kind: FaultKind, threads: Threads | None, panic: Panic | None) ->
         cause=cause,
         confidence=Confidence.LIKELY,
         next_steps=(
-            "read what the run-time printed to standard error: the exception and its methods",
+            "read what the runtime printed to standard error: the exception and its methods",
             "dotnet-dump analyze CORE, then clrstack -all and pe, shows methods and exceptions",
         ),
         evidence=tuple(evidence),

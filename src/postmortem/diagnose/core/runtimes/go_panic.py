@@ -30,9 +30,9 @@ _MEANINGS: tuple[tuple[str, str], ...] = (
     ("runtime.mapassign", "assignment to an entry in a nil map"),
     ("runtime.closechan", "close of a nil or closed channel"),
     ("runtime.chansend", "send on a closed channel"),
-    ("runtime.sigpanic", "a fault, mostly a nil pointer"),
-    ("runtime.throw", "a fatal error of Go's run-time"),
-    ("runtime.fatalthrow", "a fatal error of Go's run-time"),
+    ("runtime.sigpanic", "a fault, usually a nil pointer"),
+    ("runtime.throw", "a fatal error of Go's runtime"),
+    ("runtime.fatalthrow", "a fatal error of Go's runtime"),
 )
 
 
@@ -77,11 +77,11 @@ def go_panic(threads: Threads | None, panic: Panic | None) -> Iterator[Finding]:
         title=clip(f"{end}{': ' + clip(what, 84 - len(where)) if what else ''}{where}", 100),
         cause=(f"{what}: " if what else "")
         + (
-            "Go's run-time found its own state or the program's in disorder"
+            "Go's runtime found its own state, or the program's, damaged"
             if said.startswith("fatal error")
             else "no deferred function recovered"
         )
-        + ", so Go's run-time printed the reason to standard error and ended the process",
+        + ", so Go's runtime printed the reason to standard error and ended the process",
         confidence=Confidence.LIKELY,
         next_steps=(
             'read what follows "panic:" or "fatal error:" on standard error',

@@ -13,12 +13,12 @@ from postmortem.report.model import Confidence, Role
 
 _INNERMOST = 24
 _ENDS = (FaultKind.ABORT, FaultKind.BREAKPOINT, FaultKind.COMPILER_TRAP)
-_READ = 'read what stands behind "FATAL ERROR" or "Uncaught" on standard error'
+_READ = 'read what follows "FATAL ERROR" or "Uncaught" on standard error'
 # Function, title, cause, first step: the first that stands on the stack.
 _REASONS = (
     (
         "node::OOMErrorHandler",
-        "the heap of JavaScript is full (Node.js)",
+        "the JavaScript heap is full (Node.js)",
         "V8 could not free enough memory below its limit, and Node.js aborts then. The limit is "
         "V8's own (--max-old-space-size, or part of the machine's or the container's memory)",
         "NODE_OPTIONS=--max-old-space-size=MIB raises the limit; --heapsnapshot-near-heap-limit=1 "
@@ -32,7 +32,7 @@ _REASONS = (
     ),
     (
         "v8::internal::Isolate::CreateMessageOrAbort",
-        "an exception of JavaScript that nothing would have caught (Node.js)",
+        "a JavaScript exception that nothing would have caught (Node.js)",
         "V8 runs with --abort-on-uncaught-exception, and stops where such an exception is thrown",
         _READ,
     ),
@@ -45,7 +45,7 @@ _REASONS = (
     (
         "node::Abort",
         "process.abort() was called, or Node.js stopped itself",
-        "code of JavaScript asked for the end, or native code of Node.js did",
+        "JavaScript code asked for the end, or native code of Node.js did",
         _READ,
     ),
 )
@@ -80,7 +80,7 @@ def node_end(kind: FaultKind, threads: Threads | None) -> Iterator[Finding]:
         confidence=Confidence.LIKELY,
         next_steps=(
             step,
-            "llnode NODE -c CORE, then v8 bt (a plug-in of lldb), shows the stack of JavaScript",
+            "llnode NODE -c CORE, then v8 bt (a plug-in of lldb), shows the JavaScript stack",
         ),
         evidence=(cite_frame(crashed, names.index(name)),),
     )

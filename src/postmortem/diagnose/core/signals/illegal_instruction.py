@@ -72,7 +72,7 @@ def illegal_instruction(
         where = f" in {name}"
         at_load = any(plain(frame.function) in _INITIALISERS for frame in crashed.frames[:12])
     if at_load:
-        evidence.append(Evidence("stack", "the library was just being loaded (its initialisers)"))
+        evidence.append(Evidence("stack", "the library was being loaded (its initialisers ran)"))
     words = explain(kind, signal, fault, threads)
     if instruction is not None and instruction.is_zeros and fault is not None:
         yield _zeros(where, words, fault, tuple(evidence))

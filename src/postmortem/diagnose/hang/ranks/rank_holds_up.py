@@ -125,9 +125,9 @@ def _steps(job: LiveJob, process: LiveProcess | None, party: Suspect) -> tuple[s
     steps = []
     if job.watched_seconds < thresholds.HELD_UP_SECONDS:
         steps.append(
-            f"look again: postmortem hang {pids} --gap 60; in the same place it is stuck"
+            f"look again: postmortem hang {pids} --gap 60: still in the same place means stuck"
             if len(pids) < 200
-            else "look again with --gap 60; in the same place it is stuck, else only slow"
+            else "look again with --gap 60: still in the same place is stuck, else it is only slow"
         )
     thread = process.main_thread if process is not None else None
     place = place_words(thread, most=1) if thread is not None else ""

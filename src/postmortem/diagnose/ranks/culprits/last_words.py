@@ -29,7 +29,7 @@ def last_words(blame: Attribution) -> Iterator[Finding]:
     said = blame.cause.said.strip()
     cause = "The last lines read like an error, and nothing follows them. "
     if blame.cause.behind:
-        cause = "A line near the end reads like an error; what follows it tells of no work. "
+        cause = "A line near the end reads like an error; what follows it shows no work. "
     yield Finding(
         title=clip(said, 100),
         verdict=f"nothing here says how it ended; nearest to an error is: {clip(said, 200)}"

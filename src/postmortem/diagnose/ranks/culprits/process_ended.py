@@ -33,15 +33,16 @@ def process_ended(blame: Attribution) -> Iterator[Finding]:
     )
     if end.signal == "SIGKILL":  # leaves neither
         steps = (
-            "dmesg -T | grep -i -E 'killed process|out of memory': mostly it is the kernel's "
+            "dmesg -T | grep -i -E 'killed process|out of memory': usually it is the kernel's "
             "OOM killer",
-            "of Slurm: sacct -o JobID,State,MaxRSS,ReqMem -j JOB; ask for more memory, or use less",
+            "under Slurm: sacct -o JobID,State,MaxRSS,ReqMem -j JOB; ask for more memory, or "
+            "use less",
         )
     why = ": its memory was used up" if memory else ""
     yield Finding(
         title=end.words + why,
         cause=f"The shell says that {end.words}."
-        + (" Beside it a line tells of a kill for memory." if memory else ""),
+        + (" Another line reports a kill for memory." if memory else ""),
         confidence=Confidence.LIKELY,
         next_steps=steps,
         evidence=cite(blame),

@@ -102,7 +102,7 @@ def rank_crashed(blame: Attribution) -> Iterator[Finding]:
         case None:
             if killed:
                 cause += (
-                    " Nothing in the logs says who sent it; mostly it is the kernel's OOM killer."
+                    " Nothing in the logs says who sent it; usually it is the kernel's OOM killer."
                 )
         case never:
             assert_never(never)

@@ -35,9 +35,9 @@ def unnamed_process_ended(blame: Attribution) -> Iterator[Finding]:
     ]
     if end.signal == "SIGKILL":  # leaves neither
         steps = [
-            "dmesg -T | grep -i -E 'killed process|out of memory'  on each host: mostly it is the "
+            "dmesg -T | grep -i -E 'killed process|out of memory'  on each host: usually it is the "
             "kernel's OOM killer",
-            "of a container: grep oom_kill /sys/fs/cgroup/memory.events; of Slurm: sacct -o "
+            "in a container: grep oom_kill /sys/fs/cgroup/memory.events; under Slurm: sacct -o "
             "JobID,State,MaxRSS -j JOB",
         ]
     among = f" It is one of {ranks_words(blame.candidates)}." if blame.candidates else ""

@@ -43,7 +43,7 @@ class Case:
         from postmortem.diagnose.jam.decide import find_jam
 
         waited = next((f for s in self.all for f in s.about_peers), None)
-        said = f"{waited.file}:{waited.line} tells of a time-out or a lost peer" if waited else None
+        said = f"{waited.file}:{waited.line} reports a time-out or a lost peer" if waited else None
         return find_jam(self.logs.recorders, world=self.logs.world_size, timed_out=said)
 
     def about_peers(self) -> tuple[RankState, ...]:

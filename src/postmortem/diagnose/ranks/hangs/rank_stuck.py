@@ -38,7 +38,7 @@ def rank_stuck(blame: Attribution, logs: RankLogs) -> Iterator[Finding]:
     who = ranks_words(blame.first)
     once = logs.stacks is not None and logs.stacks.samples < 2
     again = (
-        "take the stacks of these ranks again: in the same place they are stuck, else only slow",
+        "take the stacks of these ranks again: still in the same place means stuck, else only slow",
     )
     yield Finding(
         lead=who,

@@ -42,7 +42,7 @@ def gpu_fault_of_program(blame: Attribution) -> Iterator[Finding]:
     who = ranks_words(blame.first)
     yield Finding(
         title=clip(f"the driver saw it too: {tie.event.words}", 100),
-        cause=f"{meaning(tie)} It goes with the error of {who}.{joined(tie)}",
+        cause=f"{meaning(tie)} It matches the error of {who}.{joined(tie)}",
         confidence=Confidence.LIKELY if named else Confidence.POSSIBLE,
         next_steps=steps_of(tie),
         evidence=tuple(cite_tie(one) for one in ours[:6]),

@@ -41,7 +41,7 @@ def host_failed(blame: Attribution) -> Iterator[Finding]:
     title = f"{who}: host {name} failed: {event.words}"
     stack = ""
     if tie.by is MatchKey.PID:
-        title = f"{who} does not come back from the kernel of {name}"
+        title = f"{who} is stuck in the kernel of {name}"
         stack = f" It waits in {', called by '.join(event.stack[:4])}." if event.stack else ""
     yield Finding(
         lead=who,

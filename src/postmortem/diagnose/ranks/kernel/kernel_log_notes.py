@@ -105,15 +105,16 @@ def _how_sure(*, root: bool, ended: bool) -> Confidence:
 
 def _why_not(tie: KernelMatch, logs: RankLogs, *, alone: bool, ended: bool) -> str:
     if ended:
-        return f"Process {tie.event.pid} is the one that its launcher saw end."
+        return f"Process {tie.event.pid} is the one whose end its launcher reported."
     if alone:
-        return "No log of a rank lies beside it, so that no rank can be named."
+        return "No rank's log was given with it, so no rank can be named."
     event = tie.event
     if event.pid is not None and tie.by not in (MatchKey.PID, MatchKey.CHILD) and logs.pids:
         return (
-            "Its pid is of no rank that the logs name: another process, or a rank in a container, "
+            "Its pid belongs to no rank that the logs name: another process, or a rank in a "
+            "container, "
             "which counts its own pids."
         )
     if tie.by is MatchKey.NOTHING and event.host:
         return f"No rank that failed is known to have run on {event.host} at that time."
-    return "Nothing in the logs of the ranks goes with it."
+    return "Nothing in the ranks' logs matches it."

@@ -44,7 +44,7 @@ def joined(tie: KernelMatch) -> str:
     if not tie.why:
         return ""
     doubt = "" if tie.sure else "; no line says which host that was"
-    return f" What joins the two: {tie.why}{doubt}."
+    return f" What links the two: {tie.why}{doubt}."
 
 
 def storage_ties(blame: Attribution) -> list[KernelMatch]:

@@ -28,7 +28,7 @@ def never_a_number(blame: Attribution) -> Iterator[Finding]:
     since = "line" if not blame.cause.earlier else "or before line"
     yield Finding(
         title=f"the numbers are NaN to the end, from {since} {blame.cause.line} on",
-        cause="What is printed of the loss or of the gradients is NaN and never a number again.",
+        cause="The printed loss or gradients are NaN, and never become numbers again.",
         confidence=Confidence.LIKELY,
         next_steps=(
             "postmortem scan DIR  finds the last checkpoint without NaN",

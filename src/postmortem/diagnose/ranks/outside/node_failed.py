@@ -41,7 +41,7 @@ def node_failed(blame: Attribution) -> Iterator[Finding]:
             "administrators wrote",
             f"journalctl -k -b -1 on {host}, or its BMC's log (ipmitool sel list): give it to "
             "postmortem logs beside these",
-            f"sbatch --exclude={named} until it is mended; --requeue starts such a job again",
+            f"sbatch --exclude={named} until it is repaired; --requeue starts such a job again",
         ),
         evidence=cite(blame),
     )

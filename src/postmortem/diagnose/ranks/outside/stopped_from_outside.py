@@ -12,8 +12,8 @@ from postmortem.diagnose.rule import Finding, rule
 from postmortem.report.model import Confidence, Role
 
 _WHY = {
-    Stop.TIME: "its time was over",
-    Stop.PREEMPTED: "another one was preferred",
+    Stop.TIME: "its time limit was reached",
+    Stop.PREEMPTED: "it was preempted",
     Stop.MEMORY: "it was over its memory limit",
     Stop.NODE: "one of its nodes failed",
 }

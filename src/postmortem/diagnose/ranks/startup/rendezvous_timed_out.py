@@ -33,7 +33,7 @@ def rendezvous_timed_out(blame: Attribution) -> Iterator[Finding]:
         cause=f"hosts waited for others that never came: {clip(cause.said, 300)}",
         confidence=Confidence.LIKELY,
         next_steps=(
-            "see that torchrun runs on every host, with the same --nnodes, --rdzv-id and "
+            "make sure that torchrun runs on every host, with the same --nnodes, --rdzv-id and "
             "--rdzv-endpoint",
             "a host without any log is the one that never started: srun and the scheduler know why",
         ),

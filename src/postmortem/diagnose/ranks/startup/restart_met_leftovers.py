@@ -45,7 +45,7 @@ def restart_met_leftovers(attempts: Attempts) -> Iterator[Finding]:
         confidence=Confidence.LIKELY,
         next_steps=(
             "TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1 gives each attempt a new store",
-            "and see to it that the first attempt's processes are gone: ss -ltnp, pgrep -af python",
+            "and make sure that the first attempt's processes are gone: ss -ltnp, pgrep -af python",
         ),
         evidence=tuple(Evidence(where.rsplit("/", 1)[-1], what) for where, what in last.evidence)
         or (Evidence("logs", clip(cause.said, 300)),),

@@ -33,7 +33,7 @@ def store_counts_too_many(blame: Attribution) -> Iterator[Finding]:
     yield Finding(
         title="more processes came to the store than the job has",
         cause="the ranks waited for a count that was passed already: two jobs share one store, or "
-        f"a start anew met what the one before had left: {clip(cause.said, 300)}",
+        f"a restart met what the attempt before had left: {clip(cause.said, 300)}",
         confidence=Confidence.LIKELY,
         next_steps=(
             "ss -ltnp | grep PORT and pgrep -af python on the first host: is an older job there?",

@@ -60,7 +60,7 @@ def killed_by_process(logs: Logs) -> Iterator[Finding]:
         elif logs.fate_of(sender.pid, ending.line) is Fate.SURVIVED:
             role, why = (
                 Role.CONTEXT,
-                "; the sender exited with 0: it may be how it ends its workers",
+                "; the sender exited with 0: this may be how it ends its workers",
             )
         elif GivenUp(logs.tasks())(task):
             role, why = (

@@ -43,7 +43,8 @@ _MEANINGS = {
     "ENOENT": "it, or a folder on the way to it, is not there (under this name, in this container, "
     "for this working directory)",
     "EEXIST": "it is there already",
-    "ENOEXEC": "it is no program that the kernel can run: of another architecture, cut off, or a "
+    "ENOEXEC": "it is not a program that the kernel can run: of another architecture, cut "
+    "off, or a "
     "script without a first line (#!) that names its interpreter",
     "E2BIG": "its arguments and environment take more than the kernel allows (128 KiB for one of "
     "them, a quarter of ulimit -s for all)",

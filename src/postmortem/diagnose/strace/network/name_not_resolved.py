@@ -67,7 +67,7 @@ def name_not_resolved(logs: Logs) -> Iterator[Finding]:
             continue
         yield Finding(
             title=f"{clip(name, 50)} was not resolved: {clip(', '.join(servers), 30)} "
-            f"{f'says {code}' if code else 'asked in vain'}",
+            f"{f'says {code}' if code else 'gave no answer'}",
             cause=f"{who(pid)} asked the name {'server' if len(servers) == 1 else 'servers'} "
             f"{', '.join(servers[:3])} for {name} and connected to nobody after that; "
             f"{answer_words(code)}{weight.words}",

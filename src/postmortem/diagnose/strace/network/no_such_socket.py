@@ -43,7 +43,7 @@ def no_such_socket(logs: Logs) -> Iterator[Finding]:
         weight = weigh_fate(fate, Confidence.LIKELY)
         folder = quoted_path(one.peer.rpartition("/")[0] or "/")
         yield Finding(
-            title=f"no socket at {shortened(one.peer, 60)}: its server does not run here",
+            title=f"no socket at {shortened(one.peer, 60)}: its server is not running here",
             cause=f"{who(one.pid)} could not connect to {one.peer} (ENOENT): nothing has this "
             f"name{weight.words}",
             confidence=weight.confidence,

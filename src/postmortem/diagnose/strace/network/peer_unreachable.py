@@ -59,7 +59,7 @@ def peer_unreachable(failures: Failures, logs: Logs) -> Iterator[Finding]:
             logs,
             ("EHOSTUNREACH",),
             "{peer} cannot be reached",
-            "no way leads there (asked by SO_ERROR, after a connect that did not wait)",
+            "no way leads there (reported by SO_ERROR after a non-blocking connect)",
             (
                 "ip route get ADDRESS of {peer}",
                 "NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME choose the interface",

@@ -55,7 +55,7 @@ def pipe_deadlock(logs: Logs) -> Iterator[Finding]:
         title=f"{len(alive)} processes wait for each other over pipes: {_who(tasks)}",
         cause=f"{words}; a full pipe (64 KiB) waits for its reader, and none of them reads"
         if writers
-        else f"{words}; nobody is left who would write, or the writing end was never closed",
+        else f"{words}; nobody is left to write, or the writing end was never closed",
         confidence=Confidence.LIKELY if writers else Confidence.POSSIBLE,
         next_steps=(
             "in Python: subprocess communicate() in place of wait(), with stdout=PIPE",
