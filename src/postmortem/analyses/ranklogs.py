@@ -27,6 +27,7 @@ from postmortem.readers.ranklogs.read import RankFacts, read_rank_logs
 from postmortem.readers.ranklogs.sources import Found, find_rank_logs
 from postmortem.records import record, replace
 from postmortem.report.model import Report, Role
+from postmortem.text import counted
 
 
 @record
@@ -132,6 +133,5 @@ def _footer(read: RankFacts) -> str:
     forms = f" · prefixes: {', '.join(read.forms)}" if read.forms else ""
     files = len(read.logs.files)
     kernel = len(read.logs.kernel.files)
-    beside = f", {read.logs.kernel.lines:,} lines of kernel logs" if kernel else ""
-    noun = "file" if files == 1 else "files"
-    return f"{read.logs.lines:,} lines in {files} {noun}{beside}{forms}"
+    beside = f", {counted(read.logs.kernel.lines, 'line')} of kernel logs" if kernel else ""
+    return f"{counted(read.logs.lines, 'line')} in {counted(files, 'file')}{beside}{forms}"

@@ -22,7 +22,7 @@ from postmortem.readers.own_reports import read_own_report
 from postmortem.records import record, replace
 from postmortem.report.model import Report
 from postmortem.report.strings import replaced
-from postmortem.text import shell_word
+from postmortem.text import counted, shell_word
 
 _MOST_RINGS = 64
 _MOST_CORES = 64
@@ -224,6 +224,8 @@ def _nothing(names: Sequence[str], results: Sequence[Result], found: Inventory) 
     if results:
         hint = results[0].why
         return EvidenceError(where, "holds no evidence that could be read", hint=hint)
-    what = f"holds no evidence: none of {len(found.items):,} files is a log, a core, a recording"
+    count = len(found.items)
+    why = f"none of {counted(count, 'file')} is a log, a core, a recording" if count else "no file"
+    what = f"holds no evidence: {why}"
     hint = "looked for: logs of ranks, cores, strace logs, stacks, flight recorders, checkpoints"
     return EvidenceError(where, what, hint=hint)
