@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "base/fields.h"
+
 namespace pm {
 
 // The evidence cannot be analysed. `offset` is where in the file it shows, if anywhere.
@@ -27,6 +29,11 @@ struct Problem {
   std::string what;
   std::string remedy;  // empty: there is none
 };
+
+template <>
+inline constexpr auto kFields<Problem> =
+    std::tuple(field("where", &Problem::where), field("what", &Problem::what),
+               field<Told::or_none>("remedy", &Problem::remedy));
 
 // Problems, bounded: a hostile file must not turn its defects into our memory.
 class Problems {

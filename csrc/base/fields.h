@@ -19,6 +19,7 @@ enum class Told {
   seconds_or_none,  // the same, nothing instead of 0
   file,             // the name of a file instead of its number
   inside,           // the fields of a structure, among those of the one that holds it
+  values,           // the values of its fields alone, in their order: of what there are many
 };
 
 // `get` is a member, or a function of the structure.

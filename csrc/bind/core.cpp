@@ -9,10 +9,9 @@
 #include "bind/process.h"
 #include "bind/python.h"
 #include "bind/register.h"
+#include "bind/rows.h"
 #include "bind/stacks.h"
-#include "bind/values.h"
-#include "elfcore/core.h"
-#include "elfcore/modules.h"
+#include "elfcore/fields.h"
 #include "locks/futex.h"
 #include "unwind/debug_files.h"
 
@@ -24,11 +23,6 @@ namespace {
 using elfcore::Core;
 using elfcore::Module;
 using elfcore::Modules;
-using elfcore::ModuleStatus;
-
-py::object signal_row(const Core& core) {
-  return core.signal() ? py::object(signal_info_row(*core.signal())) : py::none();
-}
 
 py::object slim_row(const Core& core) {
   const elfcore::SlimInfo* const slim = core.slim();
@@ -46,46 +40,10 @@ py::object slim_row(const Core& core) {
   return row;
 }
 
-const char* origin_name(elfcore::Origin origin) {
-  switch (origin) {
-    case elfcore::Origin::kernel:
-      return "kernel";
-    case elfcore::Origin::gcore:
-      return "gcore";
-    case elfcore::Origin::tool:
-      break;
-  }
-  return "tool";
-}
-
-const char* status_name(ModuleStatus status) {
-  switch (status) {
-    case ModuleStatus::ok:
-      return "ok";
-    case ModuleStatus::missing:
-      return "missing";
-    case ModuleStatus::mismatch:
-      return "mismatch";
-    case ModuleStatus::unverified:
-      break;
-  }
-  return "unverified";
-}
-
 py::list module_rows(const Modules& modules, const std::vector<bool>& debug_lines) {
   py::list rows;
   for (std::size_t i = 0; i < modules.all().size(); ++i) {
-    const Module& module = modules.all()[i];
-    py::dict row;
-    row["path"] = text(module.path);
-    row["start"] = module.start;
-    row["end"] = module.end;
-    row["build_id"] = optional_text(module.build_id);
-    row["disk_path"] = text_or_none(module.disk_path);
-    row["disk_build_id"] = optional_text(module.disk_build_id);
-    row["status"] = status_name(module.status);
-    row["bias"] = module.bias;
-    row["deleted"] = module.deleted;
+    py::dict row = row_of(modules.all()[i]);
     row["has_debug_lines"] = static_cast<bool>(debug_lines[i]);
     rows.append(row);
   }
@@ -155,29 +113,6 @@ void find_dumping_thread(Core& core, const Stacks& stacks) {
   if (!stacks.threads.empty() && !may_have_raised) core.set_crashed_thread(std::nullopt);
 }
 
-py::list wait_rows(const std::vector<locks::FutexWait>& waits) {
-  py::list rows;
-  for (const locks::FutexWait& wait : waits) {
-    py::dict row;
-    row["tid"] = wait.tid;
-    row["address"] = wait.address;
-    row["operation"] = wait.operation;
-    row["expected"] = wait.expected;
-    row["timed"] = wait.timed;
-    row["parked"] = wait.parked;
-    row["words"] = wait.words ? py::object(py::cast(*wait.words)) : py::none();
-    rows.append(row);
-  }
-  return rows;
-}
-
-py::tuple register_name_row(elfcore::Machine machine) {
-  const auto names = elfcore::register_names(machine);
-  py::tuple row(names.size());
-  for (std::size_t i = 0; i < names.size(); ++i) row[i] = text(names[i]);
-  return row;
-}
-
 py::dict read_core(const std::string& path, const std::optional<std::string>& executable,
                    const std::optional<std::string>& sysroot, bool stacks, std::size_t max_frames,
                    bool python, bool python_locals) {
@@ -222,18 +157,18 @@ void read_findings(Core& core, const Wanted& wanted, Findings& found) {
 py::dict findings_row(const Core& core, const Findings& found) {
   py::dict result;
   result["machine"] = core.machine() == elfcore::Machine::x86_64 ? "x86_64" : "aarch64";
-  result["origin"] = origin_name(core.origin());
+  result["origin"] = value_of(core.origin(), {});
   result["slim"] = slim_row(core);
   result["size_bytes"] = core.bytes().size();
   result["expected_bytes"] = core.expected_size();
   result["page_size"] = core.page_size();
-  result["signal"] = signal_row(core);
-  result["register_names"] = register_name_row(core.machine());
+  result["signal"] = value_of(core.signal(), {});
+  result["register_names"] = values_of(elfcore::register_names(core.machine()), {});
   result["threads"] = thread_rows(core, found.stacks, *found.modules);
   result["code"] = code_rows(core);
   result["modules"] = module_rows(*found.modules, found.debug_lines);
   add_process(result, core, found.process);
-  result["futex_waits"] = wait_rows(found.waits);
+  result["futex_waits"] = rows_of(found.waits);
   result["python"] = python_row(found.python);
   result["problems"] = problems(core.problems());
   return result;

@@ -2,7 +2,7 @@
 #include "base/error.h"
 
 #include "bind/register.h"
-#include "bind/values.h"
+#include "bind/rows.h"
 #include "strace/output.h"
 
 namespace py = pybind11;
@@ -27,16 +27,6 @@ void register_errors(py::module_&) {
   });
 }
 
-py::list problems(const Problems& problems) {
-  py::list result;
-  for (const Problem& problem : problems.rows()) {
-    py::dict row;
-    row["where"] = text(problem.where);
-    row["what"] = text(problem.what);
-    row["remedy"] = text_or_none(problem.remedy);
-    result.append(row);
-  }
-  return result;
-}
+py::list problems(const Problems& problems) { return rows_of(problems.rows()); }
 
 }  // namespace pm::bind

@@ -5,9 +5,10 @@
 #include <algorithm>
 
 #include "bind/register.h"
-#include "bind/values.h"
+#include "bind/rows.h"
 #include "elfcore/abort_message.h"
 #include "elfcore/environment.h"
+#include "elfcore/fields.h"
 #include "elfcore/python_version.h"
 
 namespace py = pybind11;
@@ -16,54 +17,6 @@ namespace pm::bind {
 namespace {
 
 using elfcore::Core;
-
-py::object address_row(const std::optional<elfcore::AddressFacts>& facts) {
-  if (!facts) return py::none();
-  py::dict row;
-  row["value"] = facts->value;
-  row["mapped"] = facts->mapped;
-  row["start"] = optional_int(facts->start);
-  row["end"] = optional_int(facts->end);
-  row["permissions"] = text_or_none(facts->permissions);
-  row["kind"] = text_or_none(facts->kind);
-  row["path"] = text_or_none(facts->path);
-  row["file_offset"] = optional_int(facts->file_offset);
-  row["above_start"] = optional_int(facts->above_start);
-  row["above_kind"] = text_or_none(facts->above_kind);
-  row["below_end"] = optional_int(facts->below_end);
-  return row;
-}
-
-py::object instruction_row(const std::optional<elfcore::Instruction>& instruction) {
-  if (!instruction) return py::none();
-  py::dict row;
-  row["pc"] = instruction->pc;
-  row["code"] = raw(instruction->code);
-  row["operand"] = optional_text(instruction->operand);
-  row["operand_address"] = optional_int(instruction->operand_address);
-  row["access"] = text_or_none(instruction->access);
-  row["feature"] = text_or_none(instruction->feature);
-  row["target"] = optional_int(instruction->target);
-  row["transfer"] = text_or_none(instruction->transfer);
-  row["alignment"] = instruction->alignment;
-  row["divisor"] = optional_int(instruction->divisor);
-  return row;
-}
-
-py::list exception_rows(const std::vector<elfcore::CppException>& exceptions) {
-  py::list rows;
-  for (const elfcore::CppException& exception : exceptions) {
-    py::dict row;
-    row["tid"] = exception.tid;
-    row["type"] = text(exception.type);
-    row["what"] = optional_text(exception.what);
-    row["found_by"] = exception.found_by;
-    row["state"] = exception.state;
-    row["base_types"] = py::tuple(texts(exception.base_types));
-    rows.append(row);
-  }
-  return rows;
-}
 
 py::list decode(const std::string& machine, const py::bytes& code, std::uint64_t pc,
                 const std::vector<std::uint64_t>& values) {
@@ -83,14 +36,14 @@ py::list decode(const std::string& machine, const py::bytes& code, std::uint64_t
     instruction.operand_address = operand.address;
     instruction.access = operand.access;
     instruction.feature = decoded.feature;
-    rows.append(instruction_row(instruction));
+    rows.append(row_of(instruction));
   }
   if (rows.empty()) {
     elfcore::Instruction instruction;
     instruction.pc = pc;
     instruction.code.assign(view.begin(), view.end());
     instruction.feature = decoded.feature;
-    rows.append(instruction_row(instruction));
+    rows.append(row_of(instruction));
   }
   return rows;
 }
@@ -126,17 +79,17 @@ FaultFindings read_fault(const elfcore::Memory& memory, const elfcore::AddressSp
 }
 
 void add_fault(py::dict& result, const FaultFindings& found) {
-  result["fault"] = address_row(found.fault);
-  result["pc"] = address_row(found.pc);
-  result["sp"] = address_row(found.sp);
-  result["operand"] = address_row(found.operand);
-  result["instruction"] = instruction_row(found.instruction);
+  result["fault"] = value_of(found.fault, {});
+  result["pc"] = value_of(found.pc, {});
+  result["sp"] = value_of(found.sp, {});
+  result["operand"] = value_of(found.operand, {});
+  result["instruction"] = value_of(found.instruction, {});
 }
 
 py::object caught_row(const ProcessFindings& found) {
   if (!found.caught) return py::none();
   py::dict row;
-  row["signal"] = signal_info_row(found.caught->info);
+  row["signal"] = row_of(found.caught->info);
   row["in_handler"] = found.caught->in_handler;
   const auto& registers = found.caught->registers;
   py::tuple values(registers.count());
@@ -147,17 +100,6 @@ py::object caught_row(const ProcessFindings& found) {
 }
 
 }  // namespace
-
-py::dict signal_info_row(const elfcore::SignalInfo& signal) {
-  py::dict row;
-  row["number"] = signal.number;
-  row["code"] = optional_int(signal.code);
-  row["address"] = optional_int(signal.address);
-  row["sender_pid"] = optional_int(signal.sender_pid);
-  row["sender_uid"] = optional_int(signal.sender_uid);
-  row["system_call"] = optional_int(signal.system_call);
-  return row;
-}
 
 std::optional<unwind::PanicText> panic_text(const elfcore::Memory& memory, const Stacks& stacks) {
   const elfcore::ThreadState* const crashed = memory.core().crashed_thread();
@@ -215,24 +157,19 @@ void add_process(py::dict& result, const Core& core, const ProcessFindings& foun
   result["panic"] =
       found.panic ? py::object(py::make_tuple(text(found.panic->language), text(found.panic->text)))
                   : py::none();
-  result["python_fatal"] = found.python_fatal
-                               ? py::object(py::make_tuple(text(found.python_fatal->function),
-                                                           text(found.python_fatal->message)))
-                               : py::none();
-  result["exceptions"] = exception_rows(found.exceptions);
+  result["python_fatal"] = tuple_of(found.python_fatal, {});
+  result["exceptions"] = rows_of(found.exceptions);
   result["python_version"] = optional_text(found.python_version);
   add_fault(result, found.fault);
   result["caught"] = caught_row(found);
-  py::list kinds;
   std::uint64_t mapped = 0, dumped = 0;
   for (const elfcore::MemoryKind& row : found.kinds) {
-    kinds.append(py::make_tuple(text(row.kind), row.mapped, row.dumped));
     mapped += row.mapped;
     dumped += row.dumped;
   }
   result["mapped_bytes"] = mapped;
   result["dumped_bytes"] = dumped;
-  result["memory_by_kind"] = kinds;
+  result["memory_by_kind"] = tuple_of(found.kinds, {});
 }
 
 void register_process(py::module_& module) {

@@ -42,8 +42,6 @@ struct ProcessFindings {
 // Needs no GIL.
 ProcessFindings read_process(elfcore::Core& core, const elfcore::Modules& modules,
                              const Stacks& stacks);
-// One RawSignal.
-pybind11::dict signal_info_row(const elfcore::SignalInfo& signal);
 // Fills the keys of RawCore that tell of the process and its end.
 void add_process(pybind11::dict& result, const elfcore::Core& core, const ProcessFindings& found);
 

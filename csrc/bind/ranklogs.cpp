@@ -9,8 +9,8 @@
 #include "bind/interrupt.h"
 #include "bind/pull.h"
 #include "bind/register.h"
-#include "bind/values.h"
-#include "ranklogs/reader.h"
+#include "bind/rows.h"
+#include "ranklogs/fields.h"
 
 namespace py = pybind11;
 
@@ -18,55 +18,6 @@ namespace pm::bind {
 namespace {
 
 using namespace pm::ranklogs;
-
-py::dict label_row(const Label& label) {
-  const auto number = [](std::int64_t value) -> py::object {
-    if (value < 0) return py::none();
-    return py::int_(value);
-  };
-  py::dict row;
-  row["host"] = text_or_none(label.host);
-  row["pod"] = text_or_none(label.pod);
-  row["worker"] = text_or_none(label.worker);
-  row["section"] = text_or_none(label.section);
-  row["local"] = number(label.local);
-  row["rank"] = number(label.rank);
-  row["task"] = number(label.task);
-  row["pid"] = number(label.pid);
-  row["lines"] = label.lines;
-  row["first_line"] = label.first_line;
-  row["last_line"] = label.last_line;
-  py::list at_marks;
-  for (const std::uint64_t lines : label.at_marks) at_marks.append(lines);
-  row["at_marks"] = at_marks;
-  row["last_words"] = texts(label.last_words);
-  py::list tail;
-  for (const LastLine& last : label.tail) tail.append(py::make_tuple(last.line, text(last.text)));
-  row["tail"] = tail;
-  return row;
-}
-
-py::tuple region_row(const Region& region) {
-  py::list rows;
-  std::string streams;
-  for (const Row& row : region.rows) {
-    streams += row.stream ? row.stream : ' ';
-    rows.append(py::make_tuple(row.line, row.ordinal, text(row.text)));
-  }
-  return py::make_tuple(region.label, region.kinds, region.cut, rows, texts(region.before),
-                        streams);
-}
-
-py::list grammar_names(const Grammar& grammar) {
-  py::list names;
-  if (grammar.time) names.append("time");
-  if (grammar.task) names.append("srun");
-  if (grammar.node) names.append("node");
-  if (grammar.tee) names.append("tee");
-  if (grammar.number) names.append("number");
-  if (grammar.service) names.append("service");
-  return names;
-}
 
 // Moves a descriptor behind the hole of a sparse file that it stands in.
 PastHole past_hole_of(int descriptor) {
@@ -127,31 +78,7 @@ py::dict read_ranklog(const py::object& source,
     if (PyErr_CheckSignals() == 0) PyErr_SetNone(PyExc_KeyboardInterrupt);
     throw py::error_already_set();
   }
-  py::dict result;
-  py::list labels, regions;
-  for (const Label& label : log->labels) labels.append(label_row(label));
-  for (const Region& region : log->regions) regions.append(region_row(region));
-  result["labels"] = labels;
-  result["regions"] = regions;
-  py::list links, marks;
-  for (const Link& link : log->links) {
-    links.append(
-        py::make_tuple(text(link.host), link.from, link.to, text(link.how), link.count, link.line));
-  }
-  for (const Mark& mark : log->marks) {
-    marks.append(py::make_tuple(mark.line, mark.label, text(mark.text)));
-  }
-  result["links"] = links;
-  result["marks"] = marks;
-  result["grammar"] = grammar_names(log->grammar);
-  result["bytes"] = log->bytes;
-  result["zeros"] = log->zeros;
-  result["lines"] = log->lines;
-  result["binary_lines"] = log->binary_lines;
-  result["cut_lines"] = log->cut_lines;
-  result["left_out"] = log->left_out;
-  result["nameless"] = log->nameless;
-  return result;
+  return row_of(*log);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -25,6 +26,9 @@ pybind11::object value_of(const T& value, const Names& files);
 template <class T>
 pybind11::dict row_of(const T& one, const Names& files = {});
 
+template <class T>
+pybind11::object tuple_of(const T& value, const Names& files);
+
 // Sequences become tuples, as facts have them.
 template <class Range>
 pybind11::tuple values_of(const Range& range, const Names& files) {
@@ -38,6 +42,8 @@ template <class T>
 struct IsOptional : std::false_type {};
 template <class T>
 struct IsOptional<std::optional<T>> : std::true_type {};
+template <class T>
+struct IsOptional<std::unique_ptr<T>> : std::true_type {};
 
 template <class T>
 concept Pair = requires(const T& one) {
@@ -49,6 +55,8 @@ template <class T>
 pybind11::object value_of(const T& value, const Names& files) {
   if constexpr (std::is_convertible_v<const T&, std::string_view>) {
     return text(value);
+  } else if constexpr (std::is_same_v<T, std::vector<std::uint8_t>>) {
+    return raw(value);
   } else if constexpr (std::is_same_v<T, bool>) {
     return pybind11::bool_(value);
   } else if constexpr (std::is_enum_v<T>) {
@@ -92,6 +100,8 @@ void each_field(const T& one, const Names& files, const Use& use) {
       each_field(value, files, use);
     } else if constexpr (told == Told::file) {
       use(field.name, value < files.size() ? files[value] : pybind11::int_(value));
+    } else if constexpr (told == Told::values) {
+      use(field.name, tuple_of(value, files));
     } else if constexpr (told == Told::seconds || told == Told::seconds_or_none) {
       use(field.name, pybind11::float_(static_cast<double>(value) / 1e9));
     } else {
@@ -114,18 +124,35 @@ pybind11::dict row_of(const T& one, const Names& files) {
   return row;
 }
 
-// The values alone, behind a name: of what there are very many.
-template <class T>
-pybind11::tuple named_row(std::string_view name, const T& one) {
-  pybind11::tuple row(std::tuple_size_v<std::remove_const_t<decltype(kFields<T>)>> + 1);
+// The values alone, behind what stands in front of them.
+template <class T, class... First>
+pybind11::tuple tuple_behind(const T& one, const Names& files, const First&... first) {
+  constexpr std::size_t kFirst = sizeof...(First);
+  pybind11::tuple row(std::tuple_size_v<std::remove_const_t<decltype(kFields<T>)>> + kFirst);
   std::size_t i = 0;
-  row[i++] = text(name);
-  each_field(one, {}, [&](std::string_view, const pybind11::object& value) { row[i++] = value; });
+  ((row[i++] = value_of(first, files)), ...);
+  each_field(one, files,
+             [&](std::string_view, const pybind11::object& value) { row[i++] = value; });
   return row;
 }
 
+// The values alone, of a structure, of one that may be missing, or of each of many.
+template <class T>
+pybind11::object tuple_of(const T& value, const Names& files) {
+  if constexpr (IsOptional<T>::value) {
+    return value ? tuple_of(*value, files) : pybind11::object(pybind11::none());
+  } else if constexpr (Described<T>) {
+    return tuple_behind(value, files);
+  } else {
+    pybind11::tuple values(value.size());
+    std::size_t i = 0;
+    for (const auto& one : value) values[i++] = tuple_of(one, files);
+    return values;
+  }
+}
+
 template <class Range>
-pybind11::list rows_of(const Range& range, const Names& files) {
+pybind11::list rows_of(const Range& range, const Names& files = {}) {
   pybind11::list rows;
   for (const auto& one : range) rows.append(row_of(one, files));
   return rows;

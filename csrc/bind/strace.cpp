@@ -126,7 +126,7 @@ py::list call_rows(const Log& log) {
 template <class Map>
 py::list named_rows(const Map& counts) {
   py::list rows;
-  for (const auto& [name, count] : counts) rows.append(named_row(name, count));
+  for (const auto& [name, count] : counts) rows.append(tuple_behind(count, {}, name));
   return rows;
 }
 

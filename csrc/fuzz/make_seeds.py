@@ -15,7 +15,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from builders import cubins, cudacores, elf, ranklogs, strace
+from builders import cubins, cudacores, elf, ranklogs, strace, unwind_cores, unwind_images
 
 
 def module() -> bytes:
@@ -265,6 +265,36 @@ def cuda_cores() -> dict[str, bytes]:
     }
 
 
+def panics() -> dict[str, bytes]:
+    """Return cores whose crashed thread stands in the end of Go's, Rust's and .NET's run-time."""
+    code, stack, words = 0x7F0000000000, 0x7FFC00000000, 0x7FFD00000000
+    names = {
+        "go": "runtime.gopanic",
+        "rust": "std::panicking::begin_panic_handler",
+        "dotnet": "DispatchManagedException",
+    }
+    image = unwind_images.ImageBuilder()
+    image.function(0x1000, 0x80, b"\x0e\x50").function(0x1100, 0x80, b"\x07\x10")
+    # A g (ends of its stack, _panic, m), the _panic's {type, data}, the type, and the text.
+    g = [words + 16, 0, stack, stack + 4096, 0, 0, stack + 32, 0, words + 16, 0]
+    type_and_text = [0, 0, 24 << 56, 0, words + 256, 8]
+    memory = struct.pack("<16Q", *g, *type_and_text).ljust(256, b"\0") + b"too many open files"
+    # Of the frame: a _panic at 32, a String {capacity, pointer, length}, a return address.
+    frame = [0, 0, 0, 0, 0, words + 80, words + 112, 64, words + 256, 8, code + 0x1110]
+    said = "System.Exception: bad\n   at Job.Main()\0".encode("utf-16-le")
+    found = {}
+    for seed, name in names.items():
+        image.symbols = [(name, 0x1000, 0x80, 1, 2)]
+        core = unwind_cores.CoreBuilder(auxv={33: code})
+        core.thread(11, rip=code + 0x1004, rsp=stack + 8, fs_base=words + 8)
+        data = struct.pack(f"<{len(frame)}Q", *frame) + said
+        core.segments.append(unwind_cores.Segment(stack, data, size=len(data)))
+        core.segments.append(unwind_cores.Segment(code, image.build(), 5))
+        core.segments.append(unwind_cores.Segment(words, memory))
+        found[seed] = core.build()
+    return found
+
+
 def main(folder: Path) -> None:
     """Write all seeds under `folder`."""
     kinds = {
@@ -274,6 +304,7 @@ def main(folder: Path) -> None:
         "dwarf": with_lines(),
         "strace": logs(),
         "ranklogs": rank_logs(),
+        "unwind": panics(),
         "live": live(),
         "flightrec": recorder_dumps(),
         "signatures": signatures(),

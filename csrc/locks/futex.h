@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/fields.h"
 #include "elfcore/modules.h"
 
 namespace pm::locks {
@@ -24,6 +25,21 @@ struct FutexWait {
   // of the parking lot that says what is waited for (a PyMutex); 0: it is no such entry.
   std::uint64_t parked = 0;
 };
+
+}  // namespace pm::locks
+
+namespace pm {
+
+template <>
+inline constexpr auto kFields<locks::FutexWait> = std::tuple(
+    field("tid", &locks::FutexWait::tid), field("address", &locks::FutexWait::address),
+    field("operation", &locks::FutexWait::operation),
+    field("expected", &locks::FutexWait::expected), field("timed", &locks::FutexWait::timed),
+    field("parked", &locks::FutexWait::parked), field("words", &locks::FutexWait::words));
+
+}  // namespace pm
+
+namespace pm::locks {
 
 // One row for each thread that stands in such a wait, in the order of the core's threads.
 std::vector<FutexWait> read_futex_waits(const elfcore::Memory& memory);

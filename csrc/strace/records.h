@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -143,7 +144,7 @@ struct Process {
   SharedWords argv;
   bool argv_known = false;
   std::optional<Ending> ending;
-  std::optional<Blocked> blocked;
+  std::unique_ptr<Blocked> blocked;  // large, and most wait for nothing
   std::optional<ExitCall> exit_call;
   double began = -1;
   bool recorded = false;    // the log has a line of it

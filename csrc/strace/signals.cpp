@@ -84,12 +84,13 @@ void Tracker::signalled(Task& task, const Event& event, Place place) {
     return;
   }
   // Whatever the code is called (-X raw writes numbers): only who sends one is named by its pid.
-  task.told_signal = name;
-  task.fatal_sender = processes_.log_pid(task, static_cast<std::uint32_t>(field("si_pid=")));
+  Signals& signals = task.signals();
+  signals.told = name;
+  signals.sender = processes_.log_pid(task, static_cast<std::uint32_t>(field("si_pid=")));
   if (options_.statistics) {
     summary_.signalled(task, name, place);
   }
-  if (Task* const leader = processes_.find(task.leader)) leader->last_signal = name;
+  if (Task* const leader = processes_.find(task.leader)) leader->signals().last = name;
   const bool asked =
       std::find(options_.signals.begin(), options_.signals.end(), name) != options_.signals.end();
   const bool no_page = contains(body, "BUS_ADRERR") || contains(body, "si_code=0x2,");
@@ -122,25 +123,27 @@ void Tracker::exited(Task& task, const Event& event, const BlockOrigin& origin) 
     ending.signal = std::string(rest.substr(0, rest.find(' ')));
     ending.core = rest.find("core dumped") != std::string_view::npos;
     // A child that ended sent a SIGCHLD: it is not who sends the SIGKILL that comes later.
-    if (task.told_signal == ending.signal) ending.sender = task.fatal_sender;
+    if (task.signals().told == ending.signal) ending.sender = task.signals().sender;
     // No task is told of SIGKILL: its end is all there is to see.
     const bool asked = std::find(options_.signals.begin(), options_.signals.end(), ending.signal) !=
                        options_.signals.end();
-    if (asked && task.leader == task.pid && task.last_signal != ending.signal) {
+    if (asked && task.leader == task.pid && task.signals().last != ending.signal) {
       hits_.record_signal(task, event, ending.place, ending.signal, {}, false);
     }
     if (ending.sender == 0) ending.sender = processes_.killer_of(task, ending.signal);
   }
   Process& process = processes_.record_of(task);
-  if (!ending.signal.empty() && ending.signal == task.alarm.signal) {
-    processes_.leader_record_of(task).interruptions.assign(1, std::exchange(task.alarm, {}));
+  if (!ending.signal.empty() && ending.signal == task.signals().alarm.signal) {
+    processes_.leader_record_of(task).interruptions.assign(1,
+                                                           std::exchange(task.signals().alarm, {}));
   }
   if (ending.code != 0) {
     if (event.half == Half::here) {
-      process.blocked = waits_.blocked_in(task, view(event.entry, event.entry_end),
-                                          origin.place(event.entry_number));
+      process.blocked = std::make_unique<Blocked>(waits_.blocked_in(
+          task, view(event.entry, event.entry_end), origin.place(event.entry_number)));
     } else if (event.half == Half::elsewhere && task.begun) {
-      process.blocked = waits_.blocked_in(task, task.begun_line, task.begun_place);
+      process.blocked =
+          std::make_unique<Blocked>(waits_.blocked_in(task, task.begun_line, task.begun_place));
     }
   }
   if (ending.code != 0 && task.leader == task.pid) {

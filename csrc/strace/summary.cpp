@@ -245,9 +245,10 @@ void Summary::interrupted(Task& task, const Event& event) {
   if (event.call == kUnknownCall) return;
   const std::string arguments = full_arguments(task, event);
   const Call& call = call_at(event.call);
-  task.broken = {};
-  task.broken.syscall = std::string(call.name);
-  task.broken.nanoseconds = event.nanoseconds;
+  Interruption& broken = task.signals().broken;
+  broken = {};
+  broken.syscall = std::string(call.name);
+  broken.nanoseconds = event.nanoseconds;
   std::vector<std::int64_t> numbers = waits_.descriptors_of(task, call.name, arguments);
   std::int64_t fd = -1;
   Target target;
@@ -256,7 +257,7 @@ void Summary::interrupted(Task& task, const Event& event) {
   } else {
     target = files_.target_of_fd(task, {true, numbers[0], {}, false});
   }
-  std::string& words = task.broken.target;
+  std::string& words = broken.target;
   words = words_of(target);
   if (words.size() > kLongestWords) words.resize(kLongestWords);
 }
@@ -265,21 +266,22 @@ void Summary::interrupted(Task& task, const Event& event) {
 // something else, and its wait was over then.
 void Summary::signalled(Task& task, std::string_view name, Place place) {
   constexpr std::string_view kAsking[] = {"SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGXCPU"};
-  const Interruption broken = std::exchange(task.broken, {});
+  Signals& signals = task.signals();
+  const Interruption broken = std::exchange(signals.broken, {});
   // A timer may tick for ever: only the tick that ends the process counts.
   if (name == "SIGALRM" || name == "SIGVTALRM" || name == "SIGPROF") {
-    task.alarm = broken;
-    task.alarm.signal = std::string(name);
-    task.alarm.place = place;
-    task.alarm.pid = task.pid;
+    signals.alarm = broken;
+    signals.alarm.signal = std::string(name);
+    signals.alarm.place = place;
+    signals.alarm.pid = task.pid;
     return;
   }
   if (std::find(std::begin(kAsking), std::end(kAsking), name) == std::end(kAsking)) return;
   auto& all = processes_.leader_record_of(task).interruptions;
-  if (all.size() >= kMostInterruptions || task.fatal_sender == task.leader) return;
+  if (all.size() >= kMostInterruptions || signals.sender == task.leader) return;
   all.push_back(broken);
   all.back().signal = std::string(name);
-  all.back().sender = task.fatal_sender;
+  all.back().sender = signals.sender;
   all.back().place = place;
   all.back().pid = task.pid;
 }

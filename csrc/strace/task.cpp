@@ -69,6 +69,11 @@ void Task::share(const Task& other) {
   memory = other.memory;
 }
 
+Signals& Task::signals() {
+  if (!signals_) signals_ = std::make_unique<Signals>();
+  return *signals_;
+}
+
 // The arguments of a call that may have ended on another line than it began.
 std::string full_arguments(const Task& task, const Event& event) {
   std::string room;

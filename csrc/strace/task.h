@@ -61,6 +61,15 @@ struct Pending {
   Opened by;
 };
 
+// What a task was told by signals.
+struct Signals {
+  std::uint32_t sender = 0;  // who sent the last one
+  std::string told;          // the last one
+  std::string last;          // that a thread of its process was told of; kept by the first one
+  Interruption broken;       // the call that the next signal got it out of
+  Interruption alarm;        // the last of its own timer's signals, and the call that it ended
+};
+
 class Task {
  public:
   std::uint32_t pid = 0;
@@ -90,14 +99,15 @@ class Task {
   std::string begun_line;
   Place begun_place;
   bool begun = false;
-  std::uint32_t fatal_sender = 0;  // who sent it the last signal that it was told of
-  std::string told_signal;
-  std::string last_signal;  // that a thread of its process was told of; kept by the first one
-  Interruption broken;      // the call that the next signal got it out of
-  Interruption alarm;       // the last of its own timer's signals, and the call that it ended
+  // Made when it is first asked for: a log may have tens of thousands of tasks, of which few are
+  // told of a signal.
+  Signals& signals();
 
   // Has open and mapped what the other one has, from now on.
   void share(const Task& other);
+
+ private:
+  std::unique_ptr<Signals> signals_;
 };
 
 // The arguments of a call that may have ended on another line than it began.

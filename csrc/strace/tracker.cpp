@@ -115,7 +115,8 @@ void Tracker::finish() {
     if (left != exits.end()) {
       process.ending = Ending{left->second.code, "", false, left->second.place, 0, -1, false};
     } else if (task->begun && task->process < Processes::kMostTold) {
-      process.blocked = waits_.blocked_in(*task, task->begun_line, task->begun_place);
+      process.blocked =
+          std::make_unique<Blocked>(waits_.blocked_in(*task, task->begun_line, task->begun_place));
     }
   }
   files_.finish();

@@ -134,7 +134,7 @@ class RawPythonFrame(TypedDict):
     """How many calls of `_PyEval_EvalFrameDefault` end between this frame and the next outer one;
     0: the same call runs both (3.11 and later); more than 1: the outer ones run no frame any
     more, as while a frame's variables are destroyed (3.12 and later)."""
-    locals: list[tuple[str, str]]
+    locals: tuple[tuple[str, str], ...]
     """Name and value as text, bounded; nothing was executed. Empty unless asked for."""
 
 class RawTracebackLine(TypedDict):
@@ -154,11 +154,11 @@ class RawPythonException(TypedDict):
     message: str
     """What `BaseException.__str__` makes of the arguments (a class's own is not run); at most
     4096 characters of text."""
-    traceback: list[RawTracebackLine]
+    traceback: tuple[RawTracebackLine, ...]
     """Outermost first, as Python prints it; at most 64 lines."""
     traceback_skipped: int
     """Lines left out behind the first 16."""
-    chain: list[RawLinkedException]
+    chain: tuple[RawLinkedException, ...]
     """From it back to the first exception, at most 8."""
 
 class RawLock(TypedDict):
@@ -194,9 +194,9 @@ class RawPythonThread(TypedDict):
     skipped_at: int | None
     stopped: str | None
     """Why the chain of frames ended early."""
-    held: list[RawHeldLock]
+    held: tuple[RawHeldLock, ...]
     """Locks that a `with` statement of the thread has taken and not released (3.8 to 3.13)."""
-    at_hand: list[RawLock]
+    at_hand: tuple[RawLock, ...]
     """Locks in any slot of the innermost frame, in use or left behind (3.8 to 3.13)."""
     end_word: int
     """What `Thread.join` waits on until this thread ends (3.8 to 3.12); 0: not known."""
@@ -219,7 +219,7 @@ class RawFutexWait(TypedDict):
     expected: int
     timed: bool
     """The wait has a time-out."""
-    words: list[int] | None
+    words: tuple[int, ...] | None
     """The word and the four behind it, 32 bits each; None when the core does not hold it."""
     parked: int
     """What is really waited for, where CPython's parking lot says so; 0: it does not."""
@@ -291,7 +291,7 @@ class RawCore(TypedDict):
     caught: RawCaught | None
     mapped_bytes: int
     dumped_bytes: int
-    memory_by_kind: list[tuple[str, int, int]]
+    memory_by_kind: tuple[tuple[str, int, int], ...]
     """Kind, mapped bytes, dumped bytes."""
     problems: list[RawProblem]
 
@@ -745,27 +745,27 @@ class RawRankLabel(TypedDict):
     lines: int
     first_line: int
     last_line: int
-    at_marks: list[int]
+    at_marks: tuple[int, ...]
     """Its lines before each of the log's marks."""
-    last_words: list[str]
-    tail: list[tuple[int, str]]
+    last_words: tuple[str, ...]
+    tail: tuple[tuple[int, str], ...]
     """More of its last lines that are not empty, each with where it stands, the oldest first."""
 
-RawRegion = tuple[int, int, bool, list[tuple[int, int, str]], list[str], str]
+RawRegion = tuple[int, int, bool, tuple[tuple[int, int, str], ...], tuple[str, ...], str]
 """Label, kinds as bits, whether it was cut, (line, ordinal, text) of each line, of a traceback what
 its writer wrote before it, and each line's stream: ``"o"``, ``"e"`` or a blank for not known."""
 
 class RawRankLog(TypedDict):
     """A log of many ranks."""
 
-    labels: list[RawRankLabel]
+    labels: tuple[RawRankLabel, ...]
     """The first one is that of lines without a prefix."""
-    regions: list[RawRegion]
-    links: list[tuple[str, int, int, str, int, int]]
+    regions: tuple[RawRegion, ...]
+    links: tuple[tuple[str, int, int, str, int, int], ...]
     """NCCL's channels: host, from, to, how, count, first line."""
-    marks: list[tuple[int, int, str]]
+    marks: tuple[tuple[int, int, str], ...]
     """Line, label and text of each line behind which processes may start anew."""
-    grammar: list[str]
+    grammar: tuple[str, ...]
     bytes: int
     lines: int
     zeros: int
@@ -807,7 +807,7 @@ class RawGpuFrame(TypedDict):
     pc: int
     symbol: str | None
     offset: int | None
-    places: list[tuple[str | None, str | None, int, bool]]
+    places: tuple[tuple[str | None, str | None, int, bool], ...]
     """(function, file or None, line, inlined), the innermost first; empty: not known."""
 
 class RawGpuFault(TypedDict):
@@ -824,7 +824,7 @@ class RawGpuFault(TypedDict):
     blocks: int
     detail: str | None
     target_block: tuple[int, int, int] | None
-    frames: list[RawGpuFrame]
+    frames: tuple[RawGpuFrame, ...]
 
 class RawGpuStand(TypedDict):
     """Threads of a GPU that stood alike."""
@@ -837,8 +837,8 @@ class RawGpuStand(TypedDict):
     blocks: int
     failed: int
     in_system: int
-    some: list[RawGpuWhere]
-    frames: list[RawGpuFrame]
+    some: tuple[RawGpuWhere, ...]
+    frames: tuple[RawGpuFrame, ...]
 
 class RawGpuGrid(TypedDict):
     """One kernel that was launched."""
@@ -879,10 +879,10 @@ class RawGpuDevice(TypedDict):
 class RawGpuFocus(TypedDict):
     """What the dump has of the first thread that failed."""
 
-    registers: list[int]
-    predicates: list[int]
-    uniform_registers: list[int]
-    uniform_predicates: list[int]
+    registers: tuple[int, ...]
+    predicates: tuple[int, ...]
+    uniform_registers: tuple[int, ...]
+    uniform_predicates: tuple[int, ...]
     valid_lanes: int
     active_lanes: int
     local: tuple[int, int, bytes] | None
@@ -896,14 +896,14 @@ class RawGpuCore(TypedDict):
     expected_bytes: int
     metadata: tuple[str | None, int, int, int, int, int, int] | None
     """(generator, driver's version, CUDA's version, generation flags, seconds since 1970)."""
-    devices: list[RawGpuDevice]
-    contexts: list[tuple[int, int, int]]
+    devices: tuple[RawGpuDevice, ...]
+    contexts: tuple[tuple[int, int, int], ...]
     """(place of the device, handle, thread of the process)."""
-    modules: list[tuple[int, int, int, int, bool]]
+    modules: tuple[tuple[int, int, int, int, bool], ...]
     """(place of the context, handle, bytes of code or 0, functions, whether it has lines)."""
-    grids: list[RawGpuGrid]
-    faults: list[RawGpuFault]
-    stands: list[RawGpuStand]
+    grids: tuple[RawGpuGrid, ...]
+    faults: tuple[RawGpuFault, ...]
+    stands: tuple[RawGpuStand, ...]
     stands_left_out: int
     grids_left_out: int
     blocks: int
@@ -914,7 +914,7 @@ class RawGpuCore(TypedDict):
     shared_bytes: int
     local_bytes: int
     focus: RawGpuFocus | None
-    problems: list[RawProblem]
+    problems: tuple[RawProblem, ...]
 
 def read_cuda_core(path: str, *, memory_bytes: int = 0) -> RawGpuCore:
     """Read a core dump of CUDA GPUs; raises EvidenceError where it is none.
@@ -929,13 +929,13 @@ class RawAmdCore(TypedDict):
     expected_bytes: int
     driver: tuple[int, int]
     """Version of the kernel driver's interface."""
-    agents: list[tuple[int, int, int, int, int, int, int, int]]
+    agents: tuple[tuple[int, int, int, int, int, int, int, int], ...]
     """(exceptions, id, location, vendor, device, target, SIMDs, waves of one)."""
-    queues: list[tuple[int, int, int, int, int]]
+    queues: tuple[tuple[int, int, int, int, int], ...]
     """(exceptions, id, id of the agent, type, bytes of saved waves)."""
-    code_objects: list[int]
+    code_objects: tuple[int, ...]
     memory_bytes: int
-    problems: list[RawProblem]
+    problems: tuple[RawProblem, ...]
 
 def read_amd_core(path: str) -> RawAmdCore:
     """Read the state of AMD's GPUs in a core; raises EvidenceError where there is none."""

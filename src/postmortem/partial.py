@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
+import stat
+from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from postmortem import underway
+from postmortem.errors import EvidenceError
 
 _TRIES = 100
+_REASONS = {
+    errno.ENOSPC: "no space left there",
+    errno.EDQUOT: "the disk quota is used up",
+    errno.EFBIG: "files there (or ulimit -f) may not be larger",
+}
 
 
 def create_beside(final: Path, kind: str = "partial", mode: int = 0o666) -> tuple[int, Path]:
@@ -26,3 +37,47 @@ def create_beside(final: Path, kind: str = "partial", mode: int = 0o666) -> tupl
         except FileExistsError:
             path = final.with_name(f"{stem}.{os.urandom(4).hex()}.{kind}")
     return os.open(path, flags, mode), path
+
+
+@contextlib.contextmanager
+def partial_file(final: Path, kind: str = "partial") -> Iterator[tuple[BinaryIO, Path]]:
+    """Give an empty private file beside `final`, removed at the end unless it was renamed.
+
+    Only its owner may read it, as is usual for cores. Raises EvidenceError when it cannot be made,
+    or when something in the context fails for want of space.
+    """
+    try:
+        descriptor, path = create_beside(final, kind, 0o600)
+    except OSError as error:
+        raise cannot_write(final, error) from error
+    try:
+        with os.fdopen(descriptor, "w+b") as stream:
+            yield stream, path
+    except OSError as error:
+        raise cannot_write(final, error) from error
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def check_place(path: Path) -> Path:
+    """Return where a new file of that name will be; raises EvidenceError where it must not be.
+
+    A link stays a link: what it leads to is replaced.
+    """
+    final = Path(os.path.realpath(path))
+    where = str(path)
+    if final.is_dir():
+        raise EvidenceError(where, "is a folder", hint="name a file in it")
+    if not final.parent.is_dir():
+        raise EvidenceError(where, f"there is no folder {final.parent}")
+    # What /dev/stdout leads to may have no name: "/memfd:x (deleted)", "pipe:[7]".
+    nameless = path.exists() and not final.exists()
+    if nameless or (final.exists() and not stat.S_ISREG(final.stat().st_mode)):
+        raise EvidenceError(where, "is not a regular file", hint="name a new file")
+    return final
+
+
+def cannot_write(path: Path, error: OSError) -> EvidenceError:
+    """Return what is wrong with writing to that place."""
+    reason = _REASONS.get(error.errno or 0) or error.strerror or str(error)
+    return EvidenceError(str(path), f"cannot be written: {reason}")

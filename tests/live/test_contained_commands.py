@@ -203,3 +203,14 @@ def test_what_is_sent_to_us_ends_the_child_too(number: signal.Signals) -> None:
     while Path(f"/proc/{child}").exists() and time.monotonic() < end:
         time.sleep(0.01)
     assert not Path(f"/proc/{child}").exists()
+
+
+def test_what_is_named_through_another_process_is_read(tmp_path: Path) -> None:
+    """A container's files, as /proc/PID/root shows them to who may trace PID."""
+    (tmp_path / "rank0.log").write_text(_RAISED)
+    other = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, cwd=tmp_path)
+    try:
+        document = report("logs", f"/proc/{other.pid}/cwd/rank0.log")
+    finally:
+        other.communicate(b"\n", timeout=_SECONDS)
+    assert document["first_failure"]["rank"] == 0

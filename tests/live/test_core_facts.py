@@ -15,8 +15,9 @@ import pytest
 
 pytest.importorskip("postmortem._native")
 
+from postmortem.facts.core import CoreFacts
 from postmortem.facts.crash import CppException
-from postmortem.readers.core import CoreFacts, read_core
+from postmortem.readers.core import read_core
 
 pytestmark = [pytest.mark.cores, pytest.mark.cxx]
 PROGRAM = Path(__file__).parents[1] / "programs" / "throwers.cpp"

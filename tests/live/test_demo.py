@@ -18,6 +18,7 @@ from postmortem.analyses.core import CoreOptions, analyse
 from postmortem.demo import KINDS
 from postmortem.demo.crashing import crash, crash_under_gdb, program
 from postmortem.errors import DebuggerError, EvidenceError
+from postmortem.present.core.report import Shown
 from postmortem.readers.corefind import core_pid
 from postmortem.readers.corepattern import container_kind, destination, read_core_pattern
 from postmortem.readers.opening import open_core
@@ -97,7 +98,7 @@ def test_gdb_writes_the_core_where_the_kernel_cannot(tmp_path: Path, kind: str) 
     assert crashed.by_gdb
     assert core_pid(crashed.core) == crashed.pid
     check(kind, crashed.core)
-    found = analyse(crashed.core, CoreOptions(engine="native", blocks=False))
+    found = analyse(crashed.core, CoreOptions(engine="native", shown=Shown(blocks=False)))
     assert "snapshot" not in found.verdict
     assert all(diagnosis.id != "snapshot" for diagnosis in found.diagnoses)
 

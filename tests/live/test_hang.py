@@ -538,6 +538,11 @@ def test_the_rank_that_holds_up_the_others(job: Job, kind: str, tmp_path: Path) 
     assert does in best["cause"]
     ranks = {row["rank"]: row["pid"] for row in report["processes"] if row["works_for"] is None}
     assert ranks == dict(enumerate(pids))
+    (blamed,) = [row for row in report["processes"] if row["pid"] == pids[1]]
+    if kind == "busy":
+        assert function in [call["function"] for call in blamed["hot_path"]["calls"]]
+    else:
+        assert blamed["hot_path"] is None
     if kind == "loader":
         (worker,) = [row for row in report["processes"] if row["works_for"] == pids[1]]
         assert worker["role"] == "DataLoader worker"

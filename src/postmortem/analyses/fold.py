@@ -3,33 +3,28 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from postmortem.analyses.core import CoreOptions, analyse
-from postmortem.diagnose.stacks.fold import Fold, FoldedCore, folds, same_crash
+from postmortem.diagnose.stacks.fold import FoldedCore, diagnosis_of, folded_core, folds, same_crash
 from postmortem.errors import DebuggerError, EvidenceError
 from postmortem.facts.source import Problem, Source
-from postmortem.present.core.fold_blocks import fold_blocks, fold_highlights
+from postmortem.present.core.fold_blocks import bounded, fold_blocks, fold_highlights, no_core
 from postmortem.present.core.fold_body import fold_body
 from postmortem.present.headline.cores import headline
-from postmortem.readers.codecs import compression_of_stream
 from postmortem.readers.corelist import find_cores
-from postmortem.readers.formats import HEAD_BYTES
-from postmortem.readers.opening import terminations_unwind
-from postmortem.readers.regular import open_regular
+from postmortem.readers.opening import Progress, is_packed, terminations_unwind
 from postmortem.records import record, replace
-from postmortem.report.model import Diagnosis, Evidence, Report, ordered
+from postmortem.report.model import Report, ordered
 from postmortem.text import counted
 
 if TYPE_CHECKING:
     import threading
 
-Progress = Callable[[str], None]
 
 _MOST_THREADS = 4
-_MOST_PROBLEMS = 200
 _PROGRESS_SECONDS = 2.0
 
 
@@ -53,11 +48,13 @@ def fold_cores(
     found = find_cores(named)
     problems = list(found.problems)
     with terminations_unwind():
-        outcomes = _read_all(found.paths, replace(options, blocks=False), progress)
+        outcomes = _read_all(
+            found.paths, replace(options, shown=replace(options.shown, blocks=False)), progress
+        )
     problems += [o.problem for o in outcomes if o.problem is not None]
     kept, copies = same_crash([o.core for o in outcomes if o.core is not None])
     if not kept:
-        raise _nothing(named, problems)
+        raise no_core(named, problems)
     unread = sum(o.core is None for o in outcomes)
     problems += [
         Problem(path, f"is the same crash as {original}: counted once")
@@ -69,10 +66,10 @@ def fold_cores(
         inputs=tuple(o.source for o in outcomes if o.source is not None),
         verdict=headline(crashes),
         failed=any(core.failed for core in kept),
-        diagnoses=ordered(_diagnosis(fold) for fold in crashes if fold.example.diagnosis),
-        blocks=fold_blocks(crashes, verbose=options.verbose),
+        diagnoses=ordered(diagnosis_of(fold) for fold in crashes if fold.example.diagnosis),
+        blocks=fold_blocks(crashes, verbose=options.shown.verbose),
         body=fold_body(crashes, unread),
-        problems=_bounded(problems),
+        problems=bounded(problems),
         footer=f"{counted(len(kept), 'core')} read",
         highlights=fold_highlights(crashes),
     )
@@ -103,12 +100,12 @@ def _read_all(
 
 def _read(path: Path, options: CoreOptions, unpacking: threading.Lock) -> _Outcome:
     try:
-        if _is_packed(path):
+        if is_packed(path):
             with unpacking:
                 report = analyse(path, options)
         else:
             report = analyse(path, options)
-        return _Outcome(_row(path, report), report.inputs[0])
+        return _Outcome(folded_core(str(path), path.stat().st_mtime, report), report.inputs[0])
     except (EvidenceError, DebuggerError) as error:
         what = getattr(error, "what", None) or str(error)
         return _Outcome(problem=Problem(str(path), what, error.hint))
@@ -118,67 +115,3 @@ def _read(path: Path, options: CoreOptions, unpacking: threading.Lock) -> _Outco
         what = f"unexpected {type(error).__name__}: {error}"
         hint = "this is a bug of postmortem: please report it with this core"
         return _Outcome(problem=Problem(str(path), what[:300], hint))
-
-
-def _is_packed(path: Path) -> bool:
-    try:
-        with open_regular(path) as stream:
-            return compression_of_stream(stream, stream.read(HEAD_BYTES)) is not None
-    except (OSError, EvidenceError):
-        return False
-
-
-def _row(path: Path, report: Report) -> FoldedCore:
-    body: Any = report.body
-    process, signature, fault = body["process"], body["signature"], body["fault"]
-    name = body["signal"]["name"]
-    if signature is None:
-        summary = f"{name or 'snapshot'}, no frame could be read"
-        signature = {"hash": None, "summary": summary, "calls": ()}
-    return FoldedCore(
-        path=str(path),
-        time=path.stat().st_mtime,
-        verdict=report.verdict,
-        failed=report.failed,
-        hash=signature["hash"],
-        summary=signature["summary"],
-        calls=tuple(signature["calls"]),
-        size_bytes=report.inputs[0].size_bytes,
-        truncated=report.inputs[0].truncated,
-        slim=body["core"]["slim"] is not None,
-        signal=name,
-        pid=process["pid"],
-        rank=process["rank"],
-        world_size=process["world_size"],
-        hostname=process["hostname"],
-        executable=process["executable"],
-        crashed_thread=body["crashed_thread"],
-        stood_at=None if fault is None else (fault["pc"]["value"], fault["sp"]["value"]),
-        diagnosis=next(iter(report.diagnoses), None),
-    )
-
-
-def _diagnosis(fold: Fold) -> Diagnosis:
-    """Return the best diagnosis of a crash, its evidence with the core that it is in."""
-    example = fold.example
-    assert example.diagnosis is not None
-    evidence = tuple(
-        Evidence(f"{Path(example.path).name}: {item.where}", item.what)
-        for item in example.diagnosis.evidence
-    )
-    return replace(example.diagnosis, evidence=evidence)
-
-
-def _bounded(problems: list[Problem]) -> tuple[Problem, ...]:
-    if len(problems) <= _MOST_PROBLEMS:
-        return tuple(problems)
-    rest = len(problems) - _MOST_PROBLEMS
-    return (*problems[:_MOST_PROBLEMS], Problem("cores", f"and {rest:,} more problems like these"))
-
-
-def _nothing(named: Sequence[Path], problems: Sequence[Problem]) -> EvidenceError:
-    told = "; ".join(f"{problem.where}: {problem.what}" for problem in problems[:3])
-    more = f"; and {len(problems) - 3:,} more" if len(problems) > 3 else ""
-    hint = next((problem.remedy for problem in problems if problem.remedy), None)
-    what = f"no core could be read ({told}{more})" if told else "there is no core"
-    return EvidenceError(", ".join(map(str, named[:3])), what, hint=hint)

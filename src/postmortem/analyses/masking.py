@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
+from postmortem.facts.core import CoreFacts
 from postmortem.readers.present import words_in
+from postmortem.records import replace
 from postmortem.report.model import Report
 from postmortem.report.redact import Redactor
 
@@ -32,6 +34,32 @@ class Masking:
     def facts(self, facts: T, *, commands: bool = True) -> T:
         """Return facts as rules and reports may see them; `commands`: some are command lines."""
         return facts if self.redactor is None else self.redactor.facts(facts, commands=commands)
+
+    def core(self, facts: CoreFacts) -> CoreFacts:
+        """Return the facts of a core with the words of its process masked.
+
+        What is shown beside its name is masked by that: a short secret has no other mark.
+        """
+        if self.redactor is None:
+            return facts
+        env, initial_env = map(self.redactor.env, (facts.process.env, facts.process.initial_env))
+        process, abort, fatal, panic, flying = self.facts(
+            (
+                replace(facts.process, env=env, initial_env=initial_env),
+                facts.abort_message,
+                facts.fatal_python_error,
+                facts.panic,
+                facts.cpp_exceptions,
+            )
+        )
+        return replace(
+            facts,
+            process=process,
+            abort_message=abort,
+            fatal_python_error=fatal,
+            panic=panic,
+            cpp_exceptions=flying,
+        )
 
     def report(self, report: Report) -> Report:
         """Return a report as it may be shown."""

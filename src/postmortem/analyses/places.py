@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 
+from postmortem.facts.memory import BinaryFacts
+from postmortem.facts.process import Process
 from postmortem.present.places import with_values_in_order
 from postmortem.readers.source_lines import find_source, read_lines
 from postmortem.records import replace
@@ -22,6 +25,20 @@ def with_source(
     return replace(
         shown, places=tuple(_with_source(one, tuple(folders), ran) for one in shown.places)
     )
+
+
+def with_source_of_core(
+    shown: Highlights, process: Process, binary: BinaryFacts | None, core: str
+) -> Highlights:
+    """Return the highlights of a core with the source as it was when the core was written."""
+    folders = [value for name, value in process.env if name == "PWD"]
+    if binary is not None:
+        folders.append(str(Path(binary.path).parent))
+    try:
+        written = Path(core).stat().st_mtime
+    except OSError:
+        written = None
+    return with_source(shown, folders=folders, ran=written)
 
 
 def _with_source(place: Place, folders: tuple[str, ...], ran: float | None) -> Place:

@@ -142,8 +142,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _explain(args: argparse.Namespace) -> int:
-    from postmortem.analyses.core_reading import choose_core, reading_core
     from postmortem.cli.progress import Status
+    from postmortem.readers.core_reading import choose_core, reading_core
     from postmortem.readers.opening import is_gpu_core
     from postmortem.records import replace
 
@@ -216,7 +216,8 @@ def _fold(args: argparse.Namespace) -> int:
 
 def _options(args: argparse.Namespace) -> CoreOptions:
     from postmortem.analyses.core import CoreOptions
-    from postmortem.analyses.engines import GdbOptions
+    from postmortem.present.core.report import Shown
+    from postmortem.readers.gdb_options import GdbOptions
 
     return CoreOptions(
         executable=args.python,
@@ -230,11 +231,14 @@ def _options(args: argparse.Namespace) -> CoreOptions:
             debuginfod=args.debuginfod,
             deadline_seconds=args.deadline,
         ),
-        verbose=args.verbose,
-        all_threads=args.all_threads,
+        shown=Shown(
+            verbose=args.verbose,
+            all_threads=args.all_threads,
+            with_locals=args.locals,
+            blocks=_is_read(args),
+        ),
         redact=not args.no_redact,
         temp_dir=args.temp_dir,
-        blocks=_is_read(args),
     )
 
 

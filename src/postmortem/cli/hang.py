@@ -58,6 +58,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="S",
         help="seconds between two looks (default: 1)",
     )
+    parser.add_argument(
+        "--looks",
+        type=_looks,
+        default=12,
+        metavar="N",
+        help="how often to look at a process that computes while the others wait, or is the only "
+        "one: what the looks have in common is where its time goes (default: 12; 0: not at all)",
+    )
     _add_ways(parser)
     add_report_options(parser)
 
@@ -115,6 +123,7 @@ def run(args: argparse.Namespace) -> int:
         ),
         samples=args.samples,
         gap_seconds=args.gap,
+        looks=args.looks,
         verbose=args.verbose,
         redact=not args.no_redact,
     )
@@ -151,6 +160,12 @@ def _name(text: str) -> str:
 def _count(text: str) -> int:
     if not text.isdecimal() or not 0 < int(text) <= 100:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to 100")
+    return int(text)
+
+
+def _looks(text: str) -> int:
+    if not text.isdecimal() or int(text) > 1000:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 to 1000")
     return int(text)
 
 

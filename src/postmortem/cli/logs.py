@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import sys
 import time
 
@@ -45,6 +46,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Explain the logs and write the report."""
+    collects = gc.isenabled()
+    gc.disable()  # of 65,536 ranks, a quarter of the time goes into looking through facts that stay
+    try:
+        return _explain(args)
+    finally:
+        if collects:
+            gc.enable()
+
+
+def _explain(args: argparse.Namespace) -> int:
     from postmortem.analyses.ranklogs import RankLogOptions, analyse
 
     began = time.monotonic()
@@ -53,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
     )
     try:
         if args.split is not None:
-            from postmortem.analyses.ranksplit import analyse_and_split
+            from postmortem.analyses.ranklogs import analyse_and_split
 
             report, said = analyse_and_split(args.logs, args.split, options)
             print(f"postmortem: {said}", file=sys.stderr)

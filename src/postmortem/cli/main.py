@@ -184,7 +184,7 @@ def _dispatch(words: list[str], *, contained: bool) -> int:
             ended = supervised.supervise(
                 _named(args),
                 live=args.command == "hang",
-                dumped=args.command == "core" and args.pid is not None,
+                processes=_looks_into_processes(args, words),
             )
         except supervised.Unfinished as error:
             _complain(str(error), error.hint)
@@ -200,6 +200,12 @@ def _named(args: argparse.Namespace) -> list[str]:
     """Return the files that a command line names."""
     found = (getattr(args, name, None) or () for name in ("cores", "logs", "files", "paths"))
     return [str(path) for paths in found for path in paths]
+
+
+def _looks_into_processes(args: argparse.Namespace, words: Sequence[str]) -> bool:
+    """Return whether a process is dumped, or files are read through one (/proc/PID/root/...)."""
+    dumped = args.command == "core" and args.pid is not None
+    return dumped or any("/proc/" in word for word in words)
 
 
 def _parser(names: Sequence[str]) -> tuple[Parser, dict[str, ModuleType]]:

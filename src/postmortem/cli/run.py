@@ -189,7 +189,7 @@ def _count(text: str) -> int:
 
 
 def _query(text: str) -> str:
-    from postmortem.analyses.straceask import parse
+    from postmortem.facts.call_query import parse
 
     if text:
         try:

@@ -33,7 +33,7 @@ NEEDS = (
 
 def run(args: argparse.Namespace) -> int:
     """Write the slim core and return the exit code."""
-    from postmortem.analyses.slim import SlimOptions, write_slim, write_slim_of_stream
+    from postmortem.readers.slim_writing import SlimOptions, write_slim, write_slim_of_stream
 
     began = time.monotonic()
     _open_standard_streams()
@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
         with _opened(source) as stream:
             outcome = write_slim_of_stream(stream.fileno(), args.slim, options)
     else:
-        from postmortem.analyses.core_reading import choose_core
+        from postmortem.readers.core_reading import choose_core
 
         source, remarks = choose_core(_STANDARD_INPUT if str(source) == "-" else source)
         name = str(source)

@@ -11,7 +11,7 @@ from postmortem.cli.output import add_report_options, emit
 from postmortem.records import replace
 
 if TYPE_CHECKING:
-    from postmortem.analyses.straceask import Query
+    from postmortem.facts.call_query import Query
 
 SUMMARY = "explain strace logs: which file was it, what ended the program"
 EXAMPLES = """\
@@ -61,8 +61,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Explain the logs and write the report, or say how to record one."""
     if args.record_hint:
-        from postmortem.analyses.stracehint import record_hint
         from postmortem.cli.output import write_text
+        from postmortem.knowledge.record_hint import record_hint
 
         write_text(record_hint(args.find) + "\n")
         return 0
@@ -141,7 +141,7 @@ def _table(text: str) -> str:
 
 
 def _query(text: str) -> Query:
-    from postmortem.analyses.straceask import parse
+    from postmortem.facts.call_query import parse
 
     try:
         return parse(text)

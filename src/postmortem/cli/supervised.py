@@ -47,13 +47,14 @@ class Unfinished(Exception):
         self.hint = hint
 
 
-def supervise(names: Iterable[str], *, live: bool, dumped: bool) -> int | None:
+def supervise(names: Iterable[str], *, live: bool, processes: bool) -> int | None:
     """Return None in a child that is to do the work, and its exit code in us when that is done.
 
     `names` are the files of the command line, `live` whether processes are read, not files,
-    `dumped` whether the memory of a process that is being dumped is. Raises Unfinished.
+    `processes` whether files are read that only those may who may trace a process. Raises
+    Unfinished.
     """
-    limits = _limits([name for name in names if name != "-"], live=live, dumped=dumped)
+    limits = _limits([name for name in names if name != "-"], live=live, processes=processes)
     page = mmap(-1, underway.PAGE_BYTES)
     before = signal.pthread_sigmask(signal.SIG_BLOCK, (*_FORWARDED, signal.SIGCHLD))
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # who started us may have ignored it
@@ -125,7 +126,7 @@ def _mount_of(path: str) -> str:
     return path if point in (None, "/") else f"{point}/"
 
 
-def _limits(names: list[str], *, live: bool, dumped: bool) -> Limits:
+def _limits(names: list[str], *, live: bool, processes: bool) -> Limits:
     size = sum(map(_size, names))
     memory = _asked_memory()
     if memory is None:
@@ -134,7 +135,7 @@ def _limits(names: list[str], *, live: bool, dumped: bool) -> Limits:
     patience = _asked_patience()
     if live:  # it sleeps between two looks, has deadlines of its own, and needs all rights
         return Limits(memory, None, None, fewer_rights=False)
-    return Limits(memory, CPU_SECONDS + _CPU_SECONDS_EACH * size, patience, no_tcp=not dumped)
+    return Limits(memory, CPU_SECONDS + _CPU_SECONDS_EACH * size, patience, no_tcp=not processes)
 
 
 def _size(name: str) -> int:

@@ -15,6 +15,7 @@ from postmortem.cli.output import add_report_options, emit
 if TYPE_CHECKING:
     from types import FrameType
 
+    from postmortem.report.model import Report
     from postmortem.watch.loop import Watch
 
 SUMMARY = "watch memory, descriptors and threads of a job over time, and say who grows"
@@ -24,6 +25,7 @@ examples:
   postmortem watch --job 815302 --ring /scratch/$(hostname).ring
   postmortem watch 4711 --for 600 --json -o watch.json
   postmortem watch --read /scratch/node3.ring
+  postmortem watch --read snapshot_rank*.pickle
 
 A pid stands for itself and for all that it starts. Ctrl-C ends the watch and writes the report. The
 ring file can be read after the watch, or the node, was killed.
@@ -70,18 +72,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="do not look at Python stacks of processes that grow (default: look now and then)",
     )
-    parser.add_argument("--read", metavar="FILE", help="explain a ring file, and watch nothing")
+    parser.add_argument(
+        "--read",
+        metavar="FILE",
+        nargs="+",
+        help="explain a ring file, or snapshots of PyTorch's GPU memory (one or those of several "
+        "ranks), and watch nothing",
+    )
     add_report_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Watch, or read a ring, and write the report."""
-    from postmortem.analyses.watch import of_ring, report_on
+    from postmortem.analyses.watch import report_on
 
     if (bool(args.pids) + (args.job is not None) + (args.read is not None)) != 1:
         args.parser.error("give PIDs, --job NAME or --read FILE")
     if args.read is not None:
-        return emit(of_ring(args.read), args)
+        return emit(_read(args), args)
     from postmortem.watch.loop import Watch
     from postmortem.watch.loop import run as watch_them
 
@@ -107,6 +115,20 @@ def run(args: argparse.Namespace) -> int:
     share = 100 * cost / max(seen.seconds, 0.001)
     footer = f"{seen.seconds:.0f} s watched, for {share:.2f} % of one core"
     return emit(report_on(seen, tuple(watch.problems), tuple(notes), footer), args)
+
+
+def _read(args: argparse.Namespace) -> Report:
+    from postmortem.readers.memory_snapshot import is_snapshot
+
+    if any(map(is_snapshot, args.read)):
+        from postmortem.analyses import gpu_memory
+
+        return gpu_memory.analyse(args.read, verbose=args.verbose, redact=not args.no_redact)
+    if len(args.read) > 1:
+        args.parser.error("--read takes one ring file; several only of PyTorch's memory snapshots")
+    from postmortem.analyses.watch import of_ring
+
+    return of_ring(args.read[0])
 
 
 class _Screen:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from postmortem.facts.stackdumps import StackClasses
-from postmortem.facts.threads import Thread, Threads
+from postmortem.facts.threads import Frame, Thread, Threads, own_frames
 from postmortem.records import record
 
 
@@ -155,6 +155,33 @@ class Motion:
 
 
 @record
+class HotCall:
+    """A call that most looks at a busy thread have in common."""
+
+    frame: Frame
+    """With the line that it was seen at most often."""
+    looks: int
+    """How many of the looks found the thread below this call."""
+
+
+@record
+class HotPath:
+    """Where the main thread of a busy process was found again and again."""
+
+    pid: int
+    looks: int
+    calls: tuple[HotCall, ...]
+    """The outermost first."""
+
+    @property
+    def own(self) -> HotCall:
+        """The innermost call of the user's own code, else of whatever there is."""
+        frames = tuple(call.frame for call in reversed(self.calls))
+        inner = own_frames(Thread(tid=self.pid, frames=frames))[:1] or frames[:1]
+        return next(call for call in reversed(self.calls) if call.frame == inner[0])
+
+
+@record
 class LiveJob:
     """All processes of a job on this node, and how far their ranks were seen to move."""
 
@@ -166,6 +193,8 @@ class LiveJob:
     gap_seconds: float = 0.0
     motions: tuple[Motion, ...] = ()
     """Empty after one sample."""
+    hot_paths: tuple[HotPath, ...] = ()
+    """Of ranks that wait for no other one and were seen to compute."""
     missing_local_ranks: tuple[int, ...] = ()
     """That their launcher should have, and that are not among its children."""
     zombies: tuple[int, ...] = ()
@@ -187,7 +216,19 @@ class LiveJob:
         """Return how a rank moved; None after one sample."""
         return next((one for one in self.motions if one.label == label), None)
 
+    def hot_path(self, pid: int) -> HotPath | None:
+        """Return where a busy process spends its time; None where nobody looked, or it varies."""
+        return next((one for one in self.hot_paths if one.pid == pid), None)
+
     @property
     def watched_seconds(self) -> float:
         """From the first sample to the last."""
         return self.gap_seconds * (self.samples - 1)
+
+    @property
+    def is_anything_known(self) -> bool:
+        """Whether there is more than that processes exist: a stack, a system call, an open file."""
+        return any(
+            one.reading.way != "none" or one.descriptors or any(task.call for task in one.tasks)
+            for one in self.processes
+        )

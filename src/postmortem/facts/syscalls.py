@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from postmortem.records import record
+from postmortem.records import record, replace
 
 NO_ROOM = frozenset({"ENOSPC", "EDQUOT", "EIO"})
 """What a SIGBUS on a mapped file may stand for: no call is there to return it."""
@@ -450,6 +450,13 @@ class SystemCalls:
     first_time: float | None = None
     last_time: float | None = None
     """Seconds since the epoch (-ttt), since midnight (-t, -tt), or since the first line (-r)."""
+
+    def of_process(self, process: int | None) -> SystemCalls:
+        """Return the log as if it were of one process and its threads; None: of all."""
+        if process is None:
+            return self
+        tasks = tuple(task for task in self.tasks if process in (task.pid, task.thread_of))
+        return replace(self, tasks=tasks)
 
     def seconds_to_end(self, since: float | None, end: float | None = None) -> float | None:
         """Return how long it is from a stamp to the end of the log, or to another stamp."""

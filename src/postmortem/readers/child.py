@@ -38,7 +38,7 @@ class Limits:
     fewer_rights: bool = True
     """No program that it starts gains rights (PR_SET_NO_NEW_PRIVS)."""
     no_tcp: bool = True
-    """With `fewer_rights`: no TCP either, nor the memory of other processes (landlock(7))."""
+    """With `fewer_rights`: no TCP, nor what only a tracer may read of others (landlock(7))."""
 
 
 @record

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from types import MappingProxyType
 from typing import TYPE_CHECKING, cast
 
+from postmortem.facts.core import CoreFacts
 from postmortem.facts.crash import (
     AbortMessage,
     Caught,
@@ -24,9 +24,9 @@ from postmortem.readers.launcher import find_hostname, find_placement
 from postmortem.readers.locks import read_waits
 from postmortem.readers.native_core import NativeAnswer, ask_native
 from postmortem.readers.origin import Origin, read_origin
-from postmortem.readers.python_frames import PythonStack, python_stacks
+from postmortem.readers.python_frames import python_stacks
 from postmortem.readers.siginfo import code_name, signal_name
-from postmortem.records import record, replace
+from postmortem.records import replace
 
 if TYPE_CHECKING:
     from postmortem._native import (
@@ -38,32 +38,6 @@ if TYPE_CHECKING:
         RawSignal,
         RawThread,
     )
-
-
-@record
-class CoreFacts:
-    """All that a core file says without a debugger."""
-
-    core: CoreFile
-    process: Process
-    threads: Threads
-    modules: Modules
-    memory: MemoryTotals
-    code: CodeRanges = CodeRanges()
-    signal: Signal | None = None
-    """None in a snapshot of a live process."""
-    fault: Fault | None = None
-    """Where the crashed thread stood; `file` is left to the reader of files."""
-    caught: Caught | None = None
-    """What a handler on the crashed thread was called for, before `signal` ended the process."""
-    abort_message: AbortMessage | None = None
-    fatal_python_error: FatalPythonError | None = None
-    panic: Panic | None = None
-    cpp_exceptions: tuple[CppException, ...] = ()
-    """Those of the crashed thread first, in each thread the innermost first."""
-    python_stacks: Mapping[int, PythonStack] = MappingProxyType({})
-    """By thread ID."""
-    problems: tuple[Problem, ...] = ()
 
 
 def read_core(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -157,7 +158,7 @@ def read_amd_core(path: str, *, named: str | None = None) -> GpuCore:
             GpuQueue(row[1], place.get(row[2]), _exceptions(row[0]), row[4])
             for row in raw["queues"]
         ),
-        code_objects=tuple(raw["code_objects"]),
+        code_objects=raw["code_objects"],
         problems=tuple(
             Problem(one["where"], one["what"], one["remedy"]) for one in raw["problems"]
         ),
@@ -213,7 +214,7 @@ def _thread(row: RawGpuWhere) -> GpuThread:
     )
 
 
-def _frames(rows: list[RawGpuFrame]) -> tuple[GpuFrame, ...]:
+def _frames(rows: Sequence[RawGpuFrame]) -> tuple[GpuFrame, ...]:
     return tuple(
         GpuFrame(
             row["pc"],
@@ -260,9 +261,9 @@ def _stand(row: RawGpuStand) -> GpuStand:
 
 def _registers(row: RawGpuFocus) -> GpuRegisters:
     return GpuRegisters(
-        registers=tuple(row["registers"]),
-        predicates=tuple(row["predicates"]),
-        uniform=tuple(row["uniform_registers"]),
+        registers=row["registers"],
+        predicates=row["predicates"],
+        uniform=row["uniform_registers"],
         valid_lanes=row["valid_lanes"],
         active_lanes=row["active_lanes"],
         local=None if row["local"] is None else GpuMemory(*row["local"]),

@@ -8,21 +8,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from enum import StrEnum
 from pathlib import Path
 
 from postmortem import underway
 from postmortem.errors import EvidenceError
+from postmortem.facts.inventory import Inventory, Item, Kind
 from postmortem.facts.source import Problem
 from postmortem.readers.apport import is_report
 from postmortem.readers.codecs import StreamError, decoded
 from postmortem.readers.formats import HEAD_BYTES, compression_of, elf_head
+from postmortem.readers.memory_snapshot import looks_like_snapshot
 from postmortem.readers.ranklogs.hung import kind_of_file
 from postmortem.readers.ranklogs.sources import may_be_log
 from postmortem.readers.regular import open_regular
 from postmortem.readers.stracefind import looks_like_log
 from postmortem.readers.watch_ring import is_watch_ring
-from postmortem.records import record
 
 MOST_FILES = 200_000
 _MOST_UNREADABLE = 50
@@ -30,61 +30,12 @@ _CHECKPOINTS = (".safetensors", ".pt", ".pth", ".npy", ".npz", ".gguf", ".distcp
 _OWN = b'"schema": "postmortem/1"'
 
 
-class Kind(StrEnum):
-    """What a file is evidence of."""
-
-    CORE = "core"
-    STRACE = "strace"
-    LOG = "log"
-    ERROR_FILE = "error file"
-    """torchelastic's error.json."""
-    STACKS = "stacks"
-    RECORDER = "flight recorder"
-    FLIGHT = "monitor"
-    KERNEL = "kernel log"
-    CHECKPOINT = "checkpoint"
-    WATCH = "watch"
-    """A ring file of ``postmortem watch``."""
-    DOCUMENT = "report"
-    """A report of ours, as JSON."""
-    ARCHIVE = "archive"
-    OTHER = "other"
-
-
-OF_RANKS = frozenset(
-    {Kind.LOG, Kind.ERROR_FILE, Kind.STACKS, Kind.RECORDER, Kind.FLIGHT, Kind.KERNEL}
-)
-"""What is read together, as the logs of the ranks of one job."""
-
 _HUNG = {
     "stacks": Kind.STACKS,
     "recorder": Kind.RECORDER,
     "flight": Kind.FLIGHT,
     "kernel": Kind.KERNEL,
 }
-
-
-@record
-class Item:
-    """One file and what it is."""
-
-    path: str
-    kind: Kind
-    size_bytes: int
-    why: str | None = None
-    """Why it is no evidence, or is not read."""
-
-
-@record
-class Inventory:
-    """All that was found, in the order of the paths and of the names."""
-
-    items: tuple[Item, ...]
-    problems: tuple[Problem, ...] = ()
-
-    def of(self, *kinds: Kind) -> tuple[Item, ...]:
-        """Return the files of some kinds."""
-        return tuple(item for item in self.items if item.kind in kinds)
 
 
 def take_inventory(names: Sequence[str]) -> Inventory:
@@ -155,6 +106,8 @@ def _kind(path: str, head: bytes, packed: str | None) -> Kind:
         return Kind.CORE
     if is_watch_ring(head):
         return Kind.WATCH
+    if looks_like_snapshot(head):
+        return Kind.MEMORY
     if head[257:262] == b"ustar":
         return Kind.ARCHIVE
     if name.endswith(_CHECKPOINTS) or name == ".metadata":

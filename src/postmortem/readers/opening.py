@@ -341,3 +341,12 @@ class _SparseFile:
         while view:
             count = os.pwrite(self._descriptor, view, offset)
             view, offset = view[count:], offset + count
+
+
+def is_packed(path: Path) -> bool:
+    """Return whether a file has to be unpacked before it can be read."""
+    try:
+        with open_regular(path) as stream:
+            return compression_of_stream(stream, stream.read(HEAD_BYTES)) is not None
+    except (OSError, EvidenceError):
+        return False

@@ -8,11 +8,13 @@ stacks can be cut at the same places.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from postmortem.facts.threads import Frame, Thread, Trust
+from postmortem.facts.python_stacks import PythonFrame, PythonStack
+from postmortem.facts.source import Problem
+from postmortem.facts.threads import Frame, Thread, Threads, Trust
 from postmortem.patterns import Pattern
 from postmortem.records import record, replace
 
@@ -28,45 +30,6 @@ _TAIL_CALL = Pattern(rf"_TAIL_CALL_\w+{_CLONE}")
 _GREENLET = Pattern(
     r"^greenlet::UserGreenlet::(?:inner_bootstrap|g_initialstub)\b|^g_initialstub\b",
 )
-
-
-@record
-class PythonFrame:
-    """A call of a Python function, as the interpreter's frame chain has it."""
-
-    function: str
-    file: str | None = None
-    line: int | None = None
-    evaluators: int = 0
-    """Evaluator calls that end between this frame and its caller; 0: the same one goes on."""
-    locals: tuple[tuple[str, str], ...] = ()
-
-    def frame(self) -> Frame:
-        """Return it as a frame of the thread; threads at the same line share it."""
-        return _frame(self.function, self.file, self.line, self.locals)
-
-
-@lru_cache(maxsize=1024)
-def _frame(
-    function: str, file: str | None, line: int | None, local: tuple[tuple[str, str], ...]
-) -> Frame:
-    return Frame(
-        function=function, kind="python", file=file, line=line, trust=Trust.PYTHON, locals=local
-    )
-
-
-@record
-class PythonStack:
-    """What the interpreter says of one thread."""
-
-    frames: tuple[PythonFrame, ...]
-    """Innermost first."""
-    idle: int = 0
-    """Evaluator calls in front of the first frame that run none."""
-    skipped_at: int | None = None
-    """Index of the first frame behind a gap in the middle of a very long stack."""
-    stopped: str | None = None
-    """Why the chain of frames ended early; None when it reached the outermost frame."""
 
 
 def python_stacks(threads: Iterable[RawPythonThread]) -> dict[int, PythonStack]:
@@ -120,6 +83,22 @@ class Placements:
             )
             known = self._known[key] = thread.frames, stack.frames, placed
         return known[2]
+
+
+def with_python_frames(
+    threads: Threads, stacks: Mapping[int, PythonStack]
+) -> tuple[Threads, list[Problem]]:
+    """Return the threads with their Python frames in place, and what is to be said of the fit."""
+    items, problems = [], []
+    placements = Placements()
+    for thread in threads:
+        stack = stacks.get(thread.tid)
+        if stack is not None:
+            thread, remark = with_python(thread, stack, placements)
+            if remark is not None:
+                problems.append(Problem(f"stack of thread {thread.tid}", remark))
+        items.append(thread)
+    return replace(threads, items=tuple(items)), problems
 
 
 def with_python(

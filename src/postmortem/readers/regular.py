@@ -54,7 +54,8 @@ def is_regular(path: str | os.PathLike[str]) -> bool:
 def read_regular(path: str | os.PathLike[str], *, most: int) -> bytes:
     """Return what a regular file holds; more than `most` bytes are an OSError, too."""
     with open_regular(path) as stream:
-        data = stream.read(most + 1)
+        # No more than there is: a buffer is made for all that is asked for.
+        data = stream.read(min(os.fstat(stream.fileno()).st_size or most, most) + 1)
     if len(data) > most:
         raise underway.refuse(os.fspath(path), f"holds more than {most:,} bytes")
     return data

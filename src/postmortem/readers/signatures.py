@@ -100,13 +100,13 @@ class Signatures:
             at += len(piece)
             ends.append(at)
             pieces.append(piece)
-        found: list[list[Match]] = [[] for _ in pieces]
+        found: dict[int, list[Match]] = {}
         data = b"".join(pieces)
         scan = self._native.scan_signature_lines
         rows = scan(self._compiled, data, begins, ends, groups=True) if data else []
         for line, number, groups in rows:
-            found[line].append(Match(self.signatures[number].id, groups))
-        return [tuple(row) for row in found]
+            found.setdefault(line, []).append(Match(self.signatures[number].id, groups))
+        return [tuple(found.get(line, ())) for line in range(len(pieces))]
 
     def groups(self, number: int, line: Data) -> dict[str, str] | None:
         """Return the named groups of one signature in one line, None where it does not match."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from postmortem import _native
 from postmortem.errors import EvidenceError
+from postmortem.facts.call_query import CallQuery
 from postmortem.facts.source import Problem, Source
 from postmortem.facts.syscalls import SystemCalls
 from postmortem.patterns import Pattern
@@ -31,31 +32,6 @@ _MOST_THREADS = 4
 
 _NO_CHARACTER = Pattern(r"\\udc([89a-f][0-9a-f])")
 """A byte that is no UTF-8, as repr() shows it."""
-
-
-@record
-class CallQuery:
-    """Calls to look for: all that is set must hold; of a list one is enough."""
-
-    errors: tuple[str, ...] = ()
-    calls: tuple[str, ...] = ()
-    pid: int | None = None
-    fd: int | None = None
-    path: str | None = None
-    """A pattern in which ``*`` stands for ``/`` too."""
-    slower: float = 0.0
-    """Seconds."""
-
-    def raw(self) -> RawQuery:
-        """Return it as the native reader takes it."""
-        return {
-            "errors": list(self.errors),
-            "calls": list(self.calls),
-            "pid": self.pid,
-            "fd": self.fd,
-            "path": self.path,
-            "slower": round(self.slower * 1e9),
-        }
 
 
 @record
@@ -108,7 +84,7 @@ def read_strace(group: LogGroup, question: Question, beside: Beside = NOTHING) -
         try:
             raw = _native.read_strace(
                 [(pull, pid) for pull, (_, pid) in zip(pulls, group.files, strict=True)],
-                queries=[query.raw() for query in question.queries],
+                queries=[_raw(query) for query in question.queries],
                 signals=list(question.signals),
                 statistics=question.statistics,
                 infer_sigbus=question.infer_sigbus,
@@ -199,3 +175,14 @@ def _remarks(group: LogGroup, raw: RawStrace) -> Iterator[Problem]:
     if len(group.files) > 1 and not raw["by_time"]:
         what = "files of strace -ff without times: what threads share may be out of order"
         yield Problem(group.name, what, "record with -ff -ttt, or with -f into one file")
+
+
+def _raw(query: CallQuery) -> RawQuery:
+    return {
+        "errors": list(query.errors),
+        "calls": list(query.calls),
+        "pid": query.pid,
+        "fd": query.fd,
+        "path": query.path,
+        "slower": round(query.slower * 1e9),
+    }

@@ -13,8 +13,8 @@ from postmortem.facts.syscalls import NO_ROOM
 from postmortem.patterns import Pattern
 
 if TYPE_CHECKING:
+    from postmortem.facts.call_query import CallQuery
     from postmortem.readers.log_files import OpenedLog
-    from postmortem.readers.strace import CallQuery
 
 WORTH_BYTES = 256 << 20
 """Below this all of a log is parsed in a tenth of a second, and the answer tells more."""

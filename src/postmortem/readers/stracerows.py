@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from postmortem.facts.syscalls import (
@@ -42,7 +43,7 @@ def calls_of(group: LogGroup, raw: RawStrace, head: bytes) -> SystemCalls:
         name=group.name,
         matches=tuple(_match(row) for row in raw["matches"]),
         match_count=raw["match_count"],
-        tasks=tuple(_task(row) for row in raw["processes"]),
+        tasks=tuple(_tasks(raw["processes"])),
         errors=tuple(ErrorCount(**row) for row in raw["failures"]),
         calls=tuple(
             CallCount(row["name"], row["calls"], row["errors"], row["seconds"] if timed else None)
@@ -110,6 +111,13 @@ def _match(row: RawFact) -> Match:
 def _target(row: RawFact) -> Target:
     opened, given = (row[key] and LogPlace(**row[key]) for key in ("opened", "given"))
     return Target(**row | {"opened": opened, "given": given})
+
+
+def _tasks(rows: list[RawFact]) -> Iterator[Task]:
+    """Yield a task for each row, which is gone then: of very many, only one of both fits."""
+    rows.reverse()
+    while rows:
+        yield _task(rows.pop())
 
 
 def _task(row: RawFact) -> Task:

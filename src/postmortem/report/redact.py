@@ -44,7 +44,9 @@ in innocent words; it is masked only where its name stands beside it."""
 # beyond it is still masked where its name stands beside it.
 _MOST_FORMS = 2_000
 
-# A report has some thousands of texts, an export of a log has a path for every file.
+# An export of a log has a path for every file. What is masked at once, as the texts of a report
+# are, is remembered besides: its texts are there anyway, and looking for all forms in each of them
+# again takes longer than all else.
 _MOST_TEXTS = 50_000
 
 # A text that was cut shows the beginning of a secret only.
@@ -67,6 +69,7 @@ class Redactor:
         self._names: dict[str, str | None] = {}  # secret → name
         self._pattern: re.Pattern[str] | None = None
         self._texts: dict[str, str] = {}
+        self._most = _MOST_TEXTS
         self._command_lines: dict[tuple[str, ...], tuple[str, ...]] = {}
         # What threads share, by its id, with the object itself, so that the id stays its own.
         self._shared: dict[int, tuple[object, object]] = {}
@@ -129,8 +132,9 @@ class Redactor:
             # it is known as one.
             if text.startswith("0x") and text.isalnum() and not self._has_known(text):
                 return text
-            if len(self._texts) >= _MOST_TEXTS:
+            if len(self._texts) >= self._most:
                 self._texts.clear()
+                self._most = _MOST_TEXTS
             known = self._texts[text] = self._mask_text(text)
         return known
 
@@ -262,16 +266,15 @@ class Redactor:
 
     def _prepare(self, texts: Sequence[str]) -> None:
         """Mask many texts at once: most forms can match in none of them."""
-        known = self._texts
-        distinct = [
-            text for text in dict.fromkeys(texts) if len(text) >= SHORTEST and text not in known
-        ]
-        if len(known) + len(distinct) > _MOST_TEXTS:
+        known, every = self._texts, dict.fromkeys(texts)
+        if len(known) > _MOST_TEXTS + 2 * len(every):
             known.clear()
+        distinct = [text for text in every if len(text) >= SHORTEST and text not in known]
         active = self._active(distinct)
-        for text in distinct[:_MOST_TEXTS]:
+        for text in distinct:
             if not (text.startswith("0x") and text.isalnum()):
                 known[text] = self._mask_text(text, active)
+        self._most = len(known) + _MOST_TEXTS
 
     def _mask_text(self, text: str, among: tuple[Form, ...] | None = None) -> str:
         for _ in range(3):  # a mask and its surroundings can form another secret, in theory

@@ -16,28 +16,41 @@ def strings(value: object) -> Iterator[str]:
     """Yield every string in the order in which it stands; what is shared, once."""
     seen: dict[int, object] = {}  # with the objects, so that an id stays its own
     todo: list[object] = [value]
+    shapes: dict[type, tuple[str, ...] | None] = {}
     while todo:
         item = todo.pop()
         kind = type(item)
         if kind is str:
             yield cast(str, item)
             continue
-        inner = _parts(item)
-        if inner is None or id(item) in seen:
+        if kind not in shapes:
+            shapes[kind] = kind.__match_args__ if is_record(item) else None  # type: ignore[attr-defined]
+        if id(item) in seen:
             continue
-        seen[id(item)] = item
-        todo.extend(reversed(inner))
+        names = shapes[kind]
+        if names is not None:
+            fields = vars(item)
+            inner = [fields[name] for name in reversed(names)]
+        else:
+            inner = _parts(item)
+        inner = [part for part in inner if part is not None and type(part) not in _LEAVES]
+        if inner:
+            seen[id(item)] = item
+            todo += inner
 
 
-def _parts(item: object) -> list[object] | None:
-    kind = type(item)
-    if kind is int or item is None or kind is float or kind is bool or isinstance(item, Enum):
-        return None
+_LEAVES = (int, float, bool)
+
+
+def _parts(item: object) -> list[object]:
+    """Return what a container holds, the last first."""
+    if isinstance(item, Enum):
+        return []
     if isinstance(item, tuple | list | frozenset | set):
-        return [*item]
+        return [*item][::-1]
     if isinstance(item, Mapping):
-        return [part for pair in item.items() for part in pair]
-    return [*_fields(item).values()] if is_record(item) else None
+        return [part for pair in item.items() for part in pair][::-1]
+    return []
 
 
 def _fields(item: object) -> dict[str, object]:

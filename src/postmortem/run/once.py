@@ -108,8 +108,8 @@ def complain(what: str) -> None:
 
 def strace_command(query: str, scratch: Scratch) -> list[str]:
     """Return what is put before a command to record what answers a query."""
-    from postmortem.analyses.straceask import parse
-    from postmortem.analyses.stracehint import record_hint
+    from postmortem.facts.call_query import parse
+    from postmortem.knowledge.record_hint import record_hint
 
     folder = scratch.path / "strace"
     folder.mkdir()

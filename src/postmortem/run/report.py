@@ -179,8 +179,8 @@ def _of_strace(folder: Path, query: str, facts: RunFacts) -> list[Explanation]:
     import io
 
     from postmortem.analyses.strace import StraceOptions, analyse
-    from postmortem.analyses.straceask import parse
     from postmortem.errors import EvidenceError
+    from postmortem.facts.call_query import parse
     from postmortem.render import json as as_json
     from postmortem.render import terminal
 

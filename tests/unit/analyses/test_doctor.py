@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from postmortem.analyses.checks import Check, checks
 from postmortem.analyses.doctor import report_on
+from postmortem.diagnose.machine.check import Check
+from postmortem.diagnose.machine.checks import checks
 from postmortem.facts.machine import (
     CoreDestination,
     CorePattern,

@@ -66,7 +66,7 @@ def _read(tmp_path: Path, data: bytes, **more: int) -> dict[str, object]:
 def test_rows_of_each_driver_are_read(tmp_path: Path, driver: int, many: bool) -> None:
     core, entry = _core(driver, many=many)
     raw = _read(tmp_path, core.build(), memory_bytes=16)
-    assert raw["problems"] == []
+    assert raw["problems"] == ()
     assert (raw["blocks"], raw["warps"], raw["lanes"]) == (2, 3, 96)
     (fault,) = raw["faults"]
     assert (fault["source"], fault["code"], fault["pc"]) == ("lane", 14, entry + 0x60)
@@ -88,8 +88,8 @@ def test_rows_of_each_driver_are_read(tmp_path: Path, driver: int, many: bool) -
     focus = raw["focus"]
     used = 32 if row_bytes("wptbl", driver) >= 40 else 255
     assert len(focus["registers"]) == used
-    assert focus["registers"][:2] == [3, 0xDEAD]
-    assert focus["uniform_registers"] == ([11, 12] if driver >= 400 else [])
+    assert focus["registers"][:2] == (3, 0xDEAD)
+    assert focus["uniform_registers"] == ((11, 12) if driver >= 400 else ())
     assert focus["local"] == (0xFFFC00, 100, b"locallocallocall")
     assert focus["shared"] == (0, 64, bytes(range(16)))
     assert (raw["metadata"] is None) == (driver < 565)
@@ -100,7 +100,9 @@ def test_warps_that_stand_alike_are_one_row(tmp_path: Path) -> None:
     raw = _read(tmp_path, core.build())
     first, second = raw["stands"]
     assert (first["warps"], first["lanes"], first["blocks"]) == (3, 94, 2)
-    assert first["frames"][0]["places"] == [("scale(int*, int)", "/src/train/kernels.cu", 8, False)]
+    assert first["frames"][0]["places"] == (
+        ("scale(int*, int)", "/src/train/kernels.cu", 8, False),
+    )
     assert (second["lanes"], second["failed"], len(second["frames"])) == (2, 2, 2)
     assert [where["block"] for where in first["some"]] == [(0, 0, 0), (1, 0, 0), (1, 0, 0)]
 
@@ -145,7 +147,7 @@ def test_a_dump_of_a_hang_has_stands_and_no_fault(tmp_path: Path) -> None:
     device.grid(7, entry, (1, 1, 1), (32, 1, 1))
     device.processor().block(7, (0, 0, 0)).warp().all_at(entry + 0x40)
     raw = _read(tmp_path, core.build())
-    assert raw["faults"] == []
+    assert raw["faults"] == ()
     assert raw["focus"] is None
     assert raw["stands"][0]["frames"][0]["places"][0][2] == 7
 
@@ -156,7 +158,7 @@ def test_a_lane_that_is_not_valid_is_no_thread(tmp_path: Path) -> None:
     warp = device.processor().block(7, (0, 0, 0)).warp(valid=0b10)
     warp.lane(0, (0, 0, 0), 0x10, 14).lane(1, (1, 0, 0), 0x20)
     raw = _read(tmp_path, core.build())
-    assert (raw["lanes"], raw["faults"]) == (1, [])
+    assert (raw["lanes"], raw["faults"]) == (1, ())
 
 
 def test_code_that_the_dump_lacks_leaves_the_address(tmp_path: Path) -> None:
@@ -165,9 +167,9 @@ def test_code_that_the_dump_lacks_leaves_the_address(tmp_path: Path) -> None:
     device.grid(7, 0x1000, (1, 1, 1), (32, 1, 1))
     device.processor().block(7, (0, 0, 0)).warp().all_at(0x1040, exception=1)
     raw = _read(tmp_path, core.build())
-    assert raw["faults"][0]["frames"] == [
-        {"pc": 0x1040, "symbol": None, "offset": None, "places": []}
-    ]
+    assert raw["faults"][0]["frames"] == (
+        {"pc": 0x1040, "symbol": None, "offset": None, "places": ()},
+    )
     assert raw["grids"][0]["kernel"] is None
 
 

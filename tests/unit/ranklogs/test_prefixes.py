@@ -80,7 +80,7 @@ def test_a_single_line_makes_no_grammar(line: str) -> None:
 def test_a_numbered_list_is_no_srun() -> None:
     lines = [f"{i}: item {i}" for i in range(40)]
     raw, clean = read("\n".join(lines))
-    assert raw["grammar"] == []
+    assert raw["grammar"] == ()
     assert clean[0] == lines
 
 
@@ -88,7 +88,7 @@ def test_srun_is_recognised_below_a_long_setup() -> None:
     setup = [f"module load number {i}" for i in range(60)]
     ranks = [f"{i % 4}: step {i}" for i in range(40)]
     raw, _ = read("\n".join([*setup, *ranks]))
-    assert raw["grammar"] == ["srun"]
+    assert raw["grammar"] == ("srun",)
     assert [label["lines"] for label in raw["labels"]] == [60, 10, 10, 10, 10]
 
 

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from postmortem.facts.python_stacks import PythonFrame
 from postmortem.facts.threads import Frame, Trust
-from postmortem.readers.python_frames import PythonFrame, merge_python, place_python
+from postmortem.readers.python_frames import merge_python, place_python
 
 EVAL = "_PyEval_EvalFrameDefault"
 

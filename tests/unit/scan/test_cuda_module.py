@@ -15,9 +15,9 @@ built = pytest.mark.skipif(
 
 
 def test_the_state_is_one_that_doctor_knows() -> None:
-    from postmortem.analyses.checks import _CUDA_FIXES
+    from postmortem.diagnose.machine.tools import CUDA_FIXES
 
-    assert cuda.usable().state in {"usable", *_CUDA_FIXES}
+    assert cuda.usable().state in {"usable", *CUDA_FIXES}
 
 
 @built

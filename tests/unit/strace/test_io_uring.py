@@ -11,7 +11,7 @@ import pytest
 
 from builders.recordings import read, recording
 from postmortem.analyses.strace import StraceOptions, analyse
-from postmortem.analyses.straceask import parse
+from postmortem.facts.call_query import parse
 from postmortem.render.json import render
 
 

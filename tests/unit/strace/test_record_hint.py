@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from postmortem.analyses.straceask import parse
-from postmortem.analyses.stracehint import record_hint
+from postmortem.facts.call_query import parse
+from postmortem.knowledge.record_hint import record_hint
 
 
 def traced(*queries: str) -> set[str]:

@@ -8,7 +8,7 @@ import pytest
 
 from builders.recordings import unpacked
 from postmortem.analyses.strace import StraceOptions, analyse
-from postmortem.analyses.straceask import parse
+from postmortem.facts.call_query import parse
 from postmortem.facts.syscalls import Task
 from postmortem.present.strace.places import prefix_of
 from postmortem.report.model import Report

@@ -14,10 +14,9 @@ from builders.recordings import CORPUS, TRUTH, recording, unpacked
 from postmortem import _native
 from postmortem.analyses import strace
 from postmortem.analyses.strace import StraceOptions
-from postmortem.analyses.straceask import parse
 from postmortem.errors import EvidenceError
+from postmortem.facts.call_query import CallQuery, parse
 from postmortem.readers import strace_sweep
-from postmortem.readers.strace import CallQuery
 from postmortem.report.model import Report
 
 PIECE = 256 << 10

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from builders.memory_snapshots import MIB, Device, stack, write
+
 RUNS = Path(__file__).parents[3] / "corpus" / "ranks" / "runs"
 STRACE = Path(__file__).parents[3] / "corpus" / "strace"
 
@@ -117,3 +119,28 @@ def test_a_broken_core_costs_only_itself(tmp_path: Path) -> None:
     assert found["roots"][0]["ranks"] == [3]
     broken = next(row for row in found["evidence"] if row["kind"] == "core")
     assert (broken["used"], bool(broken["why"])) == (False, True)
+
+
+def test_a_snapshot_of_gpu_memory_tells_why_a_rank_raised(tmp_path: Path) -> None:
+    device = Device(1024 * MIB)
+    device.alloc(1000 * MIB, stack(("forward", 31)))
+    device.fail(512 * MIB, 8 * MIB, stack(("backward", 52)))
+    write(tmp_path / "snapshot_rank1.pickle", device)
+    error = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 512.00 MiB."
+    (tmp_path / "rank0.log").write_text("step 1 loss 2.0\nstep 2 loss 1.9\n")
+    (tmp_path / "rank1.log").write_text(
+        "step 1 loss 2.0\nTraceback (most recent call last):\n"
+        f'  File "/work/train.py", line 52, in backward\n    loss.backward()\n{error}\n'
+    )
+    found = document("triage", tmp_path)
+    (root,) = found["roots"]
+    assert (root["type"], root["ranks"]) == ("ran out of GPU memory", [1])
+    assert "backward (train.py:52)" in found["verdict"]
+    assert "raised" in [row["type"] for row in found["chain"]]
+    assert found["restart"]["advice"] == "stop"
+    (tmp_path / "rank1.log").write_text(
+        "step 1 loss 2.0\nTraceback (most recent call last):\n"
+        '  File "/work/train.py", line 70, in load\n    data[key]\nKeyError: 7\n'
+    )
+    found = document("triage", tmp_path)
+    assert all(not row["explained_by"] for row in found["chain"] if row["type"] == "raised")

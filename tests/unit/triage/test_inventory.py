@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from postmortem.errors import EvidenceError
+from postmortem.facts.inventory import Kind
 from postmortem.readers.archives import unpack
-from postmortem.readers.inventory import Kind, take_inventory
+from postmortem.readers.inventory import take_inventory
 
 TRACE = 'Traceback (most recent call last):\n  File "t.py", line 3, in f\nValueError: x\n'
 STRACE = '7 openat(AT_FDCWD, "/a", O_RDONLY) = -1 ENOENT (No such file)\n' * 4

@@ -56,6 +56,12 @@ def _with_address(signal: Signal, fault: Fault | None) -> tuple[Signal | None, F
     return replace(signal, address=operand.value, inferred=True), replace(fault, address=operand)
 
 
+def at_failure(threads: Threads, signal: Signal | None, caught: Caught | None) -> Threads:
+    """Return the threads as they stood at the failure, not in what handled it."""
+    is_first = signal is not None and signal.then is not None
+    return beyond_handler(threads) if is_first and caught and caught.in_handler else threads
+
+
 def beyond_handler(threads: Threads) -> Threads:
     """Return the threads, the crashed one without the frames of its signal handler."""
     items = []

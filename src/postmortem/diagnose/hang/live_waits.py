@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from postmortem.facts.live import LiveProcess, Task
+from postmortem.facts.live import HotPath, LiveProcess, Task
 from postmortem.facts.threads import Frame, Thread, own_frames
 
 _LONGEST_CHAIN = 6
@@ -45,6 +45,12 @@ def place_words(thread: Thread, *, most: int = 2) -> str:
     """Return the innermost calls of the user's own code: ``step (train.py:31)``."""
     frames = own_frames(thread)[:most]
     return ", called by ".join(map(_place, frames))
+
+
+def hot_words(path: HotPath) -> str:
+    """Return ``10 of 12 looks found it in collate (data.py:42)``."""
+    call = path.own
+    return f"{call.looks} of {path.looks} looks found it in {_place(call.frame)}"
 
 
 def _own_words(process: LiveProcess, thread: Thread) -> str:

@@ -28,6 +28,7 @@ class EventType(StrEnum):
     REFUSED = "resource refused"
     NETWORK = "network failed"
     DEVICE_LOST = "device lost"
+    GPU_MEMORY = "ran out of GPU memory"
     KERNEL_FAILED = "kernel failed on the GPU"
     HOST_FAILED = "host failed"
     NON_FINITE = "not finite"

@@ -20,6 +20,8 @@ _CUDA_ERROR = Pattern(
     r"device-side assert|unspecified launch failure|misaligned address|illegal instruction was",
 )
 
+_OUT_OF_MEMORY = Pattern(r"OutOfMemoryError|CUDA out of memory")
+
 Join = Callable[[Event, Event], Confidence | None]
 
 
@@ -125,6 +127,15 @@ def kernel_failed(cause: Event, effect: Event) -> Confidence | None:
     return Confidence.LIKELY if said else Confidence.POSSIBLE
 
 
+def gpu_memory(cause: Event, effect: Event) -> Confidence | None:
+    """A request failed in the allocator, and the process ended with PyTorch's error of it."""
+    if _OUT_OF_MEMORY.search(f"{effect.what} {effect.cause}") is None:
+        return None
+    if cause.ranks and effect.ranks:
+        return Confidence.LIKELY if set(cause.ranks) & set(effect.ranks) else None
+    return Confidence.POSSIBLE
+
+
 def same_host(cause: Event, effect: Event) -> Confidence | None:
     """The host that failed is the one it ran on."""
     if cause.ranks and set(effect.ranks) & set(cause.ranks):
@@ -148,7 +159,7 @@ def other_ranks(cause: Event, effect: Event) -> Confidence | None:
     return Confidence.LIKELY if cause.ranks else None
 
 
-_DEPTH = ("gpu_core", "core", "strace", "hang", "scan", "watch", "logs")
+_DEPTH = ("gpu_core", "core", "strace", "hang", "scan", "watch", "gpu_memory", "logs")
 """Kinds of evidence, that which says most of why a process ended first."""
 
 _ENDS = frozenset(
@@ -180,6 +191,7 @@ TABLE: tuple[Explains, ...] = (
         _ENDS | {EventType.WATCHDOG},
         kernel_failed,
     ),
+    Explains("gpu-memory", frozenset({EventType.GPU_MEMORY}), _ENDS, gpu_memory),
     Explains("host-failed", frozenset({EventType.HOST_FAILED}), _ENDS | _MISSED, same_host),
     Explains("error-ends-process", _ERRORS, frozenset({EventType.EXITED}), same_exit),
     Explains("held-up", frozenset({EventType.STUCK}), _MISSED | {EventType.STUCK}, holds_up),

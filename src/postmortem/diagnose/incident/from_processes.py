@@ -179,3 +179,20 @@ def of_watch(document: Document) -> Iterator[Event]:
             cause=str(row["cause"]),
             order=order,
         )
+
+
+def of_gpu_memory(document: Document) -> Iterator[Event]:
+    """Yield whose request for GPU memory failed."""
+    for order, row in enumerate(roots_of(document)):
+        rank = (row.get("about") or {}).get("rank")
+        yield Event(
+            EventType.GPU_MEMORY,
+            str(row["title"]),
+            "gpu_memory",
+            ranks=(rank,) if rank is not None else (),
+            confidence=confidence(row),
+            evidence=evidence(row),
+            next_steps=tuple(row["next_steps"]),
+            cause=str(row["cause"]),
+            order=order,
+        )

@@ -11,6 +11,7 @@ from postmortem.diagnose.incident.from_logs import of_logs
 from postmortem.diagnose.incident.from_processes import (
     of_core,
     of_gpu_core,
+    of_gpu_memory,
     of_hang,
     of_scan,
     of_strace,
@@ -24,6 +25,7 @@ Document = Mapping[str, Any]
 _OF_KIND = {
     "core": of_core,
     "gpu_core": of_gpu_core,
+    "gpu_memory": of_gpu_memory,
     "hang": of_hang,
     "logs": of_logs,
     "scan": of_scan,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
-from postmortem.records import record
-from postmortem.report.model import Confidence, Diagnosis, Role
+from postmortem.records import record, replace
+from postmortem.report.model import Confidence, Diagnosis, Evidence, Report, Role
 
 
 @record
@@ -143,3 +144,45 @@ def same_crash(cores: Sequence[FoldedCore]) -> tuple[tuple[FoldedCore, ...], dic
 def first_of(found: Sequence[Fold]) -> FoldedCore:
     """Return the oldest core of all."""
     return min((fold.first for fold in found), key=lambda core: (core.time, core.path))
+
+
+def folded_core(path: str, written: float, report: Report) -> FoldedCore:
+    """Return what is kept of the report on a core, `written` in seconds since 1970."""
+    body: Any = report.body
+    process, signature, fault = body["process"], body["signature"], body["fault"]
+    name = body["signal"]["name"]
+    if signature is None:
+        summary = f"{name or 'snapshot'}, no frame could be read"
+        signature = {"hash": None, "summary": summary, "calls": ()}
+    return FoldedCore(
+        path=path,
+        time=written,
+        verdict=report.verdict,
+        failed=report.failed,
+        hash=signature["hash"],
+        summary=signature["summary"],
+        calls=tuple(signature["calls"]),
+        size_bytes=report.inputs[0].size_bytes,
+        truncated=report.inputs[0].truncated,
+        slim=body["core"]["slim"] is not None,
+        signal=name,
+        pid=process["pid"],
+        rank=process["rank"],
+        world_size=process["world_size"],
+        hostname=process["hostname"],
+        executable=process["executable"],
+        crashed_thread=body["crashed_thread"],
+        stood_at=None if fault is None else (fault["pc"]["value"], fault["sp"]["value"]),
+        diagnosis=next(iter(report.diagnoses), None),
+    )
+
+
+def diagnosis_of(fold: Fold) -> Diagnosis:
+    """Return the best diagnosis of a crash, its evidence with the core that it is in."""
+    example = fold.example
+    assert example.diagnosis is not None
+    evidence = tuple(
+        Evidence(f"{example.path.rpartition('/')[2]}: {item.where}", item.what)
+        for item in example.diagnosis.evidence
+    )
+    return replace(example.diagnosis, evidence=evidence)

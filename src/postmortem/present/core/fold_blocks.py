@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 from postmortem.diagnose.stacks.fold import Fold, FoldedCore, first_of, rest_of
+from postmortem.errors import EvidenceError
+from postmortem.facts.source import Problem
 from postmortem.report.blocks import Block, KeyValues, Note, Table, Tone
 from postmortem.report.card import Highlights
 from postmortem.text import counted, some
@@ -97,3 +100,23 @@ def numbers(values: Sequence[int]) -> str:
             runs.append([value, value])
     words = [str(low) if low == high else f"{low}-{high}" for low, high in runs]
     return some(words, 12)
+
+
+_MOST_PROBLEMS = 200
+
+
+def bounded(problems: list[Problem]) -> tuple[Problem, ...]:
+    """Return the first problems, and how many more there are."""
+    if len(problems) <= _MOST_PROBLEMS:
+        return tuple(problems)
+    rest = len(problems) - _MOST_PROBLEMS
+    return (*problems[:_MOST_PROBLEMS], Problem("cores", f"and {rest:,} more problems like these"))
+
+
+def no_core(named: Sequence[Path], problems: Sequence[Problem]) -> EvidenceError:
+    """Return what is wrong where no core could be read."""
+    told = "; ".join(f"{problem.where}: {problem.what}" for problem in problems[:3])
+    more = f"; and {len(problems) - 3:,} more" if len(problems) > 3 else ""
+    hint = next((problem.remedy for problem in problems if problem.remedy), None)
+    what = f"no core could be read ({told}{more})" if told else "there is no core"
+    return EvidenceError(", ".join(map(str, named[:3])), what, hint=hint)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from postmortem.diagnose.core.case import CoreCase
+from postmortem.diagnose.core.fault_words import explain
 from postmortem.diagnose.stacks.signature import Signature
 from postmortem.facts.crash import (
     AbortMessage,
@@ -68,3 +70,28 @@ class CoreView:
         """
         asked = next((t for t in self.threads if t.tid == self.asked_tid), None)
         return asked or self.threads.crashed or self.threads.main or next(iter(self.threads), None)
+
+
+def core_view(
+    case: CoreCase, threads: Threads, diagnoses: tuple[Diagnosis, ...], *, asked_tid: int | None
+) -> CoreView:
+    """Return what is to be shown of a case; `threads` are those of the end."""
+    facts = case.facts
+    return CoreView(
+        core=facts.core,
+        process=facts.process,
+        threads=threads,
+        modules=facts.modules,
+        memory=facts.memory,
+        signal=case.signal,
+        explanation=explain(case.kind, case.signal, case.fault, case.threads, facts.process),
+        fault=case.fault,
+        abort_message=facts.abort_message,
+        fatal_python_error=facts.fatal_python_error,
+        panic=facts.panic,
+        cpp_exceptions=facts.cpp_exceptions,
+        binary=case.binary,
+        diagnoses=diagnoses,
+        asked_tid=asked_tid,
+        signature=case.signature(),
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from postmortem.diagnose.hang.live_waits import place_words, wait_words, waits_words
+from postmortem.diagnose.hang.live_waits import hot_words, place_words, wait_words, waits_words
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.stacks.activity import kind_of, role
 from postmortem.diagnose.stacks.groups import groups
@@ -76,6 +76,9 @@ def _about(one: LiveProcess, thread: Thread, job: LiveJob) -> Iterator[tuple[str
     motion = job.motion(one.label)
     if motion is not None:
         yield "watched", _motion(job, one.label)
+    hot = job.hot_path(one.pid)
+    if hot is not None:
+        yield "busy in", hot_words(hot)
     for worker in job.workers(one.pid)[:4]:
         main = worker.main_thread
         if main is not None:

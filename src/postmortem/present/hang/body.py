@@ -5,7 +5,7 @@ from __future__ import annotations
 from postmortem.diagnose.hang.live_waits import waits_words
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.stacks.groups import groups
-from postmortem.facts.live import LiveJob, LiveProcess, SystemCall
+from postmortem.facts.live import HotPath, LiveJob, LiveProcess, SystemCall
 from postmortem.facts.threads import Thread
 from postmortem.present.core.thread_body import ThreadBodies, group_body
 from postmortem.present.ranks.stacks import class_rows
@@ -50,6 +50,7 @@ def _process(one: LiveProcess, job: LiveJob) -> dict[str, object]:
         motion=None
         if motion is None
         else fill(shapes.Motion, motion, cpu_share=round(motion.cpu_share, 3)),
+        hot_path=_hot_path(job.hot_path(one.pid)),
         main_thread=one.pid,
         threads=[
             _thread(thread, one, bodies.of(thread, group_of.get(thread.tid)))
@@ -61,6 +62,13 @@ def _process(one: LiveProcess, job: LiveJob) -> dict[str, object]:
             for row in one.descriptors[:_MOST_DESCRIPTORS]
         ],
     )
+
+
+def _hot_path(path: HotPath | None) -> dict[str, object] | None:
+    if path is None:
+        return None
+    calls = [fill(shapes.HotCall, call.frame, looks=call.looks) for call in path.calls]
+    return fill(shapes.HotPath, path, calls=calls)
 
 
 def _thread(thread: Thread, one: LiveProcess, body: dict[str, object]) -> dict[str, object]:

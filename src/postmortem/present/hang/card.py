@@ -19,6 +19,10 @@ def hang_highlights(job: LiveJob, blame: Attribution) -> Highlights:
     if stuck:
         return Highlights(places=stuck)
     thread = process.main_thread if process is not None else None
+    hot = job.hot_path(process.pid) if process is not None else None
+    if hot is not None and hot.own.frame.file and is_own(hot.own.frame.file):
+        inner = hot.own.frame
+        return Highlights(places=(Place(inner.function, inner.file, inner.line),))
     frame = next((f for f in own_frames(thread) if f.file), None) if thread is not None else None
     if frame is None or (frame.kind == "python" and not is_own(frame.file)):
         return Highlights()

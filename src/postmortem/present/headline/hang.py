@@ -4,24 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from postmortem.diagnose.hang.live_waits import place_words, wait_words
+from postmortem.diagnose.hang.holding import progresses
+from postmortem.diagnose.hang.live_waits import hot_words, place_words, wait_words
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import CauseKind
 from postmortem.facts.live import LiveJob
-from postmortem.facts.stackdumps import Doing
 from postmortem.present.headline.grammar import doubt
 from postmortem.report.model import Diagnosis, Role
-
-WAITS = (Doing.COLLECTIVE, Doing.DEVICE)
-
-
-def progresses(job: LiveJob) -> bool:
-    """Whether ranks that wait in a collective came out of it, or all ranks do this and that."""
-    if not job.motions:
-        return False
-    waiting = {m.label for one in job.stacks if one.doing in WAITS for m in one.members}
-    seen = [one for one in job.motions if not waiting or one.label in waiting]
-    return bool(seen) and all(one.goes_on for one in seen)
 
 
 def headline(job: LiveJob, blame: Attribution, diagnoses: Sequence[Diagnosis]) -> str:
@@ -38,7 +27,8 @@ def headline(job: LiveJob, blame: Attribution, diagnoses: Sequence[Diagnosis]) -
     count = len(job.ranks())
     who = "the process is" if count == 1 else f"all {count} ranks are"
     if job.motions and all(one.goes_on for one in job.motions):
-        return f"{who} progressing: moved or active within {job.watched_seconds:g} s"
+        busy = f"; {hot_words(job.hot_paths[0])}" if count == 1 and job.hot_paths else ""
+        return f"{who} progressing: moved or active within {job.watched_seconds:g} s{busy}"
     if progresses(job):
         return "the job is progressing: the ranks that waited in a collective went on"
     if not len(job.stacks):

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from postmortem.diagnose.strace.grouping import grouped
+from postmortem.facts.call_query import Query
 from postmortem.facts.source import Problem
 from postmortem.facts.syscalls import (
     ErrorCount,
@@ -23,6 +27,15 @@ class Found:
     groups: tuple[FailedCalls, ...]
     slow: bool = False
     """It asks how long calls took."""
+
+
+def found_by(query: Query, matches: Iterable[Match]) -> Found:
+    """Return the answer to a query."""
+    held = tuple(match for match in matches if query.holds(match))
+    groups = grouped(held)
+    if query.slower is not None:  # the longest first
+        groups = tuple(sorted(groups, key=lambda g: -max(m.seconds or 0.0 for m in g.matches)))
+    return Found(query.text, held, groups, slow=query.slower is not None)
 
 
 @record

@@ -7,24 +7,12 @@ from typing import Any
 
 from postmortem.diagnose.incident.events import Event, EventType
 from postmortem.diagnose.incident.incident import Judged
+from postmortem.present.triage.used import Used
 from postmortem.present.triage.words import restart, would_decide
-from postmortem.records import record
 from postmortem.report.contract import fill
 from postmortem.report.contract import triage as shapes
 
 Document = Mapping[str, Any]
-
-
-@record
-class Used:
-    """One file, and what became of it."""
-
-    path: str
-    kind: str
-    belongs: bool | None
-    used: bool
-    why: str | None
-    verdict: str | None = None
 
 
 def triage_body(

@@ -11,8 +11,8 @@ from postmortem.diagnose.incident.events import Event
 from postmortem.diagnose.incident.incident import Judged
 from postmortem.facts.source import Problem, Source
 from postmortem.present.headline.incident import headline
-from postmortem.present.triage.body import Used
 from postmortem.present.triage.card import triage_highlights
+from postmortem.present.triage.used import Used
 from postmortem.present.triage.words import (
     chain,
     next_steps,

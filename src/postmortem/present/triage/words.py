@@ -30,13 +30,14 @@ VERBS = {
     EventType.REFUSED: "was refused a call:",
     EventType.NETWORK: "lost the network:",
     EventType.DEVICE_LOST: "lost its GPU:",
+    EventType.GPU_MEMORY: "ran out of GPU memory:",
     EventType.KERNEL_FAILED: "failed on its GPU:",
     EventType.HOST_FAILED: "failed:",
     EventType.NON_FINITE: "has bad numbers:",
     EventType.STOPPED: "was stopped:",
     EventType.FAILED: "failed:",
 }
-_WHOLE = frozenset({"core", "gpu_core", "strace", "scan"})
+_WHOLE = frozenset({"core", "gpu_core", "gpu_memory", "strace", "scan"})
 """Reports whose clause is a sentence of its own: it names whom it is about where it can."""
 
 
@@ -74,6 +75,7 @@ _AGAIN = frozenset(
         EventType.RAISED,
         EventType.CRASHED,
         EventType.KERNEL_FAILED,
+        EventType.GPU_MEMORY,
         EventType.CALLED_OTHER,
         EventType.NOT_IN_COLLECTIVE,
         EventType.COULD_NOT_START,
@@ -101,6 +103,8 @@ def restart(incident: Incident, documents: Sequence[Document]) -> tuple[str, str
         return "stop", f"{root.host or 'the host'} has to be looked at first, or left out"
     if root.type in _AGAIN:
         return "stop", "the cause is still there: the same will happen again"
+    if root.type in (EventType.EXITED, EventType.FAILED):
+        return "restart", "nothing says why it ended: if it ends so again, stop"
     return "restart", "the cause came from outside and may be gone"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from postmortem.errors import EvidenceError
 from postmortem.facts.source import Problem
@@ -15,7 +15,7 @@ from postmortem.readers.live.status import (
     read_environment,
     read_status,
 )
-from postmortem.records import record
+from postmortem.records import record, replace
 
 JOB_VARIABLES = (
     "SLURM_JOB_ID",
@@ -60,6 +60,33 @@ class Members:
     leaders: tuple[Member, ...]
     zombies: tuple[Status, ...] = ()
     problems: tuple[Problem, ...] = ()
+
+    def remarks(self) -> tuple[Problem, ...]:
+        """Return what is to be said of processes that have ended."""
+        return tuple(
+            Problem(
+                f"pid {dead.pid}",
+                f"is a zombie: it has ended, and its parent, pid {dead.ppid}, has not asked how",
+            )
+            for dead in self.zombies[:16]
+        )
+
+
+def chosen_members(pids: Iterable[int], job: str | None, without: Sequence[int]) -> Members:
+    """Return the members of the job, or what pids started; raises EvidenceError if none is left."""
+    members = members_of(pids) if job is None else members_of_job(job)
+    left = tuple(one for one in members.leaders if one.status.pid not in without)
+    if left:
+        return replace(members, leaders=left)
+    if not members.zombies:
+        raise EvidenceError("hang", "no other process is left to read")
+    dead = members.zombies[0]
+    what = (
+        f"is a zombie: it has ended, and its parent, pid {dead.ppid}, has not asked how; nothing "
+        "of it is left to read"
+    )
+    hint = "its logs tell why it ended: postmortem logs LOG..."
+    raise EvidenceError(f"pid {dead.pid}", what, hint=hint)
 
 
 def members_of(pids: Iterable[int]) -> Members:

@@ -10,10 +10,11 @@ from collections.abc import Callable, Mapping
 from typing import Literal
 
 from postmortem.errors import DebuggerError, EvidenceError
+from postmortem.facts.core import CoreFacts
 from postmortem.facts.live import Descriptor, LiveProcess, Reading, SystemCall, Task
 from postmortem.facts.source import Problem
 from postmortem.facts.threads import Thread, Threads
-from postmortem.readers.core import CoreFacts, facts_of
+from postmortem.readers.core import facts_of
 from postmortem.readers.launcher import Placement, find_placement
 from postmortem.readers.live.calls import explained
 from postmortem.readers.live.descriptors import OtherEnds, read_connections, read_descriptors

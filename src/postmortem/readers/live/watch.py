@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping
 
-from postmortem.facts.live import LiveProcess
+from postmortem.facts.live import LiveProcess, Motion
 from postmortem.facts.process import Process
 from postmortem.facts.process_role import process_role
 from postmortem.facts.source import Problem
@@ -20,6 +20,9 @@ from postmortem.records import record, replace
 
 _MOST_WORKERS = 64
 _SETTLE_SECONDS = 0.3
+_MOST_LOOK_SECONDS = 3.0
+_LOOK_SECONDS = 0.02
+"""Between two looks at a busy process: its time is its own for most of the while."""
 _SERVANTS = ("resource tracker of multiprocessing", "fork server of multiprocessing")
 
 
@@ -40,6 +43,16 @@ class Samples:
     """By pid: seconds between the samples, of these on the processor, switches."""
     workers: tuple[LiveProcess, ...] = ()
     problems: tuple[Problem, ...] = ()
+
+    def motions(self) -> tuple[Motion, ...]:
+        """Return how ranks moved between the samples."""
+        rows = []
+        for one in self.ranks:
+            seconds, cpu, switches = self.activity.get(one.pid, (0.0, 0.0, 0))
+            if seconds > 0:
+                moved, runs = one.label in self.moved, one.label in self.running
+                rows.append(Motion(one.label, min(1.0, cpu / seconds), switches, moved, runs))
+        return tuple(rows)
 
 
 def watch(
@@ -118,6 +131,29 @@ def read_workers(samples: Samples, of: tuple[int, ...], options: ReadOptions) ->
                 label = f"{role or 'child'} pid {one.pid}"
                 found[one.pid] = replace(one, of_pid=pid, role=role, label=label)
     return replace(samples, workers=tuple(found.values()), problems=tuple(dict.fromkeys(problems)))
+
+
+def look_often(
+    samples: Samples, pids: Iterable[int], options: ReadOptions, *, looks: int
+) -> Mapping[int, list[tuple[Frame, ...]]]:
+    """Return the stacks of main threads, by pid, from many looks in a row.
+
+    The looks come behind all samples, between which nothing may be stopped. They end after some
+    seconds, however few there were; a process that ends meanwhile has fewer.
+    """
+    left = {pid: samples.members[pid] for pid in pids if pid in samples.members}
+    found: dict[int, list[tuple[Frame, ...]]] = {pid: [] for pid in left}
+    end = time.monotonic() + _MOST_LOOK_SECONDS
+    for _ in range(looks):
+        if not left or time.monotonic() > end:
+            break
+        rows = read_members(left, options, [])
+        left = {pid: left[pid] for pid in rows}
+        for pid, one in rows.items():
+            if one.main_thread is not None and one.main_thread.frames:
+                found[pid].append(one.main_thread.frames)
+        time.sleep(_LOOK_SECONDS)
+    return found
 
 
 def missing_local_ranks(ranks: tuple[LiveProcess, ...]) -> tuple[int, ...]:

@@ -115,9 +115,12 @@ class Assembly:
         told: dict[str, list[tuple[int, int]]] = defaultdict(list)
         for failure in failures:
             told[failure.file].append((failure.begin_line, failure.line))
-        for position, label in enumerate(self._labels):
-            file = label.file.path
-            found = last_lines(label.raw["tail"], self._writers.index(position), file)
+        files = [label.file.path for label in self._labels]
+        tails = (
+            (label.raw["tail"], self._writers.index(position), files[position])
+            for position, label in enumerate(self._labels)
+        )
+        for file, found in zip(files, last_lines(tails), strict=True):
             if found is not None:
                 yield without_told(nan_since(found, file), told[file])
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from postmortem.facts.rank_logs import ExceptionText, LogFailure, LogFrame, NativeFrame
@@ -97,7 +97,7 @@ def _told(message: Brief, match: Match, at: int) -> _End:
     return _End(message.ending or "fatal", ExceptionText(name, match["what"]), at)
 
 
-def _last(before: list[str]) -> tuple[str, ...]:
+def _last(before: Sequence[str]) -> tuple[str, ...]:
     """Return the last lines before a region; what the reader held twice comes twice."""
     return tuple(reversed(list(dict.fromkeys(reversed(before)))[:_BEFORE]))
 

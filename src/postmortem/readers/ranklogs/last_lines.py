@@ -7,7 +7,8 @@ with the error.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
@@ -38,6 +39,8 @@ _MOST_BYTES = 256 << 20
 """Of a log that is read again: from where on its numbers are bad."""
 _LONGEST_LINE = 1 << 20
 _FEWEST = 2
+_AT_ONCE = 1024
+"""Writers whose lines are looked at together: a call for each would take longer than the work."""
 _MOST_CITED = 5
 _MOST_BROKEN = 2
 _PEER = "last-error-peer"
@@ -45,14 +48,34 @@ _OF_PEERS = ("closed", "waited")
 """Parts of messages, as exceptions with them are told."""
 
 
-def last_lines(rows: Rows, writer: int, file: str) -> LastLines | None:
-    """Return how the last lines of a writer read; None without any."""
-    whole = rows[:1] and rows[0][0] <= _FEWEST
-    bare = ((number, _bare(text)) for number, text in rows)
-    rows = [(number, text) for number, text in bare if _SAYS.search(text)]
+def last_lines(tails: Iterable[tuple[Rows, int, str]]) -> Iterator[LastLines | None]:
+    """Yield, for the last rows of each writer in a file, how they read; None without any."""
+    todo = iter(tails)
+    while some := [*islice(todo, _AT_ONCE)]:
+        bare = [
+            [row for row in map(_bare_row, rows) if _SAYS.search(row[1])] for rows, _, _ in some
+        ]
+        found = iter(
+            Signatures.load("last line").matches(text for rows in bare for _, text in rows)
+        )
+        for rows, (whole, writer, file) in zip(bare, some, strict=True):
+            known = [*islice(found, len(rows))]
+            yield _read(rows, known, writer, file, bool(whole) and whole[0][0] <= _FEWEST)
+
+
+def _read(
+    rows: Rows, found: list[tuple[Match, ...]], writer: int, file: str, whole: bool
+) -> LastLines | None:
     if not rows:
         return None
-    found = Signatures.load("last line").matches([text for _, text in rows])
+    if not any(_tells(match) for row in found for match in row):
+        number, text = rows[-1]
+        end = _ended(rows, [[match.id for match in row] for row in found])
+        return LastLines(
+            writer,
+            LastLine(_with_next(text, ()), file, number),
+            ended=None if end is None else LastLine(rows[end][1], file, rows[end][0]),
+        )
     lines = [
         LastLine(_with_next(text, rows[i + 1 : i + 2]), file, number)
         for i, (number, text) in enumerate(rows)
@@ -60,6 +83,7 @@ def last_lines(rows: Rows, writer: int, file: str) -> LastLines | None:
     ids = [[match.id for match in row] for row in found]
     errors, plain = _errors(lines, ids)
     nearest, counts = _nearest(lines, ids) if not errors else (None, False)
+    end = _ended(rows, ids) if not errors else None
     return LastLines(
         writer=writer,
         last=lines[-1],
@@ -68,12 +92,19 @@ def last_lines(rows: Rows, writer: int, file: str) -> LastLines | None:
         about_peer=_about_peer(errors, nearest, lines, ids),
         nearest=nearest,
         nearest_counts=counts,
-        ended=_ended(lines, ids) if not errors else None,
+        ended=None if end is None else lines[end],
         not_a_number=(bad := _not_a_number(lines, found))[0],
         earlier=bad[1] and not whole,
         kind=(kind := _kind(lines, ids)),
         stopped_in=_stopped_in(lines, ids) if kind == "stack" else None,
     )
+
+
+def _tells(match: Match) -> bool:
+    """Return whether a message says more than that its program works, goes on or has ended."""
+    if match.id in _NUMBERS:
+        return match["value"].lower() == "nan"
+    return match.id.startswith(("last-error-", "last-foreign-"))
 
 
 def _with_next(text: str, below: Rows) -> str:
@@ -133,9 +164,9 @@ def without_told(found: LastLines, told: Sequence[tuple[int, int]]) -> LastLines
     return found
 
 
-def _bare(text: str) -> str:
-    stamped = _STAMP.match(text)
-    return stamped["rest"] if stamped else text
+def _bare_row(row: tuple[int, str]) -> tuple[int, str]:
+    stamped = _STAMP.match(row[1])
+    return (row[0], stamped["rest"]) if stamped else row
 
 
 def _errors(lines: list[LastLine], ids: list[list[str]]) -> tuple[tuple[LastLine, ...], bool]:
@@ -201,11 +232,12 @@ def _nearest(lines: list[LastLine], ids: list[list[str]]) -> tuple[LastLine | No
     return None, False
 
 
-def _ended(lines: list[LastLine], ids: list[list[str]]) -> LastLine | None:
-    for line, names in zip(reversed(lines), reversed(ids), strict=True):
-        if "last-end" in names:
-            return line
-        if not _goes_on(line.text, names):
+def _ended(rows: Rows, ids: list[list[str]]) -> int | None:
+    """Return the place of the program's own word that it came to its end."""
+    for place in range(len(rows) - 1, -1, -1):
+        if "last-end" in ids[place]:
+            return place
+        if not _goes_on(rows[place][1], ids[place]):
             return None
     return None
 

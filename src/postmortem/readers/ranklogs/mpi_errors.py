@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from postmortem.facts.rank_logs import ExceptionText
 from postmortem.facts.signature import Match
 from postmortem.patterns import Pattern
 from postmortem.readers.ranklogs.known_lines import KnownLines
 
-Rows = list[tuple[int, int, str]]
+Rows = Sequence[tuple[int, int, str]]
 
 MPI = frozenset({"mpi-abort-invoked", "mpi-error", "mpich-abort-called", "mpich-abort"})
 """Messages with which MPI ends a process."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from postmortem.facts.rank_logs import NativeFrame
 from postmortem.patterns import Pattern
 
@@ -101,7 +103,7 @@ def _frame(parts: dict[str, str | None]) -> NativeFrame:
     )
 
 
-def frames_behind(rows: list[tuple[int, int, str]], at: int, gap: int = 8) -> tuple[int, int]:
+def frames_behind(rows: Sequence[tuple[int, int, str]], at: int, gap: int = 8) -> tuple[int, int]:
     """Return where the frames behind row `at` begin and end; the same number where there are none.
 
     Up to `gap` lines of a message may stand between.
@@ -120,7 +122,7 @@ def frames_behind(rows: list[tuple[int, int, str]], at: int, gap: int = 8) -> tu
 
 
 def native_below(
-    rows: list[tuple[int, int, str]], at: int
+    rows: Sequence[tuple[int, int, str]], at: int
 ) -> tuple[tuple[NativeFrame, ...], list[str]]:
     """Return the C++ frames that PyTorch writes below an exception, and the lines of them.
 

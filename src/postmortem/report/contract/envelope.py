@@ -74,6 +74,7 @@ class Envelope(Shape):
         "triage",
         "hang",
         "watch",
+        "gpu_memory",
         "net",
         "fleet",
         "doctor",

@@ -35,6 +35,23 @@ class Motion(Shape):
     switches: int
 
 
+class HotCall(Shape):
+    kind: Literal["native", "python"]
+    function: str
+    module: str | None
+    file: str | None
+    line: int | None
+    """that it was seen at most often"""
+    looks: int
+    """that found the thread in this call"""
+
+
+class HotPath(Shape):
+    looks: int
+    calls: list[HotCall]
+    """that more than half of the looks have in common, the outermost first"""
+
+
 class Descriptor(Shape):
     fd: int
     target: str
@@ -72,6 +89,8 @@ class LiveProcess(Shape):
     """how long the process stood still"""
     motion: Motion | None
     """between the samples; null after one"""
+    hot_path: HotPath | None
+    """of a process that computes and waits for no other one"""
     main_thread: int
     threads: list[LiveThread]
     groups: list[Group]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from postmortem.diagnose.hang.live_waits import place_words, wait_words, waits_words
+from postmortem.diagnose.hang.live_waits import hot_words, place_words, wait_words, waits_words
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import ANY_REASON, Finding, rule
 from postmortem.facts.live import LiveJob
@@ -38,6 +38,7 @@ def process_waits(job: LiveJob) -> Iterator[Finding]:
         return
     place = place_words(thread)
     doing = "computes" if motion.is_busy else waits_words(one, thread)
+    hot = job.hot_path(one.pid)
     shortly = wait_words(one, thread)
     seconds = f"{job.watched_seconds:g} s"
     yield Finding(
@@ -45,7 +46,8 @@ def process_waits(job: LiveJob) -> Iterator[Finding]:
         if not motion.is_busy
         else clip(f"{one.label} computed in one place for {seconds}: {place}", 100),
         cause=f"its main thread, at {place}, {doing}; in {seconds} "
-        + ("it never left that place" if motion.is_busy else "it did not run at all"),
+        + ("it never left that place" if motion.is_busy else "it did not run at all")
+        + (f"; {hot_words(hot)}" if hot is not None else ""),
         confidence=Confidence.POSSIBLE,
         next_steps=(
             f"watch it for longer: postmortem hang {one.pid} --gap 60",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from postmortem.diagnose.hang.live_waits import place_words, wait_words, waits_words
+from postmortem.diagnose.hang.live_waits import hot_words, place_words, wait_words, waits_words
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution, Suspect
 from postmortem.diagnose.ranks.causes import StandsElsewhere
@@ -52,6 +52,7 @@ def rank_holds_up(blame: Attribution, job: LiveJob) -> Iterator[Finding]:
         title=_title(blame, process),
         cause=f"{who}{_where(party, process)} {doing}, while the others wait at {cause.most}."
         + _seen(job, party.label)
+        + _hot(job, process)
         + _workers(job, process),
         confidence=_confidence(blame, job, party.label),
         next_steps=_steps(job, process, party),
@@ -89,6 +90,11 @@ def _seen(job: LiveJob, label: str) -> str:
     if motion.is_busy:
         return f" It computed in the same function for {seconds}: an endless loop, or only slow."
     return f" It was active within {seconds}: slow rather than stuck."
+
+
+def _hot(job: LiveJob, process: LiveProcess | None) -> str:
+    path = job.hot_path(process.pid) if process is not None else None
+    return f" {hot_words(path)}." if path is not None else ""
 
 
 def _workers(job: LiveJob, process: LiveProcess | None) -> str:

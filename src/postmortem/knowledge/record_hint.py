@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from postmortem.analyses.straceask import Query
+from postmortem.facts.call_query import Query
 
 _COMMAND = "strace -f --seccomp-bpf -ttt -T -e trace={} -o strace.txt COMMAND"
 _ALL = "strace -f -ttt -T -o strace.txt COMMAND"

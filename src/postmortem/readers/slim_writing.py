@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from postmortem.analyses.whole_file import cannot_write, check_place, partial_file
 from postmortem.errors import EvidenceError
 from postmortem.facts.source import Problem
-from postmortem.readers.opening import open_core, terminations_unwind
+from postmortem.partial import cannot_write, check_place, partial_file
+from postmortem.readers.opening import Progress, open_core, terminations_unwind
 from postmortem.readers.packing import pack, packing_of, require_encoder
 from postmortem.readers.slim import STANDARD_INPUT, SlimOutcome, slim_file, slim_stream
-
-Progress = Callable[[str], None]
 
 _ROOM = 8 << 30
 """Bytes of heap that are kept of a stream, if half of the free space is not less."""

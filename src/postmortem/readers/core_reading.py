@@ -7,17 +7,22 @@ and leaves the interpreter free meanwhile.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from postmortem.analyses.background import Background
-from postmortem.facts.source import Problem
+from postmortem.background import Background
+from postmortem.errors import EvidenceError
+from postmortem.facts.source import Problem, Source
 from postmortem.readers.native_core import NativeAnswer, ask_native
-from postmortem.readers.opening import OpenedCore, open_core
-from postmortem.records import record
+from postmortem.readers.opening import OpenedCore, Progress, open_core
+from postmortem.records import record, replace
+from postmortem.text import some
 
-Progress = Callable[[str], None]
+if TYPE_CHECKING:
+    from postmortem.facts.core import CoreFacts
+    from postmortem.facts.process import CoreFile
 
 
 @record
@@ -29,6 +34,34 @@ class CoreReading:
     opened: OpenedCore
     answer: Background[NativeAnswer]
     problems: tuple[Problem, ...] = ()
+
+    def facts(self, tid: int | None = None) -> tuple[CoreFacts, Source]:
+        """Return what the core says; raises EvidenceError for nothing, or no thread `tid`."""
+        from postmortem.readers.core import facts_of
+
+        path = str(self.path)
+        try:
+            facts = facts_of(self.answer.result(), named=self.opened.source.path)
+        except EvidenceError as error:
+            raise EvidenceError(path, error.what, offset=error.offset, hint=error.hint) from error
+        if facts.core.truncated and not facts.threads.items and not facts.modules.items:
+            raise _cut_too_early(path, facts.core)
+        source = self.opened.source
+        if tid is not None and all(thread.tid != tid for thread in facts.threads):
+            tids = [thread.tid for thread in facts.threads]
+            hint = f"its threads are {some(tids, 20)}"
+            raise EvidenceError(source.path, f"has no thread {tid}", hint=hint)
+        source = replace(source, truncated=source.truncated or facts.core.truncated)
+        return replace(facts, problems=(*self.problems, *facts.problems)), source
+
+
+def _cut_too_early(path: str, core: CoreFile) -> EvidenceError:
+    what = (
+        f"is cut before the state of its first thread: {core.size_bytes:,} of at least "
+        f"{core.expected_bytes:,} bytes are there, and nothing of the process is among them"
+    )
+    hint = "copy it again if the original is whole; a full disk, a quota or ulimit -c cuts cores"
+    return EvidenceError(path, what, hint=hint)
 
 
 def choose_core(path: Path | None) -> tuple[Path, tuple[Problem, ...]]:

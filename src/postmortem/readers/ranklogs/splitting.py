@@ -1,23 +1,21 @@
-"""``postmortem logs --split DIR``: the clean lines of each rank in a file of its own."""
+"""The clean lines of each rank in a file of its own."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
-from postmortem.analyses.ranklogs import RankLogOptions, report_on
 from postmortem.errors import EvidenceError
 from postmortem.patterns import Pattern
 from postmortem.readers.log_files import STANDARD_INPUT
 from postmortem.readers.present import words_in
-from postmortem.readers.ranklogs.read import RankFacts, read_rank_logs, split_rank_log
-from postmortem.readers.ranklogs.sources import Found, LogFile, find_rank_logs
+from postmortem.readers.ranklogs.read import RankFacts, split_rank_log
+from postmortem.readers.ranklogs.sources import Found, LogFile
 from postmortem.records import replace
 from postmortem.report.log_text import LogMasker
-from postmortem.report.model import Report
 
 MARK = ".postmortem-split"
 """An empty file that says whose folder it is: only such a folder is written to again."""
@@ -25,23 +23,7 @@ _UNSAFE = Pattern(r"[^A-Za-z0-9._=-]+")
 _LONGEST = 80
 
 
-def analyse_and_split(
-    names: Sequence[str], target: str, options: RankLogOptions
-) -> tuple[Report, str]:
-    """Return the report, and in one line what was written where.
-
-    Standard input is copied to a temporary file first: who wrote a line is known only when all
-    lines have been seen.
-    """
-    folder = _folder(Path(target))
-    with _seekable(find_rank_logs(names)) as found:
-        read = read_rank_logs(found, world=options.world_size)
-        count = _split(read, found, folder, redact=options.redact)
-    report = report_on(read, options)
-    return report, f"{count} {'file' if count == 1 else 'files'} in {folder}"
-
-
-def _folder(folder: Path) -> Path:
+def own_folder(folder: Path) -> Path:
     """Return the folder, made if need be; raises EvidenceError where it has foreign files."""
     if folder.exists() and not folder.is_dir():
         raise EvidenceError(str(folder), "is not a folder", hint="name a new folder after --split")
@@ -61,7 +43,8 @@ def _folder(folder: Path) -> Path:
 
 
 @contextlib.contextmanager
-def _seekable(found: Found) -> Iterator[Found]:
+def seekable(found: Found) -> Iterator[Found]:
+    """Copy standard input to a file: who wrote a line is known when all lines have been seen."""
     if all(file.path != STANDARD_INPUT for file in found.logs):
         yield found
         return
@@ -81,7 +64,8 @@ def _seekable(found: Found) -> Iterator[Found]:
         )
 
 
-def _split(read: RankFacts, found: Found, folder: Path, *, redact: bool) -> int:
+def split(read: RankFacts, found: Found, folder: Path, *, redact: bool) -> int:
+    """Write the lines of each writer, and return how many files that made."""
     names = _names(read)
     written: set[str] = set()
     for file in found.logs:

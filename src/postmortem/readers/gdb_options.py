@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from postmortem.facts.source import Problem
 from postmortem.facts.threads import Threads
 from postmortem.records import record
-
-Progress = Callable[[str], None]
 
 
 @record

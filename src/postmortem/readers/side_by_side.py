@@ -9,36 +9,17 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 from postmortem.errors import EvidenceError
+from postmortem.facts.inventory import Reading, Result
 from postmortem.readers.own_reports import LARGEST, own_report
-from postmortem.records import record
 
 MEMORY = 8 << 30
 """What a reader may have, unless POSTMORTEM_MEMORY says so: it bounds itself by that."""
 SECONDS = 300.0
 _AT_ONCE = 4
-
-
-@record
-class Reading:
-    """One run of a command on some files."""
-
-    kind: str
-    words: tuple[str, ...]
-    paths: tuple[str, ...]
-
-
-@record
-class Result:
-    """The report that came of it, or why there is none."""
-
-    reading: Reading
-    document: Mapping[str, Any] | None
-    why: str | None
 
 
 def read_side_by_side(

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from postmortem.analyses.engines import GdbOptions
-from postmortem.analyses.stacks import with_gdb
 from postmortem.errors import DebuggerError
 from postmortem.facts.memory import Module, Modules
 from postmortem.facts.threads import Frame, Thread, Threads
 from postmortem.readers.gdb.find import Gdb
+from postmortem.readers.gdb.with_gdb import with_gdb
+from postmortem.readers.gdb_options import GdbOptions
 
 
 def asks_for_gdb(folder: Path, *, size: int, line: int | None) -> bool:

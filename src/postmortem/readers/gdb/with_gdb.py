@@ -6,13 +6,14 @@ from collections.abc import Callable, Collection, Iterable
 from functools import partial
 from pathlib import Path
 
-from postmortem.analyses.engines import GdbOptions, MergedThreads, Progress
 from postmortem.errors import DebuggerError
 from postmortem.facts.memory import CodeRanges, Module, Modules
 from postmortem.facts.source import Problem
 from postmortem.facts.threads import Threads
 from postmortem.readers.gdb import merge, stacks
 from postmortem.readers.gdb.find import Gdb, find_gdb
+from postmortem.readers.gdb_options import GdbOptions, MergedThreads
+from postmortem.readers.opening import Progress
 from postmortem.records import replace
 
 _DEADLINE_SECONDS = 60.0

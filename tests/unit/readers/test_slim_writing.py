@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 from builders import elf
 from postmortem import _native
 from postmortem.analyses.core import CoreOptions, analyse
-from postmortem.analyses.slim import SlimOptions, write_slim, write_slim_of_stream
-from postmortem.analyses.whole_file import check_place
 from postmortem.cli.main import main
 from postmortem.errors import EvidenceError
+from postmortem.partial import check_place
 from postmortem.readers.codecs import decoded
 from postmortem.readers.packing import pack
+from postmortem.readers.slim_writing import SlimOptions, write_slim, write_slim_of_stream
 
 PAGE = elf.PAGE
 STACK = 0x7FFC00000000

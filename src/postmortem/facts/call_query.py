@@ -9,7 +9,6 @@ from collections.abc import Iterable
 
 from postmortem.facts.syscalls import NO_ROOM, Match
 from postmortem.patterns import Pattern
-from postmortem.readers.strace import CallQuery
 from postmortem.records import record
 
 _ERRNO = Pattern(r"E[A-Z0-9]+(?:_[A-Z0-9]+)*")
@@ -24,6 +23,20 @@ OWN_ERRORS = (
 )
 """Errors of the kernel's own that strace shows and no program sees."""
 _CALL = Pattern(r"[a-z_][a-z0-9_]*")
+
+
+@record
+class CallQuery:
+    """Calls to look for: all that is set must hold; of a list one is enough."""
+
+    errors: tuple[str, ...] = ()
+    calls: tuple[str, ...] = ()
+    pid: int | None = None
+    fd: int | None = None
+    path: str | None = None
+    """A pattern in which ``*`` stands for ``/`` too."""
+    slower: float = 0.0
+    """Seconds."""
 
 
 @record

@@ -1,0 +1,1 @@
+"""Rules over snapshots of PyTorch's GPU memory."""

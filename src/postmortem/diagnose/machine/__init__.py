@@ -1,0 +1,1 @@
+"""What each fact about a machine means for the evidence of a crash, and what mends it."""

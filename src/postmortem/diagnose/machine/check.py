@@ -1,0 +1,22 @@
+"""What a check is: what is there, why it matters, and the command that mends it."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from postmortem.records import record
+
+State = Literal["ok", "warning", "missing"]
+
+
+@record
+class Check:
+    """One finding: what is there, why it matters for evidence, and the command that mends it."""
+
+    name: str
+    status: State
+    found: str
+    why: str
+    fix: str | None = None
+    fatal: bool = False
+    """Without it `postmortem core` cannot work."""

@@ -1,0 +1,80 @@
+"""What lies under some paths, and what its readers returned."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any
+
+from postmortem.facts.source import Problem
+from postmortem.records import record
+
+
+class Kind(StrEnum):
+    """What a file is evidence of."""
+
+    CORE = "core"
+    STRACE = "strace"
+    LOG = "log"
+    ERROR_FILE = "error file"
+    """torchelastic's error.json."""
+    STACKS = "stacks"
+    RECORDER = "flight recorder"
+    FLIGHT = "monitor"
+    KERNEL = "kernel log"
+    CHECKPOINT = "checkpoint"
+    WATCH = "watch"
+    """A ring file of ``postmortem watch``."""
+    MEMORY = "memory snapshot"
+    """Of PyTorch's allocator of GPU memory."""
+    DOCUMENT = "report"
+    """A report of ours, as JSON."""
+    ARCHIVE = "archive"
+    OTHER = "other"
+
+
+OF_RANKS = frozenset(
+    {Kind.LOG, Kind.ERROR_FILE, Kind.STACKS, Kind.RECORDER, Kind.FLIGHT, Kind.KERNEL}
+)
+"""What is read together, as the logs of the ranks of one job."""
+
+
+@record
+class Item:
+    """One file and what it is."""
+
+    path: str
+    kind: Kind
+    size_bytes: int
+    why: str | None = None
+    """Why it is no evidence, or is not read."""
+
+
+@record
+class Inventory:
+    """All that was found, in the order of the paths and of the names."""
+
+    items: tuple[Item, ...]
+    problems: tuple[Problem, ...] = ()
+
+    def of(self, *kinds: Kind) -> tuple[Item, ...]:
+        """Return the files of some kinds."""
+        return tuple(item for item in self.items if item.kind in kinds)
+
+
+@record
+class Reading:
+    """One run of a command on some files."""
+
+    kind: str
+    words: tuple[str, ...]
+    paths: tuple[str, ...]
+
+
+@record
+class Result:
+    """The report that came of it, or why there is none."""
+
+    reading: Reading
+    document: Mapping[str, Any] | None
+    why: str | None

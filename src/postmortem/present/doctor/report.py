@@ -1,0 +1,33 @@
+"""What a machine lacks, in blocks and on the card."""
+
+from __future__ import annotations
+
+from postmortem.diagnose.machine.check import Check
+from postmortem.report.blocks import Block, KeyValues, Table
+from postmortem.report.card import Highlights
+
+
+def doctor_highlights(found: tuple[Check, ...]) -> Highlights:
+    """Return what is missing, the worst first, and how to get it."""
+    lacking = [c for status in ("missing", "warning") for c in found if c.status == status]
+    steps = (check.fix for check in lacking if check.fix)
+    return Highlights(
+        rows=tuple((check.name, check.found) for check in lacking),
+        steps=tuple(dict.fromkeys(steps)),
+    )
+
+
+def doctor_blocks(found: tuple[Check, ...]) -> tuple[Block, ...]:
+    """Return a block for each thing that is lacking, and a table of what is in order."""
+    blocks: list[Block] = []
+    for status in ("missing", "warning"):
+        for check in found:
+            if check.status == status:
+                rows = [("found", check.found), ("why", check.why)]
+                if check.fix:
+                    rows.append(("fix", check.fix))
+                blocks.append(KeyValues(tuple(rows), title=f"{check.name}: {status}"))
+    good = tuple((check.name, check.found) for check in found if check.status == "ok")
+    if good:
+        blocks.append(Table(("check", "found"), good, title="in order"))
+    return tuple(blocks)

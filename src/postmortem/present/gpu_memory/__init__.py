@@ -1,0 +1,1 @@
+"""What PyTorch's allocator of GPU memory held, as blocks and as JSON."""

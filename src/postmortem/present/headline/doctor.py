@@ -1,0 +1,28 @@
+"""The verdict on a machine: whether a crash here leaves evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from postmortem.diagnose.machine.check import Check
+
+_CORE_CHECKS = ("core limit", "core_pattern", "coredump_filter")
+"""Where "missing" means that no core, or none with a stack, comes into our hands."""
+
+
+def headline(found: Sequence[Check], *, fatal: bool) -> str:
+    """Return what is lacking, the worst first; `fatal`: no core can be explained at all."""
+    missing = [check.name for check in found if check.status == "missing"]
+    warnings = [check.name for check in found if check.status == "warning"]
+    if fatal:
+        needed = [check.name for check in found if check.fatal and check.status == "missing"]
+        return f"postmortem core cannot work here without: {', '.join(needed)}"
+    if stopped := [name for name in missing if name in _CORE_CHECKS]:
+        others = [name for name in missing if name not in _CORE_CHECKS]
+        also = f"; also missing: {', '.join(others)}" if others else ""
+        return f"a crash here leaves no core to explain, because of: {', '.join(stopped)}{also}"
+    if missing:
+        return f"a crash here leaves a core; missing to explain it well: {', '.join(missing)}"
+    if warnings:
+        return f"a crash here leaves evidence; it could be better: {', '.join(warnings)}"
+    return "this machine is ready: a crash leaves a core, and it can be explained in full"

@@ -1,0 +1,77 @@
+"""What became of each file that lay there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from postmortem.diagnose.incident.incident import Judged
+from postmortem.errors import EvidenceError
+from postmortem.facts.inventory import OF_RANKS, Inventory, Result
+from postmortem.facts.source import Problem
+from postmortem.records import record, replace
+from postmortem.text import counted
+
+
+@record
+class Used:
+    """One file, and what became of it."""
+
+    path: str
+    kind: str
+    belongs: bool | None
+    used: bool
+    why: str | None
+    verdict: str | None = None
+
+
+def used(
+    found: Inventory, results: Sequence[Result], left: Mapping[str, str], judged: Judged
+) -> dict[str, Used]:
+    """Return what became of each file; `left` says by path why some were not read."""
+    rows = {
+        item.path: Used(item.path, item.kind.value, None, False, left.get(item.path, item.why))
+        for item in found.items
+    }
+    for result in results:
+        verdict = None if result.document is None else str(result.document["verdict"])
+        for path in result.reading.paths:
+            rows[path] = replace(
+                rows[path],
+                used=result.document is not None,
+                why=result.why,
+                verdict=verdict if len(result.reading.paths) == 1 else None,
+            )
+    read = [result for result in results if result.document is not None]
+    for index, why in judged.foreign.items():
+        for path in read[index].reading.paths:
+            rows[path] = replace(rows[path], belongs=False, used=False, why=why)
+    for index in judged.apart:
+        for path in read[index].reading.paths:
+            rows[path] = replace(rows[path], why="nothing links it to the rest")
+    return rows
+
+
+def problems_of(results: Sequence[Result], found: Inventory) -> Iterator[Problem]:
+    """Yield what could not be read, and the problems of the reports."""
+    # What is no log was left out by the reader of logs, and has a reader of its own.
+    others = {item.path for item in found.items if item.kind not in OF_RANKS}
+    for result in results:
+        if result.document is None:
+            yield Problem(result.reading.paths[0], result.why or "could not be read")
+            continue
+        for row in result.document.get("problems", ()):
+            if result.reading.kind != "logs" or row["where"] not in others:
+                yield Problem(str(row["where"]), str(row["what"]), row.get("remedy"))
+
+
+def nothing(names: Sequence[str], results: Sequence[Result], found: Inventory) -> EvidenceError:
+    """Return what is wrong where not one report came of it."""
+    where = ", ".join(names[:3])
+    if results:
+        hint = results[0].why
+        return EvidenceError(where, "holds no evidence that could be read", hint=hint)
+    count = len(found.items)
+    why = f"none of {counted(count, 'file')} is a log, a core, a recording" if count else "no file"
+    what = f"holds no evidence: {why}"
+    hint = "looked for: logs of ranks, cores, strace logs, stacks, flight recorders, checkpoints"
+    return EvidenceError(where, what, hint=hint)

@@ -1,0 +1,113 @@
+"""All that lies under some paths, in archives too, and the commands that read it."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from postmortem.facts.inventory import OF_RANKS, Inventory, Item, Kind, Reading
+from postmortem.facts.source import Problem
+from postmortem.readers.archives import unpack
+from postmortem.readers.inventory import take_inventory
+from postmortem.records import record
+from postmortem.text import shell_word
+
+_MOST_RINGS = 64
+_MOST_CORES = 64
+_MOST_SCANNED = 8 << 30
+"""Bytes of checkpoints that are read whole without being asked for."""
+_NESTED = 2
+"""Archives within archives that are opened."""
+
+
+@record
+class Evidence:
+    """What there is, and what was left out."""
+
+    found: Inventory
+    roots: tuple[str, ...]
+    """The paths to read: those given, and where archives were unpacked."""
+    problems: tuple[Problem, ...]
+    archives: dict[str, str]
+    """By the folder that each was unpacked to."""
+
+    def named(self, text: str) -> str:
+        """Return a text with what was in archives named by them: our folders are gone later."""
+        for folder, archive in reversed(tuple(self.archives.items())):  # inner ones came later
+            text = text.replace(f"{folder}/", f"{archive}/")
+        return text
+
+
+def take_evidence(names: Sequence[str], undo: contextlib.ExitStack) -> Evidence:
+    """Return what there is; archives are unpacked until `undo` is closed."""
+    folders: dict[str, str] = {}
+    found = take_inventory(names)
+    problems = list(found.problems)
+    items, roots = list(found.items), list(names)
+    packed = list(found.of(Kind.ARCHIVE))
+    for _ in range(_NESTED):
+        inner: list[Item] = []
+        for archive in packed:
+            folder = Path(undo.enter_context(tempfile.TemporaryDirectory(prefix="postmortem-")))
+            folders[str(folder)] = archive.path
+            problems += unpack(archive.path, folder)
+            below = take_inventory([str(folder)])
+            problems += below.problems
+            items += below.items
+            inner += below.of(Kind.ARCHIVE)
+            roots.append(str(folder))
+        packed = inner
+    if packed:
+        problems.append(Problem(packed[0].path, "is an archive within archives: not opened"))
+    return Evidence(Inventory(tuple(items)), tuple(roots), tuple(problems), folders)
+
+
+def plan(
+    found: Inventory, roots: Sequence[str], *, world_size: int | None, redact: bool
+) -> tuple[list[Reading], dict[str, str]]:
+    """Return what is read, and by path why something is not."""
+    shared = [] if redact else ["--no-redact"]
+    left: dict[str, str] = {}
+    readings: list[Reading] = []
+    ranks = found.of(*OF_RANKS)
+    if ranks:
+        folders = {f"{name.rstrip('/')}/": name for name in roots if Path(name).is_dir()}
+        named = [item.path for item in ranks if not item.path.startswith(tuple(folders))]
+        kept = [
+            name
+            for inside, name in folders.items()
+            if any(item.path.startswith(inside) for item in ranks)
+        ]
+        size = ["--world-size", str(world_size)] if world_size else []
+        paths = tuple(item.path for item in ranks)
+        readings.append(Reading("logs", ("logs", *kept, *named, *size, *shared), paths))
+    strace = tuple(item.path for item in found.of(Kind.STRACE))
+    if strace:
+        readings.append(Reading("strace", ("strace", *strace, *shared), strace))
+    cores = sorted(found.of(Kind.CORE), key=lambda item: item.path)
+    readings += [
+        Reading("core", ("core", item.path, *shared), (item.path,)) for item in cores[:_MOST_CORES]
+    ]
+    for item in cores[_MOST_CORES:]:
+        left[item.path] = f"more than {_MOST_CORES} cores: postmortem core --fold reads them all"
+    tensors: list[str] = []
+    room = _MOST_SCANNED
+    for item in found.of(Kind.CHECKPOINT):
+        room -= item.size_bytes
+        if room < 0:
+            left[item.path] = f"large: postmortem scan {shell_word(item.path)} reads it"
+        else:
+            tensors.append(item.path)
+    if tensors:
+        readings.append(Reading("scan", ("scan", *tensors, *shared), tuple(tensors)))
+    readings += [
+        Reading("watch", ("watch", "--read", item.path, *shared), (item.path,))
+        for item in found.of(Kind.WATCH)[:_MOST_RINGS]
+    ]
+    snapshots = tuple(item.path for item in found.of(Kind.MEMORY))
+    if snapshots:
+        words = ("watch", "--read", *snapshots, *shared)
+        readings.append(Reading("gpu_memory", words, snapshots))
+    return readings, left
