@@ -20,6 +20,7 @@ EXAMPLES = """\
 examples:
   postmortem core core-python-3097667-6 --python "$(which python)"
   postmortem core /var/crash --markdown
+  postmortem core core.4711 --open-gdb
   postmortem core core.4711 --slim core.4711.slim.zst
   postmortem core --fold /scratch/job-812/cores
   postmortem core core.node7.4711.nvcudmp.gz -v
@@ -61,6 +62,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--gdb",
         metavar="PATH",
         help="gdb to use (default: $POSTMORTEM_GDB, then PATH, then the wheel of the extra [gdb])",
+    )
+    parser.add_argument(
+        "--open-gdb",
+        action="store_true",
+        help="explain it in one line, then be gdb: at its prompt, on the frame that is blamed",
     )
     parser.add_argument(
         "--engine",
@@ -120,6 +126,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_report_options(parser)
     parser.set_defaults(refuse=parser.error, whole_with=("locals", "thread", "all_threads"))
+
+
+def prepare(args: argparse.Namespace) -> None:
+    """Become gdb where that is asked for; not under the limits of who reads the core."""
+    if not args.open_gdb:
+        return
+    if args.fold or len(args.cores) > 1 or args.slim is not None:
+        args.refuse("--open-gdb is about one core")
+    from postmortem.cli.open_gdb import become_gdb
+
+    args.core = args.cores[0] if args.cores else None
+    become_gdb(args)
 
 
 def run(args: argparse.Namespace) -> int:

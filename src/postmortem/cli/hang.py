@@ -20,6 +20,7 @@ examples:
   postmortem hang 4711
   postmortem hang $(pgrep -f train.py)
   postmortem hang --job 815302 --gap 60
+  postmortem hang --watch --job 815302 && echo it ended by itself
   postmortem hang --job 815302 --json -o hang-$(hostname).json
 
 A pid stands for itself and for all that it started: that of torchrun is enough. Each process is
@@ -66,6 +67,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="how often to look at a process that computes while the others wait, or is the only "
         "one: what the looks have in common is where its time goes (default: 12; 0: not at all)",
     )
+    parser.add_argument(
+        "--watch",
+        nargs="?",
+        const=60.0,
+        type=_seconds,
+        metavar="S",
+        help="look every S seconds (60) until somebody is stuck for as long, and report that, or "
+        "until the job has ended (default: look now)",
+    )
     _add_ways(parser)
     add_report_options(parser)
 
@@ -104,7 +114,7 @@ def _add_ways(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Read the processes and write the report."""
-    from postmortem.analyses.hang import HangOptions, analyse
+    from postmortem.analyses.hang import HangOptions, analyse, until_stuck
     from postmortem.readers.live.snapshot import ReadOptions
     from postmortem.records import replace
 
@@ -131,7 +141,11 @@ def run(args: argparse.Namespace) -> int:
     before = signal.signal(signal.SIGTERM, _interrupt)
     try:
         with Status() as status:
-            report = analyse(options, status if sys.stderr.isatty() and not args.quiet else None)
+            progress = status if sys.stderr.isatty() and not args.quiet else None
+            if args.watch is None:
+                report = analyse(options, progress)
+            else:
+                report = until_stuck(options, args.watch, progress)
     except KeyboardInterrupt:
         print("postmortem: interrupted; no process was left stopped", file=sys.stderr)
         raise

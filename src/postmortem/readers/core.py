@@ -246,6 +246,7 @@ def _siginfo(row: RawSignal) -> Signal:
         sender_pid=row["sender_pid"],
         sender_uid=row["sender_uid"],
         system_call=row["system_call"],
+        call_machine=row["call_machine"],
     )
 
 
@@ -407,9 +408,10 @@ def _threads(raw: RawCore, origin: Origin, python: Mapping[int, RawPythonThread]
             holds_gil=row["tid"] in python and python[row["tid"]]["holds_gil"],
             python_exception=_raised(python.get(row["tid"])),
             registers=tuple(zip(raw["register_names"], row["registers"], strict=True)),
+            handles=None if row["handles"] is None else _siginfo(row["handles"]),
             frames=frames.stack(row["frames"]),
             stopped=row["stopped"],
-            skipped=row["skipped"],
+            skipped_frames=row["skipped"],
             skipped_at=row["skipped_at"],
         )
         for row in raw["threads"]

@@ -86,5 +86,5 @@ def _watching(rows: list[Record], gap: float) -> Watching:
             for pid, (limit, used) in ceilings.items()
         ),
         seconds=last - min(times, default=0.0),
-        interval=gap,
+        interval_seconds=gap,
     )

@@ -185,10 +185,10 @@ def identity(view: CoreView, *, verbose: bool) -> Block:
 def _slim(source: SlimSource) -> str:
     text = (
         f"holds {size(source.kept_bytes)} of memory, what readers of stacks need; the rest of a "
-        f"core of {size(source.size_bytes)} is left out by design"
+        f"core of {size(source.source_bytes)} is left out by design"
     )
-    if source.expected_bytes > source.size_bytes:
-        text += f" (that core was cut: {size(source.expected_bytes)} were promised)"
+    if source.source_expected_bytes > source.source_bytes:
+        text += f" (that core was cut: {size(source.source_expected_bytes)} were promised)"
     return text
 
 

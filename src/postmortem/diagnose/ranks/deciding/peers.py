@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
 
+from postmortem import thresholds
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution, Suspect
 from postmortem.diagnose.ranks.causes import (
@@ -22,7 +23,7 @@ from postmortem.diagnose.ranks.causes import (
     WaitsElsewhere,
 )
 from postmortem.diagnose.ranks.deciding.case import Case, cited
-from postmortem.diagnose.ranks.deciding.rank_state import FAR, RankState
+from postmortem.diagnose.ranks.deciding.rank_state import RankState
 from postmortem.diagnose.ranks.deciding.votes import call_site, fingerprints, minority
 from postmortem.diagnose.ranks.wordings import ErrorRole, part_of
 from postmortem.facts.rank_logs import LogExit, LogFailure
@@ -298,7 +299,9 @@ def undecided(case: Case) -> Attribution | None:
         s.party("its traceback is cut off", f)
         for s in case.all
         for f in case.logs.failures
-        if not f.said.exception and f.lines_after <= FAR and case.logs.who(f.writer) == s.writer
+        if not f.said.exception
+        and f.lines_after <= thresholds.CAUGHT_LINES
+        and case.logs.who(f.writer) == s.writer
     ]
     if cut and not _told_last(case):
         above = _peer_above(case, cut[0].failure) if cut[0].failure is not None else ()
