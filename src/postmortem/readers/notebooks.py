@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Iterator
 
 from postmortem.patterns import Pattern
+from postmortem.readers.json_values import whole
 from postmortem.records import record
 
 MOST_BYTES = 64 << 20
@@ -26,12 +27,15 @@ _RULE = Pattern(r"^-+$")
 _SKIPPED = Pattern(r"^\s*\[\.\.\. ")
 # IPython writes where a frame is in one of these forms, by its version.
 _CELL = Pattern(
-    r"^(?:Cell|Input) In ?\[(?P<cell>\d+)\], (?:line (?P<line>\d+)(?:, in (?P<name>[^(]+))?"
-    r"|in <cell line: (?P<first>\d+)>)"
+    r"^(?:Cell|Input) In ?\[(?P<cell>\d{1,18})\], "
+    r"(?:line (?P<line>\d{1,18})(?:, in (?P<name>[^(]+))?"
+    r"|in <cell line: (?P<first>\d{1,18})>)"
 )
-_FILE = Pattern(r"^File (?P<file>\S.*?):(?P<line>\d+), in (?P<name>[^(]+)")
-_OLD = Pattern(r"^(?:<ipython-input-(?P<cell>\d+)-\w+>|(?P<file>[~/]\S*)) in (?P<name>[^(\s]+)")
-_ARROW = Pattern(r"(?m)^-+> ?(?P<line>\d+) ")
+_FILE = Pattern(r"^File (?P<file>\S.*?):(?P<line>\d{1,18}), in (?P<name>[^(]+)")
+_OLD = Pattern(
+    r"^(?:<ipython-input-(?P<cell>\d{1,18})-\w+>|(?P<file>[~/]\S*)) in (?P<name>[^(\s]+)"
+)
+_ARROW = Pattern(r"(?m)^-+> ?(?P<line>\d{1,18}) ")
 
 
 @record
@@ -80,7 +84,7 @@ def _cells(notebook: dict[str, object]) -> list[_Cell]:
         raise TypeError
     return [
         _Cell(
-            int(cell.get("execution_count") or 0),
+            whole(cell.get("execution_count")) or 0,
             any(out.get("output_type") == "error" for out in cell.get("outputs", ())),
         )
         for cell in cells

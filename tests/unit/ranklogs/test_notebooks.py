@@ -95,3 +95,10 @@ def test_a_notebook_in_one_line_is_read_too(tmp_path: Path) -> None:
 def test_a_notebook_that_is_cut_is_read_as_text_and_said_to_be(tmp_path: Path) -> None:
     report = _report(tmp_path, _cell(7, _error("ValueError", "bad batch", *_NEW)), cut=400)
     assert any("notebook" in problem.what for problem in report.problems)
+
+
+def test_a_count_that_is_no_number_is_none(tmp_path: Path) -> None:
+    path = tmp_path / "train.ipynb"
+    notebook = {"cells": [_cell(1, _printed("x"))], "metadata": {}, "nbformat": 4}
+    path.write_text(json.dumps(notebook, indent=1).replace('count": 1', 'count": Infinity'))
+    assert analyse([str(path)], RankLogOptions()).outcome is Outcome.UNKNOWN

@@ -16,7 +16,6 @@ from postmortem.diagnose.ranks.causes import (
 from postmortem.diagnose.ranks.deciding.case import Case, cited
 from postmortem.diagnose.ranks.deciding.kernel import PYTHONS, another_namespace, ties
 from postmortem.diagnose.ranks.deciding.rank_state import RankState
-from postmortem.diagnose.ranks.wordings import ErrorRole, part_of
 from postmortem.facts.kernel_log import KernelEvent, KernelKind
 
 _SILENT_SIGNALS = frozenset(
@@ -161,8 +160,3 @@ def thread_died(case: Case) -> Attribution | None:
         return None
     parties = tuple(s.party(s.threads[0].said.words, s.threads[0]) for s in found)
     return Attribution(ThreadDied(), parties, sure=len(found) == 1, evidence=cited(parties))
-
-
-def is_watchdog(standing: RankState) -> bool:
-    """Return whether an abort is that of a watchdog."""
-    return any(part_of(f) is ErrorRole.WAITED for f in standing.about_peers)
