@@ -199,6 +199,40 @@ def test_another_file_without_build_id_is_told_by_what_cannot_change(built: Path
     assert "lib_more" not in names(without_list)
 
 
+@pytest.mark.parametrize("gone", [False, True])
+def test_the_c_librarys_last_words_need_no_library_of_the_same_build(
+    tmp_path: Path, gone: bool
+) -> None:
+    source = "#include <assert.h>\nint main(int n, char **a) { assert(n == 7); return 0; }\n"
+    program = compile_c(tmp_path / "check", source)
+    path = crash(tmp_path / "run", str(program))
+    (tmp_path / "empty").mkdir()
+    sysroot = {"sysroot": str(tmp_path / "empty")} if gone else {}
+    said = _native.read_core(str(path), **sysroot)["abort_message"]
+    assert said is None or said.endswith("Assertion `n == 7' failed.")
+    if said is None:
+        pytest.skip("a C library that keeps no message")
+
+
+def test_a_page_that_only_begins_like_a_message_is_none(tmp_path: Path) -> None:
+    source = """
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+int main(void) {
+  char *page = mmap(0, 8192, 3, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  *(unsigned *)page = 4096;
+  strcpy(page + 4, "tool: a.c:1: f: Assertion `x' failed.\\n");
+  abort();
+}
+"""
+    program = compile_c(tmp_path / "page", source)
+    path = crash(tmp_path / "run", str(program))
+    (tmp_path / "empty").mkdir()
+    report = _native.read_core(str(path), sysroot=str(tmp_path / "empty"))
+    assert report["abort_message"] is None
+
+
 @pytest.mark.skipif(shutil.which("go") is None, reason="needs go")
 def test_go_keeps_the_function_that_dereferenced_nil(tmp_path: Path) -> None:
     (tmp_path / "main.go").write_text(
