@@ -233,6 +233,62 @@ int main(void) {
     assert report["abort_message"] is None
 
 
+DUMPED = r"""
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+__attribute__((noinline)) void PROCCreateCrashDump(void) { for (;;) pause(); }
+__attribute__((noinline)) void Os_Abort(void) { for (;;) pause(); }
+__attribute__((noinline)) void serve(void) { for (;;) pause(); }
+static void *work(void *how) {
+  if (!strcmp(how, "crash")) PROCCreateCrashDump();
+  if (!strcmp(how, "raised")) Os_Abort();
+  serve();
+  return 0;
+}
+int main(int argc, char **argv) {
+  pthread_t thread;
+  for (int i = 0; i < 3; i++) pthread_create(&thread, 0, work, i == 1 ? argv[1] : "serve");
+  usleep(200000);
+  puts("ready");
+  fflush(stdout);
+  serve();
+}
+"""
+
+
+@pytest.mark.skipif(shutil.which("gdb") is None, reason="needs gdb")
+@pytest.mark.parametrize(
+    ("how", "place"), [("crash", "PROCCreateCrashDump"), ("raised", ""), ("living", None)]
+)
+def test_createdump_names_no_thread_and_the_one_that_failed_is_found(
+    tmp_path: Path, how: str, place: str | None
+) -> None:
+    program = compile_c(tmp_path / "app", DUMPED)
+    with subprocess.Popen([str(program), how], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            process.stdout.readline()
+            target = tmp_path / "core"
+            save = ["gdb", "-batch", "-nx", "-p", str(process.pid), "-ex", f"gcore {target}"]
+            subprocess.run(save, capture_output=True, timeout=60)
+        finally:
+            process.kill()
+    if not target.exists():
+        pytest.skip("gdb may not trace here")
+    dump = tmp_path / "dump"
+    dump.write_bytes(elf.as_createdump(target.read_bytes()))
+    report = _native.read_core(str(dump))
+    assert report["origin"] == "tool"
+    stacks = {t["tid"]: [f["function"] for f in t["frames"]] for t in report["threads"]}
+    if place is None:
+        assert report["crashed_tid"] is None
+    else:
+        assert report["crashed_tid"] in stacks
+        assert not place or place in stacks[report["crashed_tid"]]
+
+
 @pytest.mark.skipif(shutil.which("go") is None, reason="needs go")
 def test_go_keeps_the_function_that_dereferenced_nil(tmp_path: Path) -> None:
     (tmp_path / "main.go").write_text(
