@@ -73,7 +73,7 @@ class RawModule(TypedDict):
     build_id: str | None
     disk_path: str | None
     disk_build_id: str | None
-    status: str
+    status: Literal["ok", "missing", "mismatch", "unverified"]
     bias: int
     deleted: bool
     has_debug_lines: bool

@@ -54,7 +54,7 @@ _LIBRARY = ("/site-packages/", "/dist-packages/", "/lib/python3", "/lib64/python
 _OURS = tuple(f"/postmortem/{part}/" for part in ("run/hook", "monitor", "breakpoints"))
 """Folders of this package whose code runs in the user's processes."""
 _SYSTEM = ("/lib/", "/lib64/", "/usr/lib/", "/usr/lib64/", "[")
-_C_LIBRARY = ("/sysdeps/", "/nptl/", "/csu/", "./signal/", "./stdlib/", "./misc/")
+_C_LIBRARY = ("/sysdeps/", "/nptl/", "/csu/", "./signal/", "./malloc/", "./stdlib/", "./misc/")
 
 
 def of_c_library(source: str) -> bool:

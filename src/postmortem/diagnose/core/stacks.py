@@ -12,7 +12,15 @@ from postmortem.diagnose.core.jit_frames import compiled_by
 from postmortem.diagnose.core.owners import Owner, file_name, module_name, owner
 from postmortem.diagnose.names import bare, clip, short
 from postmortem.facts.crash import CppException
-from postmortem.facts.threads import Frame, Thread, Threads, Trust, is_own, own_frames
+from postmortem.facts.threads import (
+    Frame,
+    Thread,
+    Threads,
+    Trust,
+    is_own,
+    of_c_library,
+    own_frames,
+)
 from postmortem.patterns import Pattern
 
 _PREFIX = Pattern(r"^(__GI_+|__libc_|__interceptor_|___?)(?=[a-z])")
@@ -106,6 +114,7 @@ def of_libc(frame: Frame, names: frozenset[str] | set[str]) -> bool:
     Programs have functions of their own called assert_fail or chk_fail.
     """
     reserved = bare(frame.function).startswith("__") or owner(frame) is Owner.GLIBC
+    reserved = reserved or (frame.file is not None and of_c_library(frame.file))
     return reserved and plain(frame.function) in names
 
 

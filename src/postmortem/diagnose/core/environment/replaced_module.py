@@ -44,7 +44,7 @@ def replaced_module(modules: Modules, threads: Threads | None) -> Iterator[Findi
     """
     crashed = threads.crashed if threads is not None else None
     on_stack = {frame.module for frame in crashed.frames} if crashed is not None else set()
-    gone = [m for m in modules if m.deleted_then and _matters(m, m.path in on_stack)]
+    gone = [m for m in modules if m.deleted and _matters(m, m.path in on_stack)]
     if not gone:
         return
     gone.sort(key=lambda module: module.path not in on_stack)
