@@ -1,4 +1,4 @@
-"""The folder of a failed run: nothing secret in its texts, nobody else's file behind its archive."""
+"""The folder of a failed run: nothing secret in its texts, and no link followed."""
 
 from __future__ import annotations
 
