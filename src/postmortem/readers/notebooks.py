@@ -55,12 +55,18 @@ def outputs_of(data: bytes) -> tuple[bytes, int] | None:
 
     None where the file is no whole notebook. Cells run in the order that the user chose: where
     the one that ran last failed, nothing of what stands below it came later, and it is left out; so
-    are errors of cells after which others ran.
+    are errors of cells after which others ran. A number that two cells have says that the kernel
+    was started again in between; then numbers order nothing, and cells ran as they stand.
     """
     try:
         cells = _cells(json.loads(data))
     except (ValueError, RecursionError, TypeError, AttributeError):
         return None
+    counts = [cell.count for cell in cells if cell.count]
+    if len({*counts}) < len(counts):
+        cells = [
+            _Cell(place if cell.count else 0, cell.failed) for place, cell in enumerate(cells, 1)
+        ]
     last = max(cells, key=lambda cell: cell.count, default=None)
     until = cells.index(last) if last is not None and last.failed and last.count else len(cells)
     survived = {i for i, cell in enumerate(cells) if last is not None and cell.count < last.count}

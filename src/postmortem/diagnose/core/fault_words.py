@@ -380,7 +380,12 @@ def _other(
             call = "a system call was made"
             if signal.system_call is not None:
                 machine = process.machine if process is not None else "x86_64"
-                call = f"system call {signal.system_call} ({machine} numbering) was made"
+                from postmortem.knowledge.syscalls import numbering  # few reports need it
+
+                numbers = numbering(machine, signal.call_machine)
+                call = f"system call {signal.system_call} ({numbers} numbering) was made"
+            if signal.code == "SYS_USER_DISPATCH":
+                return f"{call} while the process had switched its own dispatch of them on (prctl)"
             return f"{call} that the seccomp filter of the process forbids"
         case FaultKind.ABORT:
             return "the process aborted itself (abort() in its own code or a library)"

@@ -277,7 +277,7 @@ def trouble(view: CoreView) -> Block | None:
         seen = [m for m in found if m.path in on_stack]
         gone = "was deleted or replaced while the process ran: its frames have no names"
         rows += [
-            (short_name(m.path) or m.path, gone if m.deleted_then else words)
+            (short_name(m.path) or m.path, gone if m.deleted else words)
             for m in seen[:_MOST_MODULES]
         ]
         rest = [short_name(m.path) for m in (*seen[_MOST_MODULES:], *found) if m not in seen]

@@ -9,6 +9,7 @@ from postmortem.errors import EvidenceError
 from postmortem.facts.inventory import OF_RANKS, Inventory, Result
 from postmortem.facts.source import Problem
 from postmortem.records import record, replace
+from postmortem.text import counted
 
 
 @record
@@ -72,6 +73,8 @@ def nothing(
     why += [f"{problem.where}: {problem.what}" for problem in problems]
     if why:
         return EvidenceError(where, "holds no evidence that could be read", hint=why[0])
-    what = f"holds no evidence: none of {len(found.items):,} files is a log, a core, a recording"
+    count = len(found.items)
+    none = f"none of {counted(count, 'file')} is a log, a core, a recording" if count else "no file"
+    what = f"holds no evidence: {none}"
     hint = "looked for: logs of ranks, cores, strace logs, stacks, flight recorders, checkpoints"
     return EvidenceError(where, what, hint=hint)

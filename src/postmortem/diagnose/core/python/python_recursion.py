@@ -65,7 +65,9 @@ def python_recursion(
         f"on the stack, so Python{version} code called itself through C until there was no stack "
         "left; the recursion limit that should have raised RecursionError was raised, or does not "
         "apply to this C code",
-        confidence=Confidence.CERTAIN if certain else Confidence.LIKELY,
+        confidence=Confidence.CERTAIN
+        if certain and cycle.frames >= thresholds.OVERFLOW_FRAMES
+        else Confidence.LIKELY,
         next_steps=(
             "remove or lower sys.setrecursionlimit(): RecursionError then names the Python line",
             "no setrecursionlimit? look for repr, pickle, deepcopy or json of data that contains "

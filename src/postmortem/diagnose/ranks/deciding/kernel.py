@@ -12,7 +12,7 @@ from postmortem.diagnose.ranks.deciding.case import Case, cited
 from postmortem.diagnose.ranks.deciding.rank_state import RankState
 from postmortem.diagnose.ranks.kernel_matches import KernelMatch, MatchKey
 from postmortem.facts.kernel_log import Fault, KernelEvent, KernelKind
-from postmortem.facts.rank_logs import LogFailure, RankLogs, RankPid
+from postmortem.facts.rank_logs import RankLogs, RankPid
 from postmortem.knowledge.xids import xid
 
 _DAY = 86_400.0
@@ -125,10 +125,6 @@ def _lost_gpu(case: Case, found: tuple[KernelMatch, ...]) -> Attribution | None:
         whole = host if every else None
         return _blame(parties, tie, sure=tie.sure, whole_host=whole, said=_error(chosen[0]))
     return None
-
-
-def _is_of_gpu(*failures: LogFailure) -> bool:
-    return any(failure.said.match("error-of-gpu") for failure in failures)
 
 
 def _with_error(event: KernelEvent, standing: RankState) -> str:
