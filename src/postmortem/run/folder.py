@@ -18,6 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from postmortem._version import __version__
+from postmortem.partial import create_beside
 from postmortem.records import replace
 from postmortem.report.redact import Redactor
 from postmortem.run.environment import Variables, without_ours
@@ -96,9 +97,8 @@ class Evidence:
             self.problems.append(f"{name}: {error.strerror}")
 
     def _masked(self, text: str) -> str:
-        if self._redactor is None:
-            return text
-        return "".join(self._redactor.text(line) for line in text.splitlines(keepends=True))
+        # As a whole: of a private key no single line tells what it is.
+        return text if self._redactor is None else self._redactor.text(text)
 
     def _walked(self, value: object) -> object:
         if self._redactor is None:
@@ -319,6 +319,12 @@ def pack(folder: Path) -> Path:
     """Return the folder as one .tar.gz beside it, without cores; raises OSError."""
     target = folder.with_name(folder.name + ".tar.gz")
     cores = f"{folder.name}/cores"
-    with tarfile.open(target, "w:gz") as archive:
-        archive.add(folder, folder.name, filter=lambda one: None if one.name == cores else one)
+    descriptor, partial = create_beside(target, mode=0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as file, tarfile.open(fileobj=file, mode="w:gz") as tar:
+            tar.add(folder, folder.name, filter=lambda one: None if one.name == cores else one)
+        partial.replace(target)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
     return target
