@@ -1,9 +1,8 @@
 """Measures reading of strace logs: bench/strace.py [--size MB] [--rounds N] [--exports].
 
 Logs are built from the recordings of the corpus, repeated. Every tool reads the same warm file, in
-rounds that take turns; medians of wall and CPU time, peak memory from wait4(2), our wall and CPU time
-against those of ``LC_ALL=C grep -c``, and our wall time against ripgrep's. Tools that are not
-installed are left out.
+rounds that take turns; medians of wall and CPU time, peak memory from wait4(2), both times against
+`grep -c` with LC_ALL=C, and wall time against ripgrep. Tools that are not installed are left out.
 """
 
 from __future__ import annotations
