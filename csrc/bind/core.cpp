@@ -83,9 +83,9 @@ py::list thread_rows(const Core& core, const Stacks& stacks, const Modules& modu
     row["tid"] = thread.tid;
     row["signal"] = thread.signal;
     row["registers"] = registers;
-    const auto& handled = process.handled;
     const std::size_t index = rows.size();
-    row["handles"] = index < handled.size() ? value_of(handled[index], {}) : py::none();
+    row["handles"] =
+        index < process.handled.size() ? value_of(process.handled[index], {}) : py::none();
     made.add(row, rows.size());
     rows.append(row);
   }

@@ -56,7 +56,7 @@ struct SignalInfo {
   std::optional<std::uint64_t> address;  // only where the code says that there is one
   std::optional<std::int32_t> sender_pid;
   std::optional<std::uint32_t> sender_uid;
-  std::optional<std::int32_t> system_call;  // of SIGSYS by seccomp: the number of the call
+  std::optional<std::int32_t> system_call;    // of SIGSYS by seccomp: the number of the call
   std::optional<std::uint32_t> call_machine;  // whose numbering that is (AUDIT_ARCH_…)
 };
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from pathlib import Path
 
@@ -95,3 +96,14 @@ def test_long_names_are_cut() -> None:
     row = unpack(pack(2, 9, 1.0, 7, (), "- " + "\N{SNOWMAN}" * 90))
     assert row is not None
     assert row[5].startswith("- \N{SNOWMAN}")
+
+
+def test_a_pipe_is_refused_and_what_was_never_written_costs_little(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(EvidenceError, match="a pipe"):
+        read_watch_ring(tmp_path / "pipe")
+    path = written(tmp_path / "r", 20)
+    os.truncate(path, 1 << 30)
+    seen, _, problems = read_watch_ring(path)
+    assert len(seen.processes) == 1
+    assert problems == ()

@@ -35,6 +35,7 @@ _RAISE = {
     "nptl_tgkill",
     "restore_sigs",
     "abort",
+    "malloc_printerr",
 }
 _LIBC_FATAL = {
     "fortify_fail",
@@ -42,7 +43,6 @@ _LIBC_FATAL = {
     "stack_chk_fail",
     "stack_chk_fail_local",
     "chk_fail",
-    "malloc_printerr",
     "assert_fail",
     "assert_fail_base",
     "assert_perror_fail",

@@ -75,10 +75,10 @@ JOINED: list[tuple[str, Event, Event, Confidence]] = [
         Confidence.LIKELY,
     ),
     (
-        "gpu-memory",  # of PyTorch before 1.13; the snapshot's name tells no rank
-        event(T.GPU_MEMORY, "gpu_memory"),
+        "gpu-memory",  # of PyTorch before 1.13
+        event(T.GPU_MEMORY, "gpu_memory", ranks=(1,)),
         event(T.RAISED, ranks=(1,), what="RuntimeError: CUDA out of memory. Tried to"),
-        Confidence.POSSIBLE,
+        Confidence.LIKELY,
     ),
     (
         "host-failed",

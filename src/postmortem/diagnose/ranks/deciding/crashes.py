@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution, Suspect
 from postmortem.diagnose.ranks.causes import (
     Crashed,
@@ -134,7 +135,10 @@ def exited_silently(case: Case) -> Attribution | None:
         return None
     parties = tuple(s.party(_exit_words(s)) for s in found)
     heard = all(s.writer.lines for s in found)
-    return Attribution(ExitedSilently(heard), parties, evidence=cited(parties))
+    above = next((s.exit.above for s in found if s.exit is not None and s.exit.above), ())
+    evidence = (*cited(parties), *((line.where, clip(line.text, 300)) for line in above))
+    near = above[0].text if above else ""
+    return Attribution(ExitedSilently(heard, near), parties, evidence=evidence)
 
 
 def _of_ray(standing: RankState) -> bool:
@@ -145,7 +149,7 @@ def _of_ray(standing: RankState) -> bool:
 def _exit_words(standing: RankState) -> str:
     if standing.exit is None or standing.exit.code is None:
         return "died"
-    return f"exited with {standing.exit.code}"
+    return standing.exit.exited
 
 
 def thread_died(case: Case) -> Attribution | None:
