@@ -289,6 +289,7 @@ class StoppedFromOutside:
     said: str
     """The line that tells so."""
     why: Stop | None = None
+    by_slurm: bool = False
 
 
 @record

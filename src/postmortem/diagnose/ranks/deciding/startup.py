@@ -186,4 +186,6 @@ def stopped_from_outside(case: Case) -> Attribution | None:
             for s in stopped[:3]
             for f in s.stopped[:1]
         )
-    return Attribution(StoppedFromOutside(evidence[0][1], _why(told[:3])), evidence=evidence)
+    by_slurm = any(match.id.startswith("slurm-") for r in told[:1] for match in r.matches)
+    cause = StoppedFromOutside(evidence[0][1], _why(told[:3]), by_slurm)
+    return Attribution(cause, evidence=evidence)
