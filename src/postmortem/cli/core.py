@@ -8,7 +8,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from postmortem.cli.output import add_report_options, emit
+from postmortem.cli.arguments import number, pid
+from postmortem.cli.output import add_report_options, emit, timed
 from postmortem.errors import EvidenceError
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--deadline",
         metavar="SECONDS",
-        type=_seconds,
+        type=number(0, _MOST_SECONDS, "a number of seconds above 0", above=True),
         help="how long gdb may take; what it has said by then is used (default: 60, and no more "
         "than 8 of processor time where gdb only adds arguments)",
     )
@@ -120,7 +121,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--pid",
         metavar="PID",
-        type=_pid,
+        type=pid,
         help="with --slim and CORE -: the process that is being dumped (%%P in core_pattern); its "
         "memory is read where it is, however large the core would be",
     )
@@ -185,9 +186,7 @@ def _explain(args: argparse.Namespace) -> int:
 
         report = explained(reading, _options(args), None if args.quiet else status)
     report = replace(report, problems=(*remarks, *report.problems))
-    took = time.monotonic() - began
-    footer = f"{took:.2f} s · {report.footer}"
-    return emit(replace(report, footer=footer), args)
+    return emit(timed(report, began), args)
 
 
 def _explain_gpu(
@@ -227,9 +226,8 @@ def _fold(args: argparse.Namespace) -> int:
     options = replace(_options(args), engine=args.engine or "native")
     with Status() as status:
         report = fold_cores(args.cores or [Path()], options, None if args.quiet else status)
-    took = time.monotonic() - began
-    footer = f"{took:.2f} s · {report.footer} · postmortem core CORE explains one"
-    return emit(replace(report, footer=footer), args)
+    footer = f"{report.footer} · postmortem core CORE explains one"
+    return emit(timed(replace(report, footer=footer), began), args)
 
 
 def _options(args: argparse.Namespace) -> CoreOptions:
@@ -274,20 +272,3 @@ def _check_stream_options(args: argparse.Namespace) -> None:
         raise EvidenceError("standard input", "a report needs a core that is a file", hint=hint)
     if args.pid is not None:
         raise EvidenceError("--pid", "needs --slim")
-
-
-def _pid(text: str) -> int:
-    number = int(text) if text.isdecimal() else 0
-    if not 0 < number < 1 << 31:
-        raise argparse.ArgumentTypeError(f"{text!r} is not the number of a process")
-    return number
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
-    if not 0 < seconds <= _MOST_SECONDS:  # False for nan
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above 0")
-    return seconds

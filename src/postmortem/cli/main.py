@@ -51,7 +51,7 @@ child. One that cannot be imported is an error, never a command that is not ther
 
 _MODULES = {"import": "importing", "install-handler": "install_handler"}
 _CONTAINED = ("core", "strace", "logs", "scan", "flight", "diff", "triage", "hang")
-"""Those that read what may be hostile: in a child, under limits."""
+"""Those that read what may be hostile: in a child, under limits; so does ``watch --read``."""
 
 NOT_ANALYSED = 3
 INTERRUPTED = 130
@@ -186,7 +186,7 @@ def _dispatch(words: list[str], *, contained: bool) -> int:
     prepare = getattr(commands[args.command], "prepare", None)
     if prepare is not None:
         prepare(args)
-    if contained and args.command in _CONTAINED:
+    if contained and (args.command in _CONTAINED or getattr(args, "read", None) is not None):
         from postmortem.cli import supervised
 
         try:
@@ -207,7 +207,8 @@ def _dispatch(words: list[str], *, contained: bool) -> int:
 
 def _named(args: argparse.Namespace) -> list[str]:
     """Return the files that a command line names."""
-    found = (getattr(args, name, None) or () for name in ("cores", "logs", "files", "paths"))
+    names = ("cores", "logs", "files", "paths", "read")
+    found = (getattr(args, name, None) or () for name in names)
     two = [args.a, args.b] if args.command == "diff" else []
     return [*two, *(str(path) for paths in found for path in paths)]
 

@@ -21,7 +21,8 @@ class Parser(argparse.ArgumentParser):
         name = self.prog
         told = message.replace("the following arguments are required:", "missing:")
         if sys.stderr is not None:
-            print(f"{name}: error: {told}; see {name} --help", file=sys.stderr)
+            end = "" if told.endswith("?") else ";"
+            print(f"{name}: error: {told}{end} see {name} --help", file=sys.stderr)
         sys.exit(USAGE_ERROR)
 
     def unknown(self, words: Sequence[str]) -> NoReturn:

@@ -7,8 +7,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from postmortem.cli.output import add_report_options, emit
-from postmortem.records import replace
+from postmortem.cli.output import add_report_options, emit, timed
 
 if TYPE_CHECKING:
     from postmortem.facts.call_query import Query
@@ -158,8 +157,7 @@ def _explain(args: argparse.Namespace) -> int:
         report = analyse(args.logs, options)
         if exports is not None:
             exports.finish()
-    took = time.monotonic() - began
-    report = replace(report, footer=f"{took:.2f} s · {report.footer}")
+    report = timed(report, began)
     if exports is None:
         return emit(report, args)
     from postmortem.cli.straceout import emit_beside

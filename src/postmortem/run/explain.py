@@ -263,13 +263,13 @@ def _of_ending(facts: RunFacts) -> Explanation:
     if any(one.memory_killed for one in facts.processes):
         limit = facts.memory_limit
         size = f", the {limit / 2**20:,.0f} MiB of --memory" if limit else ""
-        lines.append(f"the kernel did it, for its memory limit was used up{size}")
+        lines.append(f"the kernel did it: the memory limit was used up{size}")
     elif first is not None and first.peak_rss and first.signal == "SIGKILL":
         lines.append(f"it held {first.peak_rss / 2**30:.2f} GiB at most")
     unsaid = facts.quiet and not any(one.memory_killed for one in facts.processes)
     why = "; no process told of an exception, and none left a core" if unsaid else ""
     verdict = f"{'; '.join(lines)}{why}"
-    next_step = "what it wrote itself stands above; `postmortem logs LOG` explains a saved copy"
+    next_step = "read what it wrote, above; postmortem logs FILE explains a saved copy"
     return Explanation(
         "ending", verdict, f"{verdict}\n\n  next      {next_step}\n", "", found=False
     )

@@ -153,7 +153,7 @@ def _notes(outcome: Outcome, facts: RunFacts, cores: Mapping[int, Path]) -> list
     if any(one.memory_killed for one in facts.processes):
         rows = sorted(facts.processes, key=lambda one: -one.peak_rss)[:4]
         held = ", ".join(f"{one.label} {one.peak_rss / 2**30:.2f} GiB" for one in rows)
-        notes.append(f"seen to hold at most, each second: {held}")
+        notes.append(f"most memory held, as seen each second: {held}")
     return notes
 
 

@@ -129,6 +129,5 @@ def look_at(blame: Attribution) -> str:
     failure = blame.first[0].failure if blame.first else None
     if failure is None:
         return "read the culprit's last lines: postmortem logs --split DIR writes one file per rank"
-    return (
-        f"read its traceback: {clip(failure.file, 160)} line {failure.begin_line or failure.line}"
-    )
+    where = "standard input" if failure.file == "-" else clip(failure.file, 160)
+    return f"read its traceback: {where} line {failure.begin_line or failure.line}"

@@ -8,7 +8,7 @@ from postmortem.facts.threads import Frame, Thread, Threads, is_own
 from postmortem.knowledge.modules import EXTENSION, PROGRAM, short_name
 from postmortem.present.core.view import CoreView
 from postmortem.present.headline.core import headline
-from postmortem.present.places import told_values
+from postmortem.present.places import circle_places, told_values
 from postmortem.report.card import Highlights, Place
 from postmortem.report.model import Role, Topic
 from postmortem.text import counted
@@ -22,7 +22,10 @@ def core_highlights(view: CoreView, at_failure: Threads) -> Highlights:
     thread = view.shown_thread
     if thread is None:
         return Highlights()
+    best = view.diagnoses[0] if view.diagnoses else None
     places = _places(thread, view.process.executable)
+    if best is not None and best.id == "deadlock":
+        places = circle_places(view.threads) or places
     crashed = view.threads.crashed
     said = headline(
         view.signal,
@@ -68,5 +71,5 @@ def _others(view: CoreView, shown: Thread) -> str | None:
     best = view.diagnoses[0] if view.diagnoses else None
     if best is not None and best.role is Role.ROOT and best.topic is not Topic.WAITS:
         return None
-    others = len(view.threads) - 1
+    others = 0 if best is not None and best.id == "deadlock" else len(view.threads) - 1
     return counted(others, "other thread") if others else None

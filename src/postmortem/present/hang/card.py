@@ -5,6 +5,7 @@ from __future__ import annotations
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.facts.live import LiveJob
 from postmortem.facts.threads import is_own, own_frames
+from postmortem.present.places import circle_places
 from postmortem.report.card import Highlights, Place
 
 
@@ -14,6 +15,9 @@ def hang_highlights(job: LiveJob, blame: Attribution) -> Highlights:
     process = job.process(blame.first[0].label) if blame.first else None
     if process is None and len(ranks) == 1:
         process = ranks[0]
+    stuck = circle_places(process.threads) if process is not None else ()
+    if stuck:
+        return Highlights(places=stuck)
     thread = process.main_thread if process is not None else None
     hot = job.hot_path(process.pid) if process is not None else None
     if hot is not None and hot.own.frame.file and is_own(hot.own.frame.file):

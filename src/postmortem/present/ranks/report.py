@@ -62,5 +62,5 @@ def ranks_report(
 
 def _footer(logs: RankLogs, forms: tuple[str, ...]) -> str:
     prefixes = f" · prefixes: {', '.join(forms)}" if forms else ""
-    beside = f", {logs.kernel.lines:,} lines of kernel logs" if logs.kernel.files else ""
-    return f"{logs.lines:,} lines in {counted(len(logs.files), 'file')}{beside}{prefixes}"
+    beside = f", {counted(logs.kernel.lines, 'line')} of kernel logs" if logs.kernel.files else ""
+    return f"{counted(logs.lines, 'line')} in {counted(len(logs.files), 'file')}{beside}{prefixes}"

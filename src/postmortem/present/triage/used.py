@@ -9,6 +9,7 @@ from postmortem.errors import EvidenceError
 from postmortem.facts.inventory import OF_RANKS, Inventory, Result
 from postmortem.facts.source import Problem
 from postmortem.records import record, replace
+from postmortem.text import counted
 
 
 @record
@@ -63,12 +64,17 @@ def problems_of(results: Sequence[Result], found: Inventory) -> Iterator[Problem
                 yield Problem(str(row["where"]), str(row["what"]), row.get("remedy"))
 
 
-def nothing(names: Sequence[str], results: Sequence[Result], found: Inventory) -> EvidenceError:
+def nothing(
+    names: Sequence[str], results: Sequence[Result], found: Inventory, problems: Sequence[Problem]
+) -> EvidenceError:
     """Return what is wrong where not one report came of it."""
     where = ", ".join(names[:3])
-    if results:
-        hint = results[0].why
-        return EvidenceError(where, "holds no evidence that could be read", hint=hint)
-    what = f"holds no evidence: none of {len(found.items):,} files is a log, a core, a recording"
+    why = [result.why for result in results]
+    why += [f"{problem.where}: {problem.what}" for problem in problems]
+    if why:
+        return EvidenceError(where, "holds no evidence that could be read", hint=why[0])
+    count = len(found.items)
+    none = f"none of {counted(count, 'file')} is a log, a core, a recording" if count else "no file"
+    what = f"holds no evidence: {none}"
     hint = "looked for: logs of ranks, cores, strace logs, stacks, flight recorders, checkpoints"
     return EvidenceError(where, what, hint=hint)

@@ -7,6 +7,7 @@ import pytest
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.signals.deadlock import deadlock
 from postmortem.facts.threads import Frame, Thread, Threads, Wait
+from postmortem.present.places import circle_places
 
 _LIBC, _OWN = "/lib/x86_64-linux-gnu/libc.so.6", "/app/trainer"
 _LOCK = (
@@ -20,14 +21,19 @@ def _header(function: str, file: str, *, inlined: bool) -> Frame:
     return Frame(function, module=_OWN, file=_HEADERS + file, line=100, inlined=inlined)
 
 
-def _cited(*own: Frame) -> list[str]:
-    """Return what is cited of two threads with this stack that wait for each other."""
+def _waiting(*own: Frame) -> Threads:
+    """Return two threads with this stack that wait for each other, and one that does not wait."""
     frames = (*_LOCK, *own, Frame("start_thread", module=_LIBC))
     threads = [
         Thread(tid, frames=frames, waits_for=Wait("a pthread mutex", 0x10, 3 - tid, "mutex"))
         for tid in (1, 2)
     ]
-    (finding,) = deadlock.function(FaultKind.SENT_BY_ITSELF, Threads(tuple(threads), 1))
+    return Threads((Thread(3, frames=_LOCK), *threads), 3)
+
+
+def _cited(*own: Frame) -> list[str]:
+    """Return what is cited of them."""
+    (finding,) = deadlock.function(FaultKind.SENT_BY_ITSELF, _waiting(*own))
     return [item.what for item in finding.evidence if "frame" in item.where]
 
 
@@ -45,3 +51,19 @@ def test_the_lock_guard_is_not_the_place(*, inlined: bool) -> None:
 def test_code_inlined_into_the_body_of_a_thread_is_the_nearest_there_is() -> None:
     body = Frame("std::thread::_State_impl<main::{lambda()#1}>::_M_run()", module=_OWN)
     assert all(what.startswith("std::thread::_State_impl") for what in _cited(body))
+
+
+def test_the_card_has_the_lines_of_those_that_wait() -> None:
+    """Not that of the main thread, which only joins them."""
+    step = Frame("step()", module=_OWN, file="/src/train.cpp", line=7)
+    assert [(p.file, p.line) for p in circle_places(_waiting(step))] == [("/src/train.cpp", 7)] * 2
+
+
+def test_the_card_prefers_python() -> None:
+    step = Frame("step", file="/app/train.py", line=9, kind="python")
+    places = circle_places(_waiting(Frame("lock", module=_OWN), step))
+    assert [(p.function, p.line, p.module) for p in places] == [("step", 9, None)] * 2
+
+
+def test_nobody_waits() -> None:
+    assert circle_places(Threads((Thread(3, frames=_LOCK),), 3)) == ()

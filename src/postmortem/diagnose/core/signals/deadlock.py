@@ -51,6 +51,13 @@ def deadlock(kind: FaultKind, threads: Threads) -> Iterator[Finding]:
         yield _no_owner(wait, [by_tid[tid] for tid in stuck], role)
 
 
+def circle(threads: Threads) -> tuple[Thread, ...]:
+    """Return the threads of the first circle of waits; none where nobody waits in one."""
+    by_tid = {thread.tid: thread for thread in threads}
+    found = _cycles({t.tid: t.waits_for for t in threads if t.waits_for is not None})
+    return tuple(by_tid[tid] for tid in found[0]) if found else ()
+
+
 def _cycles(waits: Mapping[int, Wait]) -> list[list[int]]:
     """Return the circles of who waits for whom; a thread waits for one thread at most."""
     found: list[list[int]] = []
@@ -119,12 +126,12 @@ def _edge(thread: Thread, wait: Wait, by_tid: Mapping[int, Thread]) -> str:
     if wait.kind == "join" or wait.holder is None:
         return text
     if wait.holder == thread.tid:
-        held = "which it holds itself"
+        held = "it holds itself"
     elif wait.holder in by_tid:
-        held = f"which {_name(by_tid[wait.holder])} holds"
+        held = f"{_name(by_tid[wait.holder])} holds"
     else:
-        held = f"which thread {wait.holder} holds"
-    return f"{text} at {wait.address:#x}, {held}" + (f" in {wait.held_at}" if wait.held_at else "")
+        held = f"thread {wait.holder} holds"
+    return f"{text} that {held}" + (f" in {wait.held_at}" if wait.held_at else "")
 
 
 def _cited(thread: Thread, wait: Wait) -> Iterator[Evidence]:
@@ -132,13 +139,12 @@ def _cited(thread: Thread, wait: Wait) -> Iterator[Evidence]:
     yield Evidence(f"thread {thread.tid} futex {wait.address:#x}", f"waits for {wait.what}{how}")
     python = cite_python(thread)
     yield from python
-    own = _own_frame(thread)
-    if own is not None and not python:
-        yield own
+    if thread.frames and not python:
+        yield cite_frame(thread, asks_in(thread))
 
 
-def _own_frame(thread: Thread) -> Evidence | None:
-    """Return where the thread's own code asks for the lock, with what is known of the place.
+def asks_in(thread: Thread) -> int:
+    """Return the frame in which the thread's own native code asks for the lock.
 
     Neither the C library's functions nor what the C++ library puts around them, inlined or not
     (std::mutex::lock, __gthread_mutex_lock), tell which lock is meant.
@@ -148,10 +154,10 @@ def _own_frame(thread: Thread) -> Evidence | None:
     while further is not None and _takes_lock(thread, further):
         further = caller(thread, further + 1)
     if further is not None:
-        index = further
-    elif index is None:
-        index = next((i for i, frame in enumerate(thread.frames) if frame.function != "??"), 0)
-    return cite_frame(thread, index) if thread.frames else None
+        return further
+    if index is not None:
+        return index
+    return next((i for i, frame in enumerate(thread.frames) if frame.function != "??"), 0)
 
 
 def _takes_lock(thread: Thread, index: int) -> bool:

@@ -20,6 +20,8 @@ from postmortem.diagnose.ranks.phrases import (
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.report.model import Role
 
+_ALONE = "run the failing line in one process with the same input: most such errors need no group"
+
 
 @rule(role=Role.ROOT, references=("https://pytorch.org/docs/stable/elastic/errors.html",))
 def rank_raised(blame: Attribution) -> Iterator[Finding]:
@@ -44,6 +46,7 @@ def rank_raised(blame: Attribution) -> Iterator[Finding]:
     known = known_cause(failure)
     means = known.cause if known is not None else _own(blame)
     steps = known.next_steps if known is not None else ()
+    in_a_group = party.rank is not None or bool(blame.victims)
     verb = "raised" if party.rank is not None else "has"
     yield Finding(
         lead=who,
@@ -54,8 +57,7 @@ def rank_raised(blame: Attribution) -> Iterator[Finding]:
             *advice(failure),
             look_at(blame),
             *steps,
-            "run the failing line in one process with the same input: most such errors need "
-            "no group",
+            *((_ALONE,) if in_a_group else ()),
         ),
         evidence=cite(blame),
     )
