@@ -70,8 +70,7 @@ def nothing(names: Sequence[str], results: Sequence[Result], found: Inventory) -
     if results:
         hint = results[0].why
         return EvidenceError(where, "holds no evidence that could be read", hint=hint)
-    count = len(found.items)
-    why = f"none of {counted(count, 'file')} is a log, a core, a recording" if count else "no file"
-    what = f"holds no evidence: {why}"
+    among = counted(len(found.items), "file")
+    what = f"holds no evidence: no log, core or recording among {among}"
     hint = "looked for: logs of ranks, cores, strace logs, stacks, flight recorders, checkpoints"
     return EvidenceError(where, what, hint=hint)
