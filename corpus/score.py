@@ -16,6 +16,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from postmortem import thresholds
+
 RUNS = Path(__file__).resolve().parent / "ranks"
 ENOUGH = 0.95
 
@@ -64,7 +66,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", help="runs (default: all)")
     parser.add_argument("--world-size", action="store_true", help="give the number of ranks")
+    parser.add_argument(
+        "--threshold",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="another value of postmortem.thresholds",
+    )
     args = parser.parse_args()
+    for word in args.threshold:
+        name, _, value = word.partition("=")
+        setattr(thresholds, name, type(getattr(thresholds, name))(value))
     truths: dict[str, dict[str, Any]] = json.loads((RUNS / "truth.json").read_text())
     counts: Counter[str] = Counter()
     single: Counter[str] = Counter()

@@ -70,7 +70,8 @@ py::list code_rows(const Core& core) {
   return rows;
 }
 
-py::list thread_rows(const Core& core, const Stacks& stacks, const Modules& modules) {
+py::list thread_rows(const Core& core, const Stacks& stacks, const Modules& modules,
+                     const ProcessFindings& process) {
   py::list rows;
   StackRows made(stacks, modules);
   for (const elfcore::ThreadState& thread : core.threads()) {
@@ -82,6 +83,9 @@ py::list thread_rows(const Core& core, const Stacks& stacks, const Modules& modu
     row["tid"] = thread.tid;
     row["signal"] = thread.signal;
     row["registers"] = registers;
+    const std::size_t index = rows.size();
+    row["handles"] =
+        index < process.handled.size() ? value_of(process.handled[index], {}) : py::none();
     made.add(row, rows.size());
     rows.append(row);
   }
@@ -111,6 +115,21 @@ void find_dumping_thread(Core& core, const Stacks& stacks) {
     }
   }
   if (!stacks.threads.empty() && !may_have_raised) core.set_crashed_thread(std::nullopt);
+}
+
+// A debugger steps back over breakpoints of its own, and takes them out of what it saves: who
+// stands behind an int3 would have died of it.
+void find_own_trap(Core& core, const elfcore::Memory& memory) {
+  constexpr std::int32_t kTrap = 5;
+  constexpr std::uint8_t kInt3 = 0xcc;
+  if (core.origin() != elfcore::Origin::gcore || core.crashed_thread()) return;
+  if (core.machine() != elfcore::Machine::x86_64) return;
+  const auto& threads = core.threads();
+  for (std::size_t i = 0; i < threads.size(); ++i) {
+    if (!threads[i].info || threads[i].info->number != kTrap) continue;
+    const std::uint64_t before = threads[i].registers.pc() - 1;
+    if (memory.get<std::uint8_t>(before) == kInt3) return core.set_crashed_thread(i);
+  }
 }
 
 py::dict read_core(const std::string& path, const std::optional<std::string>& executable,
@@ -146,6 +165,7 @@ void read_findings(Core& core, const Wanted& wanted, Findings& found) {
   found.memory = std::make_unique<elfcore::Memory>(core, *found.modules);
   if (wanted.stacks) found.stacks = read_stacks(*found.memory, options.sysroot, wanted.max_frames);
   if (wanted.stacks) find_dumping_thread(core, found.stacks);
+  find_own_trap(core, *found.memory);
   if (wanted.python) found.python = read_python(*found.memory, *wanted.python, core.problems());
   found.waits = locks::read_futex_waits(*found.memory);
   for (const Module& module : found.modules->all()) {
@@ -164,7 +184,7 @@ py::dict findings_row(const Core& core, const Findings& found) {
   result["page_size"] = core.page_size();
   result["signal"] = value_of(core.signal(), {});
   result["register_names"] = values_of(elfcore::register_names(core.machine()), {});
-  result["threads"] = thread_rows(core, found.stacks, *found.modules);
+  result["threads"] = thread_rows(core, found.stacks, *found.modules, found.process);
   result["code"] = code_rows(core);
   result["modules"] = module_rows(*found.modules, found.debug_lines);
   add_process(result, core, found.process);

@@ -64,6 +64,25 @@ std::optional<elfcore::CaughtSignal> caught_signal(const elfcore::Memory& memory
   return elfcore::find_left_signal_frame(memory);
 }
 
+// The faults whose handlers run in threads, in the order of the threads.
+std::vector<std::optional<elfcore::SignalInfo>> handled_faults(const elfcore::Memory& memory,
+                                                               const Stacks& stacks) {
+  constexpr std::int32_t kIll = 4, kBus = 7, kFpe = 8, kSegv = 11;
+  std::vector<std::optional<elfcore::SignalInfo>> found(stacks.threads.size());
+  for (std::size_t index = 0; index < found.size(); ++index) {
+    const auto& frames = stacks.threads[index].frames;
+    for (std::size_t i = 0; i + 1 < frames.size(); ++i) {
+      if (!frames[i].signal_frame) continue;
+      const auto caught = elfcore::read_signal_frame(memory, frames[i].sp, frames[i + 1].pc);
+      if (!caught || caught->info.code.value_or(0) <= 0) continue;
+      for (const std::int32_t fault : {kIll, kBus, kFpe, kSegv}) {
+        if (caught->info.number == fault) found[index] = caught->info;
+      }
+    }
+  }
+  return found;
+}
+
 FaultFindings read_fault(const elfcore::Memory& memory, const elfcore::AddressSpace& space,
                          const elfcore::Registers& registers,
                          const std::optional<elfcore::SignalInfo>& signal) {
@@ -122,6 +141,7 @@ ProcessFindings read_process(Core& core, const elfcore::Modules& modules, const 
   const elfcore::Module* const executable = modules.executable();
   found.executable = executable ? executable->path : found.command_line.executable;
   found.caught = caught_signal(memory, stacks);
+  found.handled = handled_faults(memory, stacks);
   const elfcore::AddressSpace space(
       memory, found.caught ? found.caught->registers.sp() : std::optional<std::uint64_t>());
   found.kinds = space.totals();

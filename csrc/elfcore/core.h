@@ -56,7 +56,8 @@ struct SignalInfo {
   std::optional<std::uint64_t> address;  // only where the code says that there is one
   std::optional<std::int32_t> sender_pid;
   std::optional<std::uint32_t> sender_uid;
-  std::optional<std::int32_t> system_call;  // of SIGSYS by seccomp: the number of the call
+  std::optional<std::int32_t> system_call;    // of SIGSYS by seccomp: the number of the call
+  std::optional<std::uint32_t> call_machine;  // whose numbering that is (AUDIT_ARCH_…)
 };
 
 struct ThreadState {
@@ -127,7 +128,10 @@ class Core {
     return crashed_ ? &threads_[*crashed_] : nullptr;
   }
   // What the stacks told of cores whose notes do not say it.
-  void set_crashed_thread(std::optional<std::size_t> index) noexcept { crashed_ = index; }
+  void set_crashed_thread(std::optional<std::size_t> index) noexcept {
+    crashed_ = index;
+    if (index && threads_[*index].info) signal_ = threads_[*index].info;
+  }
   const ThreadState* thread(std::int32_t tid) const noexcept;
 
   const Segment* segment_at(std::uint64_t address) const noexcept;

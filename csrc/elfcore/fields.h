@@ -33,7 +33,8 @@ inline constexpr auto kFields<elfcore::SignalInfo> = std::tuple(
     field("address", &elfcore::SignalInfo::address),
     field("sender_pid", &elfcore::SignalInfo::sender_pid),
     field("sender_uid", &elfcore::SignalInfo::sender_uid),
-    field("system_call", &elfcore::SignalInfo::system_call));
+    field("system_call", &elfcore::SignalInfo::system_call),
+    field("call_machine", &elfcore::SignalInfo::call_machine));
 
 template <>
 inline constexpr auto kFields<elfcore::AddressFacts> = std::tuple(

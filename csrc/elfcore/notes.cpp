@@ -197,7 +197,10 @@ std::optional<SignalInfo> parse_signal_info(Bytes content) {
     info.sender_uid = load<std::uint32_t>(content, 20);
   }
   constexpr std::int32_t kSys = 31, kSeccomp = 1;
-  if (*number == kSys && *code == kSeccomp) info.system_call = load<std::int32_t>(content, 24);
+  if (*number == kSys && *code == kSeccomp) {
+    info.system_call = load<std::int32_t>(content, 24);
+    info.call_machine = load<std::uint32_t>(content, 28);
+  }
   return info;
 }
 

@@ -4,139 +4,122 @@
 namespace pm::strace {
 
 void Tracker::effect(Task& task, const Event& event, const Opened& by) {
-  const Result& result = event.result;
-  const bool worked = result.worked();
+  if (event.result.worked()) effect_of_success(task, event, by);
+  effect_of_any(task, event, by);
+}
+
+// Calls that change nothing where they fail.
+void Tracker::effect_of_success(Task& task, const Event& event, const Opened& by) {
+  const std::int64_t value = event.result.value;
   switch (event.op) {
     case Op::open:
     case Op::openat:
     case Op::creat:
-      if (worked) files_.opened(task, event, by);
-      return;
-    case Op::close:  // also when it fails with EINTR or EIO: Linux has freed the number by then
-      if (worked || result.error != "EBADF") task.table->clear(event.a);
-      return;
+      return files_.opened(task, event, by);
     case Op::dup:
-      if (worked && result.value != event.a) files_.duplicated(task, event, by);
+      if (value != event.a) files_.duplicated(task, event, by);
       return;
     case Op::fcntl:
+      if (event.b == 1) return files_.duplicated(task, event, by);
+      [[fallthrough]];
     case Op::ioctl:
-      if (!worked) return;
-      if (event.op == Op::fcntl && event.b == 1) {
-        files_.duplicated(task, event, by);
-      } else {
-        task.table->set_cloexec(event.a, event.cloexec);
-      }
-      return;
+      return task.table->set_cloexec(event.a, event.cloexec);
     case Op::pair:
-      if (worked) files_.pair(task, event, by);
-      return;
+      return files_.pair(task, event, by);
     case Op::iouring:
-      if (worked) files_.ring_made(task, event, by);
-      return;
-    case Op::iouring_enter:
-      files_.ring_entered(task, event.a, event.b, result);
-      return;
+      return files_.ring_made(task, event, by);
     case Op::create:
     case Op::socket:
     case Op::memfd:
     case Op::accept:
     case Op::pidfd_open: {
-      if (!worked) return;
       const std::int32_t made = files_.created(task, event, by);
       if (event.op == Op::accept) sockets_.accepted(task, event, made, by);
-      task.table->set(result.value, made, event.cloexec, by);
-      return;
+      return task.table->set(value, made, event.cloexec, by);
     }
     case Op::pidfd_getfd:
-      if (worked) files_.taken_from_other(task, event, by);
-      return;
-    case Op::close_range:
-      if (!result.present || worked) files_.closed_range(task, event);
-      return;
+      return files_.taken_from_other(task, event, by);
     case Op::fork:
-      if (worked && result.value > 0) processes_.forked(task, event);
+      if (value > 0) processes_.forked(task, event);
       return;
     case Op::exec:
-      if (worked) processes_.executed(task, event);
-      return;
-    case Op::unshare:
-    case Op::setns:
-      processes_.unshared(task, event);
-      return;
+      return processes_.executed(task, event);
     case Op::chroot:
-      if (worked) files_.changed_root(task, event);
-      return;
+      return files_.changed_root(task, event);
     case Op::chdir:
     case Op::fchdir:
-      if (worked) files_.changed_directory(task, event);
-      return;
+      return files_.changed_directory(task, event);
     case Op::getcwd:
-      if (worked) files_.learned_directory(task, event);
-      return;
+      return files_.learned_directory(task, event);
     case Op::self:
-      if (worked && result.value > 0) processes_.named_itself(task, event);
-      return;
-    case Op::sendmsg:
-      sockets_.sent(task, view(event.arguments, event.arguments_end));
+      if (value > 0) processes_.named_itself(task, event);
       return;
     case Op::recvmsg:
-      if (worked) sockets_.received(task, view(event.arguments, event.arguments_end), by);
+      return sockets_.received(task, view(event.arguments, event.arguments_end), by);
+    case Op::getsockopt:
+      return sockets_.told_error(task, event);
+    case Op::getsockname:
+      return sockets_.told_address(task, event);
+    case Op::watch:
+      return sockets_.watched(task, event);
+    case Op::aio_submit:
+      return files_.requests().submitted(task.leader, event);
+    case Op::rename:
+    case Op::renameat:
+    case Op::linkat:
+      return files_.renamed(task, event);
+    case Op::unlink:
+    case Op::rmdir:
+      return files_.unlinked(task, kWorkingDirectory, event.text);
+    case Op::unlinkat:
+      return files_.unlinked(task, event.a, event.text);
+    case Op::read:
+    case Op::write:
+      if (event.a == 2 && event.op == Op::write && options_.statistics) {
+        summary_.said(task, event, by.place);
+      }
+      return sockets_.transferred(task, event, by.place);
+    default:
       return;
+  }
+}
+
+// Calls of which something is known from a failure too, or before they end.
+void Tracker::effect_of_any(Task& task, const Event& event, const Opened& by) {
+  const Result& result = event.result;
+  switch (event.op) {
+    case Op::close:  // also when it fails with EINTR or EIO: Linux has freed the number by then
+      if (result.error != "EBADF") task.table->clear(event.a);
+      return;
+    case Op::close_range:
+      if (!result.present || result.worked()) files_.closed_range(task, event);
+      return;
+    case Op::iouring_enter:
+      return files_.ring_entered(task, event.a, event.b, result);
+    case Op::unshare:
+    case Op::setns:
+      return processes_.unshared(task, event);
+    case Op::sendmsg:
+      return sockets_.sent(task, view(event.arguments, event.arguments_end));
     case Op::connect:
       sockets_.addressed(task, event);
       if (event.shape != Shape::entry) sockets_.connected(task, event, by);
       return;
     case Op::bind:
-      sockets_.addressed(task, event);
-      return;
-    case Op::getsockopt:
-      if (worked) sockets_.told_error(task, event);
-      return;
-    case Op::getsockname:
-      if (worked) sockets_.told_address(task, event);
-      return;
-    case Op::watch:
-      if (worked) sockets_.watched(task, event);
-      return;
-    case Op::aio_submit:
-      if (worked) files_.requests().submitted(task.leader, event);
-      return;
+      return sockets_.addressed(task, event);
     case Op::aio_events:
-      files_.requests().reaped(task.leader, event);
-      return;
+      return files_.requests().reaped(task.leader, event);
     case Op::exit:
       processes_.record_of(task).exit_call = {static_cast<int>(event.a & 0xff), by.place};
       return;
     case Op::mmap:
-    case Op::mremap:
+    case Op::mremap:  // an address may look like a failure
       if (result.known && result.error.empty()) files_.mapped(task, event);
       return;
     case Op::munmap:
-      files_.unmapped(task, event);
-      return;
-    case Op::rename:
-    case Op::renameat:
-    case Op::linkat:
-      if (worked) files_.renamed(task, event);
-      return;
-    case Op::unlink:
-    case Op::rmdir:
-      if (worked) files_.unlinked(task, kWorkingDirectory, event.text);
-      return;
-    case Op::unlinkat:
-      if (worked) files_.unlinked(task, event.a, event.text);
-      return;
+      return files_.unmapped(task, event);
     case Op::kill:
-      processes_.sent_signal(task, event);
-      return;
-    case Op::read:
-    case Op::write:
-      if (!worked) return;
-      if (event.a == 2 && event.op == Op::write && options_.statistics) {
-        summary_.said(task, event, by.place);
-      }
-      sockets_.transferred(task, event, by.place);
-      return;
+      return processes_.sent_signal(task, event);
     default:
       return;
   }

@@ -1,5 +1,6 @@
 // The first phase at work on one block: which lines are worth an event. The common lines are told
-// here, the odd ones in slow_path.cpp; decode_args.cpp reads the arguments of what is kept.
+// in extractor.cpp, the odd ones in slow_path.cpp; decode_args.cpp reads the arguments of what is
+// kept.
 #pragma once
 
 #include <algorithm>
@@ -19,93 +20,16 @@ class Extractor {
     counts_only_ = wanted.statistics && !wanted.uses && !wanted.every && wanted.only_errors;
   }
 
-  void run(const char* begin, const char* end) {
-    find_newlines(begin, end, out_.newlines);
-    if (begin < end && end[-1] != '\n') {
-      out_.newlines.push_back(static_cast<std::uint32_t>(end - begin));
-      cut_ = true;
-    }
-    begin_ = begin;
-    const auto count = static_cast<std::uint32_t>(out_.newlines.size());
-    out_.counts.lines = count;
-    const char* line = begin;
-    const std::uint32_t* const stops = out_.newlines.data();
-    const std::uint32_t whole = cut_ ? count - 1 : count;
-    for (number_ = 0; number_ < count; ++number_) {
-      const char* const stop = begin + stops[number_];
-      if (stop == line || (stop == line + 1 && *line == '\r')) {
-        ++out_.counts.remarks;
-        line = stop + 1;
-        continue;
-      }
-      if (!(errors_only_ && number_ < whole && glance(line, stop)) && !quick(line, stop)) {
-        slow_path(line, stop);
-      }
-      line = stop + 1;
-    }
-    out_.counts.unparsed = out_.counts.lines - std::min(out_.counts.lines, accounted());
-    out_.counts.cut = cut_;
-    note_times(begin);
-  }
+  void run(const char* begin, const char* end);
 
  private:
   std::uint64_t accounted() const {
     const Counts& c = out_.counts;
     return c.calls + c.signals + c.exits + c.remarks + c.output;
   }
-
-  // Most lines, where only errors are asked for: a call that changes nothing, and that worked.
-  bool glance(const char* line, const char* end) {
-    const char* const name = form_.behind(line);
-    if (!name || end - name < 16) return false;
-    const unsigned length = find_in_16(name, '(');
-    if (length == 16 || !calls_.is_plain(name, length)) return false;
-    if (!worked(name + length + 1, end)) return false;
-    note_open(line, end);
-    return true;
-  }
-
-  // The lines of which a log is full: `pid [time] name(` and `pid [time] <... name resumed>`.
-  bool quick(const char* line, const char* end) {
-    if (end - line < 12 || end[-1] == '\r' || end[-1] == '?' ||
-        (cut_ && number_ + 1 == out_.newlines.size())) {
-      return false;
-    }
-    const char* const p = known_leader(line);
-    if (!p || end - p < 4) return false;
-    if (*p == '<') {
-      if (!starts(p, end, "<... ")) return false;
-      const char* const name = p + 5;
-      const unsigned length = find_in_32(name, ' ');
-      const char* const behind = name + length + 9;
-      if (behind >= end || !starts(name + length, end, " resumed>") || *behind == '\x1b') {
-        return false;
-      }
-      if (starts(behind, end, " <unfinished ...>")) return false;
-      resumed(line, end, form_.pid(line), name, length, behind);
-      return true;
-    }
-    if (!is_lower(*p)) return false;
-    unsigned length = find_in_16(p, '(');
-    if (length == 16) length = find_in_32(p, '(');
-    const char* const arguments = p + length + 1;
-    if (length == 32 || arguments > end) return false;
-    const std::uint16_t call = calls_.find(p, length);
-    if (call == kUnknownCall) return false;
-    const std::uint32_t pid = form_.pid(line);
-    if (end[-1] == '>' && end - arguments >= 14 && end[-2] == '.')
-      return begun(line, end, pid, call, arguments);
-    return complete(line, end, pid, call, arguments);
-  }
-
-  // Behind the leader of a line that looks like one of the last two that differed; or null.
-  const char* known_leader(const char* line) {
-    const char* const behind = form_.behind(line);
-    if (behind) return behind;
-    const char* const other = other_form_.behind(line);
-    if (other) std::swap(form_, other_form_);
-    return other;
-  }
+  bool glance(const char* line, const char* end);
+  bool quick(const char* line, const char* end);
+  const char* known_leader(const char* line);
 
   // Whether a line ends with a plain number, with or without the duration of -T behind it.
   static bool worked(const char* begin, const char* end) noexcept {
@@ -121,76 +45,13 @@ class Extractor {
     open_number_ = number_;
     ++out_.counts.calls;
   }
-
   bool begun(const char* line, const char* end, std::uint32_t pid, std::uint16_t call,
-             const char* arguments) {
-    if (!ends(arguments, end, "<unfinished ...>")) return false;
-    remember(line, end, arguments, pid, form_.has_pid());
-    const Call& what = calls_.at(call);
-    if (wanted_op(what.op) || wanted_.uses) {
-      const char* stop = end - 16;
-      if (stop > arguments && stop[-1] == ' ') --stop;
-      if (errors_only_ && idle(what.op, arguments, stop)) {
-        out_.begun.at(pid).idle = true;
-        return true;
-      }
-      Event event = make(line, end, pid, call, Shape::entry, arguments, stop);
-      const bool kept = emit_begun(event);
-      // Its end changes nothing either, then.
-      if (!kept && errors_only_ && by_arguments(what.op)) out_.begun.at(pid).idle = true;
-    }
-    return true;
-  }
-
-  bool emit_begun(Event& event) {
-    uses(event);
-    const bool kept = wanted_op(event.op) && decode_args(event);
-    if (kept) out_.events.push_back(event);
-    return kept;
-  }
-
+             const char* arguments);
+  bool emit_begun(Event& event);
   void remember(const char* line, const char* end, const char* arguments, std::uint32_t pid,
-                bool has_pid) {
-    ++out_.counts.calls;
-    out_.counts.halves = true;
-    out_.begun.at(pid) = {pid, number_, line, end, arguments, Half::here, true, has_pid};
-    begun_pid_ = pid;
-  }
-
+                bool has_pid);
   bool complete(const char* line, const char* end, std::uint32_t pid, std::uint16_t call,
-                const char* arguments) {
-    const Op op = calls_.at(call).op;
-    Tail tail;
-    if (errors_only_) {
-      const Outcome outcome = outcome_of(arguments, end);
-      if (outcome != Outcome::hit && !wanted_op(op)) {
-        note_open(line, end);
-        return true;
-      }
-      const bool is_fast =
-          outcome == Outcome::other && fast_path(line, end, pid, call, op, arguments);
-      if (is_fast || (outcome == Outcome::failed && only_by_success(op)) ||
-          (outcome == Outcome::other && by_arguments(op) && read_tail(arguments, end, tail) &&
-           !changes(line, end, pid, call, arguments))) {
-        ++out_.counts.calls;
-        open_ = nullptr;
-        return true;
-      }
-    }
-    if (counts_only_ && (op == Op::none || op == Op::read || op == Op::write) &&
-        read_tail(arguments, end, tail) && plain(line, end, pid, call, arguments, tail)) {
-      ++out_.counts.calls;
-      open_ = nullptr;
-      return true;
-    }
-    Event event = make(line, end, pid, call, Shape::call, arguments, end);
-    event.result = read_result(arguments, end);
-    if (!event.result.present) return false;
-    ++out_.counts.calls;
-    open_ = nullptr;
-    finish(event);
-    return true;
-  }
+                const char* arguments);
 
   // What the end of a line says where only errors are asked for.
   enum class Outcome : std::uint8_t {
@@ -199,84 +60,20 @@ class Extractor {
     failed,  // another errno, for sure
     other,   // no errno that is asked for
   };
-  Outcome outcome_of(const char* begin, const char* end) const noexcept {
-    const char* q = end;
-    if (q[-1] == '>') {
-      q -= 2;
-      if (end - begin > 10 && end[-10] == '<' && end[-8] == '.') {  // <0.000007>, as nearly all are
-        q = end - 10;
-      } else {
-        while (is_digit(*q) || *q == '.') --q;
-        if (*q != '<') return Outcome::hit;
-      }
-      --q;
-    }
-    if (q[-1] != ')') return q[-1] == '>' ? Outcome::hit : Outcome::other;
-    if (q[-2] == 'D') return Outcome::hit;
-    q = last_bracket(begin, q);
-    if (!q) return Outcome::hit;
-    const char* word = q - 1;
-    while (word > begin && word[-1] != ' ') --word;
-    const std::string_view name = view(word, q - 1);
-    if (name.size() < 2 || name[0] != 'E' || word[-1] != ' ') return Outcome::hit;
-    for (const std::string& wanted : wanted_.errors) {
-      if (name == wanted) return Outcome::hit;
-    }
-    return word - begin > 5 && std::memcmp(word - 5, "= -1 ", 5) == 0 ? Outcome::failed
-                                                                      : Outcome::other;
-  }
+  Outcome outcome_of(const char* begin, const char* end) const noexcept;
   // The last opening bracket between two places of the block, not far before `end`; or null.
-  const char* last_bracket(const char* begin, const char* end) const noexcept {
-    if (end - begin_ >= 64) {
-      if (const std::uint64_t mask = mask_of_64(end - 64, '(')) {
-        const char* const found = end - 1 - std::countl_zero(mask);
-        return found > begin ? found : nullptr;
-      }
-    }
-    const char* const limit = end - begin > 100 ? end - 100 : begin;
-    const char* p = end;
-    while (p > limit && *p != '(') --p;
-    return p > limit ? p : nullptr;
-  }
+  const char* last_bracket(const char* begin, const char* end) const noexcept;
   bool may_be_hit(const char* begin, const char* end) const noexcept {
     return outcome_of(begin, end) == Outcome::hit;
   }
-
   bool changes(const char* line, const char* end, std::uint32_t pid, std::uint16_t call,
-               const char* arguments) const {
-    if (idle(calls_.at(call).op, arguments, end)) return false;
-    Event event = make(line, end, pid, call, Shape::call, arguments, end);
-    return decode_first_args(event);
-  }
+               const char* arguments) const;
 
   // Takes a call that has the form which nearly all of its kind have; false if it has another one.
   bool fast_path(const char* line, const char* end, std::uint32_t pid, std::uint16_t call, Op op,
                  const char* arguments);
-
   void resumed(const char* line, const char* end, std::uint32_t pid, const char* name,
-               unsigned length, const char* rest) {
-    ++out_.counts.calls;
-    const std::uint16_t call = calls_.find(name, length);
-    Begun& slot = out_.begun.at(pid);
-    const Op op = call == kUnknownCall ? Op::none : calls_.at(call).op;
-    Tail tail;
-    if (counts_only_ && op == Op::none && call != kUnknownCall && slot.half == Half::here &&
-        read_tail(rest, end, tail)) {
-      if (!tail.timed) tail.nanoseconds = between(slot.line, slot.end, line, end);
-      if (plain(line, end, pid, call, slot.arguments, tail, &slot)) {
-        slot.half = Half::none;
-        return;
-      }
-    }
-    const bool idle = slot.idle && slot.half == Half::here && by_arguments(op);
-    if ((wanted_op(op) && !idle) || !errors_only_ || may_be_hit(rest, end)) {
-      Event event = make(line, end, pid, call, Shape::resumed, rest, end);
-      take_half(event, slot);
-      event.result = read_result(rest, end);
-      finish(event);
-    }
-    if (end[-1] != '?') slot.half = Half::none;  // `= ?`: the task died inside the call
-  }
+               unsigned length, const char* rest);
 
   static void take_half(Event& event, const Begun& slot) {
     event.half = slot.half;
@@ -286,70 +83,14 @@ class Extractor {
     event.entry_arguments = slot.arguments;
     event.entry_number = slot.number;
   }
-
-  // A call that has ended: counts it, and keeps it if anybody wants it.
-  void finish(Event& event) {
-    if (event.op == Op::aio_events)
-      fail_within(event.result, view(event.arguments, event.arguments_end));
-    const Result& result = event.result;
-    out_.counts.annotations |= !result.annotation.empty();
-    if (event.op == Op::fork && event.shape == Shape::resumed && result.value > 0) {
-      out_.forks.emplace_back(event.pid, static_cast<std::uint32_t>(result.value));
-    }
-    if (wanted_.statistics || wanted_.durations) time(event);
-    if (wanted_.statistics) count(event);
-    event.hit = std::any_of(wanted_.queries.begin(), wanted_.queries.end(),
-                            [&](const Query& query) { return query.may_hold(event); });
-    if (result.within && !event.hit) event.hit = may_hold_within(wanted_.queries, event);
-    uses(event);
-    const bool kept = wanted_op(event.op) && decode_args(event);
-    const bool asked =
-        wanted_.statistics && (!result.error.empty() || event.slow || event.folder || !event.timed);
-    if (!kept && !event.hit && !asked && !wanted_.every) return;
-    out_.events.push_back(event);
-    if (!kept && !result.failed()) out_.events.back().op = Op::none;  // nothing was read of it
-  }
+  void finish(Event& event);
 
   bool wanted_op(Op op) const noexcept {
     return op != Op::none && (op < Op::read || wanted_.statistics);
   }
-
   Event make(const char* line, const char* end, std::uint32_t pid, std::uint16_t call, Shape shape,
-             const char* arguments, const char* stop) const {
-    Event event;
-    event.line = line;
-    event.end = end;
-    event.arguments = arguments;
-    event.arguments_end = stop;
-    event.pid = pid;
-    event.has_pid = form_.has_pid();
-    event.bracketed = form_.bracketed();
-    event.number = number_;
-    event.call = call;
-    event.op = call == kUnknownCall ? Op::none : calls_.at(call).op;
-    event.shape = shape;
-    return event;
-  }
-
-  // Annotated descriptors of a call, for the check: the first of its arguments, and the returned
-  // one.
-  void uses(const Event& event) {
-    if (!wanted_.uses || event.call == kUnknownCall || event.shape == Shape::resumed) return;
-    const Call& call = calls_.at(event.call);
-    if (call.role != Role::fd && call.role != Role::at && call.role != Role::peer) return;
-    if (event.op == Op::none && event.shape == Shape::open) return;
-    const std::string_view all = view(event.arguments, event.arguments_end);
-    const FdArgument fd = read_fd(argument_at(all, call.first));
-    if (!fd.valid || fd.annotation.empty() || fd.number < 0) return;
-    Event use = event;
-    use.use = true;
-    use.hit = false;
-    use.op = Op::none;
-    use.a = fd.number;
-    use.text = fd.annotation;
-    use.b = fd.deleted;
-    out_.events.push_back(use);
-  }
+             const char* arguments, const char* stop) const;
+  void uses(const Event& event);
 
   // The end of a line whose call worked: ` = 17 <0.000012>`.
   struct Tail {

@@ -36,6 +36,8 @@ class Tracker {
   void began(Task& task, const Event& event, Place place);
   void ended(Task& task, const Event& event, Place place);
   void effect(Task& task, const Event& event, const Opened& by);
+  void effect_of_success(Task& task, const Event& event, const Opened& by);
+  void effect_of_any(Task& task, const Event& event, const Opened& by);
   void signalled(Task& task, const Event& event, Place place);
   void exited(Task& task, const Event& event, const BlockOrigin& origin);
   void keep_begun(const Extract& block, const BlockOrigin& origin);

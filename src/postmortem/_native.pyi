@@ -23,6 +23,8 @@ class RawSignal(TypedDict):
     sender_uid: int | None
     system_call: int | None
     """Of a SIGSYS by seccomp: the number of the call."""
+    call_machine: int | None
+    """Whose numbering that is (AUDIT_ARCH_…)."""
 
 RawPlace = tuple[str | None, str | None, int]
 """Function, source file as the compiler saw it, line."""
@@ -53,6 +55,8 @@ class RawThread(TypedDict):
     """What `pr_cursig` says; the crashed thread has the fatal signal here."""
     registers: tuple[int, ...]
     """In the order of `register_names`."""
+    handles: RawSignal | None
+    """The fault whose handler it runs."""
     frames: list[RawFrame]
     """Of threads with equal stacks the same list."""
     stopped: str | None
@@ -69,7 +73,7 @@ class RawModule(TypedDict):
     build_id: str | None
     disk_path: str | None
     disk_build_id: str | None
-    status: str
+    status: Literal["ok", "missing", "mismatch", "unverified"]
     bias: int
     deleted: bool
     has_debug_lines: bool

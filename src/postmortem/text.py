@@ -48,11 +48,6 @@ def address(value: int) -> str:
     return f"0x{value:016x}"
 
 
-def address_or_null(value: int | None) -> str | None:
-    """Return the same of an address that may not be known."""
-    return None if value is None else address(value)
-
-
 def some(items: Sequence[object], most: int = 8) -> str:
     """Return the first few of many, and how many more there are."""
     shown = ", ".join(str(item) for item in items[:most])

@@ -240,6 +240,8 @@ def _thread(entry: dict[str, Any], bt: str) -> Thread:
     registers = tuple(entry.pop("registers", {}).items())
     if "waits_for" in entry:
         entry["waits_for"] = Wait(**entry["waits_for"])
+    if "handles" in entry:
+        entry["handles"] = Signal(**entry["handles"])
     return Thread(frames=frames, registers=registers, **entry)
 
 

@@ -216,6 +216,35 @@ def test_a_traced_process_is_read_as_it_runs(tmp_path: Path) -> None:
     assert any(f"is traced by pid {tracer.pid}" in row["what"] for row in report["problems"])
 
 
+COMES_TO_HANG = """
+import os, time
+print("ready", flush=True)
+def work():
+    end = time.monotonic() + 4
+    while time.monotonic() < end:
+        sum(range(10000))
+reader, writer = os.pipe()
+work()
+def take():
+    os.read(reader, 1)
+if not os.environ.get("ENDS"):
+    take()
+"""
+
+
+def test_watched_until_it_hangs(tmp_path: Path) -> None:
+    with program(COMES_TO_HANG, tmp_path) as child:
+        report = hang(child.pid, "--watch", 2, code=1)
+    assert report["diagnoses"][0]["id"] == "process_waits"
+    assert report["gap_seconds"] == 2
+
+
+def test_watched_until_it_ends(tmp_path: Path) -> None:
+    with program(COMES_TO_HANG, tmp_path, ENDS="1") as child:
+        report = hang(child.pid, "--watch", 1, code=0)
+    assert report["problems"][-1]["where"] == "hang --watch"
+
+
 def command(*words: str | int) -> subprocess.CompletedProcess[str]:
     line = [sys.executable, "-m", "postmortem", "hang", *map(str, words)]
     return subprocess.run(line, capture_output=True, text=True, timeout=_SECONDS)

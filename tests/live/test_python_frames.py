@@ -111,15 +111,15 @@ def test_exception_being_handled(crashed: CrashedProcess) -> None:
     assert thread["handled"] == {
         "type": "DataError",
         "message": "corrupt record at offset 8812",
-        "traceback": [{"file": str(PROGRAM), "line": line, "function": "handles"}],
+        "traceback": ({"file": str(PROGRAM), "line": line, "function": "handles"},),
         "traceback_skipped": 0,
-        "chain": [
+        "chain": (
             {
                 "relation": "cause",
                 "type": "FileNotFoundError",
                 "message": "[Errno 2] No such file or directory: '/nonexistent/données.bin'",
-            }
-        ],
+            },
+        ),
     }
     others = {t["name"]: t["handled"] for t in core["python"]["threads"] if t != thread}
     main = others.pop("MainThread")

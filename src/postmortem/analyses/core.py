@@ -13,6 +13,7 @@ from postmortem.diagnose import rule
 from postmortem.diagnose.core.case import CoreCase, crashed_extension, unread
 from postmortem.diagnose.core.caught import at_failure, failure
 from postmortem.diagnose.core.fault_kind import classify
+from postmortem.diagnose.core.stacks import is_left_over
 from postmortem.facts.process_role import process_role
 from postmortem.present.core.report import Shown, core_report
 from postmortem.present.core.view import core_view
@@ -80,6 +81,8 @@ def explained(
     fault = looked_up(facts, signal, fault, text, sysroot=options.sysroot)
     then = at_failure(threads, signal, facts.caught)
     kind = classify(signal, fault, then, facts.core, facts.process)
+    if facts.abort_message is not None and is_left_over(threads.crashed):
+        facts = replace(facts, abort_message=None)
     masking = Masking(
         redact=options.redact,
         env=(*facts.process.env, *facts.process.initial_env),

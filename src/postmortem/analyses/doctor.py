@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from postmortem.diagnose.machine.check import CORE_CHECKS
 from postmortem.diagnose.machine.checks import checks
 from postmortem.facts.machine import Machine
 from postmortem.present.doctor.report import doctor_blocks, doctor_highlights
@@ -19,14 +20,15 @@ def analyse(*, gdb: str | None = None) -> Report:
 
 
 def report_on(machine: Machine) -> Report:
-    """Return the report on a machine's facts; failed only if cores cannot be explained at all."""
+    """Return the report on a machine's facts; failed if a crash leaves nothing to explain."""
     found = tuple(checks(machine))
     fatal = any(check.fatal and check.status == "missing" for check in found)
+    nothing = any(check.name in CORE_CHECKS and check.status == "missing" for check in found)
     return Report(
         kind="doctor",
         inputs=(),
         verdict=headline(found, fatal=fatal),
-        failed=fatal,
+        failed=fatal or nothing,
         diagnoses=(),
         blocks=doctor_blocks(found),
         body=fill(Doctor, checks=found),

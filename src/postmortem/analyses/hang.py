@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 from postmortem.analyses.masking import Masking
@@ -25,7 +26,7 @@ from postmortem.readers.live.watch import (
     watch,
 )
 from postmortem.records import record, replace
-from postmortem.report.model import Report, ordered
+from postmortem.report.model import Confidence, Report, ordered
 
 
 @record
@@ -48,6 +49,36 @@ class HangOptions:
 def analyse(options: HangOptions, progress: Callable[[str], None] | None = None) -> Report:
     """Return the report on live processes; raises EvidenceError when none can be read."""
     return report_on(read_job(options, progress), options)
+
+
+def until_stuck(
+    options: HangOptions, interval: float, progress: Callable[[str], None] | None = None
+) -> Report:
+    """Look every `interval` seconds until somebody is stuck for as long, or the job has ended.
+
+    Returns the report that names who is stuck; else the last one, with a problem that says that
+    nobody was. Raises EvidenceError where there is no job in the beginning.
+    """
+    report = analyse(options, progress)
+    while True:
+        if report.failed:  # seen for a moment: who only was slow is elsewhere when looked at again
+            again = replace(options, samples=2, gap_seconds=interval)
+        else:
+            again = options
+            time.sleep(interval)
+        try:
+            job, samples = read_job(again, progress)
+            found = report_on((job, samples), again)
+        except EvidenceError as error:
+            nobody = f"{error.what}: the job has ended; nobody was seen stuck for {interval:g} s"
+            ended = Problem("hang --watch", nobody)
+            return replace(report, failed=False, problems=(*report.problems, ended))
+        stands = all(one.is_still for one in job.motions)
+        sure = found.failed and found.diagnoses[0].confidence is not Confidence.POSSIBLE
+        if again is not options and (sure or (found.failed and stands)):
+            return found
+        # What was not confirmed is begun anew: by a short look, an interval later.
+        report = found if again is options else replace(found, failed=False)
 
 
 def read_job(

@@ -48,7 +48,8 @@ def analyse(
     found = evidence.found
     documents = [result.document for result in results if result.document is not None]
     if not documents:
-        raise nothing(names, results, found)
+        error = nothing(names, results, found, evidence.problems)
+        raise EvidenceError(error.where, error.what, hint=evidence.named(error.hint or ""))
     judged = judge(documents)
     files = used(found, results, left, judged)
     apart = frozenset((*judged.foreign, *judged.apart))

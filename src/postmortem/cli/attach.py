@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 
+from postmortem.cli.arguments import number
+
 SUMMARY = "connect this terminal to a breakpoint that waits on a rank"
 EXAMPLES = """\
 examples:
@@ -37,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--wait",
-        type=_seconds,
+        type=number(0, 86_400 * 7),
         default=0.0,
         metavar="S",
         help="wait this many seconds for a breakpoint (default: 0)",
@@ -65,13 +67,3 @@ def run(args: argparse.Namespace) -> int:
         return 3
     print(line(last), file=sys.stderr)
     return 0
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = -1.0
-    if not 0 <= seconds <= 86_400 * 7:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds")
-    return seconds

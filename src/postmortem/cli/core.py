@@ -8,7 +8,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from postmortem.cli.output import add_report_options, emit
+from postmortem.cli.arguments import number, pid
+from postmortem.cli.output import add_report_options, emit, timed
 from postmortem.errors import EvidenceError
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ EXAMPLES = """\
 examples:
   postmortem core core-python-3097667-6 --python "$(which python)"
   postmortem core /var/crash --markdown
+  postmortem core core.4711 --open-gdb
   postmortem core core.4711 --slim core.4711.slim.zst
   postmortem core --fold /scratch/job-812/cores
   postmortem core core.node7.4711.nvcudmp.gz -v
@@ -63,6 +65,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="gdb to use (default: $POSTMORTEM_GDB, then PATH, then the wheel of the extra [gdb])",
     )
     parser.add_argument(
+        "--open-gdb",
+        action="store_true",
+        help="explain it in one line, then be gdb: at its prompt, on the frame that is blamed",
+    )
+    parser.add_argument(
         "--engine",
         choices=("auto", "native", "gdb"),
         help="native: our own reader alone, in milliseconds; gdb: ask gdb for every stack and tell "
@@ -94,7 +101,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--deadline",
         metavar="SECONDS",
-        type=_seconds,
+        type=number(0, _MOST_SECONDS, "a number of seconds above 0", above=True),
         help="how long gdb may take; what it has said by then is used (default: 60, and no more "
         "than 8 of processor time where gdb only adds arguments)",
     )
@@ -114,12 +121,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--pid",
         metavar="PID",
-        type=_pid,
+        type=pid,
         help="with --slim and CORE -: the process that is being dumped (%%P in core_pattern); its "
         "memory is read where it is, however large the core would be",
     )
     add_report_options(parser)
     parser.set_defaults(refuse=parser.error, whole_with=("locals", "thread", "all_threads"))
+
+
+def prepare(args: argparse.Namespace) -> None:
+    """Become gdb where that is asked for; not under the limits of who reads the core."""
+    if not args.open_gdb:
+        return
+    if args.fold or len(args.cores) > 1 or args.slim is not None:
+        args.refuse("--open-gdb is about one core")
+    from postmortem.cli.open_gdb import become_gdb
+
+    args.core = args.cores[0] if args.cores else None
+    become_gdb(args)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -167,9 +186,7 @@ def _explain(args: argparse.Namespace) -> int:
 
         report = explained(reading, _options(args), None if args.quiet else status)
     report = replace(report, problems=(*remarks, *report.problems))
-    took = time.monotonic() - began
-    footer = f"{took:.2f} s · {report.footer}"
-    return emit(replace(report, footer=footer), args)
+    return emit(timed(report, began), args)
 
 
 def _explain_gpu(
@@ -209,9 +226,8 @@ def _fold(args: argparse.Namespace) -> int:
     options = replace(_options(args), engine=args.engine or "native")
     with Status() as status:
         report = fold_cores(args.cores or [Path()], options, None if args.quiet else status)
-    took = time.monotonic() - began
-    footer = f"{took:.2f} s · {report.footer} · postmortem core CORE explains one"
-    return emit(replace(report, footer=footer), args)
+    footer = f"{report.footer} · postmortem core CORE explains one"
+    return emit(timed(replace(report, footer=footer), began), args)
 
 
 def _options(args: argparse.Namespace) -> CoreOptions:
@@ -256,20 +272,3 @@ def _check_stream_options(args: argparse.Namespace) -> None:
         raise EvidenceError("standard input", "a report needs a core that is a file", hint=hint)
     if args.pid is not None:
         raise EvidenceError("--pid", "needs --slim")
-
-
-def _pid(text: str) -> int:
-    number = int(text) if text.isdecimal() else 0
-    if not 0 < number < 1 << 31:
-        raise argparse.ArgumentTypeError(f"{text!r} is not the number of a process")
-    return number
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
-    if not 0 < seconds <= _MOST_SECONDS:  # False for nan
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above 0")
-    return seconds

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import sys
 
 from postmortem.cli import output
 
 SUMMARY = "say what this machine lacks for good evidence, and how to get it"
 EXAMPLES = """\
-example:
+examples:
   postmortem doctor
+  postmortem doctor --fix
+
+It ends with 1 where a crash would leave no core to explain.
 """
 
 
@@ -20,6 +24,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PATH",
         help="check this gdb (default: $POSTMORTEM_GDB, then PATH, then the wheel)",
     )
+    parser.add_argument(
+        "--fix",
+        action="store_true",
+        help="first mend what decides whether a crash leaves a core: limit and coredump_filter of "
+        "the shell that called, a core_pattern that leads nowhere; each step is shown",
+    )
     output.add_report_options(parser)
 
 
@@ -27,4 +37,18 @@ def run(args: argparse.Namespace) -> int:
     """Look at this machine, write the report, return the exit code."""
     from postmortem.analyses import doctor
 
+    if args.fix:
+        _fix(args.gdb)
     return output.emit(doctor.analyse(gdb=args.gdb), args)
+
+
+def _fix(gdb: str | None) -> None:
+    from postmortem.analyses.mending import mend
+    from postmortem.readers.machine import read_machine
+
+    steps = mend(read_machine(gdb=gdb))
+    for step in steps:
+        done = "mended" if step.problem is None else f"not mended ({step.problem})"
+        sys.stderr.write(f"postmortem: {done}: {step.name}: {step.what}\n")
+    if not steps:
+        sys.stderr.write("postmortem: nothing that --fix may change stands in the way of a core\n")

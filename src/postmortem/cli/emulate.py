@@ -6,6 +6,8 @@ import argparse
 import sys
 from typing import TYPE_CHECKING
 
+from postmortem.cli.arguments import number, signal_number, size_in_bytes, whole
+
 if TYPE_CHECKING:
     from postmortem.emulate.fault import Fault
 
@@ -115,7 +117,7 @@ def _parser() -> argparse.ArgumentParser:
     shm.add_argument("size", type=_bytes, metavar="SIZE", help="512K, 64M")
 
     memory = kind("memory", "SIZE", "Little memory, for the command and all that it starts.")
-    memory.add_argument("size", type=_size, metavar="SIZE", help="512M, 4G")
+    memory.add_argument("size", type=size_in_bytes, metavar="SIZE", help="512M, 4G")
     memory.add_argument(
         "--addresses",
         action="store_true",
@@ -124,7 +126,12 @@ def _parser() -> argparse.ArgumentParser:
     )
 
     fd = kind("fd", "N", "Few open files for each process (RLIMIT_NOFILE).")
-    fd.add_argument("count", type=_count, metavar="N", help="how many, with 0, 1 and 2")
+    fd.add_argument(
+        "count",
+        type=whole(4, 1_000_000, "a number of files, 4 or more"),
+        metavar="N",
+        help="how many, with 0, 1 and 2",
+    )
 
     kill = kind("kill", "WHO [--after S] [--signal NAME]", "A rank that dies of a signal.")
     kill.add_argument("who", type=_who, metavar="WHO", help="a rank, or 'command'")
@@ -137,7 +144,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     kill.add_argument(
         "--signal",
-        type=_signal,
+        type=signal_number,
         default="KILL",
         metavar="NAME",
         help="KILL, SEGV, TERM, ... (default: KILL)",
@@ -147,7 +154,7 @@ def _parser() -> argparse.ArgumentParser:
     slow.add_argument("who", type=_who, metavar="WHO", help="a rank, or 'command'")
     slow.add_argument(
         "--factor",
-        type=_factor,
+        type=number(1.1, 100, "a number from 1.1 to 100"),
         default=4.0,
         metavar="X",
         help="how many times slower (default: 4)",
@@ -172,7 +179,7 @@ def _parser() -> argparse.ArgumentParser:
     net.add_argument("--cut-after", type=_seconds, metavar="S", help="no packet after S seconds")
     net.add_argument(
         "--to-port",
-        type=_port,
+        type=whole(1, 65535, "a port"),
         metavar="PORT",
         help="one direction: only packets to this TCP or UDP port",
     )
@@ -185,15 +192,15 @@ def _parser() -> argparse.ArgumentParser:
     nan.add_argument("module", metavar="MODULE", help="as in named_modules(): layers.3.mlp")
     nan.add_argument(
         "--step",
-        type=_step,
+        type=_count,
         default=0,
         metavar="N",
         help="in which call of it, from 0 (default: 0)",
     )
-    nan.add_argument("--rank", type=_step, metavar="R", help="on this rank alone")
+    nan.add_argument("--rank", type=_count, metavar="R", help="on this rank alone")
 
     clock = kind("clock", "SECONDS", "The monotonic and the boot clock are off.")
-    clock.add_argument("offset", type=_offset, metavar="SECONDS", help="how much ahead")
+    clock.add_argument("offset", type=number(-4e9, 4e9), metavar="SECONDS", help="how much ahead")
     clock.add_argument("--realtime", action="store_true", help="not possible: prints why")
 
     kind("gpu", "", "A GPU whose memory is taken by another.")
@@ -278,75 +285,22 @@ _FAULTS = {
 }  # fmt: skip
 
 
-def _number(text: str, what: str, low: float, high: float) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = float("nan")
-    if not low <= number <= high:
-        raise argparse.ArgumentTypeError(f"{text!r} is not {what}")
-    return number
-
-
-def _whole(text: str, what: str, low: int, high: int) -> int:
-    if not (text.isascii() and text.isdecimal()) or not low <= int(text[:12]) <= high:
-        raise argparse.ArgumentTypeError(f"{text!r} is not {what}")
-    return int(text)
-
-
-def _seconds(text: str) -> float:
-    return _number(text, "a number that is not negative", 0, 10_000_000)
-
-
-def _offset(text: str) -> float:
-    return _number(text, "a number of seconds", -4e9, 4e9)
-
-
-def _factor(text: str) -> float:
-    return _number(text, "a number from 1.1 to 100", 1.1, 100)
+_count = whole(0, 1_000_000_000, "a number")
+_seconds = number(0, 10_000_000, "a number that is not negative")
+_rank = whole(0, 999_999_999, "a rank, or 'command'")
 
 
 def _percent(text: str) -> float:
-    return _number(text.removesuffix("%"), "a number of percent", 0.001, 100)
-
-
-def _count(text: str) -> int:
-    return _whole(text, "a number of files, 4 or more", 4, 1_000_000)
-
-
-def _step(text: str) -> int:
-    return _whole(text, "a number", 0, 1_000_000_000)
-
-
-def _port(text: str) -> int:
-    return _whole(text, "a port", 1, 65535)
+    return number(0.001, 100, "a number of percent")(text.removesuffix("%"))
 
 
 def _who(text: str) -> int | None:
-    return None if text == "command" else _whole(text, "a rank, or 'command'", 0, 999_999_999)
+    return None if text == "command" else _rank(text)
 
 
 def _bytes(text: str) -> int:
     """Return a size that may be small; it is kept in memory, so a large one makes no sense."""
-    size = _size(text, least=1)
+    size = size_in_bytes(text, least=1)
     if size > 1 << 40:
         raise argparse.ArgumentTypeError(f"{text!r} is more than 1T")
     return size
-
-
-def _size(text: str, least: int = 1 << 20) -> int:
-    from postmortem.run.memory import parse_size
-
-    try:
-        return parse_size(text, least)
-    except (ValueError, OverflowError):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a size such as 512M or 4G") from None
-
-
-def _signal(text: str) -> int:
-    import signal
-
-    name = f"SIG{text.upper().removeprefix('SIG')}"
-    if name not in signal.Signals.__members__:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a signal")
-    return signal.Signals[name].value

@@ -5,18 +5,15 @@ from __future__ import annotations
 import argparse
 import os
 import shlex
-import signal
 import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from postmortem.cli.hang import _seconds
+from postmortem.cli.arguments import interruptible, seconds, whole
 from postmortem.cli.output import add_report_options, emit
 
 if TYPE_CHECKING:
-    from types import FrameType
-
     from postmortem.fleet.engines import Engine
 
 SUMMARY = "run hang, doctor, net or collect on every node of a job: one report"
@@ -60,13 +57,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--deadline",
-        type=_seconds,
+        type=seconds,
         default=60.0,
         metavar="S",
         help="seconds that a node has (default: 60)",
     )
     parser.add_argument(
-        "--at-once", type=_count, default=64, metavar="N", help="nodes at a time (default: 64)"
+        "--at-once",
+        type=whole(1, 10_000),
+        default=64,
+        metavar="N",
+        help="nodes at a time (default: 64)",
     )
     parser.add_argument(
         "-d", "--directory", metavar="DIR", help="of collect: where slim cores are put"
@@ -93,11 +94,8 @@ def run(args: argparse.Namespace) -> int:
 
         print(f"postmortem fleet: {line(str(error))}", file=sys.stderr)
         return _REFUSED
-    before = signal.signal(signal.SIGTERM, _interrupt)
-    try:
+    with interruptible():
         seen, problems = commands.run(engine, args.what, args.words, folder)
-    finally:
-        signal.signal(signal.SIGTERM, before)
     return emit(report_on(seen, problems), args)
 
 
@@ -153,13 +151,3 @@ def _folder(args: argparse.Namespace) -> Path | None:
     if not args.words:
         raise ValueError("collect needs the folder of the cores on the nodes")
     return Path(args.directory)
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal() or not 0 < int(text) <= 10_000:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to 10000")
-    return int(text)
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt

@@ -7,8 +7,8 @@ import gc
 import sys
 import time
 
-from postmortem.cli.output import add_report_options, emit
-from postmortem.records import replace
+from postmortem.cli.arguments import ranks_of_job
+from postmortem.cli.output import add_report_options, emit, timed
 
 SUMMARY = "tell which rank failed first, from the logs of all ranks"
 EXAMPLES = """\
@@ -73,13 +73,4 @@ def _explain(args: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         print("postmortem: interrupted; no report was written", file=sys.stderr)
         raise
-    took = time.monotonic() - began
-    return emit(replace(report, footer=f"{took:.2f} s · {report.footer}"), args)
-
-
-def ranks_of_job(text: str) -> int:
-    """Return a number of ranks, as argparse asks for it."""
-    size = int(text) if text.isdecimal() and len(text) < 9 else 0
-    if size < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of ranks")
-    return size
+    return emit(timed(report, began), args)

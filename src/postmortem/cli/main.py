@@ -28,6 +28,8 @@ COMMANDS: tuple[str, ...] = (
     "hang",
     "run",
     "emulate",
+    "bisect",
+    "import",
     "attach",
     "watch",
     "net",
@@ -35,17 +37,20 @@ COMMANDS: tuple[str, ...] = (
     "flight",
     "demo",
     "doctor",
+    "install-handler",
     "rules",
     "completion",
 )
-"""Modules of this package, in the order of the help.
+"""Modules of this package, in the order of the help; see `_MODULES` for those of another name.
 
 Each has ``SUMMARY``, ``add_arguments(parser)`` and ``run(args)``, and in ``EXAMPLES`` the epilog of
-its help. One that cannot be imported is an error, never a command that is not there.
+its help; `prepare(args)`, where there is one, is called before the command's evidence is read in a
+child. One that cannot be imported is an error, never a command that is not there.
 """
 
+_MODULES = {"import": "importing", "install-handler": "install_handler"}
 _CONTAINED = ("core", "strace", "logs", "scan", "flight", "triage", "hang")
-"""Those that read what may be hostile: in a child, under limits."""
+"""Those that read what may be hostile: in a child, under limits; so does ``watch --read``."""
 
 NOT_ANALYSED = 3
 INTERRUPTED = 130
@@ -177,7 +182,10 @@ def _dispatch(words: list[str], *, contained: bool) -> int:
     refusal = check_target(args)
     if refusal is not None:
         parser.error(refusal)
-    if contained and args.command in _CONTAINED:
+    prepare = getattr(commands[args.command], "prepare", None)
+    if prepare is not None:
+        prepare(args)
+    if contained and (args.command in _CONTAINED or getattr(args, "read", None) is not None):
         from postmortem.cli import supervised
 
         try:
@@ -198,7 +206,8 @@ def _dispatch(words: list[str], *, contained: bool) -> int:
 
 def _named(args: argparse.Namespace) -> list[str]:
     """Return the files that a command line names."""
-    found = (getattr(args, name, None) or () for name in ("cores", "logs", "files", "paths"))
+    names = ("cores", "logs", "files", "paths", "read")
+    found = (getattr(args, name, None) or () for name in names)
     return [str(path) for paths in found for path in paths]
 
 
@@ -229,7 +238,7 @@ def _parser(names: Sequence[str]) -> tuple[Parser, dict[str, ModuleType]]:
     )
     modules: dict[str, ModuleType] = {}
     for name in names:
-        module = importlib.import_module(f"postmortem.cli.{name}")
+        module = importlib.import_module(f"postmortem.cli.{_MODULES.get(name, name)}")
         modules[name] = module
         subparser = subparsers.add_parser(
             name,

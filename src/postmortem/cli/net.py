@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
 from typing import TYPE_CHECKING
 
-from postmortem.cli.hang import _seconds
+from postmortem.cli.arguments import interruptible, seconds, whole
 from postmortem.cli.output import add_report_options, emit
 
 if TYPE_CHECKING:
-    from types import FrameType
-
     from postmortem.net.place import Place
 
 SUMMARY = "tell which nodes cannot talk with each other, at which stage, and why"
@@ -37,8 +34,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("what", nargs="?", choices=("check",), help="try one port alone")
     parser.add_argument("place", nargs="?", metavar="HOST:PORT", help="of check")
     meeting = parser.add_argument_group("nodes (default: what the launcher's variables say)")
-    meeting.add_argument("--nodes", type=_nodes, metavar="N", help="how many nodes there are")
-    meeting.add_argument("--node", type=_node, metavar="I", help="which one this is, from 0")
+    meeting.add_argument(
+        "--nodes", type=whole(1, 100_000), metavar="N", help="how many nodes there are"
+    )
+    meeting.add_argument(
+        "--node",
+        type=whole(0, 9_999_999, "the number of a node"),
+        metavar="I",
+        help="which one this is, from 0",
+    )
     meeting.add_argument(
         "--master",
         metavar="HOST[:PORT]",
@@ -53,14 +57,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--timeout",
-        type=_seconds,
+        type=seconds,
         default=3.0,
         metavar="S",
         help="seconds for each step of each try (default: 3)",
     )
     parser.add_argument(
         "--wait",
-        type=_seconds,
+        type=seconds,
         metavar="S",
         help="seconds to wait for the others (default: 60; check: 10)",
     )
@@ -71,8 +75,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Try, and write the report."""
-    before = signal.signal(signal.SIGTERM, _interrupt)
-    try:
+    with interruptible():
         if args.what is not None:
             return _check(args)
         from postmortem.net.place import Unplaced, find_place
@@ -82,8 +85,6 @@ def run(args: argparse.Namespace) -> int:
         except (Unplaced, ValueError) as error:
             return _refuse(str(error))
         return _alone(args) if place is None or place.world == 1 else _meet(args, place)
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _check(args: argparse.Namespace) -> int:
@@ -163,19 +164,3 @@ def _refuse(words: str) -> int:
 
     print(f"postmortem net: {line(words)}", file=sys.stderr)
     return _REFUSED
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
-
-
-def _nodes(text: str) -> int:
-    if not text.isdecimal() or not 0 < int(text) <= 100_000:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to 100000")
-    return int(text)
-
-
-def _node(text: str) -> int:
-    if not text.isdecimal() or len(text) > 7:
-        raise argparse.ArgumentTypeError(f"{text!r} is not the number of a node")
-    return int(text)

@@ -7,11 +7,13 @@ import errno
 import os
 import stat
 import sys
+import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO, TypedDict
 
 from postmortem import underway
+from postmortem.cli.arguments import whole
 from postmortem.partial import create_beside
 
 if TYPE_CHECKING:
@@ -64,7 +66,7 @@ def add_report_options(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--width",
-        type=_width,
+        type=whole(40, 1000),
         metavar="COLUMNS",
         help=f"width of the text (default: that of the terminal, else {DEFAULT_WIDTH})",
     )
@@ -96,6 +98,13 @@ def add_report_options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="show values that look secret (default: masked)",
     )
+
+
+def timed(report: Report, began: float) -> Report:
+    """Return the report with the seconds since `began`, of the monotonic clock, in its footer."""
+    from postmortem.records import replace
+
+    return replace(report, footer=f"{time.monotonic() - began:.2f} s · {report.footer}")
 
 
 def emit(report: Report, args: argparse.Namespace) -> int:
@@ -344,10 +353,3 @@ def _is_terminal(stream: TextIO | None) -> bool:
         return stream is not None and stream.isatty()
     except ValueError:  # closed
         return False
-
-
-def _width(text: str) -> int:
-    width = int(text) if text.isdecimal() else 0
-    if not 40 <= width <= 1000:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 40 to 1000")
-    return width

@@ -48,7 +48,18 @@ def run(args: argparse.Namespace) -> int:
     from postmortem.knowledge.bugs import bugs
     from postmortem.knowledge.messages import signatures
 
-    kinds = ("tensors", "strace", "ranks", "hang", "watch", "net", "gpu", "gpu_memory", "fleet")
+    kinds = (
+        "tensors",
+        "strace",
+        "ranks",
+        "hang",
+        "watch",
+        "net",
+        "gpu",
+        "gpu_memory",
+        "fleet",
+        "importing",
+    )
     rules: Sequence[Rule] = [*rule.load(), *(item for kind in kinds for item in rule.load(kind))]
     known: Sequence[Signature] = signatures()
     found: Sequence[KnownBug] = bugs()

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from postmortem.cli.arguments import number, size_in_bytes, whole
 from postmortem.cli.output import OutputError
 
 if TYPE_CHECKING:
@@ -34,20 +35,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("words", metavar="CMD", nargs=argparse.REMAINDER, help="what to run")
     parser.add_argument(
         "--timeout",
-        type=_seconds,
+        type=number(0, 10_000_000, above=True),
         metavar="S",
         help="after S seconds say where everyone stands, then end it: SIGTERM, 10 s later SIGKILL",
     )
     parser.add_argument(
         "--memory",
-        type=_size,
+        type=size_in_bytes,
         metavar="SIZE",
         help="the memory that it and all it starts may use: 512M, 100G (a control group, or "
         "systemd-run; refused where there is neither)",
     )
     parser.add_argument(
         "--repeat",
-        type=_count,
+        type=whole(1, 1_000_000, "a number of runs"),
         default=1,
         metavar="N",
         help="run it N times; failures that are alike are one row, with their rate",
@@ -161,31 +162,6 @@ def _refusal(options: RunOptions) -> str | None:
     if options.into is not None and options.into.exists() and not options.into.is_dir():
         return f"--into {options.into}: is not a folder"
     return None
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = -1.0
-    if not 0 < seconds <= 10_000_000:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds")
-    return seconds
-
-
-def _size(text: str) -> int:
-    from postmortem.run.memory import parse_size
-
-    try:
-        return parse_size(text)
-    except (ValueError, OverflowError):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a size such as 512M or 100G") from None
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal() or not 0 < int(text) <= 1_000_000:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of runs")
-    return int(text)
 
 
 def _query(text: str) -> str:

@@ -9,7 +9,7 @@ import sys
 import time
 from shutil import get_terminal_size
 
-from postmortem.cli.output import add_report_options, emit
+from postmortem.cli.output import add_report_options, emit, timed
 from postmortem.cli.progress import ERASE, bar, obeys
 
 SUMMARY = "scan checkpoints for NaN, Inf and extremes, without loading them"
@@ -40,7 +40,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Scan the files and write the report."""
     from postmortem.analyses.scan import analyse
-    from postmortem.records import replace
 
     began = time.monotonic()
     line = _Line() if obeys(sys.stderr, os.environ) and not args.quiet else None
@@ -54,9 +53,7 @@ def run(args: argparse.Namespace) -> int:
             gc.enable()
         if line is not None:
             line.clear()
-    took = time.monotonic() - began
-    footer = f"{took:.2f} s · {report.footer}"
-    return emit(replace(report, footer=footer), args)
+    return emit(timed(report, began), args)
 
 
 class _Line:

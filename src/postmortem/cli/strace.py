@@ -7,8 +7,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from postmortem.cli.output import add_report_options, emit
-from postmortem.records import replace
+from postmortem.cli.output import add_report_options, emit, timed
 
 if TYPE_CHECKING:
     from postmortem.facts.call_query import Query
@@ -19,6 +18,7 @@ examples:
   postmortem strace strace.txt --find ENOSPC
   postmortem strace strace.txt
   zcat strace.txt.gz | postmortem strace - --find "EACCES path=/data/*"
+  postmortem strace --attach 4711 --seconds 10
 """
 
 
@@ -54,8 +54,72 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="print the strace command that records enough, at the least cost, to follow files; "
         "with --find, to answer that",
     )
+    group = parser.add_argument_group("a process that lives")
+    group.add_argument(
+        "--attach",
+        type=_pid,
+        metavar="PID",
+        help="record its calls with strace for some seconds, detach, and explain them; Ctrl-C ends "
+        "it sooner",
+    )
+    group.add_argument(
+        "--seconds",
+        type=_seconds,
+        default=10.0,
+        metavar="N",
+        help="how long to record (default: 10)",
+    )
+    group.add_argument(
+        "--keep-log", metavar="OUT", type=_named, help="keep what was recorded (default: removed)"
+    )
     _add_exports(parser)
     add_report_options(parser)
+
+
+def prepare(args: argparse.Namespace) -> None:
+    """Record what --attach asks for; before the reader gives the right to attach away."""
+    if args.attach is None:
+        if args.keep_log is not None:
+            args.parser.error("--keep-log is of use with --attach only")
+        return
+    if args.logs or args.record_hint:
+        args.parser.error("--attach records a log: name none, and no --record-hint")
+    args.logs = [_recorded(args)]
+
+
+def _recorded(args: argparse.Namespace) -> str:
+    """Return the log of a live process; removed when the program ends, unless it is to be kept."""
+    import atexit
+    import shutil
+    import tempfile
+    from pathlib import Path
+
+    from postmortem.knowledge.record_hint import attach_words
+    from postmortem.readers.live.tracing import record_calls
+
+    if args.keep_log is None:
+        folder = tempfile.mkdtemp(prefix="postmortem-strace-")
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        log = Path(folder, f"strace-{args.attach}.txt")
+    else:
+        log = Path(args.keep_log)
+    if not args.quiet:
+        words = f"strace records process {args.attach} for {args.seconds:g} s"
+        print(f"postmortem: {words}", file=sys.stderr, flush=True)
+    done = record_calls(args.attach, attach_words(args.find), log, args.seconds)
+    if not args.quiet:
+        words = f"recorded {done.seconds:.1f} s ({_ENDED[done.ended_because]})"
+        state = "strace could not let it go" if done.still_traced else "detached"
+        print(f"postmortem: {words}; {state}", file=sys.stderr, flush=True)
+    return str(log)
+
+
+_ENDED = {
+    "time": "as asked for",
+    "interrupt": "interrupted",
+    "size": "the log has 2 GiB",
+    "exit": "the process has ended",
+}
 
 
 def run(args: argparse.Namespace) -> int:
@@ -93,8 +157,7 @@ def _explain(args: argparse.Namespace) -> int:
         report = analyse(args.logs, options)
         if exports is not None:
             exports.finish()
-    took = time.monotonic() - began
-    report = replace(report, footer=f"{took:.2f} s · {report.footer}")
+    report = timed(report, began)
     if exports is None:
         return emit(report, args)
     from postmortem.cli.straceout import emit_beside
@@ -147,3 +210,19 @@ def _query(text: str) -> Query:
         return parse(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def _pid(text: str) -> int:
+    if not text.isdecimal() or not 0 < int(text) < 1 << 31:
+        raise argparse.ArgumentTypeError(f"{text!r} is not the number of a process")
+    return int(text)
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds <= 86400:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above 0")
+    return seconds

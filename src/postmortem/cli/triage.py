@@ -6,10 +6,9 @@ import argparse
 import sys
 import time
 
-from postmortem.cli.logs import ranks_of_job
-from postmortem.cli.output import add_report_options, emit
+from postmortem.cli.arguments import ranks_of_job
+from postmortem.cli.output import add_report_options, emit, timed
 from postmortem.cli.progress import Status
-from postmortem.records import replace
 
 SUMMARY = "find all evidence under some paths and tell what happened"
 EXAMPLES = """\
@@ -53,6 +52,4 @@ def run(args: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         print("postmortem: interrupted; no report was written", file=sys.stderr)
         raise
-    took = time.monotonic() - began
-    footer = f"{took:.2f} s · {report.footer}"
-    return emit(replace(report, footer=footer), args)
+    return emit(timed(report, began), args)

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import argparse
 import os
-import signal
 import sys
 import time
 from typing import TYPE_CHECKING
 
-from postmortem.cli.hang import _pid, _seconds
+from postmortem.cli.arguments import interruptible, pid, seconds, whole
 from postmortem.cli.output import add_report_options, emit
 
 if TYPE_CHECKING:
-    from types import FrameType
-
     from postmortem.report.model import Report
     from postmortem.watch.loop import Watch
 
@@ -37,14 +34,14 @@ _PLAIN_SECONDS = 10.0
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options of this command."""
     parser.add_argument(
-        "pids", metavar="PID", nargs="*", type=_pid, help="processes, with all that they start"
+        "pids", metavar="PID", nargs="*", type=pid, help="processes, with all that they start"
     )
     parser.add_argument(
         "--job", metavar="NAME", help="all processes of a job here, as for postmortem hang"
     )
     parser.add_argument(
         "--interval",
-        type=_seconds,
+        type=seconds,
         default=1.0,
         metavar="S",
         help="seconds between two looks; more where a look would cost 0.4 %% of one core "
@@ -53,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--for",
         dest="seconds",
-        type=_seconds,
+        type=seconds,
         metavar="S",
         help="end after this many seconds (default: when the last process has ended)",
     )
@@ -62,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--ring-size",
-        type=_mebibytes,
+        type=whole(1, 1 << 16, "a number of MiB"),
         default=16,
         metavar="MIB",
         help="size of that file (default: 16, which is 30 min of 64 processes)",
@@ -97,14 +94,13 @@ def run(args: argparse.Namespace) -> int:
         args.pids, args.job, args.interval, args.ring, args.ring_size << 20, lines=not args.no_lines
     )
     show = _Screen() if sys.stderr.isatty() and os.environ.get("TERM") != "dumb" else _Lines()
-    before = signal.signal(signal.SIGTERM, _interrupt)
     began = time.process_time()
     try:
-        watch_them(watch, args.seconds, show)
+        with interruptible():
+            watch_them(watch, args.seconds, show)
     except KeyboardInterrupt:
         pass
     finally:
-        signal.signal(signal.SIGTERM, before)
         cost = time.process_time() - began
         watch.close()
         show.close()
@@ -181,13 +177,3 @@ class _Lines:
 
     def close(self) -> None:
         """Nothing is left to take away."""
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
-
-
-def _mebibytes(text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text) <= 1 << 16:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of MiB")
-    return int(text)

@@ -22,7 +22,10 @@ class Signal:
     sender_pid: int | None = None
     sender_uid: int | None = None
     system_call: int | None = None
-    """The call that a seccomp filter forbade, by its number on the machine of the core."""
+    """The call that a seccomp filter forbade, by its number."""
+    call_machine: int | None = None
+    """Whose numbers these are, as AUDIT_ARCH_… of linux/audit.h: a 64-bit process may use those of
+    32 bits. None where the core does not say."""
     inferred: bool = False
     """Whether `address` is what the instruction would have touched: the core has no siginfo."""
     then: Signal | None = None

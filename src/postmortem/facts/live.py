@@ -11,7 +11,7 @@ from postmortem.records import record
 class Descriptor:
     """An open file of a process."""
 
-    number: int
+    fd: int
     target: str
     """What ``/proc/PID/fd`` says: a path, ``"socket:[4711]"``, ``"pipe:[4712]"``."""
     kind: str
@@ -19,18 +19,18 @@ class Descriptor:
     ``"event"`` or ``"other"``."""
     detail: str | None = None
     """What else is known: both addresses of a socket, the position in a file."""
-    others: str | None = None
+    other_end: str | None = None
     """Who has the other end, or that nobody has it; None where that is not known."""
 
     @property
     def words(self) -> str:
         """``fd 7 (fifo /tmp/gate, nobody has it open for writing)``."""
-        return f"fd {self.number} ({self.inside})"
+        return f"fd {self.fd} ({self.inside})"
 
     @property
     def inside(self) -> str:
         """``fifo /tmp/gate, nobody has it open for writing``."""
-        return ", ".join(part for part in (self._named(), self.others) if part)
+        return ", ".join(part for part in (self._named(), self.other_end) if part)
 
     def _named(self) -> str:
         if self.kind == "socket":
@@ -49,7 +49,7 @@ class SystemCall:
     arguments: tuple[int, ...] = ()
     words: str = ""
     """With its arguments named: ``waits to read from fd 7 (fifo /tmp/gate)``."""
-    descriptors: tuple[int, ...] = ()
+    fds: tuple[int, ...] = ()
 
 
 @record
@@ -101,10 +101,10 @@ class LiveProcess:
     local_rank: int | None = None
     world_size: int | None = None
     launcher: str | None = None
-    host: str | None = None
+    hostname: str | None = None
     role: str | None = None
     """``"DataLoader worker"``, ``"torchrun agent"``; None for a rank, or a plain program."""
-    of_pid: int | None = None
+    works_for: int | None = None
     """The rank's process that it works for; None for a rank itself."""
     tracer: int | None = None
     started: float = 0.0
@@ -121,7 +121,7 @@ class LiveProcess:
 
     def descriptor(self, number: int) -> Descriptor | None:
         """Return the open file of a number."""
-        return next((one for one in self.descriptors if one.number == number), None)
+        return next((one for one in self.descriptors if one.fd == number), None)
 
 
 @record
@@ -202,7 +202,7 @@ class LiveJob:
 
     def ranks(self) -> tuple[LiveProcess, ...]:
         """Return the processes that stand for themselves: ranks, not their workers."""
-        return tuple(one for one in self.processes if one.of_pid is None)
+        return tuple(one for one in self.processes if one.works_for is None)
 
     def process(self, label: str) -> LiveProcess | None:
         """Return the rank with a label."""
@@ -210,7 +210,7 @@ class LiveJob:
 
     def workers(self, pid: int) -> tuple[LiveProcess, ...]:
         """Return the processes that work for one."""
-        return tuple(one for one in self.processes if one.of_pid == pid)
+        return tuple(one for one in self.processes if one.works_for == pid)
 
     def motion(self, label: str) -> Motion | None:
         """Return how a rank moved; None after one sample."""

@@ -20,8 +20,8 @@ class CoreDestination:
     """Who takes the core of a process that crashes now."""
 
     handler: str
-    """``"file"``, ``"systemd"``, ``"apport"``, ``"abrt"``, ``"wsl"``, ``"pipe"`` (another
-    program), ``"socket"`` or ``"none"``."""
+    """``"file"``, ``"systemd"``, ``"apport"``, ``"abrt"``, ``"wsl"``, ``"postmortem"``,
+    ``"pipe"`` (another program), ``"socket"`` or ``"none"``."""
     words: str
     """Fits after "cores go to"."""
     program: str | None = None

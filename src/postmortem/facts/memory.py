@@ -32,7 +32,7 @@ class Module:
     """What to add to an address in the file to get the one in the process."""
     has_debug_lines: bool = False
     """Whether DWARF for it is at hand, in the file or beside it under /usr/lib/debug."""
-    deleted_then: bool = False
+    deleted: bool = False
     """The kernel marked the file as deleted: it was removed or replaced while it was mapped."""
 
     @property

@@ -44,8 +44,8 @@ class Process:
 class SlimSource:
     """What a slim core (``postmortem core CORE --slim OUT``) was made from."""
 
-    size_bytes: int
-    expected_bytes: int
+    source_bytes: int
+    source_expected_bytes: int
     """More than `size_bytes`: the original was cut off."""
     kept_bytes: int
     """Memory that the slim core holds."""

@@ -10,7 +10,7 @@ from postmortem.facts.process import Process
 from postmortem.facts.threads import Threads
 from postmortem.patterns import Pattern
 
-# Outermost functions of children, by the end of their files' names; the most special first.
+# Outermost functions of children, by the end of their files' names.
 _FUNCTIONS = (
     ("_worker_loop", "torch/utils/data/_utils/worker.py", "DataLoader worker"),
     ("_process_worker", "concurrent/futures/process.py", "ProcessPoolExecutor worker"),
@@ -33,10 +33,10 @@ def process_role(process: Process, threads: Threads) -> str | None:
     """
     main = threads.main
     frames = [f for f in main.frames if f.kind == "python"] if main is not None else []
-    for function, file, role in _FUNCTIONS:
-        for frame in frames:
-            name = frame.function.rpartition(".")[2]
-            if name == function and (frame.file or "").endswith(file):
+    for frame in frames:  # the innermost tells: what a worker forks keeps the worker's frames
+        name = frame.function.rpartition(".")[2]
+        for function, file, role in _FUNCTIONS:
+            if name == function and f"/{frame.file}".endswith(f"/{file}"):
                 return role
     if main is not None and main.name == "pt_data_worker":  # set by PyTorch since 2.3
         return "DataLoader worker"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from postmortem.facts.flight_recorder import Recorder
 from postmortem.facts.frames import Flight
 from postmortem.facts.kernel_log import KernelLog
-from postmortem.facts.last_lines import LastLines
+from postmortem.facts.last_lines import LastLine, LastLines
 from postmortem.facts.nccl import Nccl
 from postmortem.facts.signature import Match
 from postmortem.facts.stackdumps import StackClasses
@@ -46,6 +46,8 @@ class ExceptionText:
         if rest and first.startswith("Caught "):
             origin = rest.split("\n", 1)[0]
             return f"{origin} (c{first.removesuffix('.')[1:]})"
+        if rest and first.endswith(":"):
+            first = f"{first} {rest.splitlines()[0]}"
         return f"{self.exception}: {first}" if first else self.exception
 
 
@@ -129,6 +131,18 @@ class LogFailure:
         return self.causes[0] if self.causes else self.said
 
 
+_WINDOWS = {
+    0xC0000005: "0xC0000005: an access violation",
+    0xC000001D: "0xC000001D: an illegal instruction",
+    0xC00000FD: "0xC00000FD: a stack overflow",
+    0xC0000135: "0xC0000135: a DLL was not found",
+    0xC000013A: "0xC000013A: Ctrl-C",
+    0xC0000374: "0xC0000374: a damaged heap",
+    0xC0000409: "0xC0000409: abort()",
+}
+"""What Windows gives as the exit code of a process that it ended."""
+
+
 @record
 class LogExit:
     """How a process ended, as its launcher says."""
@@ -153,11 +167,19 @@ class LogExit:
     attempt: int | None = None
     time: float | None = None
     """Seconds since 1970 as the launcher's clock shows them, of no time zone."""
+    above: tuple[LastLine, ...] = ()
+    """Lines right above, without a name, that may be its own, where nothing else is of it."""
+
+    @property
+    def exited(self) -> str:
+        """``exited with 1``, and what the code means where Windows ended the process."""
+        means = _WINDOWS.get((self.code or 0) % (1 << 32))
+        return f"exited with {self.code}" + (f" ({means})" if means else "")
 
     @property
     def words(self) -> str:
         """``process 4711 on node1 was killed by SIGKILL``."""
-        how = f"was killed by {self.signal}" if self.signal else f"exited with {self.code}"
+        how = f"was killed by {self.signal}" if self.signal else self.exited
         how += ", out of memory" if self.memory else ""
         pid = f"process {self.pid}" if self.pid else "a process"
         return f"{pid}{f' on {self.host}' if self.host else ''} {how}"

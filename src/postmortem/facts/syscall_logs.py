@@ -7,11 +7,9 @@ from enum import StrEnum
 from functools import cached_property
 from itertools import chain
 
+from postmortem import thresholds
 from postmortem.facts.syscalls import Ending, ErrorCount, Match, SystemCalls, Task
 from postmortem.records import record
-
-NEAR_LINES = 3000
-"""A failure at most so many lines before its process ends badly may well be why."""
 
 
 class Fate(StrEnum):
@@ -109,7 +107,7 @@ class Logs:
             if ending is not None:
                 known = True
                 if ending.signal is not None or ending.code:
-                    near = 0 <= ending.line - line <= NEAR_LINES
+                    near = 0 <= ending.line - line <= thresholds.FATE_LINES
                     return Fate.FAILED if near else Fate.FAILED_LATER
             elif following == pid:
                 return Fate.UNKNOWN

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from typing import Literal
 
+from postmortem.facts.crash import Signal
 from postmortem.records import record
 
 
@@ -53,7 +54,7 @@ _LIBRARY = ("/site-packages/", "/dist-packages/", "/lib/python3", "/lib64/python
 _OURS = tuple(f"/postmortem/{part}/" for part in ("run/hook", "monitor", "breakpoints"))
 """Folders of this package whose code runs in the user's processes."""
 _SYSTEM = ("/lib/", "/lib64/", "/usr/lib/", "/usr/lib64/", "[")
-_C_LIBRARY = ("/sysdeps/", "/nptl/", "/csu/", "./signal/", "./stdlib/", "./misc/")
+_C_LIBRARY = ("/sysdeps/", "/nptl/", "/csu/", "./signal/", "./malloc/", "./stdlib/", "./misc/")
 
 
 def of_c_library(source: str) -> bool:
@@ -139,12 +140,14 @@ class Thread:
     """Inner frames that are not in `frames`: those of the signal handler that was called."""
     stopped: str | None = None
     """Why the walk ended before the outermost frame; None when it reached it."""
-    skipped: int = 0
+    skipped_frames: int = 0
     """Frames left out of the middle of a very long stack."""
     skipped_at: int | None = None
     """Index in `frames` of the first frame behind the gap; None when nothing was left out."""
     python_exception: RaisedException | None = None
     waits_for: Wait | None = None
+    handles: Signal | None = None
+    """The fault whose handler it runs, as the kernel put it on the stack."""
 
     def register(self, name: str) -> int | None:
         """Return the value of a register by its name in ptrace's `user_regs_struct`."""

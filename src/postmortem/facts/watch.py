@@ -13,28 +13,28 @@ MIB = 1 << 20
 class Sample:
     """One process at one moment; sizes in bytes, -1 where it was not asked."""
 
-    at: float
+    time: float
     """Seconds since the epoch."""
-    rss: int
-    anonymous: int
+    rss_bytes: int
+    anonymous_bytes: int
     """Memory of its own: heap, stacks, tensors."""
-    file: int
+    file_bytes: int
     """Mapped pages of files: the kernel takes them back when it needs to."""
-    shared: int
+    shared_bytes: int
     """Shared memory: /dev/shm, tensors between processes."""
-    locked: int
+    locked_bytes: int
     """Locked or pinned (VmLck, VmPin)."""
-    swap: int
-    pss: int = -1
+    swap_bytes: int
+    pss_bytes: int = -1
     descriptors: int = -1
     threads: int = -1
-    gpu: int = -1
+    gpu_bytes: int = -1
     """What it holds on all GPUs."""
 
     @property
     def held(self) -> int:
         """What only this process can give back: what a memory kill counts."""
-        return self.anonymous + self.shared + self.swap
+        return self.anonymous_bytes + self.shared_bytes + self.swap_bytes
 
 
 @record
@@ -42,7 +42,7 @@ class Watched:
     """One process over time."""
 
     pid: int
-    name: str
+    command: str
     rank: int | None
     samples: tuple[Sample, ...]
     ended: bool = False
@@ -62,7 +62,7 @@ class Ceiling:
     """A limit on memory and how much of it was used, over time."""
 
     name: str
-    limit: int
+    limit_bytes: int
     used: tuple[tuple[float, int], ...]
 
 
@@ -73,7 +73,7 @@ class Watching:
     processes: tuple[Watched, ...]
     ceilings: tuple[Ceiling, ...]
     seconds: float
-    interval: float
+    interval_seconds: float
 
 
 @record

@@ -199,11 +199,15 @@ def _memory_at_the_end(path: str) -> list[str]:
             f"it held {size(samples[-1].held)} a second before, at most "
             f"{size(max(one.held for one in samples))}"
         )
-    full = [one for one in seen.ceilings if one.limit and one.used[-1][1] > _FULL * one.limit]
+    full = [
+        one
+        for one in seen.ceilings
+        if one.limit_bytes and one.used[-1][1] > _FULL * one.limit_bytes
+    ]
     for one in full[:1]:
         used = one.used[-1][1]
         rows.append(
-            f"likely killed for memory: {one.name} was at {size(used)} of {size(one.limit)}; "
+            f"likely killed for memory: {one.name} was at {size(used)} of {size(one.limit_bytes)}; "
             "the kernel's log says so if it was"
         )
     if not full:

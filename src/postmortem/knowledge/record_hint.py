@@ -94,6 +94,17 @@ def record_hint(queries: Sequence[Query] = ()) -> str:
     return _COMMAND.format(_filter((*_FOLLOW, *wanted)))
 
 
+def attach_words(queries: Sequence[Query] = ()) -> list[str]:
+    """Return strace's options for a process that lives: all calls where no query narrows them.
+
+    What it opened before has its names from strace (-yy).
+    """
+    words = (record_hint(queries) if queries else _ALL).split()[1:]
+    at = words.index("-o")
+    unfit = ("COMMAND", "--seccomp-bpf")  # a filter is for what strace starts
+    return ["-yy", *(word for word in words[:at] + words[at + 2 :] if word not in unfit)]
+
+
 def _needed(query: Query) -> list[str] | None:
     """Return the calls that a query needs beside those that are followed; None for all."""
     if query.calls and not query.signals:

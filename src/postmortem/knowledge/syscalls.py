@@ -86,9 +86,26 @@ landlock_restrict_self memfd_secret process_mrelease futex_waitv set_mempolicy_h
 """
 
 
+_NATIVE = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
+_IS_64_BIT = 0x80000000
+
+
+def numbering(machine: str, audit_arch: int | None) -> str:
+    """Return whose numbers a call of a process has, by AUDIT_ARCH_… of linux/audit.h.
+
+    A process of 64 bits may use the calls of 32 bits too (int 0x80): ``"x86_64"`` or ``"32-bit"``.
+    """
+    if audit_arch in (None, _NATIVE.get(machine)):
+        return machine
+    return "foreign" if (audit_arch or 0) & _IS_64_BIT else "32-bit"
+
+
 def system_call(number: int, machine: str) -> str | None:
     """Return ``"uname"`` for 63 on x86_64; None for what has no name here."""
-    text, first = (_X86_64 if machine == "x86_64" else _AARCH64), 0
+    tables = {"x86_64": _X86_64, "aarch64": _AARCH64}
+    if machine not in tables:
+        return None
+    text, first = tables[machine], 0
     if number >= _SHARED_FROM:
         text, first = _SHARED, _SHARED_FROM
     words = text.split()

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from postmortem import underway
 from postmortem.facts.inventory import OF_RANKS, Inventory, Item, Kind, Reading
 from postmortem.facts.source import Problem
-from postmortem.readers.archives import unpack
+from postmortem.readers.archives import Room, unpack
 from postmortem.readers.inventory import take_inventory
 from postmortem.records import record
 from postmortem.text import shell_word
@@ -35,8 +37,12 @@ class Evidence:
 
     def named(self, text: str) -> str:
         """Return a text with what was in archives named by them: our folders are gone later."""
-        for folder, archive in reversed(tuple(self.archives.items())):  # inner ones came later
-            text = text.replace(f"{folder}/", f"{archive}/")
+        if not self.archives:
+            return text
+        base = str(Path(next(iter(self.archives))).parent)
+        ours = rf"{re.escape(base)}/\d+(?=/)"
+        for _ in range(_NESTED if base in text else 0):  # an archive may lie in an archive's folder
+            text = re.sub(ours, lambda match: self.archives.get(match[0], match[0]), text)
         return text
 
 
@@ -47,12 +53,17 @@ def take_evidence(names: Sequence[str], undo: contextlib.ExitStack) -> Evidence:
     problems = list(found.problems)
     items, roots = list(found.items), list(names)
     packed = list(found.of(Kind.ARCHIVE))
+    if packed:
+        base = Path(undo.enter_context(tempfile.TemporaryDirectory(prefix="postmortem-")))
+        underway.leave(str(base))
+        room = Room(base)
     for _ in range(_NESTED):
         inner: list[Item] = []
         for archive in packed:
-            folder = Path(undo.enter_context(tempfile.TemporaryDirectory(prefix="postmortem-")))
+            folder = base / str(len(folders))
+            folder.mkdir()
             folders[str(folder)] = archive.path
-            problems += unpack(archive.path, folder)
+            problems += unpack(archive.path, folder, room)
             below = take_inventory([str(folder)])
             problems += below.problems
             items += below.items

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from postmortem.facts.core import CoreFacts
 from postmortem.facts.crash import (
@@ -16,7 +16,7 @@ from postmortem.facts.crash import (
     Panic,
     Signal,
 )
-from postmortem.facts.memory import Address, CodeRanges, MemoryTotals, Module, Modules, ModuleStatus
+from postmortem.facts.memory import Address, CodeRanges, MemoryTotals, Module, Modules
 from postmortem.facts.process import CoreFile, Process, SlimSource
 from postmortem.facts.source import Problem
 from postmortem.facts.threads import Frame, RaisedException, Thread, Threads, Trust
@@ -30,7 +30,6 @@ from postmortem.records import replace
 
 if TYPE_CHECKING:
     from postmortem._native import (
-        RawAddress,
         RawCaught,
         RawCore,
         RawFrame,
@@ -84,7 +83,7 @@ def facts_of(answer: NativeAnswer, *, named: str | None = None) -> CoreFacts:
         ),
         process=process,
         threads=_threads(raw, origin, python),
-        modules=_modules(raw),
+        modules=Modules(tuple(Module(**row) for row in raw["modules"])),
         memory=MemoryTotals(
             raw["mapped_bytes"],
             raw["dumped_bytes"],
@@ -99,17 +98,7 @@ def facts_of(answer: NativeAnswer, *, named: str | None = None) -> CoreFacts:
         if raw["python_fatal"] is None
         else FatalPythonError(*raw["python_fatal"]),
         panic=None if raw["panic"] is None else Panic(*raw["panic"]),
-        cpp_exceptions=tuple(
-            CppException(
-                tid=row["tid"],
-                type=row["type"],
-                what=row["what"],
-                found_by=row["found_by"],
-                base_types=row["base_types"],
-                state=row["state"],
-            )
-            for row in raw["exceptions"]
-        ),
+        cpp_exceptions=tuple(CppException(**row) for row in raw["exceptions"]),
         python_stacks=python_stacks(row for row in python.values() if row["frames"]),
         problems=answer.problems + rows + more,
     )
@@ -246,6 +235,7 @@ def _siginfo(row: RawSignal) -> Signal:
         sender_pid=row["sender_pid"],
         sender_uid=row["sender_uid"],
         system_call=row["system_call"],
+        call_machine=row["call_machine"],
     )
 
 
@@ -256,55 +246,16 @@ def _caught(raw: RawCore) -> Caught | None:
     return Caught(_siginfo(row["signal"]), _fault(row), row["in_handler"])
 
 
-def _address(row: RawAddress) -> Address:
-    return Address(**row)
-
-
 def _fault(raw: RawCore | RawCaught) -> Fault | None:
     pc, sp = raw["pc"], raw["sp"]
     if pc is None or sp is None:
         return None
-    row = raw["instruction"]
-    instruction = None
-    if row is not None:
-        instruction = Instruction(
-            pc=row["pc"],
-            code=row["code"],
-            operand=row["operand"],
-            operand_address=row["operand_address"],
-            access=row["access"],
-            feature=row["feature"],
-            target=row["target"],
-            transfer=row["transfer"],
-            alignment=row["alignment"],
-            divisor=row["divisor"],
-        )
     return Fault(
-        pc=_address(pc),
-        sp=_address(sp),
-        address=None if raw["fault"] is None else _address(raw["fault"]),
-        operand=None if raw["operand"] is None else _address(raw["operand"]),
-        instruction=instruction,
-    )
-
-
-def _modules(raw: RawCore) -> Modules:
-    return Modules(
-        tuple(
-            Module(
-                path=row["path"],
-                start=row["start"],
-                end=row["end"],
-                status=cast(ModuleStatus, row["status"]),
-                build_id=row["build_id"],
-                disk_build_id=row["disk_build_id"],
-                disk_path=row["disk_path"],
-                bias=row["bias"],
-                has_debug_lines=row["has_debug_lines"],
-                deleted_then=row["deleted"],
-            )
-            for row in raw["modules"]
-        )
+        pc=Address(**pc),
+        sp=Address(**sp),
+        address=raw["fault"] and Address(**raw["fault"]),
+        operand=raw["operand"] and Address(**raw["operand"]),
+        instruction=raw["instruction"] and Instruction(**raw["instruction"]),
     )
 
 
@@ -407,9 +358,10 @@ def _threads(raw: RawCore, origin: Origin, python: Mapping[int, RawPythonThread]
             holds_gil=row["tid"] in python and python[row["tid"]]["holds_gil"],
             python_exception=_raised(python.get(row["tid"])),
             registers=tuple(zip(raw["register_names"], row["registers"], strict=True)),
+            handles=None if row["handles"] is None else _siginfo(row["handles"]),
             frames=frames.stack(row["frames"]),
             stopped=row["stopped"],
-            skipped=row["skipped"],
+            skipped_frames=row["skipped"],
             skipped_at=row["skipped_at"],
         )
         for row in raw["threads"]

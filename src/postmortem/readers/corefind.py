@@ -239,6 +239,7 @@ def _from_handler(handler: str, pid: int, started_at: float, cwd: Path, root: Pa
     patterns = {
         "systemd": [f"var/lib/systemd/coredump/core.*.{pid}.*"],
         "apport": [f"var/lib/apport/coredump/core.*.{pid}.*"],
+        "postmortem": [f"var/lib/postmortem/cores/core.*.{pid}.*.slim*"],
         "abrt": [f"var/spool/abrt/*-{pid}/coredump", f"var/tmp/abrt/*-{pid}/coredump"],
     }
     names = [

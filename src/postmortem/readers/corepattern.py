@@ -13,7 +13,9 @@ from typing import Literal
 from postmortem.facts.machine import CoreDestination, CorePattern
 from postmortem.patterns import Pattern
 
-Handler = Literal["file", "systemd", "apport", "abrt", "wsl", "pipe", "socket", "none"]
+Handler = Literal[
+    "file", "systemd", "apport", "abrt", "wsl", "postmortem", "pipe", "socket", "none"
+]
 
 _SPECIFIER = Pattern(r"%(.)")
 _PROGRAMS: tuple[tuple[str, Handler], ...] = (
@@ -21,7 +23,9 @@ _PROGRAMS: tuple[tuple[str, Handler], ...] = (
     ("apport", "apport"),
     ("abrt-hook-ccpp", "abrt"),
     ("wsl-capture-crash", "wsl"),
+    ("postmortem", "postmortem"),
 )
+_OURS = "postmortem, which keeps slim cores and their verdicts (postmortem install-handler)"
 _CONTAINER_MARKS = (
     ("/.dockerenv", "docker"),
     ("/run/.containerenv", "podman"),
@@ -69,6 +73,8 @@ def destination(pattern: CorePattern, *, container: str | None = None) -> CoreDe
     if text.startswith("|"):
         return _piped(text, container)
     if text.startswith("@"):
+        if "postmortem" in text:
+            return CoreDestination("postmortem", _OURS, text.lstrip("@"), reachable=True)
         words = f"a program that listens on the socket {text.lstrip('@')}"
         return CoreDestination("socket", words, program=text.lstrip("@"), reachable=False)
     if not text and not pattern.uses_pid:
@@ -85,12 +91,13 @@ def _piped(text: str, container: str | None) -> CoreDestination:
         "systemd": "systemd-coredump, which stores them under /var/lib/systemd/coredump",
         "apport": "apport, which stores them under /var/lib/apport/coredump and /var/crash",
         "abrt": "ABRT, which stores them under /var/spool/abrt",
+        "postmortem": _OURS,
         "wsl": "WSL, which stores them on the Windows side (%LOCALAPPDATA%\\Temp\\wsl-crashes)",
     }
     words = places.get(kind, f"the program {program}")
     if container:
         words += f"; that runs on the host, outside this container ({container})"
-    reachable = container is None and kind in ("systemd", "apport", "abrt")
+    reachable = container is None and kind in ("systemd", "apport", "abrt", "postmortem")
     return CoreDestination(kind, words, program=program, reachable=reachable)
 
 

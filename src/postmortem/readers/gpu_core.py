@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
 _NAMES = (
     # What `postmortem run` asks for, and what the driver takes by itself: core_TIME_HOST_PID.
-    re.compile(r"^core\.(?P<host>.+)\.(?P<pid>\d+)\.nvcudmp(\.\w+)?$"),
-    re.compile(r"^core_\d+_(?P<host>.+)_(?P<pid>\d+)\.nvcudmp(\.\w+)?$"),
+    re.compile(r"^core\.(?P<host>.+)\.(?P<pid>\d{1,18})\.nvcudmp(\.\w+)?$"),
+    re.compile(r"^core_\d+_(?P<host>.+)_(?P<pid>\d{1,18})\.nvcudmp(\.\w+)?$"),
 )
 _ONE = (1, 1, 1)
 _AMD_NAME = re.compile(r"^gpucore\.(\d{1,10})$")

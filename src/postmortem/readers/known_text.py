@@ -2,6 +2,7 @@
 
 All signatures take 20 ms of CPU to read and compile. Here a table of their texts says first whether
 any can match at all (`literals.txt`, a millisecond); only those that can are read and compiled.
+``python -m postmortem.readers.known_text`` makes the tables of the messages anew.
 """
 
 from __future__ import annotations
@@ -66,10 +67,7 @@ def is_asked_for(signature: Signature) -> bool:
 
 
 def table() -> str:
-    """Return what stands in `literals.txt`; a test compares the two.
-
-    ``python -c "from postmortem.readers import known_text as k; k.TABLE.write_text(k.table())"``
-    """
+    """Return what stands in `literals.txt`; a test compares the two."""
     from postmortem.knowledge.messages import signatures
     from postmortem.readers.signatures import Signatures
 
@@ -82,3 +80,10 @@ def table() -> str:
     ]
     head = "# Family, id, a text of each match; made of the TOML files by readers/known_text.py"
     return "\n".join([head, *rows]) + "\n"
+
+
+if __name__ == "__main__":
+    from postmortem.knowledge import messages
+
+    messages.TABLE.write_text(messages.table(), encoding="utf-8")
+    TABLE.write_text(table(), encoding="utf-8")

@@ -43,6 +43,8 @@ _BARRIER = Pattern(r"^gomp_(?:team_)?barrier_wait|pthread_barrier_wait")
 _OWNER_BITS = 0x3FFFFFFF
 """FUTEX_TID_MASK: robust and priority-inheriting mutexes, and those of musl that know an owner."""
 
+_SHARED = 0x80
+"""Bit of its kind: PTHREAD_PROCESS_SHARED."""
 _KIND_BITS = 0x1FF
 """Bits that glibc uses in a mutex's kind: type, robust, inherit, protect, elision, shared."""
 
@@ -142,6 +144,9 @@ def _mutex(row: RawFutexWait, threads: Mapping[int, RawThread], *, named: bool) 
         return Wait(what, address, kind="mutex", certain=False, how="it names no owner")
     if owner in threads:
         how = "the owner field of the mutex" if named else "a mutex by its layout, with this owner"
+        if kind & _SHARED:
+            how += "; processes share it: it may mean a thread of another one's pid namespace"
+            named = False
         return Wait(what, address, owner, kind="mutex", certain=named, how=how)
     how = f"its owner field says {owner}, which is no thread of this process"
     return Wait(what, address, kind="mutex", certain=False, how=how, missing_owner=owner)

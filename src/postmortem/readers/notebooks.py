@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Iterator
 
 from postmortem.patterns import Pattern
+from postmortem.readers.json_values import whole
 from postmortem.records import record
 
 MOST_BYTES = 64 << 20
@@ -26,12 +27,15 @@ _RULE = Pattern(r"^-+$")
 _SKIPPED = Pattern(r"^\s*\[\.\.\. ")
 # IPython writes where a frame is in one of these forms, by its version.
 _CELL = Pattern(
-    r"^(?:Cell|Input) In ?\[(?P<cell>\d+)\], (?:line (?P<line>\d+)(?:, in (?P<name>[^(]+))?"
-    r"|in <cell line: (?P<first>\d+)>)"
+    r"^(?:Cell|Input) In ?\[(?P<cell>\d{1,18})\], "
+    r"(?:line (?P<line>\d{1,18})(?:, in (?P<name>[^(]+))?"
+    r"|in <cell line: (?P<first>\d{1,18})>)"
 )
-_FILE = Pattern(r"^File (?P<file>\S.*?):(?P<line>\d+), in (?P<name>[^(]+)")
-_OLD = Pattern(r"^(?:<ipython-input-(?P<cell>\d+)-\w+>|(?P<file>[~/]\S*)) in (?P<name>[^(\s]+)")
-_ARROW = Pattern(r"(?m)^-+> ?(?P<line>\d+) ")
+_FILE = Pattern(r"^File (?P<file>\S.*?):(?P<line>\d{1,18}), in (?P<name>[^(]+)")
+_OLD = Pattern(
+    r"^(?:<ipython-input-(?P<cell>\d{1,18})-\w+>|(?P<file>[~/]\S*)) in (?P<name>[^(\s]+)"
+)
+_ARROW = Pattern(r"(?m)^-+> ?(?P<line>\d{1,18}) ")
 
 
 @record
@@ -51,12 +55,18 @@ def outputs_of(data: bytes) -> tuple[bytes, int] | None:
 
     None where the file is no whole notebook. Cells run in the order that the user chose: where
     the one that ran last failed, nothing of what stands below it came later, and it is left out; so
-    are errors of cells after which others ran.
+    are errors of cells after which others ran. A number that two cells have says that the kernel
+    was started again in between; then numbers order nothing, and cells ran as they stand.
     """
     try:
         cells = _cells(json.loads(data))
     except (ValueError, RecursionError, TypeError, AttributeError):
         return None
+    counts = [cell.count for cell in cells if cell.count]
+    if len({*counts}) < len(counts):
+        cells = [
+            _Cell(place if cell.count else 0, cell.failed) for place, cell in enumerate(cells, 1)
+        ]
     last = max(cells, key=lambda cell: cell.count, default=None)
     until = cells.index(last) if last is not None and last.failed and last.count else len(cells)
     survived = {i for i, cell in enumerate(cells) if last is not None and cell.count < last.count}
@@ -74,7 +84,7 @@ def _cells(notebook: dict[str, object]) -> list[_Cell]:
         raise TypeError
     return [
         _Cell(
-            int(cell.get("execution_count") or 0),
+            whole(cell.get("execution_count")) or 0,
             any(out.get("output_type") == "error" for out in cell.get("outputs", ())),
         )
         for cell in cells

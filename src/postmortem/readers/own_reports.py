@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import Any
 
 from postmortem.errors import EvidenceError
 from postmortem.readers.regular import read_regular
+from postmortem.readers.report_shape import misshapen
 
 LARGEST = 256 << 20
 _SCHEMA = "postmortem/1"
 _NEEDED = ("kind", "verdict", "diagnoses", "inputs")
 
 
-def own_report(text: str | bytes, where: str) -> Mapping[str, Any]:
+def own_report(text: str | bytes, where: str) -> dict[str, Any]:
     """Return a report; raises EvidenceError for what is none, or is not whole."""
     try:
         document = json.loads(text)
@@ -28,10 +28,12 @@ def own_report(text: str | bytes, where: str) -> Mapping[str, Any]:
     return document
 
 
-def read_own_report(path: str) -> Mapping[str, Any] | EvidenceError:
+def read_own_report(path: str) -> dict[str, Any] | EvidenceError:
     """Return the report in a file, or why it cannot be used."""
     try:
-        return own_report(read_regular(path, most=LARGEST), path)
+        document = own_report(read_regular(path, most=LARGEST), path)
+        wrong = misshapen(document)
+        return EvidenceError(path, f"is not as our reports are: {wrong}") if wrong else document
     except OSError as error:
         return EvidenceError(path, f"cannot be read: {error.strerror}")
     except EvidenceError as error:

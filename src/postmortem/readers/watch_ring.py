@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import BinaryIO
 
 from postmortem.errors import EvidenceError
 from postmortem.facts.source import Problem
@@ -21,8 +22,11 @@ from postmortem.facts.watch_format import (
     Record,
     unpack,
 )
+from postmortem.readers.regular import open_regular
 
 _LARGEST = 1 << 30
+_PIECE = RECORD_BYTES << 13
+_ZEROS = bytes(_PIECE)
 
 
 def is_watch_ring(head: bytes) -> bool:
@@ -33,8 +37,9 @@ def is_watch_ring(head: bytes) -> bool:
 def read_watch_ring(path: Path) -> tuple[Watching, bool, tuple[Problem, ...]]:
     """Return what was watched, whether the watch ended by itself, and what could not be read."""
     try:
-        with path.open("rb") as stream:
-            data = stream.read(_LARGEST)
+        with open_regular(path) as stream:
+            data = stream.read(HEADER_BYTES)
+            rows, torn = _records(stream)
     except OSError as error:
         raise EvidenceError(str(path), error.strerror or str(error)) from None
     if len(data) < HEADER_BYTES or not is_watch_ring(data):
@@ -44,18 +49,30 @@ def read_watch_ring(path: Path) -> tuple[Watching, bool, tuple[Problem, ...]]:
     _, size, _, _, interval = HEADER.unpack_from(data)
     if size != RECORD_BYTES:
         raise EvidenceError(str(path), f"has records of {size} bytes; this version knows 128")
-    rows, torn = [], 0
-    for start in range(HEADER_BYTES, len(data) - RECORD_BYTES + 1, RECORD_BYTES):
-        chunk = data[start : start + RECORD_BYTES]
-        row = unpack(chunk)
-        if row is not None and math.isfinite(row[2]):
-            rows.append(row)
-        else:
-            torn += any(chunk)
     rows.sort(key=lambda row: row[1])
     problems = [Problem(str(path), f"{torn} records are damaged")] if torn else []
     ended = bool(rows) and rows[-1][0] == END
     return _watching(rows, interval if 0 < interval < 1e6 else 1.0), ended, tuple(problems)
+
+
+def _records(stream: BinaryIO) -> tuple[list[Record], int]:
+    """Return the whole records of a ring, and how many are damaged."""
+    rows: list[Record] = []
+    torn = 0
+    for _ in range(0, _LARGEST, _PIECE):
+        data = stream.read(_PIECE)
+        if _ZEROS.startswith(data):  # not written yet
+            if data:
+                continue
+            break
+        for start in range(0, len(data) - RECORD_BYTES + 1, RECORD_BYTES):
+            chunk = data[start : start + RECORD_BYTES]
+            row = unpack(chunk)
+            if row is not None and math.isfinite(row[2]):
+                rows.append(row)
+            else:
+                torn += any(chunk)
+    return rows, torn
 
 
 def _watching(rows: list[Record], gap: float) -> Watching:
@@ -86,5 +103,5 @@ def _watching(rows: list[Record], gap: float) -> Watching:
             for pid, (limit, used) in ceilings.items()
         ),
         seconds=last - min(times, default=0.0),
-        interval=gap,
+        interval_seconds=gap,
     )

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from postmortem.records import record
 from postmortem.run.family import Member, box_of
+from postmortem.run.outcome import CRASH_LEAD_SECONDS, Outcome
 from postmortem.run.raises import Raise
-from postmortem.run.supervise import CRASH_LEAD_SECONDS, Outcome
 
 CORE_SIGNALS = frozenset(
     ("SIGSEGV", "SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGSYS", "SIGTRAP", "SIGQUIT")

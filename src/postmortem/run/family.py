@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import select
+import signal
 import struct
 import time
 from collections import deque
@@ -79,6 +80,16 @@ class Member:
     def code(self) -> int | None:
         """What it exited with."""
         return self.status >> 8 & 0xFF if self.status is not None and not self.signal else None
+
+    @property
+    def ending(self) -> str:
+        """How it ended, in words."""
+        if self.signal is None:
+            return f"exited with {self.code}"
+        try:
+            return f"was killed by {signal.Signals(self.signal).name}"
+        except ValueError:
+            return f"was killed by signal {self.signal}"
 
     @property
     def failed(self) -> bool:

@@ -23,8 +23,8 @@ from postmortem.report.redact import Redactor
 from postmortem.run.environment import Variables, without_ours
 from postmortem.run.explain import Explanation
 from postmortem.run.facts import Process, RunFacts
+from postmortem.run.outcome import Event, Outcome
 from postmortem.run.raises import Raise, read_raises
-from postmortem.run.supervise import Event, Outcome
 
 SCHEMA = "postmortem-run/1"
 _LARGEST_TEXT = 64 << 20

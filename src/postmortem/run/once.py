@@ -16,8 +16,9 @@ from postmortem.records import record
 from postmortem.run.environment import HOOK, Variables, evidence_variables
 from postmortem.run.memory import MemoryLimit, kills_here
 from postmortem.run.options import RunOptions
+from postmortem.run.outcome import Outcome
 from postmortem.run.scratch import Scratch, make_scratch
-from postmortem.run.supervise import Outcome, Supervisor
+from postmortem.run.supervise import Supervisor
 
 _EXPLAIN_SECONDS = 180.0
 

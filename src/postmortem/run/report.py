@@ -25,8 +25,8 @@ from postmortem.run.folder import (
     write_rerun,
 )
 from postmortem.run.options import RunOptions
+from postmortem.run.outcome import Outcome
 from postmortem.run.scratch import Scratch
-from postmortem.run.supervise import Outcome
 
 if TYPE_CHECKING:
     from postmortem.run.once import Output

@@ -146,7 +146,7 @@ class Watch:
         if self._ring is not None:
             if self._ring.turn() != self._turn:
                 self._turn = self._ring.turn()
-                self._name_all(sample.at)
+                self._name_all(sample.time)
             self._ring.sample(one.pid, sample)
         return before is not None and sample.held > before.held + MIB
 

@@ -49,9 +49,16 @@ class Ring:
 
     def sample(self, pid: int, one: Sample) -> None:
         """Add what a process holds."""
-        numbers = (one.rss, one.anonymous, one.file, one.shared, one.locked, one.swap)
-        more = (one.pss, one.descriptors, one.threads, one.gpu)
-        self._add(SAMPLE, one.at, pid, (*numbers, *more))
+        numbers = (
+            one.rss_bytes,
+            one.anonymous_bytes,
+            one.file_bytes,
+            one.shared_bytes,
+            one.locked_bytes,
+            one.swap_bytes,
+        )
+        more = (one.pss_bytes, one.descriptors, one.threads, one.gpu_bytes)
+        self._add(SAMPLE, one.time, pid, (*numbers, *more))
 
     def name(self, at: float, pid: int, rank: int | None, name: str) -> None:
         """Add who a process is; a limit's pid is `OF_A_CEILING` and its number."""

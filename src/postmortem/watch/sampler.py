@@ -63,9 +63,9 @@ class Process:
                 rss = int(words[1]) * _PAGE
                 if rss == 0:
                     return None
-                if abs(rss - last.rss) < 1 << 20:
-                    new = {"at": at, "pss": self.pss, "descriptors": self.descriptors}
-                    return Sample(**(last.__dict__ | new | {"gpu": self.gpu}))
+                if abs(rss - last.rss_bytes) < 1 << 20:
+                    new = {"time": at, "pss_bytes": self.pss, "descriptors": self.descriptors}
+                    return Sample(**(last.__dict__ | new | {"gpu_bytes": self.gpu}))
             self._last = self._all(at)
         except (OSError, IndexError, ValueError):  # ESRCH: it has ended, whoever has its pid now
             return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -40,3 +41,45 @@ def test_a_limit_that_is_no_limit_is_in_order() -> None:
     checks = {check["name"]: check for check in json.loads(done.stdout)["checks"]}
     limit = checks["core limit"]
     assert limit["status"] == "ok" or "hard 0 bytes" in limit["found"]
+
+
+def shell(script: str) -> subprocess.CompletedProcess[str]:
+    """Run a shell that calls doctor, and goes on after it."""
+    command = ["bash", "-c", script.replace("DOCTOR", f"{sys.executable} -m postmortem doctor")]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_it_ends_with_1_where_a_crash_leaves_nothing() -> None:
+    done = shell("ulimit -S -c 0; DOCTOR -q")
+    assert done.returncode == 1
+    assert "leaves no core" in done.stdout
+
+
+@pytest.mark.parametrize(("pattern", "after"), [("core.%p", "core.%p"), ("core", "core.%e.%p.%t")])
+def test_fix_mends_the_shell_that_called(pattern: str, after: str, tmp_path: Path) -> None:
+    """In namespaces, where core_pattern is a file of the test's."""
+    hard = shell("ulimit -H -c").stdout.strip()
+    if hard == "0":
+        pytest.skip("the hard limit for cores is 0")
+    place = tmp_path / "pattern"
+    place.write_text(f"{pattern}\n")
+    doctor = f"{sys.executable} -m postmortem doctor --fix -q"
+    script = f"""
+        mount --bind "{place}" /proc/sys/kernel/core_pattern || exit 77
+        ulimit -S -c 0; echo 0x32 > /proc/self/coredump_filter
+        {doctor}; echo "rc $?"; ulimit -S -c; cat /proc/$$/coredump_filter
+        {doctor}
+    """
+    command = ["unshare", "--map-root-user", "--mount", "bash", "-c", script]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    if done.returncode == 77 or "unshare" in done.stderr:
+        pytest.skip(f"no namespaces here: {done.stderr}")
+    lines = done.stdout.splitlines()
+    assert "rc 0" in lines, done.stdout + done.stderr
+    at = lines.index("rc 0")
+    assert lines[at + 1] == hard
+    assert int(lines[at + 2], 16) & 0x33 == 0x33
+    assert "mended: core limit: soft limit 0 ->" in done.stderr
+    assert f"mended: core_pattern: {pattern!r} ->" in done.stderr or pattern == after
+    assert "nothing that --fix may change" in done.stderr  # the second time
+    assert place.read_text() == f"{after}\n"

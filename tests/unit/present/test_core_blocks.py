@@ -412,7 +412,7 @@ def test_a_walk_that_stopped_says_so_where_it_stopped() -> None:
 def test_a_gap_in_a_deep_stack_is_shown_where_it_is() -> None:
     turn = (native("visit", "/x/liba.so"), native("walk", "/x/liba.so"))
     frames = (native("strlen", LIBC), *turn * 100, native("main", "/home/u/bin/app"))
-    thread = Thread(1, crashed=True, frames=frames, skipped=3900, skipped_at=101)
+    thread = Thread(1, crashed=True, frames=frames, skipped_frames=3900, skipped_at=101)
     stack = block(core_blocks(view((thread,))), Backtrace, "crashed")
     assert stack.subtitle == "main thread · 4,102 frames"
     assert [line.function for line in stack.lines] == [

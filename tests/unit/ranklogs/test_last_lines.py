@@ -16,6 +16,7 @@ def _report(folder: Path, text: str) -> Report:
     return analyse([str(path)], RankLogOptions())
 
 
+_WELL = (Outcome.HEALTHY, False)
 STEPS = "".join(f"step {n} of 40: loss {2.4 - n / 100:.2f}\n" for n in range(30))
 
 
@@ -32,6 +33,14 @@ STEPS = "".join(f"step {n} of 40: loss {2.4 - n / 100:.2f}\n" for n in range(30)
         (STEPS + "2026-01-02 03:04:05 ERROR trainer gave up\n", Outcome.UNKNOWN, True),
         (STEPS + "loss: nan\nloss: nan\n", Outcome.FAILED, True),
         (STEPS + "loss: nan\nloss: nan\nloss: 2.1\n", Outcome.UNKNOWN, False),
+        (STEPS + "The server process has exited.\n", Outcome.UNKNOWN, False),
+        (STEPS + "The actor process has died.\n", Outcome.FAILED, True),
+        (STEPS + "12:00:01 - ❌ not deployed\n", Outcome.UNKNOWN, True),
+        (STEPS + "❌ 0 failed\n", Outcome.UNKNOWN, False),
+        (STEPS + "F0102 03:04:05.678901 47 a.cc:31] Check failed: n > 0\n", Outcome.FAILED, True),
+        (STEPS + "[x] [INFO] [launch.py:347:main] Process 7 exits successfully.\n", *_WELL),
+        ("The worker process has died.\n" + STEPS, Outcome.UNKNOWN, False),
+        ("2026-01-02 03:04:05.6: E a/b.cc:71] twice\n" + STEPS, Outcome.UNKNOWN, False),
         (STEPS + "zsh: segmentation fault  python train.py\n", Outcome.FAILED, True),
     ],
 )
@@ -68,3 +77,12 @@ def test_an_error_that_the_file_outlived_by_far_is_not_certain(tmp_path: Path) -
     end = "SyntaxErrorSyntaxError: : invalid syntax\ninvalid syntax\n"
     report = _report(tmp_path, ranks + "\n" * 600 + end)
     assert report.diagnoses[0].confidence.value != "certain"
+
+
+def test_each_writer_has_its_own_last_lines_however_many_there_are(tmp_path: Path) -> None:
+    """They are looked at together: 1,500 of them are more than are looked at in one call."""
+    lines = [f"[rank{rank}]: step 1 of 40: loss 2.31\n" for rank in range(1500)]
+    said = "[rank1203]: ValueError: no labels\n"
+    report = _report(tmp_path, "".join([*lines, said]))
+    assert report.verdict == "ValueError: no labels"
+    assert report.diagnoses[0].evidence[0].where == "job.log:1501"

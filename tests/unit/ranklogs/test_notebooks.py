@@ -69,6 +69,14 @@ def test_an_error_after_which_other_cells_ran_is_left_out_and_said_to_be(tmp_pat
     assert [problem.what[:8] for problem in report.problems] == ["1 errors"]
 
 
+def test_numbers_of_several_kernels_order_nothing(tmp_path: Path) -> None:
+    before = [_cell(n, _printed(f"loss {n}.0")) for n in (39, 40, 5, 6)]
+    failed = _cell(6, _error("ValueError", "bad batch", *_NEW))
+    assert _report(tmp_path, *before, failed).verdict.startswith("ValueError: bad batch")
+    assert not _report(tmp_path, failed, *before).failed
+    assert not _report(tmp_path, *before[:3], failed).failed  # one kernel: 40 came later
+
+
 def test_an_interrupted_cell_was_stopped_from_outside(tmp_path: Path) -> None:
     report = _report(tmp_path, _cell(7, _error("KeyboardInterrupt", "", *_NEW)))
     assert [one.id for one in report.diagnoses] == ["stopped_from_outside"]
@@ -87,3 +95,10 @@ def test_a_notebook_in_one_line_is_read_too(tmp_path: Path) -> None:
 def test_a_notebook_that_is_cut_is_read_as_text_and_said_to_be(tmp_path: Path) -> None:
     report = _report(tmp_path, _cell(7, _error("ValueError", "bad batch", *_NEW)), cut=400)
     assert any("notebook" in problem.what for problem in report.problems)
+
+
+def test_a_count_that_is_no_number_is_none(tmp_path: Path) -> None:
+    path = tmp_path / "train.ipynb"
+    notebook = {"cells": [_cell(1, _printed("x"))], "metadata": {}, "nbformat": 4}
+    path.write_text(json.dumps(notebook, indent=1).replace('count": 1', 'count": Infinity'))
+    assert analyse([str(path)], RankLogOptions()).outcome is Outcome.UNKNOWN

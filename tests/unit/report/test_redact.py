@@ -423,3 +423,12 @@ def test_a_frame_that_threads_share_is_masked_in_each_and_stays_shared() -> None
     assert secret not in str(rows)
     assert rows[0]["frames"][0] is rows[1]["frames"][0]
     assert frame["file"] == secret
+
+
+def test_all_of_many_texts_are_masked_at_once() -> None:
+    """More than are remembered of texts that come one by one."""
+    texts = tuple(f"step {n} of a job" for n in range(60_000))
+    secret = "AWS_SECRET_ACCESS_KEY=wJalrXUtnFEMIK7MDENGbPxRfiCYzzzzzzzzz0"
+    masked = Redactor().facts((*texts, secret))
+    assert masked[:-1] == texts
+    assert "wJalrXUtnFEMI" not in masked[-1]

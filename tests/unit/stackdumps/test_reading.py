@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from postmortem.analyses.ranklogs import RankLogOptions, analyse
 from postmortem.errors import EvidenceError
 from postmortem.readers.stackdumps import looks_like_stacks, read_stack_dumps
 
@@ -213,3 +215,22 @@ def test_stacks_of_all_ranks_that_pytorchs_debug_server_wrote() -> None:
 def test_the_heading_alone_is_no_dump_of_stacks() -> None:
     """A log that says so, and the same server's other files."""
     assert not looks_like_stacks("=== Rank 0: http://node7:45999/handler/x? ===\nstep 1 loss 2.3\n")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Process {}: python train.py\nPython v3.11.2 (/usr/bin/python3.11)\n\n"
+        'Thread {} (active): "MainThread"\n    step (train.py:{})\n',
+        "Process 7: python train.py\nPython v3.11.2 (/usr/bin/python3.11)\n"
+        'Parent Process {}: python\n\nThread 7 (idle): "MainThread"\n    step (train.py:{})\n',
+        "Traceback for thread {} (python) [] (most recent call last):\n"
+        '    (Python) File "/job/train.py", line {}, in step\n',
+        'Thread 0x00007f0000000000 (most recent call first):\n  File "train.py", line {} in step\n',
+        "Thread {} (LWP {}):\n#{}  0x00007f in wait () at /src/wait.c:{}\n",
+    ],
+)
+def test_numbers_of_any_length_are_read_or_left(text: str, tmp_path: Path) -> None:
+    """Python makes no integer of more than 4,300 digits."""
+    (tmp_path / "stack.rank0.txt").write_text(text.replace("{}", "9" * 5000))
+    assert analyse([str(tmp_path / "stack.rank0.txt")], RankLogOptions()).verdict

@@ -13,7 +13,7 @@ import pytest
 
 from postmortem.errors import EvidenceError
 from postmortem.facts.inventory import Kind
-from postmortem.readers.archives import unpack
+from postmortem.readers.archives import Room, unpack
 from postmortem.readers.inventory import take_inventory
 
 TRACE = 'Traceback (most recent call last):\n  File "t.py", line 3, in f\nValueError: x\n'
@@ -82,7 +82,7 @@ def test_names_in_an_archive_cannot_leave_the_folder(tmp_path: Path) -> None:
         (link, b""),
         (tarfile.TarInfo("link/passwd"), b"z"),
     )
-    assert unpack(str(tmp_path / "a.tar.gz"), target) == []
+    assert unpack(str(tmp_path / "a.tar.gz"), target, Room(target)) == []
     found = sorted(str(p.relative_to(target)) for p in target.rglob("*") if p.is_file())
     assert found == ["abs.log", "evil.log", "link/passwd"]
     assert not (target / "link").is_symlink()
@@ -95,7 +95,7 @@ def test_a_cut_archive_gives_what_came_before_and_says_so(tmp_path: Path) -> Non
     cut = tmp_path / "cut.tar.gz"
     cut.write_bytes(whole.read_bytes()[:-20000])
     (tmp_path / "out").mkdir()
-    problems = unpack(str(cut), tmp_path / "out")
+    problems = unpack(str(cut), tmp_path / "out", Room(tmp_path))
     assert (tmp_path / "out" / "a.log").read_bytes() == b"a" * 100
     assert [p.what.split(":")[0] for p in problems] == ["cannot be unpacked whole"]
 
@@ -106,8 +106,39 @@ def test_a_bomb_stops_at_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         for name in "abc":
             archive.writestr(name, bytes(1 << 20))
     (tmp_path / "out").mkdir()
-    problems = unpack(str(tmp_path / "bomb.zip"), tmp_path / "out")
+    problems = unpack(str(tmp_path / "bomb.zip"), tmp_path / "out", Room(tmp_path))
     assert [p.what for p in problems] == [
         "is larger than what may be unpacked here; what came first is used"
     ]
     assert sum(p.stat().st_size for p in (tmp_path / "out").iterdir()) <= 1 << 20
+
+
+def test_archives_share_what_may_be_unpacked(tmp_path: Path) -> None:
+    room = Room(tmp_path)
+    room.files = 3
+    for name in "ab":
+        _tar(tmp_path / name, *((tarfile.TarInfo(f"{i}.log"), b"x") for i in range(2)))
+        (tmp_path / f"{name}-out").mkdir()
+    assert unpack(str(tmp_path / "a"), tmp_path / "a-out", room) == []
+    problems = unpack(str(tmp_path / "b"), tmp_path / "b-out", room)
+    assert [p.what for p in problems] == ["holds more than 20,000 files"]
+    assert [p.name for p in (tmp_path / "b-out").iterdir()] == ["0.log"]
+
+
+def test_a_name_that_cannot_be_costs_only_its_own_file(tmp_path: Path) -> None:
+    names = ["x" * 300, "f", "f/inside", "f", "good.log"]
+    _tar(tmp_path / "a.tar.gz", *((tarfile.TarInfo(name), b"y") for name in names))
+    (tmp_path / "out").mkdir()
+    problems = unpack(str(tmp_path / "a.tar.gz"), tmp_path / "out", Room(tmp_path))
+    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == ["f", "good.log"]
+    assert [p.what.split()[0] for p in problems] == ["3"]
+
+
+def test_zeros_of_an_archive_take_no_disk(tmp_path: Path) -> None:
+    size = 64 << 20
+    _tar(tmp_path / "a.tar.gz", (tarfile.TarInfo("zeros.log"), bytes(size)))
+    (tmp_path / "out").mkdir()
+    assert unpack(str(tmp_path / "a.tar.gz"), tmp_path / "out", Room(tmp_path)) == []
+    made = (tmp_path / "out" / "zeros.log").stat()
+    assert made.st_size == size
+    assert made.st_blocks * 512 < size // 8

@@ -18,7 +18,7 @@ def seen(held: Callable[[int], float], count: int = 120, limit: int | None = Non
     samples = tuple(
         Sample(1000.0 + n, int(held(n)), int(held(n)), 0, 0, 0, 0) for n in range(count)
     )
-    used = tuple((one.at, one.held) for one in samples)
+    used = tuple((one.time, one.held) for one in samples)
     ceilings = (Ceiling("memory.max of the cgroup /job", limit, used),) if limit else ()
     one = Watched(42, "python train.py", 3, samples, False, (("train.py:41 in step", 9),), 10)
     return Watching((one,), ceilings, float(count), 1.0)

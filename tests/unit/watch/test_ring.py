@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from pathlib import Path
 
@@ -38,11 +39,11 @@ def test_what_was_written_is_read(tmp_path: Path) -> None:
     assert ended
     assert not problems
     one = seen.processes[0]
-    assert (one.pid, one.rank, one.name) == (42, 3, "python train.py \N{SNOWMAN}")
+    assert (one.pid, one.rank, one.command) == (42, 3, "python train.py \N{SNOWMAN}")
     assert one.samples == tuple(sample(100.0 + n, 1000 * n) for n in range(100))
     assert seen.ceilings[0].name == "memory.max of the cgroup /a"
     assert seen.ceilings[0].used[-1] == (199.0, 99)
-    assert seen.interval == 0.5
+    assert seen.interval_seconds == 0.5
 
 
 def test_a_ring_that_has_gone_round_keeps_the_newest(tmp_path: Path) -> None:
@@ -51,7 +52,7 @@ def test_a_ring_that_has_gone_round_keeps_the_newest(tmp_path: Path) -> None:
     seen, ended, _ = read_watch_ring(path)
     assert not ended
     one = seen.processes[0]
-    assert one.name.startswith("python train.py")
+    assert one.command.startswith("python train.py")
     assert one.samples[-1] == sample(1099.0, 999_000)
     assert 55 <= len(one.samples) <= 64
 
@@ -95,3 +96,14 @@ def test_long_names_are_cut() -> None:
     row = unpack(pack(2, 9, 1.0, 7, (), "- " + "\N{SNOWMAN}" * 90))
     assert row is not None
     assert row[5].startswith("- \N{SNOWMAN}")
+
+
+def test_a_pipe_is_refused_and_what_was_never_written_costs_little(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(EvidenceError, match="a pipe"):
+        read_watch_ring(tmp_path / "pipe")
+    path = written(tmp_path / "r", 20)
+    os.truncate(path, 1 << 30)
+    seen, _, problems = read_watch_ring(path)
+    assert len(seen.processes) == 1
+    assert problems == ()

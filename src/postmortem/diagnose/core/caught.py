@@ -8,8 +8,9 @@ in the frame that the kernel put on the stack for the handler.
 from __future__ import annotations
 
 from postmortem.diagnose.core.pointers import is_canonical
+from postmortem.diagnose.core.stacks import handler_index, place
 from postmortem.facts.crash import Caught, Fault, Signal
-from postmortem.facts.threads import Threads
+from postmortem.facts.threads import Thread, Threads
 from postmortem.records import replace
 
 _SYNCHRONOUS = ("SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGTRAP", "SIGSYS")
@@ -86,3 +87,15 @@ def aftermath(signal: Signal) -> str:
     if last.number == signal.number:
         return "; a handler in the process caught it and raised it again"
     return f"; a handler in the process caught it and ended the process with {last.name}"
+
+
+def fault_elsewhere(threads: Threads | None) -> tuple[Thread, int, str] | None:
+    """Return a thread that was handling a fault and is not the crashed one, with the frame of the
+    fault and words for it: such a process did fail by itself, whatever ended it then.
+    """
+    for thread in threads or ():
+        index = handler_index(thread)
+        if thread.crashed or thread.handles is None or index is None:
+            continue
+        return thread, index + 1, f"{thread.handles.name}{place(thread, index + 1)}"
+    return None

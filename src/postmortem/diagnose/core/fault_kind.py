@@ -15,11 +15,14 @@ from postmortem.diagnose.core.pointers import (
     lost_stack_pointer,
     pointer_value,
 )
+from postmortem.diagnose.core.sending import is_sending
 from postmortem.diagnose.core.stack_end import is_stack_overflow
+from postmortem.diagnose.names import bare
 from postmortem.facts.crash import Fault, Signal
 from postmortem.facts.memory import Address, MappedFile
 from postmortem.facts.process import CoreFile, Process
-from postmortem.facts.threads import Threads
+from postmortem.facts.threads import Thread, Threads
+from postmortem.patterns import Pattern
 
 
 class FaultKind(StrEnum):
@@ -100,17 +103,9 @@ _OTHER_FAULTS = frozenset(
         FaultKind.BREAKPOINT,
     }
 )
-_RAISING = (
-    "abort",
-    "raise",
-    "gsignal",
-    "pthread_kill",
-    "tgkill",
-    "_Exit",
-    "terminate",
-    "Fatal",
-    "fatal",
-    "panic",
+_RAISING = Pattern(
+    r"(^|[_:.])(abort|raise|gsignal|kill|t(g)?kill|pthread_kill(_\w+)?|_Exit|restore_sigs)$|"
+    r"^std::(__)?terminate$|^_?Py_Fatal|^(rust_panic|runtime\.|PROC)"
 )
 _SENT_CODES = ("SI_USER", "SI_TKILL", "SI_QUEUE")
 _OF_LIMITS = ("SIGXFSZ",)
@@ -125,7 +120,9 @@ _DUMPING = (
     "SIGXFSZ",
     "SIGSYS",
 )
-"""Signals whose default is a core (signal(7)), but for SIGTRAP, which is gdb's own."""
+"""Signals whose default is a core (signal(7)), but for SIGTRAP, which is mostly gdb's own."""
+_SI_KERNEL = 0x80
+_LIMITED = ("SIGXCPU", "SIGXFSZ")
 _SYNCHRONOUS = ("SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGTRAP")
 
 
@@ -143,15 +140,20 @@ def classify(
         return FaultKind.UNKNOWN
     if signal.name in _OF_LIMITS and _is_from(signal, process) and signal.code == "SI_USER":
         return FaultKind.RESOURCE_LIMIT  # send_sig(SIGXFSZ, current, 0) in mm/filemap.c
+    crashed = threads.crashed if threads is not None else None
+    if _is_forged(signal, crashed):
+        return FaultKind.RERAISED
     if signal.code in _SENT_CODES:
         return _sent(signal, threads, process)
+    if signal.code == "SI_TIMER":
+        return FaultKind.SENT_BY_ITSELF if is_sending(crashed) else FaultKind.TIMER
+    if _is_notice(signal):
+        return FaultKind.UNKNOWN
     if signal.name == "SIGSEGV":
         machine = process.machine if process is not None else "x86_64"
         return _segmentation_fault(signal, fault, threads, machine)
     if signal.name == "SIGBUS":
         return _bus_error(signal, fault, threads)
-    if signal.code == "SI_TIMER":
-        return FaultKind.TIMER
     simple = {
         "SIGABRT": FaultKind.ABORT,
         "SIGFPE": FaultKind.ARITHMETIC,
@@ -175,13 +177,33 @@ def classify(
     return FaultKind.UNKNOWN
 
 
+def _is_forged(signal: Signal, crashed: Thread | None) -> bool:
+    """Return whether a process sent itself the siginfo of a fault: handlers pass on what they got.
+
+    A fault comes from an instruction, never from the system call that sends signals.
+    """
+    is_fault = signal.name in _SYNCHRONOUS and (signal.code_number or 0) > 0
+    return is_fault and signal.then is None and is_sending(crashed)
+
+
+def _is_notice(signal: Signal) -> bool:
+    """Return whether the process had asked for this signal at some event (F_SETSIG, mq_notify)."""
+    if signal.code in ("SI_MESGQ", "SI_ASYNCIO", "SI_SIGIO"):
+        return True
+    code = signal.code_number or 0
+    return 0 < code < _SI_KERNEL and signal.name in ("SIGABRT", "SIGQUIT", *_LIMITED)
+
+
 def _saved_by_debugger(signal: Signal | None) -> bool:
     """Return whether a core by gdb is of a process that the signal was about to end.
 
     `generate-core-file` of a stopped process keeps the signal that it stopped for: SIGSTOP, SIGTRAP
     or SIGINT if gdb itself stopped it, else the one that kills it, with its siginfo.
     """
-    return signal is not None and signal.name in _DUMPING
+    if signal is None:
+        return False
+    # Of an int3 that is not gdb's own, the reader says that the thread crashed.
+    return signal.name in _DUMPING or (signal.name, signal.code) == ("SIGTRAP", "SI_KERNEL")
 
 
 def _is_from(signal: Signal, process: Process | None) -> bool:
@@ -214,7 +236,9 @@ def _is_elsewhere(threads: Threads | None) -> bool:
     crashed = threads.crashed if threads is not None else None
     if crashed is None or not crashed.frames or crashed.frames[0].function == "??":
         return False
-    return not any(word in frame.function for frame in crashed.frames[:8] for word in _RAISING)
+    if is_sending(crashed):
+        return False
+    return not any(_RAISING.search(bare(frame.function)) for frame in crashed.frames[:8])
 
 
 def _segmentation_fault(

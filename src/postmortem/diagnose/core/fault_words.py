@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from postmortem import thresholds
 from postmortem.diagnose.core.caught import aftermath
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.pointers import (
@@ -17,9 +18,6 @@ from postmortem.facts.crash import Fault, Instruction, Signal
 from postmortem.facts.memory import Address, MappedFile
 from postmortem.facts.process import Process
 from postmortem.facts.threads import Threads
-
-NEAR = 1 << 30
-"""Distance in bytes up to which a neighbouring mapping tells something about a bad address."""
 
 _ARITHMETIC = {
     "FPE_INTDIV": "an integer was divided by zero",
@@ -121,9 +119,9 @@ def place_words(address: Address) -> str:
     above = None if address.above_start is None else address.above_start - address.value
     if below == 0:
         parts.append("right at the end of the mapping below it")
-    elif below is not None and 0 < below < NEAR:
+    elif below is not None and 0 < below < thresholds.NEIGHBOUR_BYTES:
         parts.append(f"{size_words(below)} past the mapping below it")
-    if above is not None and 0 <= above < NEAR:
+    if above is not None and 0 <= above < thresholds.NEIGHBOUR_BYTES:
         kind = f" ({address.above_kind})" if address.above_kind else ""
         parts.append(f"{size_words(above)} before the mapping above it{kind}")
     return "where nothing is mapped" + (", " + " and ".join(parts) if parts else "")
@@ -382,7 +380,12 @@ def _other(
             call = "a system call was made"
             if signal.system_call is not None:
                 machine = process.machine if process is not None else "x86_64"
-                call = f"system call {signal.system_call} ({machine} numbering) was made"
+                from postmortem.knowledge.syscalls import numbering  # few reports need it
+
+                numbers = numbering(machine, signal.call_machine)
+                call = f"system call {signal.system_call} ({numbers} numbering) was made"
+            if signal.code == "SYS_USER_DISPATCH":
+                return f"{call} while the process had switched its own dispatch of them on (prctl)"
             return f"{call} that the seccomp filter of the process forbids"
         case FaultKind.ABORT:
             return "the process aborted itself (abort() in its own code or a library)"

@@ -64,6 +64,13 @@ def small_pointer(signal: Signal | None, fault: Fault | None) -> int | None:
     return pointer if 0 <= signal.address - fault.operand.value < NULL_PAGE else None
 
 
+def is_of_thread_pointer(fault: Fault | None) -> bool:
+    """Return whether the address was made of the thread pointer, as that of a thread-local variable
+    on x86-64: a thread that no library started has none."""
+    operand = fault.instruction.operand if fault and fault.instruction else None
+    return (operand or "").startswith(("fs:", "gs:"))
+
+
 def number_as_pointer(signal: Signal | None, fault: Fault | None) -> int | None:
     """Return the small number that was used as a pointer instead of one; None for NULL itself.
 

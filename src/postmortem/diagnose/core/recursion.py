@@ -4,14 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 
+from postmortem import thresholds
 from postmortem.facts.threads import Frame
 from postmortem.records import record
-
-MANY = 30
-"""Appearances of one function that no ordinary stack shows together with the share below."""
-SHARE = 0.75
-DEEP = 380
-"""Frames of one recursion that make an overflow likely where no address is known."""
 
 WINDOW = 1000
 """Innermost frames that are looked at.
@@ -45,8 +40,8 @@ def recursion(frames: tuple[Frame, ...]) -> Recursion | None:
     """
     window = frames[:WINDOW]
     counts = Counter(key for frame in window if (key := _key(frame)) is not None)
-    often = {key for key, count in counts.items() if count >= MANY}
-    if not often or sum(counts[key] for key in often) < SHARE * len(window):
+    often = {key for key, count in counts.items() if count >= thresholds.RECURSION_FRAMES}
+    if not often or sum(counts[key] for key in often) < thresholds.RECURSION_SHARE * len(window):
         return None
     ordered: dict[str, Frame] = {}
     for frame in window:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+from postmortem import thresholds
 from postmortem.diagnose.core.pointers import is_null_based
 from postmortem.diagnose.core.recursion import recursion
 from postmortem.facts.crash import Fault, Signal
 from postmortem.facts.memory import Address
 from postmortem.facts.threads import Threads
-
-STACK_NEAR = 64 * 1024
-"""How far below the stack pointer, in bytes, an access can be and still belong to its frame."""
 
 STACK_REACH = 16 * 1024 * 1024
 """How far below the end of a stack, in bytes, one large frame can put the stack pointer."""
@@ -27,23 +25,23 @@ def is_stack_overflow(signal: Signal, fault: Fault, threads: Threads | None) -> 
         return False
     if _is_frame_larger_than_stack(sp, address):
         return True
-    if not sp.value - STACK_NEAR <= address.value <= sp.value + STACK_REACH:
+    if not sp.value - thresholds.STACK_NEAR_BYTES <= address.value <= sp.value + STACK_REACH:
         return False
-    if is_sp_lost(fault) and address.value <= sp.value + STACK_NEAR:
+    if is_sp_lost(fault) and address.value <= sp.value + thresholds.STACK_NEAR_BYTES:
         return True
     if _is_below_stack(address):
         bottom = address.above_start or 0
-        return sp.value <= bottom + STACK_NEAR
+        return sp.value <= bottom + thresholds.STACK_NEAR_BYTES
     if _is_guard(address):
         # Other guard pages exist (malloc arenas, allocators): the stack pointer must stand in
         # this one or in the mapping that begins where it ends.
-        return (address.start or 0) <= sp.value <= (address.end or 0) + STACK_NEAR
+        return (address.start or 0) <= sp.value <= (address.end or 0) + thresholds.STACK_NEAR_BYTES
     if signal.code == "SEGV_MAPERR" and "stack" in (address.kind or "") and address.mapped:
         # glibc 2.42 makes guards with MADV_GUARD_INSTALL: no mapping of their own.
-        return address.value - (address.start or 0) <= STACK_NEAR
+        return address.value - (address.start or 0) <= thresholds.STACK_NEAR_BYTES
     if address.mapped:
         return False
-    return abs(address.value - sp.value) <= STACK_NEAR and _recurses(threads)
+    return abs(address.value - sp.value) <= thresholds.STACK_NEAR_BYTES and _recurses(threads)
 
 
 def _is_frame_larger_than_stack(sp: Address, address: Address) -> bool:

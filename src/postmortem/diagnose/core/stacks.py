@@ -12,10 +12,18 @@ from postmortem.diagnose.core.jit_frames import compiled_by
 from postmortem.diagnose.core.owners import Owner, file_name, module_name, owner
 from postmortem.diagnose.names import bare, clip, short
 from postmortem.facts.crash import CppException
-from postmortem.facts.threads import Frame, Thread, Threads, is_own, own_frames
+from postmortem.facts.threads import (
+    Frame,
+    Thread,
+    Threads,
+    Trust,
+    is_own,
+    of_c_library,
+    own_frames,
+)
 from postmortem.patterns import Pattern
 
-_PREFIX = Pattern(r"^(__GI_+|__libc_|___?)(?=[a-z])")
+_PREFIX = Pattern(r"^(__GI_+|__libc_|__interceptor_|___?)(?=[a-z])")
 _RAISE = {
     "raise",
     "gsignal",
@@ -27,6 +35,7 @@ _RAISE = {
     "nptl_tgkill",
     "restore_sigs",
     "abort",
+    "malloc_printerr",
 }
 _LIBC_FATAL = {
     "fortify_fail",
@@ -34,7 +43,6 @@ _LIBC_FATAL = {
     "stack_chk_fail",
     "stack_chk_fail_local",
     "chk_fail",
-    "malloc_printerr",
     "assert_fail",
     "assert_fail_base",
     "assert_perror_fail",
@@ -91,13 +99,38 @@ def is_signal_frame(frame: Frame) -> bool:
 def is_machinery(frame: Frame) -> bool:
     """Return whether a frame only serves to end the process: raise, abort, terminate."""
     name = plain(frame.function)
-    if name in _RAISE or name in _LIBC_FATAL or is_signal_frame(frame):
+    if name in _RAISE or of_libc(frame, _LIBC_FATAL) or is_signal_frame(frame):
         return True
     if frame.function.startswith(("__libc_message", "__libc_fatal")):
         return True
     if _GO.match(frame.function) is not None:
         return True
     return _TERMINATE.match(bare(frame.function)) is not None
+
+
+def of_libc(frame: Frame, names: frozenset[str] | set[str]) -> bool:
+    """Return whether a frame is one of these functions of the C library, named without prefixes.
+
+    Programs have functions of their own called assert_fail or chk_fail.
+    """
+    reserved = bare(frame.function).startswith("__") or owner(frame) is Owner.GLIBC
+    reserved = reserved or (frame.file is not None and of_c_library(frame.file))
+    return reserved and plain(frame.function) in names
+
+
+def is_left_over(thread: Thread | None) -> bool:
+    """Return whether what the C library last said is no word on this abort.
+
+    It keeps its message for ever: a test suite that leaves an assertion by siglongjmp may abort for
+    another reason hours later. Its own abort() is called by itself, a later one by somebody else.
+    """
+    names = [plain(frame.function) for frame in thread.frames[:8]] if thread is not None else []
+    if thread is None or "abort" not in names or names.index("abort") + 1 >= len(thread.frames):
+        return False
+    by = thread.frames[names.index("abort") + 1]
+    if by.function == "??" or by.trust is Trust.SCAN or owner(by) is Owner.GLIBC:
+        return False
+    return not (is_machinery(by) or is_malloc(by) or bare(by.function).startswith("__"))
 
 
 def is_terminate(frame: Frame) -> bool:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from postmortem import thresholds
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.facts.fleet import Fleet, Standing
 from postmortem.facts.host_names import runs, short
 from postmortem.report.model import Confidence, Evidence, Role, Subject
 from postmortem.text import counted, some
 
-_FEW = 0.1
 _MOST = 6
 
 
@@ -31,7 +31,9 @@ def odd_ranks(seen: Fleet) -> Iterator[Finding]:
     if large is None or large.count < 2 or large.count * 2 <= ranks:
         return
     few = [
-        one for one in seen.part.standing if one is not large and one.count <= max(1, _FEW * ranks)
+        one
+        for one in seen.part.standing
+        if one is not large and one.count <= max(1, thresholds.ODD_SHARE * ranks)
     ]
     for one in sorted(few, key=lambda one: (one.count, one.ranks))[:_MOST]:
         who = _who(one)

@@ -52,7 +52,7 @@ def deadlocks(job: LiveJob, blame: Attribution) -> Iterator[Diagnosis]:
         outcome = rule.run((deadlock,), {FaultKind: FaultKind.SNAPSHOT, Threads: one.threads})
         for found in outcome.diagnoses:
             role = found.role
-            if suspects and one.label not in suspects and one.of_pid is None:
+            if suspects and one.label not in suspects and one.works_for is None:
                 role = Role.CONTRIBUTING
             yield replace(
                 found,

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from postmortem.diagnose.incident.events import Event, EventType
+from postmortem.knowledge.messages import Wording
 from postmortem.patterns import Pattern
 from postmortem.records import record
 from postmortem.report.model import Confidence
@@ -20,7 +21,7 @@ _CUDA_ERROR = Pattern(
     r"device-side assert|unspecified launch failure|misaligned address|illegal instruction was",
 )
 
-_OUT_OF_MEMORY = Pattern(r"OutOfMemoryError|CUDA out of memory")
+_OUT_OF_MEMORY = Wording("gpu-memory-short")
 
 Join = Callable[[Event, Event], Confidence | None]
 

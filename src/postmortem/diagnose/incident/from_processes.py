@@ -59,14 +59,14 @@ def of_gpu_core(document: Document) -> Iterator[Event]:
     """
     process = document["process"]
     for order, row in enumerate(roots_of(document)):
-        failed = document["exceptions"][0]
+        failed = document["exceptions"][:1]
         yield Event(
             EventType.KERNEL_FAILED,
             str(row["title"]),
             "gpu_core",
             host=process["hostname"],
             pid=process["pid"],
-            says=str(failed["logs"] or ""),
+            says="".join(str(one["logs"] or "") for one in failed),
             confidence=confidence(row),
             evidence=evidence(row),
             next_steps=tuple(row["next_steps"]),

@@ -6,13 +6,11 @@ this rank did run it, and nobody took note any more. Its device failed, or its w
 
 from __future__ import annotations
 
+from postmortem import thresholds
 from postmortem.diagnose.jam.calls import Call
 from postmortem.diagnose.jam.findings import Findings, Op
 from postmortem.diagnose.jam.jam import StoppedNoting
 from postmortem.diagnose.jam.job import Job
-
-_LEAST = 2
-"""One call may have ended at a peer a moment before it ends here."""
 
 
 def leave_out_lagging(job: Job, findings: Findings) -> None:
@@ -32,7 +30,9 @@ def leave_out_lagging(job: Job, findings: Findings) -> None:
                 for call in job.calls[rank]
                 if call.open and call.group is group and not call.kind.p2p and call.number <= top
             ]
-            if len(mine) < _LEAST or not any(call.kind.symmetric for call in mine[1:]):
+            if len(mine) < thresholds.BEHIND_CALLS or not any(
+                call.kind.symmetric for call in mine[1:]
+            ):
                 continue
             if rank not in most or len(mine) > len(most[rank][0]):
                 most[rank] = mine, ahead

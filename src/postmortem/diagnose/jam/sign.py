@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
+from postmortem import thresholds
 from postmortem.diagnose.jam.jam import Sign
 from postmortem.diagnose.jam.job import Job
-
-STILL_SECONDS = 10.0
-"""A dump that is written so long after its newest call is of a rank that does not go on."""
 
 
 def sign_of_hang(job: Job, timed_out: str | None) -> tuple[Sign, str]:
@@ -24,6 +22,6 @@ def sign_of_hang(job: Job, timed_out: str | None) -> tuple[Sign, str]:
         return Sign.UNKNOWN, "the dumps do not tell when they were written"
     oldest = max(ages, key=lambda rank: (ages[rank], -rank))
     seconds = f"{ages[oldest]:,.0f} s"
-    if ages[oldest] >= STILL_SECONDS:
+    if ages[oldest] >= thresholds.STILL_SECONDS:
         return Sign.SEEN, f"the dump of rank {oldest} was written {seconds} after its newest call"
     return Sign.AGAINST, f"all dumps were written at most {seconds} after their newest call"

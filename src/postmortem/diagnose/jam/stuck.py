@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 
+from postmortem import thresholds
 from postmortem.diagnose.jam.calls import Call
 from postmortem.diagnose.jam.findings import Findings, Op
 from postmortem.diagnose.jam.graph import Graph
@@ -11,8 +12,6 @@ from postmortem.diagnose.jam.jam import CameLate, NeverCame, OutOfOrder
 from postmortem.diagnose.jam.job import Job
 from postmortem.facts.flight_recorder import Collective
 
-LATE_SECONDS = 20.0
-"""Clocks of hosts and steps of a program differ by less."""
 _MOST_MATES = 8
 _MOST_OPERATIONS = 64
 """That one rank is missing in: it has fewer groups."""
@@ -64,7 +63,7 @@ def late_in(op: Op, graph: Graph | None = None) -> dict[int, float]:
     times = sorted(call.created for call in calls.values())
     middle = times[(len(times) - 1) // 2]
     timeouts = [c.kind.shape.timeout_ms / 1e3 for c in calls.values() if c.kind.shape.timeout_ms]
-    limit = min(LATE_SECONDS, *timeouts) if timeouts else LATE_SECONDS
+    limit = min(thresholds.LATE_SECONDS, *timeouts) if timeouts else thresholds.LATE_SECONDS
     late = {
         rank: (call.created - middle) / 1e9
         for rank, call in calls.items()

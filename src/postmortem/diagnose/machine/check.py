@@ -7,6 +7,8 @@ from typing import Literal
 from postmortem.records import record
 
 State = Literal["ok", "warning", "missing"]
+CORE_CHECKS = ("core limit", "core_pattern", "coredump_filter")
+"""Where "missing" means that no core, or none with a stack, comes into our hands."""
 
 
 @record

@@ -24,6 +24,8 @@ def core_limit(machine: Machine) -> Check:
         fix = f"{raised}; then log in again, and: ulimit -c unlimited (Slurm: --propagate=CORE)"
     if soft is None:
         return Check("core limit", "ok", found, why)
+    if machine.core_destination.handler == "postmortem":
+        return Check("core limit", "ok", f"{found}; postmortem's handler needs none", why)
     state: State = "missing" if soft == 0 else "warning"
     return Check("core limit", state, found, why, fix)
 
@@ -48,6 +50,8 @@ def core_pattern(machine: Machine) -> Check:
         return Check("core_pattern", "ok", found, why)
     if not taker.reachable:
         return Check("core_pattern", "missing", found, why, fix)
+    if taker.handler == "postmortem":
+        return Check("core_pattern", "ok", found, why)
     if taker.handler == "systemd":
         found += "; it drops cores above its ProcessSizeMax and ExternalSizeMax"
         fix = (

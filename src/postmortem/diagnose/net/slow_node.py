@@ -5,16 +5,12 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator
 
+from postmortem import thresholds
 from postmortem.diagnose.net.pairs import explain
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.facts.net import NetCheck, Speed
 from postmortem.report.model import Confidence, Evidence, Role, Subject
 from postmortem.text import size
-
-_FACTOR = 10.0
-"""A tenth of the median: a link that fell back from 10 Gbit/s to 1, or a lossy cable."""
-_SLOW = 30e6
-"""Bytes a second above which a small sample over TCP says nothing of the link."""
 
 
 @rule(role=Role.CONTRIBUTING)
@@ -33,7 +29,12 @@ def slow_node(seen: NetCheck) -> Iterator[Finding]:
     if len(seen.speeds) < 3:
         return
     median = statistics.median(one.bytes_per_second for one in seen.speeds)
-    slow = [one for one in seen.speeds if one.bytes_per_second < min(median / _FACTOR, _SLOW)]
+    slow = [
+        one
+        for one in seen.speeds
+        if one.bytes_per_second
+        < min(median / thresholds.SLOW_FACTOR, thresholds.SLOW_BYTES_A_SECOND)
+    ]
     if not slow:
         return
     tried = {}

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from postmortem import thresholds
 from postmortem.facts.dtypes import RANGES
 from postmortem.facts.frames import Cell, CellKind, Frame
 
-_NEAR = 0.5
-"""From this share of a type's largest value on, the next doubling is an overflow."""
-_LOST = 0.5
-"""From this share of values that are zero or subnormal on, a gradient is told to underflow."""
 _WIDE = ("float32", "float64", "bfloat16")
 
 
@@ -41,13 +38,13 @@ def _edge(cell: Cell) -> str | None:
         return f"is saturated: {share:.1%} of its values are {limit.largest:g}"
     largest = numbers.abs_max_finite
     filled = largest == limit.largest and numbers.abs_min_nonzero == largest  # a mask of finfo.min
-    if not limit.saturates and largest >= _NEAR * limit.largest and not filled:
+    if not limit.saturates and largest >= thresholds.EDGE_SHARE * limit.largest and not filled:
         share = largest / limit.largest
         return f"reached {largest:.3g}, {share:.0%} of what {numbers.dtype} holds"
     lost = numbers.subnormal_count + numbers.zero_count
     is_gradient = cell.kind is CellKind.GRADIENT
     if is_gradient and numbers.dtype not in _WIDE and numbers.subnormal_count:
         share = lost / numbers.numel
-        if share >= _LOST:
+        if share >= thresholds.UNDERFLOW_SHARE:
             return f"underflows: {share:.0%} of its values are zero or subnormal"
     return None

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from postmortem import thresholds
 from postmortem.facts.source import Problem
 from postmortem.facts.syscalls import SystemCalls
 
 RECORD = "strace -f -ttt -T -o strace.txt COMMAND"
-_ENOUGH = 200
-_SNIPPET = 20
-"""Calls that a log must hold before what it lacks says anything."""
 
 _OPENS = frozenset({"open", "openat", "openat2", "creat"})
 _USES = frozenset({
@@ -30,7 +28,7 @@ _START = {
 
 def hidden(log: SystemCalls) -> Iterator[Problem]:
     """Yield what is missing so that answers may be missing too; totals must have been counted."""
-    if sum(row.calls for row in log.calls) >= _SNIPPET:
+    if sum(row.calls for row in log.calls) >= thresholds.SNIPPET_CALLS:
         yield from _filtered(log)
         yield from _by_status(log)
         yield from _children(log)
@@ -98,7 +96,7 @@ def _only(log: SystemCalls, *, failed: bool) -> bool:
     errors = sum(row.errors for row in log.calls)
     if calls < 20:
         return False
-    return errors >= 0.9 * calls if failed else errors == 0 and calls >= _ENOUGH
+    return errors >= 0.9 * calls if failed else errors == 0 and calls >= thresholds.FILTERED_CALLS
 
 
 def _by_status(log: SystemCalls) -> Iterator[Problem]:
@@ -144,7 +142,7 @@ def _times(log: SystemCalls) -> Iterator[Problem]:
     elif "-r" in recording.options and not recording.times and recording.files > 1:
         what = "recorded with -ff -r: its stamps count from the last line of any file, so no clock"
         yield Problem(log.name, what, f"record {RECORD}")
-    if recording.durations or recording.calls < _ENOUGH:
+    if recording.durations or recording.calls < thresholds.FILTERED_CALLS:
         return
     if not recording.times:
         what = "recorded without -T and -t: how long calls took is not known"

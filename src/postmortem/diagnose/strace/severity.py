@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from postmortem.diagnose.rule import Finding
+from postmortem.diagnose.strace.calls import cite_calls, subject
 from postmortem.facts.syscall_logs import Fate, Logs
 from postmortem.facts.syscalls import FailedCalls, Match
 from postmortem.records import record
@@ -62,3 +66,23 @@ def worst(logs: Logs, groups: tuple[FailedCalls, ...]) -> tuple[FailedCalls, ...
 
 def _at_most_likely(confidence: Confidence) -> Confidence:
     return Confidence.LIKELY if confidence is Confidence.CERTAIN else confidence
+
+
+def of_calls(
+    groups: Sequence[FailedCalls],
+    weight: Weight,
+    *,
+    title: str,
+    cause: str,
+    next_steps: tuple[str, ...],
+) -> Finding:
+    """Return what is found of failed calls, the first group the worst."""
+    return Finding(
+        title=title,
+        cause=cause + weight.words,
+        confidence=weight.confidence,
+        next_steps=next_steps,
+        evidence=tuple(row for one in groups[:3] for row in cite_calls(one)),
+        role=weight.role,
+        about=subject(groups[0]),
+    )

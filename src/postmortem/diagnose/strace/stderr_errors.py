@@ -6,6 +6,7 @@ import errno
 import os
 from collections.abc import Iterator
 
+from postmortem import thresholds
 from postmortem.facts.syscalls import LastFailure, Task
 from postmortem.patterns import Pattern
 
@@ -28,11 +29,7 @@ _EXCEPTIONS = {
     "FileExistsError": "EEXIST",
 }
 _EXCEPTION = Pattern("|".join(_EXCEPTIONS))
-_LEAST = 10
-"""Letters of a message that strace -s has cut which must be there to know it."""
 _CUT = "…\n"
-_NEAR = 200
-"""Lines between a failure and the words that name its file."""
 _LEAST_NAME = 4
 
 
@@ -67,7 +64,9 @@ def is_named(task: Task, failure: LastFailure, line: int) -> bool:
     if len(name) < _LEAST_NAME:
         return False
     said = "".join(words for words in task.last_words if not words.startswith("  File "))
-    return _holds_name(said, path) or (line - failure.line <= _NEAR and _holds_name(said, name))
+    return _holds_name(said, path) or (
+        line - failure.line <= thresholds.NAMED_FILE_LINES and _holds_name(said, name)
+    )
 
 
 def _named_file(task: Task) -> LastFailure | None:
@@ -81,7 +80,7 @@ def _named_file(task: Task) -> LastFailure | None:
             name = path.rpartition("/")[2]
             if name.isalpha() and not _holds_name(words, path):
                 continue  # "main" is any word
-            near = 0 < line - failure.line <= _NEAR
+            near = 0 < line - failure.line <= thresholds.NAMED_FILE_LINES
             if near and len(name) >= _LEAST_NAME and _holds_name(words, name) and name != own:
                 return failure
     return None
@@ -122,7 +121,9 @@ def worded(words: str) -> list[str]:
     cut = words.removesuffix(_CUT) if words.endswith(_CUT) else ""
     for number, name in errno.errorcode.items():
         message = os.strerror(number)
-        if len(message) >= _LEAST and (message in words or _ends_within(cut, message)):
+        if len(message) >= thresholds.CUT_MESSAGE_LETTERS and (
+            message in words or _ends_within(cut, message)
+        ):
             found.append(name)
     return found
 
@@ -130,7 +131,9 @@ def worded(words: str) -> list[str]:
 def _ends_within(words: str, message: str) -> bool:
     """Return whether words end with the beginning of a message."""
     most = min(len(words), len(message) - 1)
-    return any(words.endswith(message[:n]) for n in range(most, _LEAST - 1, -1))
+    return any(
+        words.endswith(message[:n]) for n in range(most, thresholds.CUT_MESSAGE_LETTERS - 1, -1)
+    )
 
 
 def last_said(task: Task) -> str | None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from postmortem import thresholds
 from postmortem.facts.tensors import Tensors
 from postmortem.patterns import Pattern
 from postmortem.records import record
 
 _NUMBER = Pattern(r"\d+")
-_ALIKE = 0.5
-"""Share of the names of tensors that two checkpoints of one model have in common at least."""
 
 
 @record
@@ -46,7 +45,10 @@ def series(tensors: Tensors) -> Series | None:
 
 def _of_one_model(names: list[set[str]]) -> bool:
     first = names[0]
-    return all(len(first & other) >= _ALIKE * max(len(first), len(other)) for other in names[1:])
+    return all(
+        len(first & other) >= thresholds.SAME_MODEL_SHARE * max(len(first), len(other))
+        for other in names[1:]
+    )
 
 
 def _in_order(files: list[str]) -> tuple[str, ...] | None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from postmortem import thresholds
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.facts.watch import MIB, Trend, Watched, Watching, growth
 from postmortem.report.model import Confidence, Evidence, Role
 from postmortem.text import size
 
-_LONG = 60.0
 _MOST = 8
 
 
@@ -29,7 +29,7 @@ def memory_grows(seen: Watching) -> Iterator[Finding]:
     """
     grown = []
     for one in seen.processes:
-        points = [(sample.at, float(sample.held)) for sample in one.samples]
+        points = [(sample.time, float(sample.held)) for sample in one.samples]
         if (found := growth(points)) is not None:
             grown.append((one, found))
     grown.sort(key=lambda pair: -pair[1].per_second)
@@ -47,7 +47,10 @@ def _finding(one: Watched, found: Trend) -> Finding:
             f"straight line explains {found.fit:.0%} of it",
         )
     ]
-    kinds = (("own memory", first.anonymous, last.anonymous), ("shared", first.shared, last.shared))
+    kinds = (
+        ("own memory", first.anonymous_bytes, last.anonymous_bytes),
+        ("shared", first.shared_bytes, last.shared_bytes),
+    )
     for name, before, after in kinds:
         if after - before > MIB:
             evidence.append(Evidence(one.label, f"{name}: {size(before)} to {size(after)}"))
@@ -61,8 +64,10 @@ def _finding(one: Watched, found: Trend) -> Finding:
         ]
     return Finding(
         title=f"{one.label} grows by {rate}",
-        cause=f"{one.label} ({one.name[:80]}) grows by {rate}{where}.",
-        confidence=Confidence.LIKELY if found.seconds >= _LONG else Confidence.POSSIBLE,
+        cause=f"{one.label} ({one.command[:80]}) grows by {rate}{where}.",
+        confidence=Confidence.LIKELY
+        if found.seconds >= thresholds.GROWTH_SECONDS
+        else Confidence.POSSIBLE,
         next_steps=(
             "watch it for longer, over many steps: what only loads stops growing",
             "python -X tracemalloc=10 and tracemalloc.take_snapshot() name what allocated it",

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from postmortem import thresholds
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.facts.watch import Ceiling, Watched, Watching
 from postmortem.report.model import Confidence, Evidence, Role, Subject
 from postmortem.text import size
-
-_FULL = 0.9
-_LARGE = 0.2
-"""The kernel kills who holds most; a process with less of the limit than this is not it."""
 
 
 @rule(role=Role.ROOT)
@@ -31,10 +28,14 @@ def memory_ran_out(seen: Watching) -> Iterator[Finding]:
             continue
         last = one.samples[-1]
         for ceiling in seen.ceilings:
-            at_end = _used_at(ceiling, last.at, seen.interval)
-            if at_end is None or not ceiling.limit or at_end < _FULL * ceiling.limit:
+            at_end = _used_at(ceiling, last.time, seen.interval_seconds)
+            if (
+                at_end is None
+                or not ceiling.limit_bytes
+                or at_end < thresholds.FULL_SHARE * ceiling.limit_bytes
+            ):
                 continue
-            if last.held < _LARGE * ceiling.limit:
+            if last.held < thresholds.LARGEST_HOLDER_SHARE * ceiling.limit_bytes:
                 continue
             yield _finding(one, ceiling, at_end)
             break
@@ -49,9 +50,9 @@ def _finding(one: Watched, ceiling: Ceiling, used: int) -> Finding:
     last = one.samples[-1]
     return Finding(
         title=f"{one.label} ended while memory was full",
-        cause=f"{one.label} ({one.name[:80]}) held {size(last.held)} when {ceiling.name} was at "
-        f"{size(used)} of {size(ceiling.limit)}; it was seen no more after that. The kernel has "
-        "likely killed it for memory.",
+        cause=f"{one.label} ({one.command[:80]}) held {size(last.held)} when {ceiling.name} was at "
+        f"{size(used)} of {size(ceiling.limit_bytes)}; it was seen no more after that. The kernel "
+        "has likely killed it for memory.",
         confidence=Confidence.LIKELY,
         next_steps=(
             "dmesg -T | grep -i 'killed process'   says whom the kernel killed",
@@ -59,7 +60,7 @@ def _finding(one: Watched, ceiling: Ceiling, used: int) -> Finding:
         ),
         evidence=(
             Evidence(one.label, f"held {size(last.held)} at the last of {len(one.samples)} looks"),
-            Evidence(ceiling.name, f"{size(used)} of {size(ceiling.limit)} in use then"),
+            Evidence(ceiling.name, f"{size(used)} of {size(ceiling.limit_bytes)} in use then"),
         ),
         about=Subject(pid=one.pid, rank=one.rank, signal="SIGKILL"),
     )

@@ -5,13 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
+from postmortem import thresholds
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.facts.watch import MIB, Ceiling, Watching, growth
 from postmortem.report.model import Confidence, Evidence, Role
 from postmortem.text import size
-
-_FAR = 24 * 3600.0
-_NEAR = 0.97
 
 
 @rule(role=Role.ROOT)
@@ -35,18 +33,18 @@ def memory_will_run_out(seen: Watching) -> Iterator[Finding]:
 
 def _forecast(ceiling: Ceiling) -> Finding | None:
     last_at, last = ceiling.used[-1]
-    share = last / ceiling.limit if ceiling.limit else 0.0
+    share = last / ceiling.limit_bytes if ceiling.limit_bytes else 0.0
     rising = growth([(at, float(used)) for at, used in ceiling.used], 16 * MIB)
     evidence = [
-        Evidence(ceiling.name, f"{size(last)} of {size(ceiling.limit)} in use ({share:.0%})")
+        Evidence(ceiling.name, f"{size(last)} of {size(ceiling.limit_bytes)} in use ({share:.0%})")
     ]
     if rising is None:
-        if share < _NEAR:
+        if share < thresholds.ALMOST_FULL_SHARE:
             return None
         when, confidence = "is all but reached", Confidence.POSSIBLE
     else:
-        left = max(0.0, ceiling.limit - last) / rising.per_second
-        if left > _FAR:
+        left = max(0.0, ceiling.limit_bytes - last) / rising.per_second
+        if left > thresholds.FORECAST_SECONDS:
             return None
         clock = time.strftime("%H:%M", time.localtime(last_at + left))
         when = f"will be reached in {_words(left)}, at {clock}, if it goes on like this"
@@ -57,7 +55,7 @@ def _forecast(ceiling: Ceiling) -> Finding | None:
         )
     return Finding(
         title=f"{ceiling.name} {when}",
-        cause=f"{ceiling.name}, {size(ceiling.limit)}, {when}; then the kernel kills.",
+        cause=f"{ceiling.name}, {size(ceiling.limit_bytes)}, {when}; then the kernel kills.",
         confidence=confidence,
         next_steps=("see who grows below", "afterwards, the kernel's log tells who was killed"),
         evidence=tuple(evidence),

@@ -102,10 +102,7 @@ def _brief(row: list[str]) -> Brief:
 
 
 def table() -> str:
-    """Return what stands in `patterns.txt`; a test compares the two.
-
-    ``python -c "from postmortem.knowledge import messages as m; m.TABLE.write_text(m.table())"``
-    """
+    """Return what stands in `patterns.txt`; `readers.known_text` writes it, a test compares."""
     head = "# id, family, role, where, part, startup, keep, ending, exception, pattern: of the TOML"
     rows = [
         (

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from postmortem.diagnose.stacks.groups import groups
 from postmortem.facts.crash import Fault
-from postmortem.facts.process import CoreFile
 from postmortem.present.core.thread_body import ThreadBodies, group_body
 from postmortem.present.core.view import CoreView
 from postmortem.report.contract import core as shapes
@@ -32,7 +31,6 @@ def core_body(view: CoreView, *, with_locals: bool = False) -> dict[str, object]
         threads=[bodies.of(thread, group_of[thread.tid]) for thread in view.threads],
         groups=[group_body(group) for group in found],
         modules=view.modules.items,
-        core=_core(view.core),
         fault=_fault(view.fault),
     )
 
@@ -54,22 +52,6 @@ def _signal(view: CoreView) -> dict[str, object]:
         caught=None
         if caught is None
         else fill(shapes.Caught, caught, address=None if caught.inferred else caught.address),
-    )
-
-
-def _core(core: CoreFile) -> dict[str, object]:
-    slim = core.slim
-    return fill(
-        shapes.CoreFile,
-        core,
-        slim=None
-        if slim is None
-        else fill(
-            shapes.Slim,
-            slim,
-            source_bytes=slim.size_bytes,
-            source_expected_bytes=slim.expected_bytes,
-        ),
     )
 
 

@@ -185,10 +185,10 @@ def identity(view: CoreView, *, verbose: bool) -> Block:
 def _slim(source: SlimSource) -> str:
     text = (
         f"holds {size(source.kept_bytes)} of memory, what readers of stacks need; the rest of a "
-        f"core of {size(source.size_bytes)} is left out by design"
+        f"core of {size(source.source_bytes)} is left out by design"
     )
-    if source.expected_bytes > source.size_bytes:
-        text += f" (that core was cut: {size(source.expected_bytes)} were promised)"
+    if source.source_expected_bytes > source.source_bytes:
+        text += f" (that core was cut: {size(source.source_expected_bytes)} were promised)"
     return text
 
 
@@ -277,7 +277,7 @@ def trouble(view: CoreView) -> Block | None:
         seen = [m for m in found if m.path in on_stack]
         gone = "was deleted or replaced while the process ran: its frames have no names"
         rows += [
-            (short_name(m.path) or m.path, gone if m.deleted_then else words)
+            (short_name(m.path) or m.path, gone if m.deleted else words)
             for m in seen[:_MOST_MODULES]
         ]
         rest = [short_name(m.path) for m in (*seen[_MOST_MODULES:], *found) if m not in seen]

@@ -91,7 +91,7 @@ def _opening_stack(view: CoreView, thread: Thread, style: _Style) -> Backtrace:
 
 def _depth(thread: Thread) -> str:
     least = "at least " if thread.stopped is not None else ""
-    return least + counted(len(thread.frames) + max(thread.skipped, 0), "frame")
+    return least + counted(len(thread.frames) + max(thread.skipped_frames, 0), "frame")
 
 
 def _markers(
@@ -162,7 +162,7 @@ def _lines(
         )
     lines: list[BacktraceLine] = []
     said: str | None = None
-    gap = thread.skipped_at if thread.skipped > 0 else None
+    gap = thread.skipped_at if thread.skipped_frames > 0 else None
     for entry in entries:
         if gap is not None and (entry if isinstance(entry, int) else entry.first) >= gap:
             lines.append(_gap(thread))
@@ -170,7 +170,7 @@ def _lines(
         if isinstance(entry, Fold):
             text = entry.text
             if gap is not None and gap < entry.first + entry.count:
-                text += f"; {counted(thread.skipped, 'frame')} among them left out"
+                text += f"; {counted(thread.skipped_frames, 'frame')} among them left out"
                 gap = None
             lines.append(BacktraceLine(function=text, tone=Tone.QUIET))
             continue
@@ -189,7 +189,7 @@ def _lines(
 
 
 def _gap(thread: Thread) -> BacktraceLine:
-    text = f"{counted(thread.skipped, 'frame')} left out: the stack is that deep"
+    text = f"{counted(thread.skipped_frames, 'frame')} left out: the stack is that deep"
     return BacktraceLine(function=text, tone=Tone.WARNING)
 
 

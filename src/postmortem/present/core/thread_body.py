@@ -29,7 +29,6 @@ class ThreadBodies:
             role=self._role(thread),
             group=group,
             waits_for=_wait(thread.waits_for),
-            skipped_frames=thread.skipped,
             frames=self._stack(thread.frames),
         )
 

@@ -129,7 +129,7 @@ def _processes(job: LiveJob, *, verbose: bool) -> Table:
 
 
 def _moved(job: LiveJob, one: LiveProcess) -> str:
-    motion = job.motion(one.label) if one.of_pid is None else None
+    motion = job.motion(one.label) if one.works_for is None else None
     if motion is None:
         return "?"
     if motion.is_still:
@@ -149,7 +149,7 @@ def _everything(one: LiveProcess) -> Iterator[Block]:
         else:
             title = f"{counted(len(group.threads), 'thread')} of {_who(one)}: {_name(first)}"
         yield _stack(one, first, title, verbose=True)
-    rows = tuple((str(d.number), d.inside) for d in one.descriptors)
+    rows = tuple((str(d.fd), d.inside) for d in one.descriptors)
     if rows:
         left = len(rows) - _DESCRIPTORS
         more = f", {left} more in the JSON" if left > 0 else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from postmortem.diagnose.hang.live_waits import waits_words
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.stacks.groups import groups
-from postmortem.facts.live import HotPath, LiveJob, LiveProcess, SystemCall
+from postmortem.facts.live import HotPath, LiveJob, LiveProcess
 from postmortem.facts.threads import Thread
 from postmortem.present.core.thread_body import ThreadBodies, group_body
 from postmortem.present.ranks.stacks import class_rows
@@ -37,13 +37,11 @@ def _process(one: LiveProcess, job: LiveJob) -> dict[str, object]:
     found = groups(one.threads, one.executable)
     group_of = {tid: group.id for group in found for tid in group.tids}
     bodies = ThreadBodies(one.pid, one.executable)
-    motion = job.motion(one.label) if one.of_pid is None else None
+    motion = job.motion(one.label) if one.works_for is None else None
     return fill(
         shapes.LiveProcess,
         one,
-        rank=one.rank if one.of_pid is None else None,
-        hostname=one.host,
-        works_for=one.of_pid,
+        rank=one.rank if one.works_for is None else None,
         read_by=one.reading.way,
         reading=one.reading.words,
         stopped_seconds=round(one.reading.stopped_seconds, 6),
@@ -57,10 +55,7 @@ def _process(one: LiveProcess, job: LiveJob) -> dict[str, object]:
             for thread in one.threads
         ],
         groups=[group_body(group) for group in found],
-        descriptors=[
-            fill(shapes.Descriptor, row, fd=row.number, other_end=row.others)
-            for row in one.descriptors[:_MOST_DESCRIPTORS]
-        ],
+        descriptors=one.descriptors[:_MOST_DESCRIPTORS],
     )
 
 
@@ -78,11 +73,7 @@ def _thread(thread: Thread, one: LiveProcess, body: dict[str, object]) -> dict[s
         does=waits_words(one, thread),
         state=None if task is None else task.state,
         wait_channel=None if task is None else task.wait_channel,
-        system_call=None if task is None or task.call is None else _call(task.call),
+        system_call=None if task is None else task.call,
         kernel_stack=() if task is None else task.kernel_stack,
         **body,
     )
-
-
-def _call(call: SystemCall) -> dict[str, object]:
-    return fill(shapes.SystemCall, call, fds=call.descriptors)

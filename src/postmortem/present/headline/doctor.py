@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from postmortem.diagnose.machine.check import Check
-
-_CORE_CHECKS = ("core limit", "core_pattern", "coredump_filter")
-"""Where "missing" means that no core, or none with a stack, comes into our hands."""
+from postmortem.diagnose.machine.check import CORE_CHECKS, Check
 
 
 def headline(found: Sequence[Check], *, fatal: bool) -> str:
@@ -17,8 +14,8 @@ def headline(found: Sequence[Check], *, fatal: bool) -> str:
     if fatal:
         needed = [check.name for check in found if check.fatal and check.status == "missing"]
         return f"postmortem core cannot work here without: {', '.join(needed)}"
-    if stopped := [name for name in missing if name in _CORE_CHECKS]:
-        others = [name for name in missing if name not in _CORE_CHECKS]
+    if stopped := [name for name in missing if name in CORE_CHECKS]:
+        others = [name for name in missing if name not in CORE_CHECKS]
         also = f"; also missing: {', '.join(others)}" if others else ""
         return f"a crash here leaves no core to explain, because of: {', '.join(stopped)}{also}"
     if missing:

@@ -64,12 +64,15 @@ def problems_of(results: Sequence[Result], found: Inventory) -> Iterator[Problem
                 yield Problem(str(row["where"]), str(row["what"]), row.get("remedy"))
 
 
-def nothing(names: Sequence[str], results: Sequence[Result], found: Inventory) -> EvidenceError:
+def nothing(
+    names: Sequence[str], results: Sequence[Result], found: Inventory, problems: Sequence[Problem]
+) -> EvidenceError:
     """Return what is wrong where not one report came of it."""
     where = ", ".join(names[:3])
-    if results:
-        hint = results[0].why
-        return EvidenceError(where, "holds no evidence that could be read", hint=hint)
+    why = [result.why for result in results]
+    why += [f"{problem.where}: {problem.what}" for problem in problems]
+    if why:
+        return EvidenceError(where, "holds no evidence that could be read", hint=why[0])
     among = counted(len(found.items), "file")
     what = f"holds no evidence: no log, core or recording among {among}"
     hint = "looked for: logs of ranks, cores, strace logs, stacks, flight recorders, checkpoints"

@@ -21,7 +21,8 @@ def blocks(seen: Watching, notes: tuple[str, ...]) -> tuple[Block, ...]:
         right_aligned=(1, 2, 3, 4, 5, 6, 7, 8),
     )
     ceilings = tuple(
-        (one.name, f"{size(one.used[-1][1])} of {size(one.limit)} in use") for one in seen.ceilings
+        (one.name, f"{size(one.used[-1][1])} of {size(one.limit_bytes)} in use")
+        for one in seen.ceilings
     )
     found: list[Block] = [table]
     if ceilings:
@@ -36,12 +37,8 @@ def body(seen: Watching) -> dict[str, object]:
     return fill(
         shapes.Watch,
         seen,
-        interval_seconds=seen.interval,
         processes=[_process(one) for one in seen.processes],
-        limits=[
-            fill(shapes.Limit, one, limit_bytes=one.limit, used_bytes=one.used[-1][1])
-            for one in seen.ceilings
-        ],
+        limits=[fill(shapes.Limit, one, used_bytes=one.used[-1][1]) for one in seen.ceilings],
     )
 
 
@@ -50,7 +47,6 @@ def _process(one: Watched) -> dict[str, object]:
     return fill(
         shapes.Process,
         one,
-        command=one.name,
         samples=[_sample(sample) for sample in (*one.samples[:-1:step], one.samples[-1])],
         grew_at=[{"line": line, "times": count} for line, count in one.lines],
     )
@@ -59,17 +55,11 @@ def _process(one: Watched) -> dict[str, object]:
 def _sample(sample: Sample) -> dict[str, object]:
     return fill(
         shapes.Sample,
-        time=sample.at,
-        rss_bytes=sample.rss,
-        anonymous_bytes=sample.anonymous,
-        file_bytes=sample.file,
-        shared_bytes=sample.shared,
-        locked_bytes=sample.locked,
-        swap_bytes=sample.swap,
-        pss_bytes=_known(sample.pss),
+        sample,
+        pss_bytes=_known(sample.pss_bytes),
         descriptors=_known(sample.descriptors),
         threads=_known(sample.threads),
-        gpu_bytes=_known(sample.gpu),
+        gpu_bytes=_known(sample.gpu_bytes),
     )
 
 

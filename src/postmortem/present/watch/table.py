@@ -34,16 +34,16 @@ def row(one: Watched) -> tuple[str, ...]:
     last = one.samples[-1]
     return (
         one.label,
-        size(last.anonymous),
-        size(last.shared),
-        size(last.rss),
-        size(last.pss) if last.pss >= 0 else "–",
-        size(last.locked) if last.locked else "–",
-        size(last.gpu) if last.gpu >= 0 else "–",
+        size(last.anonymous_bytes),
+        size(last.shared_bytes),
+        size(last.rss_bytes),
+        size(last.pss_bytes) if last.pss_bytes >= 0 else "–",
+        size(last.locked_bytes) if last.locked_bytes else "–",
+        size(last.gpu_bytes) if last.gpu_bytes >= 0 else "–",
         str(last.descriptors) if last.descriptors >= 0 else "–",
         str(last.threads),
         sparkline([float(sample.held) for sample in one.samples]),
-        ("ended; " if one.ended else "") + one.name,
+        ("ended; " if one.ended else "") + one.command,
     )
 
 
@@ -57,9 +57,9 @@ def lines(seen: Watching, width: int, height: int) -> list[str]:
         text.append(f"and {len(shown) - (height - 4)} more")
     for ceiling in seen.ceilings[:1]:
         used = ceiling.used[-1][1]
-        share = used / ceiling.limit if ceiling.limit else 0
+        share = used / ceiling.limit_bytes if ceiling.limit_bytes else 0
         bars = sparkline([float(value) for _, value in ceiling.used])
-        words = f"{ceiling.name}: {size(used)} of {size(ceiling.limit)} ({share:.0%}) {bars}"
+        words = f"{ceiling.name}: {size(used)} of {size(ceiling.limit_bytes)} ({share:.0%}) {bars}"
         text.append(words[:width])
     return text
 

@@ -154,7 +154,7 @@ def _merged(
     for thread in threads:
         theirs = by_tid.get(thread.tid)
         frames = theirs.frames if theirs is not None else ()
-        ended = thread.stopped is None and not thread.skipped
+        ended = thread.stopped is None and not thread.skipped_frames
         merged = merge.merge_stack(thread.frames, frames, answer.lines, code=code, ended=ended)
         name = thread.name or (theirs.name if theirs is not None else None)
         items.append(replace(thread, frames=merged.frames, name=name))

@@ -20,7 +20,7 @@ XID = Signature(
     cause="",
     next_steps=(),
     reference="",
-    pattern=r"NVRM: Xid \((?P<gpu>[^)]*)\): (?P<number>\d+),? ?(?P<rest>.*)",
+    pattern=r"NVRM: Xid \((?P<gpu>[^)]*)\): (?P<number>\d{1,18}),? ?(?P<rest>.*)",
     event=KernelKind.GPU.value,
 )
 """All Xids in one; what their numbers mean is in knowledge/xid.toml."""

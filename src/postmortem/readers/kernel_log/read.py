@@ -24,7 +24,7 @@ _NEAR = 60.0
 """Seconds between lines that tell of one OOM kill."""
 _FRAME = Pattern(r"^ *(?:\? )?(?P<name>[A-Za-z_][\w.]*)\+0x[0-9a-f]+/0x[0-9a-f]+")
 _UNSURE = Pattern(r"^ *\? ")
-_TASK = Pattern(r"^\[ *(?P<pid>\d+)\] +\d+ +\d+ +\d+ +\d+ ")
+_TASK = Pattern(r"^\[ *(?P<pid>\d{1,18})\] +\d+ +\d+ +\d+ +\d+ ")
 _OF_KERNEL = ("kernel", "systemd-oomd", None)
 
 

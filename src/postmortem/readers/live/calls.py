@@ -116,17 +116,17 @@ def explained(
     if name in _FIRST_DESCRIPTOR:
         number = _signed(arguments[0])
         words = f"waits to {_FIRST_DESCRIPTOR[name]} {of(number)}"
-        return replace(call, words=words, descriptors=(number,))
+        return replace(call, words=words, fds=(number,))
     if name in ("flock", "fcntl"):
         number = _signed(arguments[0])
         return replace(
             call,
             words=f"waits in {name} of {of(number)}{_holders(pid, descriptors.get(number), named)}",
-            descriptors=(number,),
+            fds=(number,),
         )
     if name in ("poll", "ppoll", "select", "pselect6") or name.startswith("epoll_"):
         numbers = _polled(name, arguments, pid)
-        return replace(call, words=_wait_words(name, arguments, numbers, of), descriptors=numbers)
+        return replace(call, words=_wait_words(name, arguments, numbers, of), fds=numbers)
     if name in _PATH_AT:
         path = _string(pid, arguments[_PATH_AT[name]])
         return replace(call, words=_path_words(pid, name, path)) if path else _plain(call)

@@ -216,7 +216,7 @@ class OtherEnds:
         return None
 
     def _pipe(self, pid: int, one: Descriptor) -> str | None:
-        mine = _access(pid, one.number)
+        mine = _access(pid, one.fd)
         wanted = {os.O_RDONLY: (os.O_WRONLY, os.O_RDWR), os.O_WRONLY: (os.O_RDONLY, os.O_RDWR)}
         if mine not in wanted:
             return None

@@ -101,7 +101,7 @@ class _Snapshot:
             threads=Threads(self._without_stacks(), self._pid),
             tasks=self._tasks,
             env=tuple((env or {}).items()),
-            host=socket.gethostname(),
+            hostname=socket.gethostname(),
             tracer=status.tracer or None,
             started=status.started,
             executable=_link(f"/proc/{self._pid}/exe"),
@@ -292,7 +292,7 @@ def _with_calls(
     pid = process.pid
     known = read_connections(pid)
     try:
-        rows = {one.number: one for one in read_descriptors(pid, known)}
+        rows = {one.fd: one for one in read_descriptors(pid, known)}
     except OSError as error:
         if error.errno in (errno.EACCES, errno.EPERM):
             what = "its open files may not be looked at"
@@ -304,8 +304,8 @@ def _with_calls(
         return labels.get(other) or (f"pid {other} ({name})" if name else f"pid {other}")
 
     def describe(one: Descriptor) -> str:
-        told = replace(one, others=ends.of(pid, one, known))
-        rows[one.number] = told
+        told = replace(one, other_end=ends.of(pid, one, known))
+        rows[one.fd] = told
         return told.words
 
     tasks = []
@@ -321,7 +321,7 @@ def _with_calls(
 
 
 def _name(one: LiveProcess) -> str:
-    if one.rank is not None and one.of_pid is None:
+    if one.rank is not None and one.works_for is None:
         return one.label
     return f"pid {one.pid} ({one.role or (one.argv[0].rpartition('/')[2] if one.argv else '?')})"
 

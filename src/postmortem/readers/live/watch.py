@@ -129,7 +129,7 @@ def read_workers(samples: Samples, of: tuple[int, ...], options: ReadOptions) ->
             role = _role(one)
             if role not in _SERVANTS:
                 label = f"{role or 'child'} pid {one.pid}"
-                found[one.pid] = replace(one, of_pid=pid, role=role, label=label)
+                found[one.pid] = replace(one, works_for=pid, role=role, label=label)
     return replace(samples, workers=tuple(found.values()), problems=tuple(dict.fromkeys(problems)))
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from postmortem.facts.last_lines import LastLines
 from postmortem.facts.rank_logs import LogExit, LogFailure, NativeFrame, RankLogs, Remark, Writer
+from postmortem.readers.ranklogs.above import with_above
 from postmortem.readers.ranklogs.attempts import FileAttempts
 from postmortem.readers.ranklogs.demux import Demuxer, Traceback
 from postmortem.readers.ranklogs.endings import endings, rank_named, without_echoes
@@ -18,7 +19,12 @@ from postmortem.readers.ranklogs.filter import is_agent, once, still_in_flight
 from postmortem.readers.ranklogs.groups import group_text, group_tree
 from postmortem.readers.ranklogs.known_lines import KnownLines
 from postmortem.readers.ranklogs.known_words import with_known_words
-from postmortem.readers.ranklogs.last_lines import last_lines, nan_since, without_told
+from postmortem.readers.ranklogs.last_lines import (
+    ToldLines,
+    last_lines,
+    nan_since,
+    without_told,
+)
 from postmortem.readers.ranklogs.launchers import Launchers
 from postmortem.readers.ranklogs.lines import goes_on_as_before, shape_of, shapes_of_work
 from postmortem.readers.ranklogs.native_stacks import native_below
@@ -89,6 +95,7 @@ class Assembly:
         failures += self._error_files(failures)
         failures += self._quoted(failures)
         writers = self._writers.writers
+        exits = with_above(exits, failures, {w.rank for w in writers if w.lines})
         size, source = world_size(world, remarks, self._read_world())
         hosts = dict.fromkeys(w.host for w in writers if w.host is not None)
         return RankLogs(
@@ -116,13 +123,14 @@ class Assembly:
         for failure in failures:
             told[failure.file].append((failure.begin_line, failure.line))
         files = [label.file.path for label in self._labels]
+        known = {file: ToldLines(told[file]) for file in dict.fromkeys(files)}
         tails = (
             (label.raw["tail"], self._writers.index(position), files[position])
             for position, label in enumerate(self._labels)
         )
         for file, found in zip(files, last_lines(tails), strict=True):
             if found is not None:
-                yield without_told(nan_since(found, file), told[file])
+                yield without_told(nan_since(found, file), known[file])
 
     def labels(self) -> dict[str, tuple[int, ...]]:
         """Return, of each file, which writer each of its labels is."""
@@ -170,6 +178,9 @@ class Assembly:
                 if remote:
                     worker = self._worker(remote["name"], int(remote["pid"]), remote["ip"] or None)
                     failure = replace(failure, writer=worker, lines_after=0, resumed=False)
+                dead = self._dead_worker(position, traceback)
+                if dead is not None:
+                    failure = replace(failure, writer=dead, lines_after=0, resumed=False)
                 if traceback.rank is not None:
                     whose = self._rank_writer(traceback.rank, label.file.path)
                     failure = replace(
@@ -183,6 +194,13 @@ class Assembly:
             if rank is not None:
                 failure = replace(failure, writer=self._rank_writer(rank, label.file.path))
             yield failure
+
+    def _dead_worker(self, position: int, traceback: Traceback) -> int | None:
+        """Return whose traceback it is, where Ray quotes that of a process behind its end."""
+        for end in self._launchers[position].exits:
+            if end.launcher == "ray" and end.pid and end.line == traceback.begin:
+                return self._worker("worker", end.pid, end.host)
+        return None
 
     def _endings(self, position: int, writer: int, kept: KeptRows) -> Iterator[LogFailure]:
         for region in kept:

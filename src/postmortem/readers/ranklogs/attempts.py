@@ -15,7 +15,7 @@ from postmortem.readers.ranklogs.known_lines import KnownLines
 if TYPE_CHECKING:
     from postmortem._native import RawRankLog
 
-_AGENT = Pattern(r"^[A-Z]\d{4} [\d:.]+ (?P<pid>\d+) ")
+_AGENT = Pattern(r"^[A-Z]\d{4} [\d:.]+ (?P<pid>\d{1,18}) ")
 _SUMMARY = ("torchrun-summary", "torchrun-rank", "torchelastic-rootcause")
 _OF_AGENT = ("torchrun-agent", "torchrun-summary")
 _FEW = 12

@@ -200,10 +200,20 @@ class Demuxer:
             building.lines, building.begin = lines, self._before.begin
             self._before = None
         self._kind = "exception"
-        if line.text.startswith("Original Traceback") and self._done and self._done[-1].said:
+        if self._done and self._quotes(self._done[-1], line):
             building.outer = self._done[-1]
         self._add(building)
         self._message = 0
+
+    def _quotes(self, last: _Building, line: Line) -> bool:
+        """Return whether a traceback is quoted by the message of the last one: it came first.
+
+        PyTorch says so in its head; others end their message with a colon.
+        """
+        if last.said is None:
+            return False
+        goes_on = line.ordinal <= last.ordinal + 2 and last.said.message.endswith(":")
+        return line.text.startswith("Original Traceback") or goes_on
 
     def _add(self, building: _Building) -> None:
         self._begun += 1

@@ -23,11 +23,12 @@ _OF_LAUNCHERS = (
 
 def is_agent(traceback: Traceback) -> bool:
     """Return whether a launcher itself says that its children failed."""
-    if any(part in frame.file for frame in traceback.frames for part in _LAUNCHERS):
+    files = [frame.file.replace("\\", "/") for frame in traceback.frames]
+    if any(part in file for file in files for part in _LAUNCHERS):
         return True
     name = traceback.said.exception.rsplit(".", 1)[-1]
     if not name:  # cut off before it says what it raised
-        return any(part in frame.file for frame in traceback.frames for part in _COMMANDS)
+        return any(part in file for file in files for part in _COMMANDS)
     return name in _OF_LAUNCHERS or any(
         full.startswith(name) for full in _OF_LAUNCHERS if len(name) >= _ENOUGH
     )

@@ -7,6 +7,7 @@ with the error.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -32,7 +33,8 @@ _PROMPT = Pattern(r"^[^\s=]*[@:~][^=]*[$#%>❯]\s*$")
 _NAMED_ALONE = Pattern(r"(?:Error|Exception): *$")
 _SAYS = Pattern(r"[A-Za-z0-9]")
 _FATAL = "last-error-fatal"
-_WEAK = ("last-error-level", "last-error-word")
+_WEAK = ("last-error-level", "last-error-status", "last-error-word")
+_EPILOGUE = "last-epilogue"
 _WORK = ("last-work", "last-loss", "last-norm", "last-end")
 _NUMBERS = ("last-loss", "last-norm")
 _MOST_BYTES = 256 << 20
@@ -43,7 +45,7 @@ _AT_ONCE = 1024
 """Writers whose lines are looked at together: a call for each would take longer than the work."""
 _MOST_CITED = 5
 _MOST_BROKEN = 2
-_PEER = "last-error-peer"
+_PEERS = ("last-error-peer", "last-error-died", "last-error-crashed")
 _OF_PEERS = ("closed", "waited")
 """Parts of messages, as exceptions with them are told."""
 
@@ -60,6 +62,8 @@ def last_lines(tails: Iterable[tuple[Rows, int, str]]) -> Iterator[LastLines | N
         )
         for rows, (whole, writer, file) in zip(bare, some, strict=True):
             known = [*islice(found, len(rows))]
+            over = next((i for i, row in enumerate(known) if _begins_epilogue(row)), len(rows))
+            rows, known = (rows[:over], known[:over]) if over else (rows, known)
             yield _read(rows, known, writer, file, bool(whole) and whole[0][0] <= _FEWEST)
 
 
@@ -98,6 +102,10 @@ def _read(
         kind=(kind := _kind(lines, ids)),
         stopped_in=_stopped_in(lines, ids) if kind == "stack" else None,
     )
+
+
+def _begins_epilogue(row: tuple[Match, ...]) -> bool:
+    return any(match.id == _EPILOGUE for match in row)
 
 
 def _tells(match: Match) -> bool:
@@ -153,13 +161,31 @@ def _first_bad(stream: BinaryIO, text: str) -> tuple[int, str] | None:
     return first
 
 
-def without_told(found: LastLines, told: Sequence[tuple[int, int]]) -> LastLines:
-    """Return it without errors, where one of them is part of a failure, told of as lines a to b."""
-    lines = {one.line for one in found.errors}
-    if any(begin <= line <= end for line in lines for begin, end in told):
+class ToldLines:
+    """Lines of a file that are parts of failures, which are told of, given as lines a to b."""
+
+    def __init__(self, told: Iterable[tuple[int, int]]) -> None:
+        self._begins: list[int] = []
+        self._ends: list[int] = []
+        for begin, end in sorted(told):
+            if self._ends and begin <= self._ends[-1]:
+                self._ends[-1] = max(end, self._ends[-1])
+            else:
+                self._begins.append(begin)
+                self._ends.append(end)
+
+    def __contains__(self, line: int) -> bool:
+        """Return whether a line is one of them."""
+        at = bisect_right(self._begins, line) - 1
+        return at >= 0 and line <= self._ends[at]
+
+
+def without_told(found: LastLines, told: ToldLines) -> LastLines:
+    """Return it without errors, where one of them is part of a failure."""
+    if any(one.line in told for one in found.errors):
         return replace(found, errors=(), plain=False)
     near = found.nearest
-    if near is not None and any(begin <= near.line <= end for begin, end in told):
+    if near is not None and near.line in told:
         return replace(found, nearest_counts=False)
     return found
 
@@ -197,7 +223,7 @@ def _about_peer(
     said = errors[0] if errors else nearest
     if said is None:
         return False
-    if _PEER in ids[lines.index(said)]:
+    if not set(_PEERS).isdisjoint(ids[lines.index(said)]):
         return True
     known, table = Signatures.load("log", "error message").matches([said.text])[0], briefs()
     return any(table[match.id].part in _OF_PEERS for match in known)

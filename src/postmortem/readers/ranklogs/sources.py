@@ -38,8 +38,8 @@ _NO_LOGS = (
     ".yml .toml .time .pids .strace .core .pickle .tfevents .zip .tar .sh .md"
 ).split()
 # torch/distributed/elastic/multiprocessing/api.py: LOG_DIR/RUN_ID_x/attempt_N/LOCAL_RANK/stderr.log
-_ELASTIC = Pattern(r"attempt_(?P<attempt>\d+)/(?P<local>\d+)/(?:stdout|stderr)\.log$")
-_ELASTIC_ERROR = Pattern(r"attempt_(?P<attempt>\d+)/(?P<local>\d+)/error\.json$")
+_ELASTIC = Pattern(r"attempt_(?P<attempt>\d{1,18})/(?P<local>\d{1,18})/(?:stdout|stderr)\.log$")
+_ELASTIC_ERROR = Pattern(r"attempt_(?P<attempt>\d{1,18})/(?P<local>\d{1,18})/error\.json$")
 _RANK = Pattern(
     r"(?i)(?:^|[._-])(?:global_?)?(?:rank|r|proc|worker|task)[._-]?(?P<rank>\d{1,6})(?=[._-]|$)"
 )

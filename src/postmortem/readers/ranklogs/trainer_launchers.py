@@ -65,10 +65,12 @@ class TrainerLaunchers:
         yield from self._horovod(number, found)
 
     def _command(self, number: int, text: str, found: Found) -> Iterator[LogExit]:
-        self._launches = self._launches or any(file in text for file in _OF_COMMANDS)
+        self._launches = self._launches or any(
+            file in text.replace("\\", "/") for file in _OF_COMMANDS
+        )
         said = found.get("launch-command-failed") if self._launches else None
         if said:
-            code = int(said["code"][:9]) if said["code"] else None
+            code = int(said["code"][:10]) if said["code"] else None
             signal = said["signal"] or None
             yield LogExit(self._file, number, code=code, signal=signal, launcher="the launcher")
 

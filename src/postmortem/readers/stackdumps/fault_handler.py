@@ -15,7 +15,7 @@ THREAD = Pattern(
     r"^(?P<current>Current thread|Thread) (?P<id>0x[0-9a-f]+)(?: \[(?P<name>.*)\])?"
     r"(?: \(most recent call first\))?:\s*$"
 )
-_FRAME = Pattern(r"^  File \"(?P<file>.*)\", line (?P<line>\d+|\?\?\?) in (?P<function>.*)$")
+_FRAME = Pattern(r"^  File \"(?P<file>.*)\", line (?P<line>\d{1,18}|\?\?\?) in (?P<function>.*)$")
 
 
 def read_text(lines: list[str], frames: Interned) -> list[StackDump]:

@@ -9,14 +9,14 @@ from postmortem.readers.signatures import Signatures
 from postmortem.readers.stackdumps.frames import MOST_FRAMES, MOST_THREADS, Interned
 
 THREAD = Pattern(
-    r"^Thread (?P<number>\d+) \((?:Thread 0x[0-9a-f]+ )?\(?LWP (?P<tid>\d+)\)?"
+    r"^Thread (?P<number>\d{1,18}) \((?:Thread 0x[0-9a-f]+ )?\(?LWP (?P<tid>\d{1,18})\)?"
     r"(?: \"(?P<name>.*?)\")?.*\):?"
 )
-FRAME = Pattern(r"^#(?P<level>\d+) +(?:(?P<pc>0x[0-9a-f]+) in )?(?P<rest>\S.*)$")
+FRAME = Pattern(r"^#(?P<level>\d{1,18}) +(?:(?P<pc>0x[0-9a-f]+) in )?(?P<rest>\S.*)$")
 BARE = Pattern(r"^#0  (?:0x[0-9a-f]+ in )?[^\s(].* \(.*\)")
 """The first frame of a `bt`. gfortran's backtraces have no brackets behind the name."""
 _MOST_SAID = 10_000
-_AT = Pattern(r" at (?P<file>[^()]+):(?P<line>\d+)$")
+_AT = Pattern(r" at (?P<file>[^()]+):(?P<line>\d{1,18})$")
 _TEXT = Pattern(r"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)+'")
 _FROM = Pattern(r" from (?P<module>[^()]+)$")
 

@@ -17,13 +17,13 @@ from postmortem.readers.stackdumps.frames import (
     is_source_file,
 )
 
-PROCESS = Pattern(r"^Process (?P<pid>\d+): (?P<command>.*)$")
-_PARENT = Pattern(r"^Parent Process (?P<pid>\d+): ")
+PROCESS = Pattern(r"^Process (?P<pid>\d{1,18}): (?P<command>.*)$")
+_PARENT = Pattern(r"^Parent Process (?P<pid>\d{1,18}): ")
 THREAD = Pattern(
-    r"^\s{0,4}Thread (?P<id>\d+|0x[0-9A-Fa-f]+)(?:/(?P<tid>\d+))? \((?P<state>[a-z+]+)\)"
+    r"^\s{0,4}Thread (?P<id>\d{1,18}|0x[0-9A-Fa-f]+)(?:/(?P<tid>\d{1,18}))? \((?P<state>[a-z+]+)\)"
     r"(?:: \"(?P<name>.*)\")?\s*$"
 )
-_FRAME = Pattern(r"^ {4}(?P<function>\S.*) \((?P<file>.+?)(?::(?P<line>\d+))?\)$")
+_FRAME = Pattern(r"^ {4}(?P<function>\S.*) \((?P<file>.+?)(?::(?P<line>\d{1,18}))?\)$")
 
 
 def read_text(lines: list[str], frames: Interned) -> list[StackDump]:

@@ -8,11 +8,12 @@ from postmortem.patterns import Pattern
 from postmortem.readers.stackdumps.frames import MOST_FRAMES, MOST_THREADS, Interned
 
 THREAD = Pattern(
-    r"^Traceback for thread (?P<tid>\d+)(?: \((?P<name>.*?)\))? \[(?P<state>.*?)\]"
+    r"^Traceback for thread (?P<tid>\d{1,18})(?: \((?P<name>.*?)\))? \[(?P<state>.*?)\]"
     r" \(most recent call last\):"
 )
 _FRAME = Pattern(
-    r"^\s{4}\((?P<kind>Python|C)\) File \"(?P<file>.*?)\", line (?P<line>\d+), in (?P<rest>.*)$"
+    r"^\s{4}\((?P<kind>Python|C)\) File \"(?P<file>.*?)\", line (?P<line>\d{1,18}), "
+    r"in (?P<rest>.*)$"
 )
 _MODULE = Pattern(r"^(?P<function>.*?)(?P<inlined> \(inlined\))?(?: \((?P<module>[^()]*)\))?$")
 

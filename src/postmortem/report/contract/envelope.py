@@ -78,6 +78,7 @@ class Envelope(Shape):
         "net",
         "fleet",
         "doctor",
+        "importing",
     ]
     tool: Tool
     inputs: list[Source]

@@ -69,6 +69,18 @@ JOINED: list[tuple[str, Event, Event, Confidence]] = [
         Confidence.LIKELY,
     ),
     (
+        "gpu-memory",
+        event(T.GPU_MEMORY, "gpu_memory", ranks=(1,)),
+        event(T.RAISED, ranks=(1,), what="torch.OutOfMemoryError: CUDA out of memory."),
+        Confidence.LIKELY,
+    ),
+    (
+        "gpu-memory",  # of PyTorch before 1.13
+        event(T.GPU_MEMORY, "gpu_memory", ranks=(1,)),
+        event(T.RAISED, ranks=(1,), what="RuntimeError: CUDA out of memory. Tried to"),
+        Confidence.LIKELY,
+    ),
+    (
         "host-failed",
         event(T.HOST_FAILED, host="node3", ranks=(4, 5)),
         event(T.NOT_IN_COLLECTIVE, ranks=(5,), host="node3"),
@@ -111,6 +123,16 @@ APART: list[tuple[str, Event, Event]] = [
         "kernel-failed",
         event(T.KERNEL_FAILED, "gpu_core", pid=7, says=_ILLEGAL),
         event(T.RAISED, pid=7, what="torch.OutOfMemoryError: CUDA out of memory"),
+    ),
+    (
+        "gpu-memory",
+        event(T.GPU_MEMORY, "gpu_memory", ranks=(1,)),
+        event(T.RAISED, ranks=(2,), what="torch.OutOfMemoryError: CUDA out of memory."),
+    ),
+    (
+        "gpu-memory",
+        event(T.GPU_MEMORY, "gpu_memory", ranks=(1,)),
+        event(T.RAISED, ranks=(1,), what="KeyError: 7"),
     ),
     (
         "memory-kill",

@@ -176,8 +176,9 @@ def test_progress_is_told_in_words_after_two_seconds(fake_gdb: FakeGdb, tmp_path
 def test_nothing_is_said_when_it_is_quick(fake_gdb: FakeGdb, tmp_path: Path) -> None:
     path = fake_gdb("for token, command in commands(): answer(token, command)")
     words: list[str] = []
+    began = time.monotonic()
     read(path, tmp_path, progress=words.append)
-    assert words == []
+    assert words == [] or time.monotonic() - began > 2, "a slow machine is told of"
 
 
 def test_temporary_files_are_gone_afterwards(

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from postmortem.diagnose.core.citing import cite_abort, cite_frame, cite_python
 from postmortem.diagnose.core.fault_kind import FaultKind
-from postmortem.diagnose.core.stacks import caller, plain
-from postmortem.diagnose.names import clip, short
+from postmortem.diagnose.core.stacks import caller, of_libc
+from postmortem.diagnose.names import bare, clip, short
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.facts.crash import AbortMessage
 from postmortem.facts.threads import Threads
@@ -21,7 +21,8 @@ _ASSERTION = Pattern(
     r"Assertion [`'](?P<condition>.*)' failed",
     re.DOTALL,
 )
-_FRAMES = {"assert_fail", "std::__glibcxx_assert_fail", "std::__replacement_assert"}
+_FRAMES = {"assert_fail", "assert_perror_fail"}
+_OF_CXX = {"std::__glibcxx_assert_fail", "std::__replacement_assert"}
 _OF_MALLOC = Pattern(r"malloc\.c:|sysmalloc|arena\.c:")
 
 
@@ -48,9 +49,9 @@ def assertion_failed(
         return
     text = message.text if message is not None else ""
     crashed = threads.crashed if threads is not None else None
-    names = {plain(frame.function) for frame in crashed.frames[:8]} if crashed else set()
+    frames = crashed.frames[:8] if crashed is not None else ()
     found = _ASSERTION.search(text)
-    by_frames = bool(names & _FRAMES)
+    by_frames = any(of_libc(f, _FRAMES) or bare(f.function) in _OF_CXX for f in frames)
     if _OF_MALLOC.search(text) or (found is None and not by_frames):
         return
     evidence: list[Evidence] = [cite_abort(message)] if found and message else []

@@ -10,7 +10,7 @@ from postmortem.diagnose.core.stacks import exit_index, site
 from postmortem.diagnose.names import clip, short
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.facts.threads import Threads
-from postmortem.report.model import Confidence, Role
+from postmortem.report.model import Confidence, Evidence, Role
 
 
 @rule(
@@ -48,9 +48,12 @@ def pure_virtual_call(kind: FaultKind, threads: Threads | None) -> Iterator[Find
         if crashed.frames[outer].function != "??":
             by = f" by {short(crashed.frames[outer].function)}"
     at_exit = exit_index(crashed) is not None
+    if "deleted" in crashed.frames[index].function:
+        yield _deleted(by, tuple(evidence))
+        return
     yield Finding(
         title=clip(f"pure virtual function called{by}{' while exiting' if at_exit else ''}", 100),
-        cause="a function was called on an object that was being destroyed (or built)"
+        cause="a function was called on an object that was being destroyed or built, or is gone"
         + (": the program was ending and destroyed its global objects" if at_exit else ""),
         confidence=Confidence.CERTAIN,
         next_steps=(
@@ -58,4 +61,16 @@ def pure_virtual_call(kind: FaultKind, threads: Threads | None) -> Iterator[Find
             "stop and join its threads before the object goes; at exit, before main returns",
         ),
         evidence=tuple(evidence),
+    )
+
+
+def _deleted(by: str, evidence: tuple[Evidence, ...]) -> Finding:
+    """Return what a call through the slot of a function that is declared `= delete` means."""
+    return Finding(
+        title=clip(f"deleted virtual function called{by}", 100),
+        cause="the slot of a virtual function that is declared `= delete` was called: no code can "
+        "ask for that, so caller and object disagree about the class, or its table was overwritten",
+        confidence=Confidence.LIKELY,
+        next_steps=("build everything that includes the header of that class anew",),
+        evidence=evidence,
     )

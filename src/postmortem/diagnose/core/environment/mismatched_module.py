@@ -69,7 +69,7 @@ def mismatched_module(modules: Modules, threads: Threads | None) -> Iterator[Fin
         cause="the files were rebuilt or updated after the crash, or the core comes from another "
         "machine or container",
         confidence=Confidence.CERTAIN
-        if any(module.build_id or module.disk_build_id for module in wrong)
+        if all(module.build_id and module.disk_build_id for module in wrong)
         else Confidence.LIKELY,
         next_steps=(
             "analyse the core where it was written, or give that machine's files: "

@@ -14,7 +14,11 @@ from postmortem.report.model import Confidence, Evidence, Role, Topic
 
 _SHOWN = 6
 # Compilers at run time (Triton, numba, inductor) load what they then delete; that is in order.
-_PASSING = Pattern(r"^(/tmp|/var/tmp|/dev/shm|/run|/memfd:|/proc)(/|$)|/memfd:|/\.?cache/|/\.nfs")
+# Memory that processes share has names that never were files.
+_PASSING = Pattern(
+    r"^(/tmp|/var/tmp|/dev|/run|/proc)(/|$)|/memfd:|^/(SYSV|anon_hugepage|\[aio\])|"
+    r"/\.?cache/|/\.nfs"
+)
 
 
 @rule(
@@ -40,7 +44,7 @@ def replaced_module(modules: Modules, threads: Threads | None) -> Iterator[Findi
     """
     crashed = threads.crashed if threads is not None else None
     on_stack = {frame.module for frame in crashed.frames} if crashed is not None else set()
-    gone = [m for m in modules if m.deleted_then and _matters(m, m.path in on_stack)]
+    gone = [m for m in modules if m.deleted and _matters(m, m.path in on_stack)]
     if not gone:
         return
     gone.sort(key=lambda module: module.path not in on_stack)
@@ -56,8 +60,9 @@ def replaced_module(modules: Modules, threads: Threads | None) -> Iterator[Findi
     ]
     yield Finding(
         title=clip(f"{names} {were} deleted or replaced while the process ran", 100),
-        cause="the environment changed under the running process: what it had loaded stayed, what "
-        "it imported later came from the new files",
+        cause="the environment changed under the running process (what it had loaded stayed, what "
+        "it loaded later came from the new files), or the program itself removed what it had "
+        "loaded, which is in order",
         confidence=Confidence.CERTAIN,
         next_steps=(
             "was a package upgraded then? pip and conda leave times: ls -ld --time-style=full-iso "

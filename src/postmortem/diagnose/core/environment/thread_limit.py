@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from postmortem import thresholds
 from postmortem.diagnose.core.citing import cite_exception, cite_frame, cite_python
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.special_exceptions import is_thread_limit
@@ -14,8 +15,6 @@ from postmortem.facts.crash import CppException
 from postmortem.facts.memory import MemoryTotals
 from postmortem.facts.threads import Thread, Threads
 from postmortem.report.model import Confidence, Evidence, Role
-
-_MANY = 500
 
 
 @rule(
@@ -67,7 +66,7 @@ def thread_limit(
     evidence.extend(cite_python(crashed))
     many = (
         f"{count:,} threads are in this process itself: what starts them, and what ends them?"
-        if count >= _MANY
+        if count >= thresholds.OWN_THREADS
         else f"this process has only {count:,} threads: count those of the others on the host "
         "(ps -eLf | wc -l); the limit of the user is shared by all ranks and jobs"
     )

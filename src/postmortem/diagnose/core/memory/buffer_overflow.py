@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from postmortem.diagnose.core.citing import cite_abort, cite_frame, cite_python
 from postmortem.diagnose.core.fault_kind import FaultKind
-from postmortem.diagnose.core.stacks import caller, plain
+from postmortem.diagnose.core.stacks import caller, of_libc
 from postmortem.diagnose.names import clip, short
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.facts.crash import AbortMessage
@@ -23,13 +23,13 @@ _CHECKS: tuple[tuple[str, frozenset[str], str], ...] = (
         "stack smashing detected",
     ),
     ("fortify-percent-n", frozenset(), "%n in a format string that can be written"),
-    ("fortify-longjmp", frozenset(), "longjmp to a function that had returned"),
+    ("fortify-longjmp", frozenset({"longjmp_chk"}), "longjmp to a function that had returned"),
     (
         "fortify-fd-set",
         frozenset({"fdelt_warn", "fdelt_chk"}),
         "file descriptor of 1024 or more in FD_SET (select)",
     ),
-    ("fortify-copy", frozenset({"fortify_fail", "chk_fail"}), "buffer overflow"),
+    ("fortify-copy", frozenset({"chk_fail"}), "buffer overflow"),
 )
 
 
@@ -61,9 +61,9 @@ def buffer_overflow(
         return
     crashed = threads.crashed if threads is not None else None
     text = message.text if message is not None else ""
-    names = {plain(frame.function) for frame in crashed.frames[:8]} if crashed else set()
+    frames = crashed.frames[:8] if crashed is not None else ()
     said = next((c for c in _CHECKS if Wording(c[0]).search(text)), None)
-    check = said or next((c for c in _CHECKS if c[1] & names), None)
+    check = said or next((c for c in _CHECKS if any(of_libc(f, c[1]) for f in frames)), None)
     if check is None:
         return
     evidence: list[Evidence] = [cite_abort(message)] if said and message else []

@@ -125,6 +125,8 @@ def _foreign_pointer(
 
 def _by_message(text: str) -> tuple[str, str, bool] | None:
     """Return the message's words, its meaning, and whether the caller on the stack is suspect."""
+    if "Assertion" in text and "malloc.c:" not in text:
+        return None  # of an allocator that is not the C library's, in its words
     found = re.search(r"(?:\*\*\* Error in [^:]*: )?([^\n]*)", text)
     shown = (found.group(1) if found else text).strip(" *")
     shown = re.sub(r": 0x[0-9a-f]+$", "", shown)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from postmortem.diagnose.core.citing import cite_frame, cite_python
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.owners import file_name
-from postmortem.diagnose.core.stacks import frame_name
+from postmortem.diagnose.core.stacks import frame_name, is_machinery
 from postmortem.diagnose.names import bare, clip
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.facts.threads import Thread, Threads
@@ -20,6 +20,9 @@ _RUNTIME = Pattern(
     r"^(__(asan|lsan|tsan|msan|ubsan|hwasan|sanitizer|interception|interceptor)|___?interceptor_|"
     r"__(asan|tsan|msan|hwasan)_|___asan_|\?\?$|raise$|abort$|_*(GI_)?raise$|__pthread_kill)"
 )
+_OWN = Pattern(r"^_*(asan|lsan|tsan|msan|ubsan|hwasan|sanitizer|interceptor)_?")
+_FAILED_ITSELF = Pattern(r"^__sanitizer::(CheckFailed|Report(Mmap|Munmap)FailureAndDie)")
+"""It met a limit or a bug of its own: that is no finding about the program."""
 _ACCESS = Pattern(r"^__(?:hw)?asan_report_(?:exp_)?(load|store)(?:_)?(n|\d+)")
 _INTERCEPTED = Pattern(
     r"^_*interceptor_(\w+)$|^(?:__asan::)?asan_(free|delete|realloc)\b",
@@ -88,7 +91,7 @@ def sanitizer_report(kind: FaultKind, threads: Threads | None) -> Iterator[Findi
     crashed = threads.crashed if threads is not None else None
     if crashed is None or kind is not FaultKind.ABORT:
         return
-    names = [bare(frame.function) for frame in crashed.frames[:_WITHIN]]
+    names = _between(crashed)
     tool = next((t for mark, t in _TOOLS if any(n.startswith(mark) for n in names)), None)
     if tool is None or not any("Die" in name or "abort" in name.lower() for name in names):
         return
@@ -118,6 +121,22 @@ def sanitizer_report(kind: FaultKind, threads: Threads | None) -> Iterator[Findi
             *cite_python(crashed),
         ),
     )
+
+
+def _between(thread: Thread) -> list[str]:
+    """Return the functions of the sanitizer that stand between the signal and the program's code.
+
+    Its others tell nothing: every thread of a program that it watches was started by one.
+    """
+    names = []
+    seen = False
+    for frame in thread.frames[:_WITHIN]:
+        name = bare(frame.function)
+        if _RUNTIME.match(name) is None and (seen or not is_machinery(frame)):
+            break
+        seen |= _OWN.match(name) is not None
+        names.append(name)
+    return names if not any(_FAILED_ITSELF.search(name) for name in names) else []
 
 
 def _place(thread: Thread) -> int | None:

@@ -15,7 +15,7 @@ from postmortem.diagnose.core.special_exceptions import (
 from postmortem.diagnose.core.stacks import thrown
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Finding, rule
-from postmortem.facts.crash import CppException
+from postmortem.facts.crash import AbortMessage, CppException
 from postmortem.facts.process import Process
 from postmortem.facts.threads import Thread, Threads
 from postmortem.report.model import Confidence, Evidence, Role
@@ -36,6 +36,7 @@ def nccl_watchdog_abort(
     kind: FaultKind,
     threads: Threads | None,
     exception: CppException | None,
+    message: AbortMessage | None,
     process: Process | None,
 ) -> Iterator[Finding]:
     """PyTorch's NCCL watchdog ended the process because of an error elsewhere.
@@ -63,6 +64,8 @@ def nccl_watchdog_abort(
     named = crashed is not None and is_nccl_thread_name(crashed)
     if frames is None and not named and not is_nccl(own):
         return
+    if message is not None and message.text and own is None:
+        return  # the C library stopped this thread: it failed, and reports nobody else's failure
     error = parse(own.what or "") if own is not None else NcclError()
     evidence = _evidence(crashed, own)
     heartbeat = frames is not None and frames.is_heartbeat

@@ -29,6 +29,8 @@ _MEMORY = Pattern(
     r"_?Py(Mem|Object)_Debug|_PyMem_Debug|_PyObject_AssertFailed|bad_parent|"
     r"gc_|_Py_NegativeRefcount"
 )
+# Words of CPython's own: any extension may call Py_FatalError with others.
+_DAMAGED = Pattern(r"refcount|bad (leading|trailing) pad byte|^_PyObject_|^GC object ")
 _START = Pattern(r"Py_ExitStatusException|Py_Initialize\w*|init_|pyinit_|Py_BytesMain|pymain_")
 
 
@@ -116,7 +118,7 @@ def _head(message: str | None, what: str, limit: int) -> str:
 
 def _meaning(names: str, message: str) -> tuple[str, str, str]:
     """Return what was found, what it means and what to do, from the functions and the message."""
-    if _GIL.search(names) or "GIL" in message or "thread state" in message:
+    if _GIL.search(names) or "the GIL" in message or "thread state" in message:
         return (
             "the C API was used without the GIL",
             "native code called the Python C API on a thread that does not hold the GIL (or with a "
@@ -130,7 +132,7 @@ def _meaning(names: str, message: str) -> tuple[str, str, str]:
             "the recursion limit was passed again while RecursionError was being handled",
             "look for an except clause that recurses itself, and for sys.setrecursionlimit",
         )
-    if _REFCOUNT.search(names) or "deallocating" in message:
+    if _REFCOUNT.search(names) or message.startswith("deallocating "):
         return (
             "deallocating None",
             "None (or another object that lives for ever) was released once too often: native code "
@@ -138,7 +140,7 @@ def _meaning(names: str, message: str) -> tuple[str, str, str]:
             "in native code: Py_RETURN_NONE or Py_INCREF(Py_None) before returning None; no "
             "Py_DECREF of borrowed references (PyList_GetItem, PyDict_GetItem, arguments)",
         )
-    if _MEMORY.search(names) or "refcount" in message or "object" in message:
+    if _MEMORY.search(names) or _DAMAGED.search(message):
         return (
             "a Python object is damaged",
             "a check of an object or memory block failed: native code wrote past a buffer or "

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from postmortem import thresholds
 from postmortem.diagnose.core.citing import cite_python, cite_recursion, cite_signal
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.fault_words import explain
 from postmortem.diagnose.core.owners import file_name
-from postmortem.diagnose.core.recursion import DEEP, Recursion, recursion
+from postmortem.diagnose.core.recursion import Recursion, recursion
 from postmortem.diagnose.names import clip, short
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.facts.crash import Fault, Signal
@@ -53,7 +54,9 @@ def python_recursion(
     if crashed is None or cycle is None or not cycle.is_python:
         return
     certain = kind is FaultKind.STACK_OVERFLOW
-    if not certain and not (kind is FaultKind.RERAISED and cycle.frames >= DEEP):
+    if not certain and not (
+        kind is FaultKind.RERAISED and cycle.frames >= thresholds.OVERFLOW_FRAMES
+    ):
         return
     version = f" {process.python_version}" if process and process.python_version else ""
     yield Finding(
@@ -62,7 +65,9 @@ def python_recursion(
         f"on the stack, so Python{version} code called itself through C until there was no stack "
         "left; the recursion limit that should have raised RecursionError was raised, or does not "
         "apply to this C code",
-        confidence=Confidence.CERTAIN if certain else Confidence.LIKELY,
+        confidence=Confidence.CERTAIN
+        if certain and cycle.frames >= thresholds.OVERFLOW_FRAMES
+        else Confidence.LIKELY,
         next_steps=(
             "remove or lower sys.setrecursionlimit(): RecursionError then names the Python line",
             "no setrecursionlimit? look for repr, pickle, deepcopy or json of data that contains "

@@ -38,11 +38,17 @@ def forbidden_system_call(
     if kind is not FaultKind.SECCOMP:
         return
     crashed = threads.crashed if threads is not None else None
-    from postmortem.knowledge.syscalls import system_call  # names that few reports need
+    from postmortem.knowledge.syscalls import numbering, system_call  # few reports need them
 
     machine = process.machine if process is not None else "x86_64"
-    called = None if signal.system_call is None else system_call(signal.system_call, machine)
-    what = "a system call" if called is None else f"the system call {called}"
+    what, call = "a system call", signal.system_call
+    if call is not None:
+        numbers = numbering(machine, signal.call_machine)
+        called = system_call(call, numbers)
+        what = f"the system call {called or f'{call} ({numbers} numbering)'}"
+    who = "a seccomp filter"
+    if signal.code == "SYS_USER_DISPATCH":
+        who = "the process's own system-call dispatch (prctl)"
     evidence = [Evidence("signal SIGSYS", explain(kind, signal))]
     number = crashed.register("orig_rax") if crashed is not None else None
     if crashed is not None and crashed.frames:
@@ -50,7 +56,7 @@ def forbidden_system_call(
     if number is not None and number < 1 << 16:
         evidence.append(Evidence("register orig_rax", f"system call number {number}"))
     yield Finding(
-        title=clip(f"a seccomp filter forbade {what}{place(crashed)}", 100),
+        title=clip(f"{who} forbade {what}{place(crashed)}", 100),
         cause=explain(kind, signal),
         confidence=Confidence.CERTAIN if signal.code == "SYS_SECCOMP" else Confidence.LIKELY,
         next_steps=(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from postmortem.diagnose.core.caught import fault_elsewhere
 from postmortem.diagnose.core.citing import cite_frame, cite_python
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.fault_words import explain
@@ -69,6 +70,18 @@ def killed_by_signal(
         evidence.extend([cite_frame(main, 0), *cite_python(main)])
         steps.append("did the job hang? the main thread's stack in this report shows where it was")
     steps.append("for a job of several ranks look for the rank that failed or stopped first")
+    if (failed := fault_elsewhere(threads)) is not None:
+        thread, at, fault = failed
+        yield Finding(
+            title=clip(f"{fault}; its handler was still busy when it was killed {by}", 100),
+            cause=f"thread {thread.tid} had failed and was in its signal handler when "
+            f"{signal.name} ended the process: a crash handler that hangs or waits",
+            confidence=Confidence.LIKELY,
+            next_steps=(f"read the stack of thread {thread.tid} beyond the handler", *steps),
+            evidence=(cite_frame(thread, at), *cite_python(thread), *evidence),
+            role=Role.ROOT,
+        )
+        return
     yield Finding(
         title=clip(f"the process was killed {by}; it did not crash by itself", 100),
         cause=f"{explain(kind, signal)}. The reason is with the sender, not in this process's code",

@@ -9,6 +9,7 @@ from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.fault_words import explain
 from postmortem.diagnose.core.pointers import (
     POINTER_RULES,
+    is_of_thread_pointer,
     number_as_pointer,
     pointer_value,
     small_pointer,
@@ -67,8 +68,11 @@ def null_dereference(
     small = small_pointer(signal, fault)
     # Certain only where the pointer itself is seen to be null, or the address is 0.
     is_null = signal.address == 0 or (signal.address < 4096 and pointer_value(fault) == 0)
+    is_null = is_null and number is None and small is None
     what = "null pointer dereference"
-    if number is not None:
+    if is_of_thread_pointer(fault):
+        what, is_null = "a thread-local variable of a thread whose thread pointer is null", False
+    elif number is not None:
         what = f"the number {number} was used as a pointer"
     elif small is not None:
         what = f"a null pointer's member, or the number {small} used as a pointer"

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from postmortem import thresholds
+from postmortem.diagnose.core.caught import fault_elsewhere
 from postmortem.diagnose.core.citing import cite_frame, cite_python, cite_signal
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.fault_words import explain
 from postmortem.diagnose.core.owners import Owner, file_name, owner
 from postmortem.diagnose.core.pyobject_fault import object_fault
 from postmortem.diagnose.core.python_calls import python_call
-from postmortem.diagnose.core.recursion import DEEP, recursion
+from postmortem.diagnose.core.recursion import recursion
+from postmortem.diagnose.core.sending import is_sending
 from postmortem.diagnose.core.stacks import handler_index, place, site
 from postmortem.diagnose.names import bare, clip, short
 from postmortem.diagnose.rule import Finding, rule
@@ -58,6 +61,15 @@ def reraised_signal(
         evidence.extend([cite_frame(crashed, index + 1), *cite_python(crashed, threads)])
         title = f"{_WORDS.get(signal.name, 'fault')}{place(crashed, index + 1)}"
         cause = explain(kind, signal)
+    elif (failed := fault_elsewhere(threads)) is not None:
+        thread, index, words = failed
+        evidence.extend([cite_frame(thread, index), *cite_python(thread)])
+        title = f"{words}; another thread raised {signal.name} for its handler"
+        cause = (
+            f"thread {thread.tid} failed, and its handler left it to thread "
+            f"{crashed.tid if crashed is not None else 0} to raise {signal.name}: that one is the "
+            "messenger"
+        )
     else:
         title, cause, seen = _without_handler(signal, crashed)
         evidence.extend(seen)
@@ -66,7 +78,7 @@ def reraised_signal(
             yield Finding(
                 title=clip(title, 100),
                 cause=cause,
-                confidence=Confidence.CERTAIN if _is_on_purpose(crashed) else Confidence.LIKELY,
+                confidence=Confidence.LIKELY,
                 next_steps=(
                     f"search the program, its libraries and its tests for who sends {signal.name}",
                     "see what the threads in this core were doing: a watchdog sends signals to "
@@ -76,7 +88,7 @@ def reraised_signal(
             )
             return
     cycle = recursion(crashed.frames) if crashed is not None else None
-    overflow = cycle is not None and cycle.frames >= DEEP
+    overflow = cycle is not None and cycle.frames >= thresholds.OVERFLOW_FRAMES
     yield Finding(
         title=clip(title, 100),
         cause=cause,
@@ -112,7 +124,8 @@ def _without_handler(signal: Signal, crashed: Thread | None) -> tuple[str, str, 
         cause = (
             f"the whole stack is there, and no signal handler is on it: the code itself sent "
             f"{signal.name} to its own process (a test, a crash on purpose, a watchdog). No "
-            "instruction failed"
+            "instruction of this stack failed; a handler that had left by siglongjmp, or one of "
+            "Python, would not show"
         )
         title = f"the process sent itself {signal.name} on purpose: {who}"
         return title, cause, [cite_frame(crashed, at), *cite_python(crashed)]
@@ -143,7 +156,8 @@ _START = Pattern(r"^(_start|__libc_start_main\w*|start_thread|clone3?)$")
 
 
 def _is_raising(thread: Thread) -> bool:
-    return any(_RAISING.search(bare(frame.function)) for frame in thread.frames[:3])
+    named = any(_RAISING.search(bare(frame.function)) for frame in thread.frames[:3])
+    return named or is_sending(thread)
 
 
 def _raiser(frame: Frame) -> str:
@@ -165,7 +179,12 @@ def _is_on_purpose(thread: Thread) -> bool:
 def _is_hit(thread: Thread) -> bool:
     """Whether the thread was in some other call of the C library when the signal came."""
     names = [bare(frame.function) for frame in thread.frames[:3]]
-    if not names or names[0] == "??" or owner(thread.frames[0]) is not Owner.GLIBC:
+    if (
+        is_sending(thread)
+        or not names
+        or names[0] == "??"
+        or owner(thread.frames[0]) is not Owner.GLIBC
+    ):
         return False
     return not any(
         _RAISING.search(name) or "abort" in name or "signal" in name.lower() for name in names

@@ -63,7 +63,8 @@ def sent_by_itself(kind: FaultKind, signal: Signal, threads: Threads | None) -> 
         title=clip(f"the process sent itself {signal.name}{by}", 100),
         cause=explain(kind, signal, None, threads)
         + ". Somebody in this process wanted it to end: the reason is with the sender",
-        confidence=Confidence.CERTAIN if sent_here else Confidence.LIKELY,
+        # Two threads in kill(): siginfo names the process, not which of them it was.
+        confidence=Confidence.CERTAIN if sent_here and sender is None else Confidence.LIKELY,
         next_steps=(
             f"search the program, its libraries and its log for {signal.name}: a watchdog or a "
             "time-out sends it",

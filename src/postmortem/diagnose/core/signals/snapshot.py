@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from postmortem.diagnose.core.caught import fault_elsewhere
 from postmortem.diagnose.core.citing import cite_frame, cite_python
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.saved_by import saved_by
+from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.facts.memory import Modules
 from postmortem.facts.process import CoreFile
@@ -43,11 +45,24 @@ def snapshot(
     main = threads.main if threads is not None else None
     if main is not None and main.frames:
         evidence.extend([cite_frame(main, 0), *cite_python(main)])
+    if (failed := fault_elsewhere(threads)) is not None:
+        thread, at, fault = failed
+        yield Finding(
+            title=clip(f"{fault}; a handler had it when {by} took this snapshot", 100),
+            cause=f"thread {thread.tid} had failed and was in its signal handler when {by} wrote "
+            "this core: the process had not ended yet",
+            confidence=Confidence.LIKELY,
+            next_steps=(f"read the stack of thread {thread.tid} beyond the handler",),
+            evidence=(*evidence, cite_frame(thread, at), *cite_python(thread)),
+            role=Role.ROOT,
+        )
+        return
     yield Finding(
         title=f"a snapshot of a live process ({by}): it did not crash",
         cause=f"{by} wrote this core while the process was running; it tells where the threads "
         "stood at that moment",
-        confidence=Confidence.CERTAIN,
+        # A program can write such a core of itself from its crash handler, as other tools do.
+        confidence=Confidence.CERTAIN if core.origin == "gcore" else Confidence.LIKELY,
         next_steps=(
             "if the process seemed to hang, see which thread waits for what in the stacks here",
             "take a second snapshot some seconds later: only equal stacks are stuck",

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from postmortem import thresholds
 from postmortem.diagnose.core.citing import cite_frame, cite_recursion, cite_signal
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.fault_words import explain
 from postmortem.diagnose.core.jit_frames import is_nameless
-from postmortem.diagnose.core.recursion import DEEP, MANY, Recursion, recursion
+from postmortem.diagnose.core.recursion import recursion
+from postmortem.diagnose.core.stack_end import is_sp_lost
 from postmortem.diagnose.core.stacks import place
 from postmortem.diagnose.names import clip, short
 from postmortem.diagnose.rule import Finding, rule
@@ -47,8 +49,16 @@ def stack_overflow(
     cycle = recursion(crashed.frames) if crashed is not None else None
     if cycle is not None and cycle.is_python:
         return
+    shallow = cycle is not None and cycle.frames < thresholds.OVERFLOW_FRAMES
+    if shallow and crashed is not None and fault is not None and is_sp_lost(fault):
+        # The frame that jumped over the guard page is the innermost, whoever called it.
+        cycle = cycle if cycle and crashed.frames[0].function in cycle.functions else None
     certain = kind is FaultKind.STACK_OVERFLOW
-    sent_again = kind is FaultKind.RERAISED and cycle is not None and cycle.frames >= DEEP
+    sent_again = (
+        kind is FaultKind.RERAISED
+        and cycle is not None
+        and cycle.frames >= thresholds.OVERFLOW_FRAMES
+    )
     if not certain and not sent_again:
         return
     evidence: list[Evidence] = [cite_signal(kind, signal, fault, threads)]
@@ -69,7 +79,10 @@ def stack_overflow(
             if cycle is not None
             else _without_recursion(crashed)
         ),
-        confidence=_confidence(certain, cycle),
+        # Some dozen frames of a recursion do not fill a stack: one large frame may.
+        confidence=Confidence.CERTAIN
+        if certain and cycle is not None and cycle.frames >= thresholds.OVERFLOW_FRAMES
+        else Confidence.LIKELY,
         next_steps=(
             "find what should end the recursion in the functions named, and why it did not",
             "as a test: ulimit -s unlimited (main thread) or threading.stack_size(512 << 20) "
@@ -80,18 +93,14 @@ def stack_overflow(
 
 
 def _without_recursion(crashed: Thread | None) -> str:
-    if crashed is None or (crashed.stopped is not None and len(crashed.frames) < MANY):
+    if crashed is None or (
+        crashed.stopped is not None and len(crashed.frames) < thresholds.RECURSION_FRAMES
+    ):
         return (
             "The stack could not be walked far enough to tell a recursion without an end from a "
             "local array that is larger than the rest of the stack"
         )
     return (
-        "No recursion shows in the frames: a local array or alloca() larger than the rest of the "
-        "stack can do it"
+        "No recursion fills the stack as far as the frames show: a local array or alloca() larger "
+        "than the rest of the stack can do it"
     )
-
-
-def _confidence(address_says_so: bool, cycle: Recursion | None) -> Confidence:
-    if not address_says_so:
-        return Confidence.LIKELY  # a fault, and hundreds of frames of one recursion
-    return Confidence.CERTAIN if cycle is not None else Confidence.LIKELY

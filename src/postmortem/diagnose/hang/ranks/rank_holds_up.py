@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from postmortem import thresholds
 from postmortem.diagnose.hang.live_waits import hot_words, place_words, wait_words, waits_words
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution, Suspect
@@ -13,7 +14,6 @@ from postmortem.diagnose.rule import Finding, rule
 from postmortem.facts.live import LiveJob, LiveProcess
 from postmortem.report.model import Confidence, Evidence, Role
 
-_LONG_SECONDS = 60.0
 _MOST_CITED = 6
 
 
@@ -115,7 +115,7 @@ def _confidence(blame: Attribution, job: LiveJob, label: str) -> Confidence:
     if motion is None or not motion.is_still:
         return Confidence.POSSIBLE
     alone = len(blame.first) == 1 and len(job.ranks()) > 2
-    long = job.watched_seconds >= _LONG_SECONDS
+    long = job.watched_seconds >= thresholds.HELD_UP_SECONDS
     return Confidence.CERTAIN if alone and long else Confidence.LIKELY
 
 
@@ -123,7 +123,7 @@ def _steps(job: LiveJob, process: LiveProcess | None, party: Suspect) -> tuple[s
     pids = " ".join(str(one.pid) for one in job.ranks()[:64])
     pid = process.pid if process is not None else "PID"
     steps = []
-    if job.watched_seconds < _LONG_SECONDS:
+    if job.watched_seconds < thresholds.HELD_UP_SECONDS:
         steps.append(
             f"look again: postmortem hang {pids} --gap 60: still in the same place means stuck"
             if len(pids) < 200

@@ -12,6 +12,15 @@ from postmortem.diagnose.ranks.phrases import cite, ranks_words
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.report.model import Confidence, Role
 
+_STEPS = (
+    "give the logs of all hosts and ranks, also standard output, and --world-size N",
+    "TORCH_FR_BUFFER_SIZE=2000 and TORCH_DISTRIBUTED_DEBUG=DETAIL next time decide it",
+)
+_WITHOUT_RANKS = (
+    "give the whole log: the cause may stand above what was copied",
+    "give the log of the process or container that the line speaks of",
+)
+
 
 @rule(
     role=Role.CASCADE,
@@ -35,18 +44,25 @@ def only_victims(blame: Attribution) -> Iterator[Finding]:
     if told is None:
         return
     title, cause = told
+    steps = _STEPS
+    if blame.cause.doubt is Doubt.PEERS and blame.evidence and not _ranks(blame):
+        title = f"what ended it stands elsewhere: {blame.evidence[0][1]}"
+        cause = "The line that comes nearest only says that another process is gone, and not why."
+        steps = _WITHOUT_RANKS
     silent = blame.cause.doubt is Doubt.SILENT
     yield Finding(
         title=clip(title, 100),
         verdict=clip(title, 100) if silent else None,
         cause=cause,
         confidence=Confidence.POSSIBLE,
-        next_steps=(
-            "give the logs of all hosts and ranks, also standard output, and --world-size N",
-            "TORCH_FR_BUFFER_SIZE=2000 and TORCH_DISTRIBUTED_DEBUG=DETAIL next time decide it",
-        ),
+        next_steps=steps,
         evidence=cite(blame),
     )
+
+
+def _ranks(blame: Attribution) -> bool:
+    """Return whether any candidate is more than a file, or one process that no rank is known of."""
+    return len(blame.candidates) > 1 or any(one.rank is not None for one in blame.candidates)
 
 
 def _told(doubt: Doubt, who: str, count: int) -> tuple[str, str] | None:

@@ -38,7 +38,6 @@ def last_words(blame: Attribution) -> Iterator[Finding]:
         cause=cause + "No traceback and no launcher says how it ended.",
         confidence=Confidence.LIKELY if blame.cause.plain else Confidence.POSSIBLE,
         next_steps=(
-            "do what the message itself says, if it advises anything",
             "look at the whole log, with stderr: the cause may stand above what was copied",
         ),
         evidence=cite(blame),

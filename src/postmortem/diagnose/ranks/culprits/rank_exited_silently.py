@@ -41,13 +41,19 @@ def rank_exited_silently(blame: Attribution) -> Iterator[Finding]:
     if end is not None and end.launcher == "ray":
         how, steps = "died, and Ray does not know how (a signal, a code)", (_OF_RAY, *_STEPS[1:])
     heard = blame.cause.heard
+    near = blame.cause.near
     told = ", and wrote no error" if heard else "; no error of it is in these logs"
+    no_error, elsewhere = "and no log has an error of it", "may be in a file that was not given"
+    if near:
+        told, no_error = f"; just above: {near}", "and no line that names it is an error"
+        elsewhere = "may be in the lines right above its end, which name nobody"
+        steps = ("read the lines that are cited: they stand right above its end", *steps[1:])
     yield Finding(
         lead=who,
         title=clip(f"{who} {blame.first[0].why}{told}", 100),
-        cause=f"{who} {how}, and no log has an error of it; "
+        cause=f"{who} {how}, {no_error}; "
         + ("standard error" if heard else "what it wrote")
-        + f" may be in a file that was not given.{victims_words(blame)}{torchrun_words(blame)}",
+        + f" {elsewhere}.{victims_words(blame)}{torchrun_words(blame)}",
         confidence=Confidence.LIKELY if len(blame.first) == 1 else Confidence.POSSIBLE,
         next_steps=steps,
         evidence=cite(blame),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution, Suspect
 from postmortem.diagnose.ranks.causes import (
     Crashed,
@@ -15,7 +16,6 @@ from postmortem.diagnose.ranks.causes import (
 from postmortem.diagnose.ranks.deciding.case import Case, cited
 from postmortem.diagnose.ranks.deciding.kernel import PYTHONS, another_namespace, ties
 from postmortem.diagnose.ranks.deciding.rank_state import RankState
-from postmortem.diagnose.ranks.wordings import ErrorRole, part_of
 from postmortem.facts.kernel_log import KernelEvent, KernelKind
 
 _SILENT_SIGNALS = frozenset(
@@ -135,7 +135,10 @@ def exited_silently(case: Case) -> Attribution | None:
         return None
     parties = tuple(s.party(_exit_words(s)) for s in found)
     heard = all(s.writer.lines for s in found)
-    return Attribution(ExitedSilently(heard), parties, evidence=cited(parties))
+    above = next((s.exit.above for s in found if s.exit is not None and s.exit.above), ())
+    evidence = (*cited(parties), *((line.where, clip(line.text, 300)) for line in above))
+    near = above[0].text if above else ""
+    return Attribution(ExitedSilently(heard, near), parties, evidence=evidence)
 
 
 def _of_ray(standing: RankState) -> bool:
@@ -146,7 +149,7 @@ def _of_ray(standing: RankState) -> bool:
 def _exit_words(standing: RankState) -> str:
     if standing.exit is None or standing.exit.code is None:
         return "died"
-    return f"exited with {standing.exit.code}"
+    return standing.exit.exited
 
 
 def thread_died(case: Case) -> Attribution | None:
@@ -157,8 +160,3 @@ def thread_died(case: Case) -> Attribution | None:
         return None
     parties = tuple(s.party(s.threads[0].said.words, s.threads[0]) for s in found)
     return Attribution(ThreadDied(), parties, sure=len(found) == 1, evidence=cited(parties))
-
-
-def is_watchdog(standing: RankState) -> bool:
-    """Return whether an abort is that of a watchdog."""
-    return any(part_of(f) is ErrorRole.WAITED for f in standing.about_peers)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from postmortem import thresholds
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution, Suspect
 from postmortem.diagnose.ranks.causes import SeenByKernel
@@ -11,14 +12,12 @@ from postmortem.diagnose.ranks.deciding.case import Case, cited
 from postmortem.diagnose.ranks.deciding.rank_state import RankState
 from postmortem.diagnose.ranks.kernel_matches import KernelMatch, MatchKey
 from postmortem.facts.kernel_log import Fault, KernelEvent, KernelKind
-from postmortem.facts.rank_logs import LogFailure, RankLogs, RankPid
+from postmortem.facts.rank_logs import RankLogs, RankPid
 from postmortem.knowledge.xids import xid
 
 _DAY = 86_400.0
 _YEAR = 366 * _DAY
 _YEARLESS = 3 * _YEAR
-_ALIKE = 5.0
-"""Seconds within which kills of one kind are one event."""
 _OF_GPU = (KernelKind.GPU, KernelKind.FABRIC, KernelKind.PCIE)
 _OF_HOST = (KernelKind.MACHINE,)
 _NO_SUCH_LINK = ("dmesg-link-down", "dmesg-mlx5")
@@ -97,7 +96,7 @@ def _alike(first: KernelEvent, other: KernelEvent) -> bool:
         return False
     for a, b in ((first.uptime, other.uptime), (first.time, other.time)):
         if a is not None and b is not None:
-            return abs(b - a) <= _ALIKE
+            return abs(b - a) <= thresholds.ONE_EVENT_SECONDS
     return False
 
 
@@ -126,10 +125,6 @@ def _lost_gpu(case: Case, found: tuple[KernelMatch, ...]) -> Attribution | None:
         whole = host if every else None
         return _blame(parties, tie, sure=tie.sure, whole_host=whole, said=_error(chosen[0]))
     return None
-
-
-def _is_of_gpu(*failures: LogFailure) -> bool:
-    return any(failure.said.match("error-of-gpu") for failure in failures)
 
 
 def _with_error(event: KernelEvent, standing: RankState) -> str:

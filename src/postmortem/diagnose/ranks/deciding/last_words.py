@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from postmortem import thresholds
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution, Suspect
 from postmortem.diagnose.ranks.causes import (
@@ -20,8 +21,6 @@ from postmortem.facts.rank_logs import RankLogs
 from postmortem.records import replace
 
 _MOST = 4
-_FAR = 500
-"""Lines of a file between a failure and what is no part of its end."""
 
 
 def process_ended(case: Case) -> Attribution | None:
@@ -87,7 +86,11 @@ def outlived(case: Case, blame: Attribution) -> Attribution:
         return blame
     for one in case.logs.last_lines:
         last = one.errors[0] if one.errors else one.nearest
-        if last is not None and last.file == failure.file and last.line > failure.line + _FAR:
+        if (
+            last is not None
+            and last.file == failure.file
+            and last.line > failure.line + thresholds.END_LINES
+        ):
             where, said = _cited(last)
             also = (where, f"the log ends with another error: {said}")
             return replace(blame, sure=False, evidence=(*blame.evidence, also))

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
 
+from postmortem import thresholds
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution, Suspect
 from postmortem.diagnose.ranks.causes import (
@@ -22,7 +23,7 @@ from postmortem.diagnose.ranks.causes import (
     WaitsElsewhere,
 )
 from postmortem.diagnose.ranks.deciding.case import Case, cited
-from postmortem.diagnose.ranks.deciding.rank_state import FAR, RankState
+from postmortem.diagnose.ranks.deciding.rank_state import RankState
 from postmortem.diagnose.ranks.deciding.votes import call_site, fingerprints, minority
 from postmortem.diagnose.ranks.wordings import ErrorRole, part_of
 from postmortem.facts.rank_logs import LogExit, LogFailure
@@ -298,9 +299,14 @@ def undecided(case: Case) -> Attribution | None:
         s.party("its traceback is cut off", f)
         for s in case.all
         for f in case.logs.failures
-        if not f.said.exception and f.lines_after <= FAR and case.logs.who(f.writer) == s.writer
+        if not f.said.exception
+        and f.lines_after <= thresholds.CAUGHT_LINES
+        and case.logs.who(f.writer) == s.writer
     ]
     if cut and not _told_last(case):
+        above = _peer_above(case, cut[0].failure) if cut[0].failure is not None else ()
+        if above:
+            return Attribution(Undecided(Doubt.PEERS), candidates=tuple(cut[:1]), evidence=above)
         some = tuple(cut[:_MOST_CANDIDATES])
         return Attribution(Undecided(Doubt.CUT), candidates=some, evidence=cited(some))
     if unnamed is not None:
@@ -310,6 +316,15 @@ def undecided(case: Case) -> Attribution | None:
         parties = tuple(s.party("it ended badly", None) for s in ends[:_MOST_CANDIDATES])
         return Attribution(Undecided(Doubt.ENDS), candidates=parties, evidence=cited(parties))
     return None
+
+
+def _peer_above(case: Case, cut: LogFailure) -> tuple[tuple[str, str], ...]:
+    """Return where a whole error above a cut one says that a peer is gone: that says more."""
+    return tuple(
+        (one.nearest.where, clip(one.nearest.text.strip(), 300))
+        for one in case.logs.last_lines
+        if one.nearest is not None and one.about_peer and one.nearest.file == cut.file
+    )[:1]
 
 
 def _told_last(case: Case) -> bool:
@@ -345,7 +360,7 @@ def _local(end: LogExit) -> Attribution:
     """Return who failed on the host of an agent, which counts its own processes only."""
     label = f"local rank {end.local_rank}"
     if end.signal is None:
-        one = Suspect(label, None, end.host, f"exited with {end.code}", None, end)
+        one = Suspect(label, None, end.host, end.exited, None, end)
         return Attribution(ExitedSilently(), (one,), evidence=cited((one,)))
     one = Suspect(label, None, end.host, f"killed by {end.signal}", None, end)
     return Attribution(Crashed(), (one,), evidence=cited((one,)))

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+from postmortem import thresholds
 from postmortem.diagnose.ranks.attribution import Attribution, Suspect
 from postmortem.diagnose.ranks.causes import Cause, Doubt, EveryRankRaised, Raised, Undecided
 from postmortem.diagnose.ranks.deciding.case import Case, cited, same_words
 from postmortem.diagnose.ranks.deciding.rank_state import RankState
 from postmortem.facts.rank_logs import LogFailure
-
-_AT_ONCE = 2.0
-"""Seconds between two time stamps that order nothing."""
 
 
 def raised(case: Case) -> Attribution | None:
@@ -74,7 +72,7 @@ def _several(case: Case, groups: list[list[tuple[RankState, LogFailure]]]) -> At
     if all(time is not None for time in times) and len(hosts) == 1:
         order = sorted(range(len(items)), key=lambda i: times[i] or 0.0)
         first, second = order[0], order[1]
-        if (times[second] or 0.0) - (times[first] or 0.0) >= _AT_ONCE:
+        if (times[second] or 0.0) - (times[first] or 0.0) >= thresholds.AT_ONCE_SECONDS:
             return _alike(case, groups[first], sure=False)
     if len({f.file for _, f in items}) == 1:
         index = min(range(len(items)), key=lambda i: items[i][1].begin_line)

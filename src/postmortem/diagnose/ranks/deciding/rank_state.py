@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from postmortem import thresholds
 from postmortem.diagnose.ranks.attribution import Suspect
 from postmortem.diagnose.ranks.wordings import MPI_ENDS, ErrorRole, part_of
 from postmortem.facts.rank_logs import LogExit, LogFailure, RankLogs, Writer
 from postmortem.records import record, replace
 
-FAR = 10
-"""So many lines after a traceback its process was still at work: it had caught it."""
-_FAR_OF_FAILED = 200
-"""The same for a process that ended badly: it may have cleaned up."""
-_FAR_OF_SHARED = 40
 ABOUT_PEERS = (
     ErrorRole.CLOSED,
     ErrorRole.WAITED,
@@ -176,12 +172,16 @@ def _counted(
         if failure.kind == "thread":
             yield failure
         elif writer.shared:
-            if failed or (failure.lines_after <= _FAR_OF_SHARED and not failure.resumed):
+            if failed or (
+                failure.lines_after <= thresholds.CAUGHT_LINES_OF_SHARED and not failure.resumed
+            ):
                 yield failure
-        elif (failure.lines_after <= FAR and not failure.resumed) or failure.source != "log":
+        elif (
+            failure.lines_after <= thresholds.CAUGHT_LINES and not failure.resumed
+        ) or failure.source != "log":
             yield failure
             final.append(failure)
     if bad and not final and not writer.shared:
         last = [f for f in mine if f.kind not in ("ignored", "thread") and f.said.exception]
-        if last and last[-1].lines_after <= _FAR_OF_FAILED:
+        if last and last[-1].lines_after <= thresholds.CAUGHT_LINES_OF_FAILED:
             yield last[-1]

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from postmortem import thresholds
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.facts.nccl import Nccl
 from postmortem.report.model import Confidence, Evidence, Role
 from postmortem.text import shell_word
-
-_ENOUGH = 3
-_SHORT = 200
 
 
 @rule(
@@ -35,7 +33,7 @@ def one_bad_peer(nccl: Nccl, blame: Attribution) -> Iterator[Finding]:
         return
     worst = nccl.peers[0]
     voices = max(len(worst.hosts), len(worst.writers))
-    if voices < _ENOUGH:
+    if voices < thresholds.PEERS_OF_A_BAD_LINK:
         return
     others = [max(len(p.hosts), len(p.writers)) for p in nccl.peers[1:]]
     if any(2 * count > voices for count in others):
@@ -59,5 +57,5 @@ def one_bad_peer(nccl: Nccl, blame: Attribution) -> Iterator[Finding]:
             "(ibstat, perfquery -x, ethtool -S DEVICE), and run without it",
             "read the kernel log of that host around this time: dmesg -T",
         ),
-        evidence=(Evidence(worst.where, clip(worst.what, _SHORT)),),
+        evidence=(Evidence(worst.where, clip(worst.what, 200)),),
     )

@@ -9,6 +9,7 @@ from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import Stop, StoppedFromOutside
 from postmortem.diagnose.ranks.phrases import cite
 from postmortem.diagnose.rule import Finding, rule
+from postmortem.patterns import Pattern
 from postmortem.report.model import Confidence, Role
 
 _WHY = {
@@ -17,6 +18,8 @@ _WHY = {
     Stop.MEMORY: "it was over its memory limit",
     Stop.NODE: "one of its nodes failed",
 }
+
+_SLURM = Pattern(r"(?i)slurm|srun|\*\*\* (?:STEP|JOB) |scancel")
 
 
 @rule(role=Role.ROOT, references=("https://slurm.schedmd.com/job_exit_code.html",))
@@ -41,8 +44,21 @@ def stopped_from_outside(blame: Attribution) -> Iterator[Finding]:
         cause=f"nothing failed before the job was told to stop: {clip(cause.said, 300)}",
         confidence=Confidence.LIKELY,
         next_steps=(
-            "sacct -o JobID,State,ExitCode,End -j JOB  tells a time limit from a cancellation",
+            _step(cause),
             "was it hung before? give the stacks of a hanging rank: py-spy dump --pid PID",
         ),
         evidence=cite(blame),
+    )
+
+
+def _step(cause: StoppedFromOutside) -> str:
+    if cause.why is Stop.TIME:
+        return (
+            "ask for more time, or save checkpoints within it; its last lines tell how far it came"
+        )
+    if _SLURM.search(cause.said):
+        return "sacct -o JobID,State,ExitCode,End -j JOB  tells a time limit from a cancellation"
+    return (
+        "find who sent the signal: Ctrl-C, a terminal that closed (nohup or tmux outlive it), a "
+        "supervisor, a scheduler"
     )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.diagnose.rule import Finding, rule
-from postmortem.diagnose.strace.calls import cite_calls, named, quoted, subject, times
-from postmortem.diagnose.strace.severity import weigh, worst
+from postmortem.diagnose.strace.calls import named, quoted, times
+from postmortem.diagnose.strace.severity import of_calls, weigh, worst
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import FailedCalls, Failures
 from postmortem.report.model import Confidence, Role
@@ -54,29 +54,21 @@ def device_not_usable(failures: Failures, logs: Logs) -> Iterator[Finding]:
     group = groups[0]
     weight = weigh(logs, group.matches[-1], Confidence.LIKELY)
     gpu = "nvidia" in (group.target.path or "")
-    yield Finding(
-        title=(
-            f"the device cannot be used: {group.first.syscall} of {named(group.target, 35)}: "
-            f"{group.errno}"
-        ),
-        cause=(
-            f"{times(logs, group)} on {group.target.words} gave {group.errno}: "
-            f"{_MEANING[group.errno]}{weight.words}"
-        ),
-        confidence=weight.confidence,
+    yield of_calls(
+        groups,
+        weight,
+        title=f"the device cannot be used: {group.first.syscall} of {named(group.target, 35)}: "
+        f"{group.errno}",
+        cause=f"{times(logs, group)} on {group.target.words} gave {group.errno}: "
+        f"{_MEANING[group.errno]}",
         next_steps=(
             "nvidia-smi ; dmesg -T | grep -i 'NVRM\\|Xid'"
             if gpu
             else "ibstat ; lsmod ; dmesg -T | tail",
             f"ls -l {quoted(group.target)} ; id : as the job, in its container",
-            (
-                "in a container: docker run --gpus all, or --device; in a batch job: ask for "
-                "the device"
-            ),
+            "in a container: docker run --gpus all, or --device; in a batch job: ask for "
+            "the device",
         ),
-        evidence=tuple(row for one in groups[:3] for row in cite_calls(one)),
-        role=weight.role,
-        about=subject(group),
     )
 
 

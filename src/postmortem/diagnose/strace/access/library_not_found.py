@@ -43,10 +43,8 @@ def library_not_found(logs: Logs) -> Iterator[Finding]:
             count = "1 folder" if len(folders) == 1 else f"{len(folders)} folders"
             yield Finding(
                 title=f"the library {clip(name, 60)} was never found, in {count}",
-                cause=(
-                    f"{who(row.pid)} looked for {name} in {count} ({', '.join(folders[:3])}"
-                    f"{' …' if folders[3:] else ''}) and found it in none{weight.words}"
-                ),
+                cause=f"{who(row.pid)} looked for {name} in {count} ({', '.join(folders[:3])}"
+                f"{' …' if folders[3:] else ''}) and found it in none{weight.words}",
                 confidence=weight.confidence,
                 next_steps=(
                     f"find / -name {shell_word(name + '*')} -not -path '/proc/*' 2>/dev/null",

@@ -53,11 +53,9 @@ def crashed(failures: Failures, logs: Logs) -> Iterator[Finding]:
     core = " and left a core" if ending.core else ""
     yield Finding(
         title=f"{who(task.pid)} crashed: {ending.signal}, {CRASHES[ending.signal or '']}{more}",
-        cause=(
-            f"{clip(task.program or f'{who(task.pid)}', 80)} was ended by {ending.signal} "
-            f"({CRASHES[ending.signal or '']}){core}; where it stood is not in a log of system "
-            "calls"
-        ),
+        cause=f"{clip(task.program or f'{who(task.pid)}', 80)} was ended by {ending.signal} "
+        f"({CRASHES[ending.signal or '']}){core}; where it stood is not in a log of system "
+        "calls",
         confidence=Confidence.LIKELY,
         next_steps=(
             "postmortem core CORE : coredumpctl dump, or core files in its folder"

@@ -27,10 +27,8 @@ _WORDS = {
 _STEPS = {
     "SIGKILL": (
         "dmesg -T | grep -i 'killed process' ; journalctl -k | grep -i oom : on that host",
-        (
-            "cat /sys/fs/cgroup/memory.events : did oom_kill count up? sacct -j JOB "
-            "--format=State,MaxRSS"
-        ),
+        "cat /sys/fs/cgroup/memory.events : did oom_kill count up? sacct -j JOB "
+        "--format=State,MaxRSS",
         "neither? then somebody sent it: the batch system's log, the container's events",
     ),
     "SIGTERM": (
@@ -90,15 +88,11 @@ def ended_by_signal(logs: Logs) -> Iterator[Finding]:
     why = _WORDS.get(name, "somebody outside the log sent it")
     blocked = _was_in(task)
     yield Finding(
-        title=(
-            f"{who(task.pid)}{more} {'were' if more else 'was'} killed by {name}"
-            f"{', its own timer' if timer else sender or ' from outside the log'}"
-            f"{': the OOM killer?' if kill and not sender else ''}"
-        ),
-        cause=(
-            f"{clip(task.program or f'{who(task.pid)}', 80)} was ended by {name}{sender}: "
-            f"{why}{blocked}"
-        ),
+        title=f"{who(task.pid)}{more} {'were' if more else 'was'} killed by {name}"
+        f"{', its own timer' if timer else sender or ' from outside the log'}"
+        f"{': the OOM killer?' if kill and not sender else ''}",
+        cause=f"{clip(task.program or f'{who(task.pid)}', 80)} was ended by {name}{sender}: "
+        f"{why}{blocked}",
         confidence=Confidence.POSSIBLE if kill else Confidence.LIKELY,
         next_steps=_STEPS.get(name, _STEPS["SIGTERM"]),
         evidence=tuple(

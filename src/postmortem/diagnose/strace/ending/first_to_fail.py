@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from postmortem import thresholds
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.diagnose.strace.signals import CRASHES
@@ -13,9 +14,6 @@ from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import Ending, Task
 from postmortem.report.model import Confidence, Evidence, Role, Subject
 from postmortem.text import shell_word
-
-_SOON = 300
-"""Lines within which a process ends because a child of it failed."""
 
 
 @rule(
@@ -59,26 +57,20 @@ def first_to_fail(logs: Logs) -> Iterator[Finding]:
             f"{f' ({said})' if said else ''}",
             100,
         ),
-        cause=(
-            f"{clip(task.program or f'{who(task.pid)}', 80)} exited with {ending.code} at line "
-            f"{ending.line:,}; {'the other one' if others == 1 else f'the {others} others'} ended "
-            f"badly after it{f'; it said: {clip(said, 80)}' if said else ''}"
-        ),
+        cause=f"{clip(task.program or f'{who(task.pid)}', 80)} exited with {ending.code} at line "
+        f"{ending.line:,}; {'the other one' if others == 1 else f'the {others} others'} ended "
+        f"badly after it{f'; it said: {clip(said, 80)}' if said else ''}",
         confidence=Confidence.POSSIBLE,
         next_steps=(
-            (
-                f"what did it do last? --find 'syscall=write fd=2 pid={task.pid}' shows its "
-                "error output"
-            ),
+            f"what did it do last? --find 'syscall=write fd=2 pid={task.pid}' shows its "
+            "error output",
             f"grep -n '^{task.pid} ' {shell_word(ending.file.rpartition('/')[2])} | tail -50",
         ),
         evidence=tuple(
             Evidence(
                 f"{e.file.rpartition('/')[2]}:{e.line}",
-                (
-                    f"{who(t.pid)} "
-                    f"{f'exited with {e.code}' if e.signal is None else f'killed by {e.signal}'}"
-                ),
+                f"{who(t.pid)} "
+                f"{f'exited with {e.code}' if e.signal is None else f'killed by {e.signal}'}",
             )
             for t, e in bad[:4]
         ),
@@ -93,7 +85,9 @@ def _forgiven(logs: Logs, task: Task) -> bool:
         return False
     if parent.ending.code == 0:
         return True
-    went_on = parent.ending.line - task.ending.line > _SOON  # set -e ends a shell at once
+    went_on = (
+        parent.ending.line - task.ending.line > thresholds.CHILD_FAILED_LINES
+    )  # set -e ends a shell at once
     name = (task.argv or ("",))[0].rpartition("/")[2]
     return went_on and name in ANSWERING and not task.last_words
 

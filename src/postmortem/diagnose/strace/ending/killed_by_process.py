@@ -65,27 +65,21 @@ def killed_by_process(logs: Logs) -> Iterator[Finding]:
         elif GivenUp(logs.tasks())(task):
             role, why = (
                 Role.CASCADE,
-                (
-                    f"; {who(sender.pid)} then failed itself: it may have ended what it had "
-                    "started because of that. Look at what it said"
-                ),
+                f"; {who(sender.pid)} then failed itself: it may have ended what it had "
+                "started because of that. Look at what it said",
             )
         more = "" if len(victims) == 1 else f" (and {len(victims) - 1} more)"
         by = sender_words(sender)
         calls = signal_calls(logs, task.pid, ending.signal or "", sender.pid)
         yield Finding(
             title=f"{who(task.pid)} was killed by {ending.signal} from {by}{more}",
-            cause=(
-                f"{who(sender.pid)} ({clip(sender.program or 'program not recorded', 60)}) sent "
-                f"{ending.signal} to {who(task.pid)} "
-                f"({clip(task.program or 'program not recorded', 60)}){why}"
-            ),
+            cause=f"{who(sender.pid)} ({clip(sender.program or 'program not recorded', 60)}) sent "
+            f"{ending.signal} to {who(task.pid)} "
+            f"({clip(task.program or 'program not recorded', 60)}){why}",
             confidence=Confidence.CERTAIN if calls else Confidence.LIKELY,
             next_steps=(
-                (
-                    f"look at what {who(sender.pid)} did before: --find 'syscall=wait4,kill "
-                    f"pid={sender.pid}'"
-                ),
+                f"look at what {who(sender.pid)} did before: --find 'syscall=wait4,kill "
+                f"pid={sender.pid}'",
                 "is there a time limit in the program, its launcher or a watchdog?",
             ),
             evidence=(

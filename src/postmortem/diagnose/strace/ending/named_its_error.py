@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from postmortem import thresholds
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.diagnose.strace.calls import quoted_path, shortened
@@ -22,12 +23,6 @@ from postmortem.facts.syscalls import LastFailure, Task
 from postmortem.patterns import Pattern
 from postmortem.report.model import Confidence, Evidence, Role, Subject
 
-_NEAR = 400
-"""Lines between a failure that nobody named and the end of its process."""
-_VERY_NEAR = 30
-"""So few that there was hardly time for anything else to fail."""
-_FAR = 150
-"""Lines behind which a failed look-up is no longer what words mean that name no file."""
 _LOCKS = frozenset({"flock", "fcntl", "fcntl64"})
 _OTHERS = Pattern(r"/lib[^/]*\.so[^/]*$")  # library_not_found explains them
 _ELSEWHERE = frozenset({"execve", "execveat", "connect"})  # have rules of their own
@@ -126,7 +121,7 @@ def _telling(task: Task) -> LastFailure | None:
     end = task.ending
     assert end is not None
     for failure in reversed(task.last_failures):
-        if failure.file == end.file and end.line - failure.line > _NEAR:
+        if failure.file == end.file and end.line - failure.line > thresholds.UNNAMED_FAILURE_LINES:
             return None
         held = failure.syscall in _LOCKS and failure.errno in ("EAGAIN", "EACCES")
         asked = failure.syscall == "ioctl"  # what a device can do: EOPNOTSUPP is an answer
@@ -187,7 +182,7 @@ def _is_far(task: Task, failure: LastFailure) -> bool:
     named = (failure.path or "").rpartition("/")[2]
     if failure.errno != "ENOENT" or not lines or (named and named in "".join(task.last_words)):
         return False
-    return lines[0] - failure.line > _FAR
+    return lines[0] - failure.line > thresholds.FAILED_LOOKUP_LINES
 
 
 def _is_direct(failure: LastFailure) -> bool:
@@ -223,7 +218,7 @@ def _finding(logs: Logs, task: Task, failure: LastFailure, *, spoken: bool) -> F
     end = task.ending
     assert end is not None
     sure = (spoken and not _is_far(task, failure)) or (
-        failure.file == end.file and end.line - failure.line <= _VERY_NEAR
+        failure.file == end.file and end.line - failure.line <= thresholds.SURE_FAILURE_LINES
     )
     confidence = Confidence.LIKELY if sure else Confidence.POSSIBLE
     return Finding(

@@ -46,14 +46,10 @@ def kernel_table_full(failures: Failures, logs: Logs) -> Iterator[Finding]:
         of = f" of {named(group.target)}" if known else ""
         weight = weigh(logs, group.matches[-1], Confidence.CERTAIN)
         yield Finding(
-            title=(
-                f"{group.syscalls[0]} failed with {group.errno}: a kernel limit, not a disk or "
-                "descriptors"
-            ),
-            cause=(
-                f"{group.syscalls[0]}{of} gives {group.errno} when {what}; "
-                f"no file system is full{weight.words}"
-            ),
+            title=f"{group.syscalls[0]} failed with {group.errno}: a kernel limit, not a disk or "
+            "descriptors",
+            cause=f"{group.syscalls[0]}{of} gives {group.errno} when {what}; "
+            f"no file system is full{weight.words}",
             confidence=weight.confidence,
             next_steps=(
                 f"sysctl {setting}",

@@ -49,17 +49,13 @@ def locked_memory_limit(failures: Failures, logs: Logs) -> Iterator[Finding]:
     where = "" if group.target.path is None else f" on {named(group.target, 30)}"
     yield Finding(
         title=f"memory cannot be locked: {group.first.syscall}{where}: raise ulimit -l",
-        cause=(
-            f"{times(logs, group)}{where} gave {group.errno}: the limit of locked "
-            f"memory{is_limit}{weight.words}"
-        ),
+        cause=f"{times(logs, group)}{where} gave {group.errno}: the limit of locked "
+        f"memory{is_limit}{weight.words}",
         confidence=weight.confidence,
         next_steps=(
             "ulimit -l inside the job, as the batch system starts it",
-            (
-                "ulimit -l unlimited ; docker run --ulimit memlock=-1 ; LimitMEMLOCK=infinity "
-                "for the daemon"
-            ),
+            "ulimit -l unlimited ; docker run --ulimit memlock=-1 ; LimitMEMLOCK=infinity "
+            "for the daemon",
         ),
         evidence=(*cite_calls(group), *((known.evidence,) if known is not None else ())),
         role=weight.role,

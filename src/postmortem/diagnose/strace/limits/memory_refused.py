@@ -81,10 +81,8 @@ def memory_refused(failures: Failures, logs: Logs) -> Iterator[Finding]:
         confidence=weight.confidence,
         next_steps=(
             "ulimit -v ; ulimit -d ; in a job: the memory that it asked for (--mem)",
-            (
-                f"sysctl vm.max_map_count vm.overcommit_memory ; wc -l /proc/{match.pid}/maps "
-                "while it runs"
-            ),
+            f"sysctl vm.max_map_count vm.overcommit_memory ; wc -l /proc/{match.pid}/maps "
+            "while it runs",
             "ask for less: smaller batches, fewer DataLoader workers",
         ),
         evidence=(*cite_calls(group), *(found.evidence for found in known)),

@@ -54,10 +54,8 @@ def too_many_open_files(failures: Failures, logs: Logs) -> Iterator[Finding]:
     tensors = any("/torch_" in path for path, _ in held)
     yield Finding(
         title=f"{whose} has too many open files: {group.first.syscall}{of_what} failed",
-        cause=(
-            f"{group.errno} came {'once' if count == 1 else f'{count:,} times'}{of}{most}; the "
-            f"paths of the calls that failed are not at fault{weight.words}"
-        ),
+        cause=f"{group.errno} came {'once' if count == 1 else f'{count:,} times'}{of}{most}; the "
+        f"paths of the calls that failed are not at fault{weight.words}",
         confidence=weight.confidence,
         next_steps=(
             "cat /proc/sys/fs/file-nr ; sysctl fs.file-max"

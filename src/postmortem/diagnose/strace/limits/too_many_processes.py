@@ -40,15 +40,11 @@ def too_many_processes(logs: Logs) -> Iterator[Finding]:
         weight = weigh_fate(logs.fate_of(row.pid, row.line), Confidence.CERTAIN)
         tasks = sum(1 for _ in logs.tasks())
         yield Finding(
-            title=(
-                f"no further process or thread may be made: {row.syscall} by {who(row.pid)} gave "
-                "EAGAIN"
-            ),
-            cause=(
-                f"{row.syscall} gave EAGAIN {row.count:,} times: the limit of tasks of the "
-                "user, the "
-                f"cgroup or the system is reached; {tasks:,} tasks are in this log{weight.words}"
-            ),
+            title=f"no further process or thread may be made: {row.syscall} by {who(row.pid)} gave "
+            "EAGAIN",
+            cause=f"{row.syscall} gave EAGAIN {row.count:,} times: the limit of tasks of the "
+            "user, the "
+            f"cgroup or the system is reached; {tasks:,} tasks are in this log{weight.words}",
             confidence=weight.confidence,
             next_steps=(
                 "ulimit -u ; cat /sys/fs/cgroup/pids.max /sys/fs/cgroup/pids.current",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.diagnose.rule import Finding, rule
-from postmortem.diagnose.strace.calls import cite_calls, subject, times
+from postmortem.diagnose.strace.calls import times
 from postmortem.diagnose.strace.peers import host_port, reached_later
-from postmortem.diagnose.strace.severity import weigh, worst
+from postmortem.diagnose.strace.severity import of_calls, weigh, worst
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import FailedCalls, Failures
 from postmortem.report.model import Confidence, Role
@@ -39,24 +39,17 @@ def address_in_use(failures: Failures, logs: Logs) -> Iterator[Finding]:
     peer = group.target.words
     _, port = host_port(group.target)
     weight = weigh(logs, group.matches[-1], Confidence.CERTAIN, root=Role.ROOT)
-    yield Finding(
+    yield of_calls(
+        groups,
+        weight,
         title=f"the address is in use already: {peer[:60]}",
-        cause=(
-            f"{times(logs, group)} of {peer} gave EADDRINUSE: another socket listens there, or "
-            "an old connection still holds the port"
-            f"{weight.words}"
-        ),
-        confidence=weight.confidence,
+        cause=f"{times(logs, group)} of {peer} gave EADDRINUSE: another socket listens there, or "
+        "an old connection still holds the port",
         next_steps=(
-            (
-                f"ss -ltnp {shell_word(f'sport = :{port}')} : who has it? (a job that ended badly "
-                "may have left processes)"
-            ),
+            f"ss -ltnp {shell_word(f'sport = :{port}')} : who has it? (a job that ended badly "
+            "may have left processes)",
             "choose another port: MASTER_PORT, torchrun --master-port, or --rdzv-endpoint HOST:0",
         ),
-        evidence=tuple(row for one in groups[:3] for row in cite_calls(one)),
-        role=weight.role,
-        about=subject(group),
     )
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.diagnose.rule import Finding, rule
-from postmortem.diagnose.strace.calls import cite_calls, subject, times
+from postmortem.diagnose.strace.calls import times
 from postmortem.diagnose.strace.peers import reached_later
-from postmortem.diagnose.strace.severity import weigh, worst
+from postmortem.diagnose.strace.severity import of_calls, weigh, worst
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import FailedCalls, Failures
 from postmortem.report.model import Confidence, Role
@@ -43,24 +43,17 @@ def connection_lost(failures: Failures, logs: Logs) -> Iterator[Finding]:
     group = groups[0]
     peer = group.target.words
     weight = weigh(logs, group.matches[-1], Confidence.LIKELY, root=Role.CASCADE)
-    yield Finding(
+    yield of_calls(
+        groups,
+        weight,
         title=f"the other end was gone: {group.first.syscall} to {peer[:50]} gave {group.errno}",
-        cause=(
-            f"{times(logs, group)} with {peer} gave {group.errno}: the process at the other end "
-            "ended, or closed the connection; this process is a victim, look at the other one"
-            f"{weight.words}"
-        ),
-        confidence=weight.confidence,
+        cause=f"{times(logs, group)} with {peer} gave {group.errno}: the process at the other end "
+        "ended, or closed the connection; this process is a victim, look at the other one",
         next_steps=(
-            (
-                "find the process at the other end, and how it ended: its log, its strace, "
-                "dmesg on its host"
-            ),
+            "find the process at the other end, and how it ended: its log, its strace, "
+            "dmesg on its host",
             f"on the host of {peer[:60]}: was it killed? dmesg -T | grep -i 'killed process'",
         ),
-        evidence=tuple(row for one in groups[:3] for row in cite_calls(one)),
-        role=weight.role,
-        about=subject(group),
     )
 
 

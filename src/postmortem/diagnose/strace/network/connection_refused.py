@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.diagnose.rule import Finding, rule
-from postmortem.diagnose.strace.calls import cite_calls, subject, times
+from postmortem.diagnose.strace.calls import times
 from postmortem.diagnose.strace.peers import connection_finding, host_port, reached_later
-from postmortem.diagnose.strace.severity import weigh, worst
+from postmortem.diagnose.strace.severity import of_calls, weigh, worst
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import FailedCalls, Failures
 from postmortem.report.model import Confidence, Role
@@ -39,10 +39,8 @@ def connection_refused(failures: Failures, logs: Logs) -> Iterator[Finding]:
             logs,
             ("ECONNREFUSED",),
             "connection refused: nobody listened at {peer}",
-            (
-                "its host answered that nobody listens there (asked by SO_ERROR, after a "
-                "connect that did not wait)"
-            ),
+            "its host answered that nobody listens there (asked by SO_ERROR, after a "
+            "connect that did not wait)",
             (
                 "ss -ltnp on that host: does a server listen at {peer}?",
                 "is it the right host and port? echo $MASTER_ADDR $MASTER_PORT in each rank",
@@ -55,25 +53,18 @@ def connection_refused(failures: Failures, logs: Logs) -> Iterator[Finding]:
     peer = group.target.words
     _, port = host_port(group.target)
     weight = weigh(logs, group.matches[-1], Confidence.LIKELY, root=Role.ROOT)
-    yield Finding(
+    yield of_calls(
+        groups,
+        weight,
         title=f"connection refused: nobody listened at {peer[:60]}",
-        cause=(
-            f"{times(logs, group)} to {peer} gave ECONNREFUSED and no later one reached it: the "
-            "host answered, and no process listened there at that moment"
-            f"{weight.words}"
-        ),
-        confidence=weight.confidence,
+        cause=f"{times(logs, group)} to {peer} gave ECONNREFUSED and no later one reached it: the "
+        "host answered, and no process listened there at that moment",
         next_steps=(
-            (
-                f"on that host: ss -ltnp {shell_word(f'sport = :{port}')} : does the server "
-                "run, and listen at this address?"
-            ),
+            f"on that host: ss -ltnp {shell_word(f'sport = :{port}')} : does the server "
+            "run, and listen at this address?",
             "is it the right host and port? echo $MASTER_ADDR $MASTER_PORT in each rank",
             "look why the server ended, or had not begun: the log of rank 0",
         ),
-        evidence=tuple(row for one in groups[:3] for row in cite_calls(one)),
-        role=weight.role,
-        about=subject(group),
     )
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.diagnose.rule import Finding, rule
-from postmortem.diagnose.strace.calls import cite_calls, subject, times
+from postmortem.diagnose.strace.calls import times
 from postmortem.diagnose.strace.peers import connection_finding, host_port, reached_later
-from postmortem.diagnose.strace.severity import weigh, worst
+from postmortem.diagnose.strace.severity import of_calls, weigh, worst
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import FailedCalls, Failures
 from postmortem.report.model import Confidence, Role
@@ -55,22 +55,17 @@ def connection_timed_out(failures: Failures, logs: Logs) -> Iterator[Finding]:
     peer = group.target.words
     host, port = map(shell_word, host_port(group.target))
     weight = weigh(logs, group.matches[-1], Confidence.LIKELY, root=Role.ROOT)
-    yield Finding(
+    yield of_calls(
+        groups,
+        weight,
         title=f"{peer[:60]} did not answer: {group.first.syscall} timed out",
-        cause=(
-            f"{times(logs, group)} with {peer} gave ETIMEDOUT: packets to it, or its answers, "
-            "got lost"
-            f"{weight.words}"
-        ),
-        confidence=weight.confidence,
+        cause=f"{times(logs, group)} with {peer} gave ETIMEDOUT: packets to it, or its answers, "
+        "got lost",
         next_steps=(
             f"nc -vz {host} {port} : a firewall that drops packets looks like this",
             f"ping -c 3 {host} ; ip route get {host} : is the host up, and the route right?",
             "did the peer's host go down? look at its last log lines",
         ),
-        evidence=tuple(row for one in groups[:3] for row in cite_calls(one)),
-        role=weight.role,
-        about=subject(group),
     )
 
 

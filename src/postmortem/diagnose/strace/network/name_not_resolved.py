@@ -66,21 +66,15 @@ def name_not_resolved(logs: Logs) -> Iterator[Finding]:
         if code == "answered":
             continue
         yield Finding(
-            title=(
-                f"{clip(name, 50)} was not resolved: {clip(', '.join(servers), 30)} "
-                f"{f'says {code}' if code else 'gave no answer'}"
-            ),
-            cause=(
-                f"{who(pid)} asked the name {'server' if len(servers) == 1 else 'servers'} "
-                f"{', '.join(servers[:3])} for {name} and connected to nobody after that; "
-                f"{answer_words(code)}{weight.words}"
-            ),
+            title=f"{clip(name, 50)} was not resolved: {clip(', '.join(servers), 30)} "
+            f"{f'says {code}' if code else 'gave no answer'}",
+            cause=f"{who(pid)} asked the name {'server' if len(servers) == 1 else 'servers'} "
+            f"{', '.join(servers[:3])} for {name} and connected to nobody after that; "
+            f"{answer_words(code)}{weight.words}",
             confidence=weight.confidence,
             next_steps=(
-                (
-                    f"getent ahosts {shell_word(names[0]) if names else 'NAME'} ; "
-                    "cat /etc/resolv.conf : same host, same container"
-                ),
+                f"getent ahosts {shell_word(names[0]) if names else 'NAME'} ; "
+                "cat /etc/resolv.conf : same host, same container",
                 "use an address, or a name of /etc/hosts, for MASTER_ADDR",
             ),
             evidence=tuple(one.evidence for one in tries[:3]),

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.diagnose.rule import Finding, rule
-from postmortem.diagnose.strace.calls import cite_calls, subject, times
+from postmortem.diagnose.strace.calls import times
 from postmortem.diagnose.strace.peers import connection_finding, host_port, reached_anything
-from postmortem.diagnose.strace.severity import weigh, worst
+from postmortem.diagnose.strace.severity import of_calls, weigh, worst
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import FailedCalls, Failures
 from postmortem.report.model import Confidence, Role
@@ -72,24 +72,17 @@ def peer_unreachable(failures: Failures, logs: Logs) -> Iterator[Finding]:
     peer = group.target.words
     host = shell_word(host_port(group.target)[0])
     weight = weigh(logs, group.matches[-1], Confidence.LIKELY, root=Role.ROOT)
-    yield Finding(
+    yield of_calls(
+        groups,
+        weight,
         title=f"{peer[:60]} cannot be reached: {group.errno}",
-        cause=(
-            f"{times(logs, group)} to {peer} gave {group.errno}: {_MEANING[group.errno]}"
-            f"{weight.words}"
-        ),
-        confidence=weight.confidence,
+        cause=f"{times(logs, group)} to {peer} gave {group.errno}: {_MEANING[group.errno]}",
         next_steps=(
             f"ip route get {host} ; ping -c 3 {host}",
-            (
-                "is it an address of this cluster's network? NCCL_SOCKET_IFNAME and "
-                "GLOO_SOCKET_IFNAME choose the interface"
-            ),
+            "is it an address of this cluster's network? NCCL_SOCKET_IFNAME and "
+            "GLOO_SOCKET_IFNAME choose the interface",
             "getent ahosts $MASTER_ADDR : does the name give an address that this host can reach?",
         ),
-        evidence=tuple(row for one in groups[:3] for row in cite_calls(one)),
-        role=weight.role,
-        about=subject(group),
     )
 
 

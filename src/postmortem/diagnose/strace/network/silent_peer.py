@@ -62,20 +62,14 @@ def silent_peer(logs: Logs) -> Iterator[Finding]:
     other = f"; {ends} of this log has the other end" if ends else ""
     others = "" if len(waits) == 1 else f", and {len(waits) - 1} more tasks wait so"
     yield Finding(
-        title=(
-            f"{who(first.pid)} waited in {first.blocked.syscall} "
-            f"{'for somebody to connect to' if accepts else 'for the silent peer'} {clip(peer, 40)}"
-        ),
-        cause=(
-            f"{said_to_wait(first)} without a time limit on {peer}{others}; nothing came "
-            f"{'to it' if accepts else 'from the other end'} until the end of the log{other}"
-        ),
+        title=f"{who(first.pid)} waited in {first.blocked.syscall} "
+        f"{'for somebody to connect to' if accepts else 'for the silent peer'} {clip(peer, 40)}",
+        cause=f"{said_to_wait(first)} without a time limit on {peer}{others}; nothing came "
+        f"{'to it' if accepts else 'from the other end'} until the end of the log{other}",
         confidence=Confidence.POSSIBLE,
         next_steps=(
-            (
-                f"ss -tnpi : is the connection to {clip(peer, 40)} there, and what waits in its "
-                "queues?"
-            ),
+            f"ss -tnpi : is the connection to {clip(peer, 40)} there, and what waits in its "
+            "queues?",
             "postmortem hang PID of the process at the other end: what does it wait for itself?",
         ),
         evidence=cite_waits(waits),
@@ -104,11 +98,9 @@ def _in_vain(logs: Logs) -> Iterator[Finding]:
         said = "; it said so itself" if named else ""
         yield Finding(
             title=f"{who(last.pid)} got no answer from {clip(last.peer, 60)} in time",
-            cause=(
-                f"{who(last.pid)} had sent something to {last.peer} (descriptor {last.fd}); "
-                f"{count} for the answer ran out{lasted}, nothing came, and it ended soon "
-                f"after{said}"
-            ),
+            cause=f"{who(last.pid)} had sent something to {last.peer} (descriptor {last.fd}); "
+            f"{count} for the answer ran out{lasted}, nothing came, and it ended soon "
+            f"after{said}",
             confidence=Confidence.LIKELY if named else Confidence.POSSIBLE,
             next_steps=(
                 f"what did the process behind {clip(last.peer, 40)} do meanwhile? its log, or "

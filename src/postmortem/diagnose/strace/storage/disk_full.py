@@ -69,10 +69,8 @@ def disk_full(failures: Failures, logs: Logs) -> Iterator[Finding]:
     inodes = "; it could not even be made: no inode is left (df -i), or no block" if makes else ""
     yield Finding(
         title=f"no space left for {named(group.target)}{many(files[1:])}",
-        cause=(
-            f"{times(logs, group)} on {group.target.words} failed with ENOSPC{after}{inodes}"
-            f"{weight.words}"
-        ),
+        cause=f"{times(logs, group)} on {group.target.words} failed with ENOSPC{after}{inodes}"
+        f"{weight.words}",
         confidence=Confidence.LIKELY if inferred else weight.confidence,
         next_steps=_steps(group, makes=makes),
         evidence=(

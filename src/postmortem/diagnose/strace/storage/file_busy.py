@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.diagnose.rule import Finding, rule
-from postmortem.diagnose.strace.calls import cite_calls, folder_of, named, quoted, subject, times
-from postmortem.diagnose.strace.severity import weigh, worst
+from postmortem.diagnose.strace.calls import folder_of, named, quoted, times
+from postmortem.diagnose.strace.severity import of_calls, weigh, worst
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import Failures
 from postmortem.report.model import Confidence, Role
@@ -47,14 +47,12 @@ def file_busy(failures: Failures, logs: Logs) -> Iterator[Finding]:
     group = groups[0]
     folder = folder_of(group.target)
     weight = weigh(logs, group.matches[-1], Confidence.LIKELY, lasting=False)
-    yield Finding(
+    yield of_calls(
+        groups,
+        weight,
         title=f"in use: {named(group.target, 45)} ({group.first.syscall} gave {group.errno})",
-        cause=(
-            f"{times(logs, group)} on {group.target.words} gave {group.errno}: "
-            f"{_MEANING[group.errno]}"
-            f"{weight.words}"
-        ),
-        confidence=weight.confidence,
+        cause=f"{times(logs, group)} on {group.target.words} gave {group.errno}: "
+        f"{_MEANING[group.errno]}",
         next_steps=(
             f"fuser -v {quoted(group.target)} : who has it open?",
             "write a new file beside it and rename it over the old one: what runs keeps the old one"
@@ -64,7 +62,4 @@ def file_busy(failures: Failures, logs: Logs) -> Iterator[Finding]:
                 "directories count too"
             ),
         ),
-        evidence=tuple(row for one in groups[:3] for row in cite_calls(one)),
-        role=weight.role,
-        about=subject(group),
     )

@@ -38,10 +38,8 @@ def mapped_file_no_room(failures: Failures) -> Iterator[Finding]:
         folder = folder_of(group.target)
         yield Finding(
             title=f"SIGBUS on a mapped file: no room, or too short: {named(group.target, 40)}",
-            cause=(
-                f"{who(group.first.pid)} touched a page of {group.target.words} that the kernel "
-                "could not give: the file system was full, or the file had been cut"
-            ),
+            cause=f"{who(group.first.pid)} touched a page of {group.target.words} that the kernel "
+            "could not give: the file system was full, or the file had been cut",
             confidence=Confidence.LIKELY,
             next_steps=(
                 "df -h /dev/shm ; in a container give it more: docker run --shm-size=8g"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.diagnose.rule import Finding, rule
-from postmortem.diagnose.strace.calls import cite_calls, folder_of, many, named, subject, times
-from postmortem.diagnose.strace.severity import weigh, worst
+from postmortem.diagnose.strace.calls import folder_of, many, named, times
+from postmortem.diagnose.strace.severity import of_calls, weigh, worst
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import Failures
 from postmortem.report.model import Confidence, Role
@@ -42,26 +42,17 @@ def read_only_file_system(failures: Failures, logs: Logs) -> Iterator[Finding]:
     group = groups[0]
     folder = folder_of(group.target)
     weight = weigh(logs, group.matches[-1], Confidence.CERTAIN, lasting=False)
-    yield Finding(
+    yield of_calls(
+        groups,
+        weight,
         title=f"read-only file system: {named(group.target, 50)}{many(groups[1:])}",
-        cause=(
-            f"{times(logs, group)} on {group.target.words} gave EROFS: nothing can be written "
-            f"under {folder}"
-            f"{weight.words}"
-        ),
-        confidence=weight.confidence,
+        cause=f"{times(logs, group)} on {group.target.words} gave EROFS: nothing can be written "
+        f"under {folder}",
         next_steps=(
             f"findmnt -T {folder} : is ro among its options?",
-            (
-                "in a container: mount that folder writable (-v without :ro), or let the "
-                "program write elsewhere"
-            ),
-            (
-                "a disk that was writable until now: dmesg -T | grep -i 'remount\\|error' says "
-                "why the kernel closed it"
-            ),
+            "in a container: mount that folder writable (-v without :ro), or let the "
+            "program write elsewhere",
+            "a disk that was writable until now: dmesg -T | grep -i 'remount\\|error' says "
+            "why the kernel closed it",
         ),
-        evidence=tuple(row for one in groups[:3] for row in cite_calls(one)),
-        role=weight.role,
-        about=subject(group),
     )

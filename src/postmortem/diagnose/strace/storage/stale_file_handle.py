@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.diagnose.rule import Finding, rule
-from postmortem.diagnose.strace.calls import cite_calls, folder_of, many, named, subject, times
-from postmortem.diagnose.strace.severity import weigh, worst
+from postmortem.diagnose.strace.calls import folder_of, many, named, times
+from postmortem.diagnose.strace.severity import of_calls, weigh, worst
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import Failures
 from postmortem.report.model import Confidence, Role
@@ -42,23 +42,16 @@ def stale_file_handle(failures: Failures, logs: Logs) -> Iterator[Finding]:
     group = groups[0]
     folder = folder_of(group.target)
     weight = weigh(logs, group.matches[-1], Confidence.CERTAIN, lasting=True)
-    yield Finding(
+    yield of_calls(
+        groups,
+        weight,
         title=f"stale file handle on {named(group.target, 50)}{many(groups[1:])}",
-        cause=(
-            f"{times(logs, group)} on {group.target.words} gave ESTALE: the server no longer "
-            "has the file, or no longer exports its file system"
-            f"{weight.words}"
-        ),
-        confidence=weight.confidence,
+        cause=f"{times(logs, group)} on {group.target.words} gave ESTALE: the server no longer "
+        "has the file, or no longer exports its file system",
         next_steps=(
             f"stat -f {folder} ; findmnt -T {folder} : which server and export is it?",
-            (
-                "who removed or replaced the file? jobs that share the folder, a cleaner, a "
-                "file renamed over it"
-            ),
+            "who removed or replaced the file? jobs that share the folder, a cleaner, a "
+            "file renamed over it",
             f"the export moved: leave {folder} on this host, then umount -l and mount again",
         ),
-        evidence=tuple(row for one in groups[:3] for row in cite_calls(one)),
-        role=weight.role,
-        about=subject(group),
     )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from postmortem.diagnose.rule import Finding, rule
-from postmortem.diagnose.strace.calls import cite_calls, named, quoted, subject, times
-from postmortem.diagnose.strace.severity import weigh, worst
+from postmortem.diagnose.strace.calls import named, quoted, times
+from postmortem.diagnose.strace.severity import of_calls, weigh, worst
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import Failures
 from postmortem.report.model import Confidence, Role
@@ -55,19 +55,15 @@ def unusable_path(failures: Failures, logs: Logs) -> Iterator[Finding]:
             "remove the link that points back",
         ),
         "ENAMETOOLONG": (
-            (
-                f"the path has {len(path):,} bytes, its longest name {longest:,}: 4,095 and 255 "
-                "are allowed"
-            ),
+            f"the path has {len(path):,} bytes, its longest name {longest:,}: 4,095 and 255 "
+            "are allowed",
             "choose a shorter name or folder (for sockets: at most 107 bytes)",
         ),
     }
-    yield Finding(
+    yield of_calls(
+        groups,
+        weight,
         title=f"{_WORDS[group.errno]}: {named(group.target, 55)}",
-        cause=f"{times(logs, group)} gave {group.errno}: {_MEANING[group.errno]}{weight.words}",
-        confidence=weight.confidence,
+        cause=f"{times(logs, group)} gave {group.errno}: {_MEANING[group.errno]}",
         next_steps=steps[group.errno],
-        evidence=tuple(row for one in groups[:3] for row in cite_calls(one)),
-        role=weight.role,
-        about=subject(group),
     )

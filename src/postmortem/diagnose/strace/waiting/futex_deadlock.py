@@ -54,11 +54,9 @@ def futex_deadlock(logs: Logs) -> Iterator[Finding]:
         )
         yield Finding(
             title=f"a deadlock in {who(leader)}: {count} in futex, and nobody is left to wake one",
-            cause=(
-                f"{count} in futex without a time limit, for {_addresses(tasks)}; only a thread "
-                "of the "
-                f"same process could wake them{fork_words}{_UNSEEN if attached else ''}"
-            ),
+            cause=f"{count} in futex without a time limit, for {_addresses(tasks)}; only a thread "
+            "of the "
+            f"same process could wake them{fork_words}{_UNSEEN if attached else ''}",
             confidence=Confidence.POSSIBLE if attached else Confidence.LIKELY,
             next_steps=(
                 f"while it hangs: postmortem hang {leader}, or gcore {leader} and postmortem core",

@@ -47,10 +47,8 @@ def lock_wait(logs: Logs) -> Iterator[Finding]:
     others = "" if len(waits) == 1 else f", and {len(waits) - 1} more tasks"
     yield Finding(
         title=f"{who(first.pid)} waited for a lock on {shortened(path, 50)}{others}",
-        cause=(
-            f"{said_to_wait(first)} for a lock on {path}{held}; nobody gave it back until the "
-            "log's end"
-        ),
+        cause=f"{said_to_wait(first)} for a lock on {path}{held}; nobody gave it back until the "
+        "log's end",
         confidence=Confidence.LIKELY,
         next_steps=(
             f"lslocks ; fuser -v {'FILE' if target is None else quoted(target)} : who holds it?",

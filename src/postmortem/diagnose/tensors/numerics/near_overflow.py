@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from postmortem import thresholds
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.facts.tensors import Tensors
@@ -17,7 +18,6 @@ _LARGEST = {
     "float32": 3.4028234663852886e38,
 }
 """The largest finite value; e4m3 is left out: its scaled tensors are meant to reach it."""
-_SHARE = 0.25
 
 
 @rule(
@@ -41,7 +41,8 @@ def near_overflow(tensors: Tensors) -> Iterator[Finding]:
     close = [
         tensor
         for tensor in tensors
-        if tensor.abs_max_finite > _SHARE * _LARGEST.get(tensor.dtype, float("inf"))
+        if tensor.abs_max_finite
+        > thresholds.NEAR_OVERFLOW_SHARE * _LARGEST.get(tensor.dtype, float("inf"))
     ]
     if not close:
         return

@@ -1,0 +1,73 @@
+"""``postmortem bisect``: which commit brought one failure, whatever else fails on the way."""
+
+from __future__ import annotations
+
+import argparse
+
+SUMMARY = "find the commit that brought a failure; other failures do not mislead it"
+EXAMPLES = """\
+examples:
+  postmortem bisect --good v1.4 -- python train.py --steps 3
+  postmortem bisect --good v1.4 --bad main --repeat 5 -- pytest -q tests/test_x.py
+  postmortem bisect -- python train.py --steps 3        goes on where one was interrupted
+
+A commit is bad if CMD fails with this signature, good if it ends with 0, and skipped if it fails in
+another way. The signature is that of the failure at --bad, or what run --repeat shows. Files that
+are not committed stop it before it begins. `git bisect reset` brings the commit back that was
+checked out before.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this command."""
+    parser.usage = "postmortem bisect [options] -- CMD [ARGS...]"
+    parser.add_argument("words", metavar="CMD", nargs=argparse.REMAINDER, help="what to run")
+    parser.add_argument("--good", metavar="REV", help="a commit without the failure")
+    parser.add_argument("--bad", metavar="REV", help="a commit with it (default: HEAD)")
+    parser.add_argument(
+        "--signature",
+        metavar="HASH",
+        help="the failure that is looked for (default: what CMD fails with at --bad)",
+    )
+    parser.add_argument(
+        "--repeat",
+        type=_count,
+        default=1,
+        metavar="N",
+        help="run CMD so often before a commit counts as good, for a failure that does not always "
+        "come (default: 1)",
+    )
+    parser.add_argument(
+        "--timeout", type=_seconds, metavar="S", help="end a run after S seconds: it failed then"
+    )
+    parser.add_argument("--step", action="store_true", help=argparse.SUPPRESS)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Bisect; or, as git's step, tell of one commit."""
+    command = args.words[1:] if args.words[:1] == ["--"] else args.words
+    if not command:
+        args.parser.error("name a command: postmortem bisect --good REV -- CMD [ARGS...]")
+    from postmortem.run import bisecting
+    from postmortem.run.options import RunOptions
+
+    options = RunOptions(command=tuple(command), timeout=args.timeout, repeat=args.repeat)
+    if args.step:
+        return bisecting.step(options, args.signature)
+    return bisecting.bisect(options, good=args.good, bad=args.bad, signature=args.signature)
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or not 0 < int(text) <= 10000:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of runs")
+    return int(text)
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 < seconds <= 10_000_000:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds")
+    return seconds

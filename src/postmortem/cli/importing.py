@@ -1,0 +1,56 @@
+"""``postmortem import``: why an import fails, crashes or takes long."""
+
+from __future__ import annotations
+
+import argparse
+
+from postmortem.cli.output import add_report_options, emit
+
+SUMMARY = "say why an import fails, crashes, hangs or takes long"
+EXAMPLES = """\
+examples:
+  postmortem import torch
+  postmortem import flash_attn --python /opt/env/bin/python
+
+The module is imported for real, in a process of its own and in the current folder, as
+python -c 'import NAME' does.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this command."""
+    parser.add_argument("name", metavar="NAME", type=_name, help="the module: torch, a.b.c")
+    parser.add_argument(
+        "--python", metavar="EXE", help="the Python to import it with (default: this one)"
+    )
+    parser.add_argument(
+        "--timeout",
+        type=_seconds,
+        default=120.0,
+        metavar="S",
+        help="end it after S seconds and say where it stood (default: 120)",
+    )
+    add_report_options(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Import it, write the report, return the exit code."""
+    from postmortem.analyses.importing import analyse
+
+    return emit(analyse(args.name, python=args.python, seconds=args.timeout), args)
+
+
+def _name(text: str) -> str:
+    if not all(part.isidentifier() for part in text.split(".")):
+        raise argparse.ArgumentTypeError(f"{text!r} is not the name of a module")
+    return text
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds <= 86400:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above 0")
+    return seconds

@@ -1,0 +1,122 @@
+"""``postmortem install-handler``: have the kernel hand cores to us."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+SUMMARY = "have the kernel hand each core to postmortem: a slim core and its verdict"
+EXAMPLES = """\
+examples:
+  sudo postmortem install-handler
+  sudo postmortem install-handler --into /scratch/cores --most 50G --days 7
+  sudo postmortem install-handler --undo
+  sudo postmortem install-handler --socket /run/postmortem/core.socket
+
+It lasts until the next boot. With --socket it is this process that takes the cores, and
+core_pattern is as before when it ends.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of this command."""
+    parser.add_argument(
+        "--into",
+        type=_folder,
+        metavar="DIR",
+        default=Path("/var/lib/postmortem/cores"),
+        help="where slim cores and verdicts are kept (default: /var/lib/postmortem/cores)",
+    )
+    parser.add_argument(
+        "--most",
+        type=_size,
+        metavar="SIZE",
+        default=10 << 30,
+        help="what they may take together; the oldest are removed (default: 10G)",
+    )
+    parser.add_argument(
+        "--days",
+        type=_days,
+        metavar="N",
+        default=30.0,
+        help="how long they are kept (default: 30)",
+    )
+    parser.add_argument(
+        "--socket",
+        type=Path,
+        metavar="PATH",
+        help="listen on a socket for the kernel's cores (Linux 6.17 or later) until ended, and set "
+        "core_pattern back then",
+    )
+    parser.add_argument(
+        "--replace",
+        action="store_true",
+        help="also where cores go to systemd-coredump, apport or ABRT, which are left as they are",
+    )
+    parser.add_argument("--dry-run", action="store_true", help="show the steps and do none")
+    parser.add_argument(
+        "--undo",
+        "--remove",
+        action="store_true",
+        help="set core_pattern as it was before; cores stay",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Install or remove the handler, or be it."""
+    from postmortem.handler import installing
+
+    if args.undo:
+        installing.undo(dry=args.dry_run, say=_say)
+    elif args.socket is not None and not args.dry_run:
+        from postmortem.handler.server import serve
+        from postmortem.handler.settings import Settings
+
+        settings = Settings(str(args.into), args.most, args.days, "", "")
+        serve(args.socket, settings, replace=args.replace, ready=_say)
+    elif args.socket is not None:
+        _say(f"would do: core_pattern: {installing.current()!r} -> '@@{args.socket}'")
+    else:
+        installing.install(
+            args.into,
+            most_bytes=args.most,
+            most_days=args.days,
+            replace=args.replace,
+            dry=args.dry_run,
+            say=_say,
+        )
+        if not args.dry_run:
+            _say("to go back: postmortem install-handler --undo")
+    return 0
+
+
+def _say(words: str) -> None:
+    from postmortem.cli.output import write_text
+    from postmortem.render.safe import line
+
+    write_text(f"{line(words)}\n")
+
+
+def _folder(text: str) -> Path:
+    if not text.startswith("/"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not an absolute path")
+    return Path(text)
+
+
+def _size(text: str) -> int:
+    from postmortem.run.memory import parse_size
+
+    try:
+        return parse_size(text)
+    except (ValueError, OverflowError):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a size such as 512M or 100G") from None
+
+
+def _days(text: str) -> float:
+    try:
+        days = float(text)
+    except ValueError:
+        days = -1.0
+    if not 0 < days <= 36500:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of days")
+    return days

@@ -1,0 +1,1 @@
+"""Rules over what came of an import."""

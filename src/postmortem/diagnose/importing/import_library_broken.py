@@ -1,0 +1,79 @@
+"""A compiled library of the module cannot be loaded."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.facts.importing import Importing
+from postmortem.report.model import Confidence, Evidence, Role, Subject
+from postmortem.text import shell_word
+
+_SYMBOL = re.compile(r"(?P<file>\S+): undefined symbol: (?P<what>[^\s,]+)")
+_VERSION = re.compile(
+    r"(?P<file>\S+): version [`'](?P<what>[A-Z]+_[\w.]+)' not found"
+    r"(?: \(required by (?P<by>[^)]+)\))?"
+)
+_LIBRARY = re.compile(r"(?P<what>\S+\.so[.\d]*): cannot open shared object file")
+_TORCH = re.compile(r"c10|at\d|torch")
+
+
+@rule(role=Role.ROOT)
+def import_library_broken(seen: Importing) -> Iterator[Finding]:
+    """The dynamic loader refuses a compiled library that the module needs.
+
+    What it means
+        A symbol that it was built against is not in the library that was loaded, or the library
+        has an older version of it, or is not found at all: two builds that do not belong together.
+    How to be sure
+        The loader's own words name the file and what is missing; that much is certain.
+    What to do
+        Install builds that belong together; for an extension of yours, build it anew against what
+        is installed.
+    """
+    said = seen.raised
+    if said is None:
+        return
+    if match := _SYMBOL.search(said.message):
+        title = (
+            f"{Path(match['file']).name} needs the symbol {match['what'][:60]}, which nobody has"
+        )
+        steps = [f"nm -DC {shell_word(match['file'])} | grep ' U '   shows what it needs"]
+        if _TORCH.search(match["what"]):
+            steps.insert(0, "it was built for another PyTorch: build or install it for this one")
+        else:
+            steps.insert(0, f"ldd -r {shell_word(match['file'])}   shows all that is missing")
+        cause = "The libraries that were loaded do not define it: another build of them is meant."
+    elif match := _VERSION.search(said.message):
+        by = match["by"] or "a library"
+        title = f"{match['file']} is older than {match['what']}, which {Path(by).name} needs"
+        steps = [
+            f"strings {shell_word(match['file'])} | grep {match['what'].partition('_')[0]}_"
+            "   shows what it has",
+            "put a newer one before it in LD_LIBRARY_PATH (conda install -c conda-forge "
+            "libstdcxx-ng), or install a build for this system",
+        ]
+        cause = f"{by} was built on a newer system than the library that is found first."
+    elif match := _LIBRARY.search(said.message):
+        title = f"the library {match['what']} is not found"
+        steps = [f"ldconfig -p | grep {shell_word(Path(match['what']).name.partition('.')[0])}"]
+        cause = "No folder that the dynamic loader searches has it."
+        if seen.found_at:
+            folder = str(Path(seen.found_at[0]).parent)
+            steps.insert(0, f"export LD_LIBRARY_PATH={shell_word(folder)}:$LD_LIBRARY_PATH")
+            cause += f" It is at {seen.found_at[0]}, which the loader does not search."
+    else:
+        return
+    yield Finding(
+        title=title[:100],
+        cause=cause,
+        confidence=Confidence.CERTAIN,
+        next_steps=tuple(steps),
+        evidence=(
+            Evidence(said.type, said.message[:300]),
+            *(Evidence("found", one) for one in seen.found_at),
+        ),
+        about=Subject(path=match["file"] if "file" in match.groupdict() else match["what"]),
+    )

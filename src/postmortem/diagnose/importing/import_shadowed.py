@@ -1,0 +1,59 @@
+"""A file in the current folder stands before an installed module."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from postmortem.diagnose.rule import Finding, rule
+from postmortem.facts.importing import Importing, Shadow
+from postmortem.report.model import Confidence, Evidence, Role
+from postmortem.text import shell_word
+
+
+@rule(role=Role.ROOT)
+def import_shadowed(seen: Importing) -> Iterator[Finding]:
+    """A file of yours has the name of an installed module, and is imported in its place.
+
+    What it means
+        Python looks in the current folder (for a script: in the script's) before it looks among
+        what is installed. All who import that name get your file.
+    How to be sure
+        Import it from another folder: it works there.
+    What to do
+        Rename the file, and remove its entry in __pycache__.
+    """
+    for shadow in seen.shadows:
+        yield _finding(seen, shadow)
+
+
+def _finding(seen: Importing, shadow: Shadow) -> Finding:
+    blamed = _is_blamed(seen, shadow)
+    name = Path(shadow.file).name
+    return Finding(
+        title=f"{name} in this folder hides the module {shadow.name} ({shadow.hides})",
+        cause=f"import {shadow.name} finds {shadow.file} before {shadow.hides}.",
+        confidence=Confidence.LIKELY if blamed else Confidence.POSSIBLE,
+        next_steps=(
+            f"mv {shell_word(shadow.file)} {shell_word(_other(shadow.file))}",
+            f"cd / && {shell_word(seen.python)} -c 'import {seen.name}'   shows whether that is it",
+        ),
+        evidence=(Evidence("sys.path", f"{shadow.file} stands before {shadow.hides}"),),
+        role=None if blamed else Role.CONTEXT,
+    )
+
+
+def _is_blamed(seen: Importing, shadow: Shadow) -> bool:
+    """Whether the failure speaks of the module, or comes out of the file."""
+    if seen.raised is None:
+        return False
+    return (
+        shadow.name in (seen.raised.module, (seen.raised.module or "").partition(".")[0])
+        or f"'{shadow.name}'" in seen.raised.message
+        or any(file == shadow.file for file, _, _ in seen.raised.frames)
+    )
+
+
+def _other(file: str) -> str:
+    path = Path(file)
+    return str(path.with_name(f"my_{path.name}"))

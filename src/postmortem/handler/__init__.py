@@ -1,0 +1,1 @@
+"""Cores where there is no disk for them: the program that the kernel hands each core to."""

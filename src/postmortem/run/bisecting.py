@@ -1,0 +1,153 @@
+"""git bisect with a failure's signature as the question.
+
+git keeps the state: what was interrupted goes on with the same commits, and `git bisect log` and
+`reset` are as usual.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from postmortem.errors import EvidenceError
+from postmortem.records import replace
+from postmortem.run.once import Finished, complain, run_once
+from postmortem.run.options import RunOptions
+
+GOOD, BAD, SKIP, STOP = 0, 1, 125, 128
+"""What `git bisect run` takes a step's exit status for."""
+_STATE = "postmortem-bisect"
+"""In git's folder: the signature, for a bisection that is taken up again."""
+
+
+def step(options: RunOptions, signature: str) -> int:
+    """Return what the commit that is checked out is, as `git bisect run` wants it."""
+    other = None
+    for number in range(options.repeat):
+        one = _once(options)
+        if one.outcome.stopped_by is not None and not one.outcome.timed_out:
+            return STOP
+        if not one.outcome.failed:
+            continue
+        if one.signature == signature:
+            complain(f"bisect: bad, the failure came in run {number + 1}: {one.verdict}")
+            return BAD
+        other = one
+    if other is not None:
+        complain(f"bisect: skipped, it fails in another way: {other.verdict}")
+        return SKIP
+    complain(f"bisect: good, {options.repeat} of {options.repeat} runs ended with 0")
+    return GOOD
+
+
+def bisect(options: RunOptions, *, good: str | None, bad: str | None, signature: str | None) -> int:
+    """Find the commit, and return 0; 1 if git cannot tell it from commits that were skipped.
+
+    Raises EvidenceError where there is nothing to bisect.
+    """
+    state = Path(_git("rev-parse", "--git-path", _STATE))
+    under_way = Path(_git("rev-parse", "--git-path", "BISECT_LOG")).exists()
+    if under_way and good is None and bad is None:
+        signature = signature or _read(state)
+        if signature is None:
+            raise EvidenceError("--signature", "git's bisection under way has none of ours")
+    else:
+        if under_way:
+            raise EvidenceError(
+                "git",
+                "a bisection is under way",
+                hint="leave --good and --bad out; or git bisect reset",
+            )
+        if good is None:
+            raise EvidenceError("--good", "is needed: a commit without the failure")
+        if _git("status", "--porcelain", "--untracked-files=no"):
+            raise EvidenceError(
+                "git", "files have changes that are not committed", hint="git stash"
+            )
+        first, last = _commit(good), _commit(bad or "HEAD")
+        _git("bisect", "start", last, first)
+        try:
+            signature = signature or _learned(options, last)
+        except BaseException:
+            _git("bisect", "reset")
+            raise
+        state.write_text(signature + "\n")
+    command = [sys.executable, "-m", "postmortem", "bisect", "--step", "--signature", signature]
+    command += ["--repeat", str(options.repeat)]
+    if options.timeout is not None:
+        command += ["--timeout", str(options.timeout)]
+    done = subprocess.run(
+        ["git", "bisect", "run", *command, "--", *options.command],
+        stdout=subprocess.PIPE,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+    return _told(done.stdout, done.returncode)
+
+
+def _told(said: str, code: int) -> int:
+    """Write the last of what git says: the commit, or the commits that it may be."""
+    marks = ("is the first bad commit", "The first bad commit could be any of")
+    for mark in marks:
+        at = said.find(mark)
+        if at >= 0:
+            text = said[said.rfind("\n", 0, at) + 1 :]
+            sys.stdout.write(text if text.endswith("\n") else text + "\n")
+            complain("bisect: done; git bisect reset goes back")
+            return 0 if mark == marks[0] else 1
+    complain("bisect: interrupted; the same command without --good and --bad goes on")
+    return code or 1
+
+
+def _learned(options: RunOptions, bad: str) -> str:
+    """Return the signature of the failure at the bad commit; raises EvidenceError without one."""
+    before = _git("rev-parse", "HEAD")
+    _git("checkout", "-q", bad)
+    try:
+        for _ in range(options.repeat):
+            one = _once(options)
+            if one.outcome.failed and one.signature is not None:
+                complain(f"bisect: looks for {one.signature}: {one.verdict}")
+                return one.signature
+    finally:
+        _git("checkout", "-q", before)
+    raise EvidenceError(bad, f"does not fail in {options.repeat} runs", hint="--repeat N")
+
+
+def _once(options: RunOptions) -> Finished:
+    """Run the command, and keep nothing of it."""
+    with tempfile.TemporaryDirectory(prefix="postmortem-bisect-") as folder:
+        once = replace(options, repeat=1, into=Path(folder))
+        return run_once(once, keep_files=True, quiet=True)
+
+
+def _read(state: Path) -> str | None:
+    try:
+        return state.read_text().strip() or None
+    except OSError:
+        return None
+
+
+def _commit(name: str) -> str:
+    try:
+        return _git("rev-parse", "--verify", "-q", f"{name}^{{commit}}")
+    except EvidenceError:
+        raise EvidenceError(name, "is not a commit of this repository") from None
+
+
+def _git(*words: str) -> str:
+    env = {**os.environ, "LC_ALL": "C"}
+    try:
+        done = subprocess.run(
+            ["git", *words], capture_output=True, text=True, errors="replace", env=env, check=False
+        )
+    except FileNotFoundError:
+        raise EvidenceError("git", "is not on PATH") from None
+    if done.returncode:
+        lines = done.stderr.strip().splitlines() or [f"ends with {done.returncode}"]
+        raise EvidenceError(f"git {words[0]}", lines[-1].removeprefix("fatal: "))
+    return done.stdout.strip()

@@ -1,0 +1,142 @@
+"""`postmortem bisect` in real repositories, with commits that fail in other ways on the path."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+BISECT = [sys.executable, "-m", "postmortem", "bisect"]
+RUN = ["--", sys.executable, "job.py"]
+
+pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
+
+WELL = "print('fine')"
+OTHER = "raise KeyError('not this one')"
+WANTED = "x = 0\ndef loss():\n    return 1 / x\nloss()"
+FLAKY = """
+import os, pathlib
+count = pathlib.Path(os.environ["COUNT"])
+number = int(count.read_text() or 0) if count.exists() else 0
+count.write_text(str(number + 1))
+x = number % 3
+def loss():
+    return 1 / x
+loss()
+"""
+
+
+@pytest.fixture
+def git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "repository"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    for name in ("POSTMORTEM_RUN", "GIT_DIR", "GIT_WORK_TREE"):
+        monkeypatch.delenv(name, raising=False)
+    for role in ("AUTHOR", "COMMITTER"):
+        monkeypatch.setenv(f"GIT_{role}_NAME", "a")
+        monkeypatch.setenv(f"GIT_{role}_EMAIL", "a@example.org")
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
+    call("init", "-q")
+    return folder
+
+
+def call(*words: str) -> str:
+    return subprocess.run(["git", *words], capture_output=True, text=True, check=True).stdout
+
+
+def commits(*programs: str) -> list[str]:
+    found = []
+    for number, program in enumerate(programs):
+        Path("job.py").write_text(f"# {number}\n{program}\n")
+        call("add", "job.py")
+        call("commit", "-q", "-m", f"commit {number}")
+        found.append(call("rev-parse", "HEAD").strip())
+    return found
+
+
+def bisect(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*BISECT, *words], capture_output=True, text=True, timeout=300, check=False
+    )
+
+
+def test_another_failure_does_not_mislead(git: Path) -> None:
+    made = commits(WELL, WELL, OTHER, WELL, WELL, WANTED, OTHER, WANTED, WANTED)
+    done = bisect("--good", made[0], *RUN)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(f"{made[5]} is the first bad commit")
+    assert "ZeroDivisionError" in done.stderr
+    assert list(git.glob("postmortem-*")) == []
+
+
+def test_what_skipped_commits_hide_is_said(git: Path) -> None:
+    made = commits(WELL, OTHER, OTHER, WANTED)
+    done = bisect("--good", made[0], *RUN)
+    assert done.returncode == 1
+    assert "could be any of" in done.stdout
+    assert made[1] in done.stdout
+    assert made[3] in done.stdout
+
+
+def test_a_flaky_failure_is_tried_again(git: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COUNT", str(git.parent / "count"))
+    made = commits(WELL, WELL, FLAKY, FLAKY)
+    done = bisect("--good", made[0], "--repeat", "3", *RUN)
+    assert done.returncode == 0, done.stderr
+    assert f"{made[2]} is the first bad commit" in done.stdout
+
+
+def test_it_goes_on_where_it_was(git: Path) -> None:
+    made = commits(WELL, WELL, WELL, WANTED, WANTED)
+    first = bisect("--good", made[0], "--", "sh", "-c", _stopped_once(git))
+    assert first.returncode != 0
+    assert "goes on" in first.stderr
+    second = bisect("--", "sh", "-c", _stopped_once(git))
+    assert second.returncode == 0, second.stderr
+    assert f"{made[3]} is the first bad commit" in second.stdout
+
+
+def _stopped_once(git: Path) -> str:
+    """Return a command that is stopped from outside in its second run, and only there."""
+    mark = git.parent / "runs"
+    return (
+        f"echo x >> {mark}; "
+        f"if [ $(wc -l < {mark}) = 2 ]; then kill -TERM $PPID; sleep 5; exit 0; fi; "
+        f"exec {sys.executable} job.py"
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--good", "nosuch"], "nosuch"),
+        ([], "--good"),
+    ],
+)
+def test_what_cannot_be_bisected(git: Path, words: list[str], said: str) -> None:
+    commits(WELL, WANTED)
+    done = bisect(*words, *RUN)
+    assert done.returncode == 3
+    assert said in done.stderr
+    assert call("status", "--porcelain") == ""
+
+
+def test_nothing_to_look_for(git: Path) -> None:
+    made = commits(WELL, WELL)
+    done = bisect("--good", made[0], *RUN)
+    assert done.returncode == 3
+    assert "does not fail" in done.stderr
+    assert not Path(".git/BISECT_LOG").exists()
+
+
+def test_changes_are_not_lost(git: Path) -> None:
+    made = commits(WELL, WANTED)
+    Path("job.py").write_text("precious\n")
+    done = bisect("--good", made[0], *RUN)
+    assert done.returncode == 3
+    assert Path("job.py").read_text() == "precious\n"

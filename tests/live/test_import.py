@@ -1,0 +1,174 @@
+"""`postmortem import` on modules that fail for real, each in its own way."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from builders.schema import validate
+
+needs_compiler = pytest.mark.skipif(shutil.which("gcc") is None, reason="needs gcc")
+
+
+def imported(name: str, *words: str, code: int = 1) -> dict[str, Any]:
+    # -P: what lies in the folder hides nothing from us
+    command = [sys.executable, "-P", "-m", "postmortem", "import", name, "--json", *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == code, done.stdout + done.stderr
+    if code == 3:
+        return {"stderr": done.stderr}
+    report: dict[str, Any] = json.loads(done.stdout)
+    validate(report)
+    return report
+
+
+def best(report: dict[str, Any]) -> tuple[str, str]:
+    return report["diagnoses"][0]["id"], report["diagnoses"][0]["title"]
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def put(name: str, text: str) -> None:
+    Path(name).write_text(text)
+
+
+def gcc(*words: str) -> None:
+    subprocess.run(["gcc", "-shared", "-fPIC", *words], check=True)
+
+
+def test_it_is_well() -> None:
+    put("fine.py", "import wave\n__version__ = '2.1'\n")
+    report = imported("fine", code=0)
+    assert (report["outcome"], report["diagnoses"]) == ("healthy", [])
+    assert (report["version"], Path(report["file"]).name) == ("2.1", "fine.py")
+    assert "fine" in {row["name"] for row in report["costs"]}
+
+
+def test_the_slow_part_is_named() -> None:
+    put("late.py", "import time\ntime.sleep(0.4)\n")
+    put("user.py", "import late\n")
+    first = imported("user", code=0)["costs"][0]
+    assert first["name"] == "late"
+    assert first["own"] >= 0.4
+
+
+def test_a_module_that_is_missing() -> None:
+    put("user.py", "import no_such_module_here\n")
+    report = imported("user")
+    assert best(report) == (
+        "import_raised",
+        "there is no module no_such_module_here, which user imports",
+    )
+    put("numeric.py", "")
+    assert "numeric" in json.dumps(imported("numerik")["diagnoses"][0]["next_steps"])
+
+
+@pytest.mark.parametrize("program", ["import json\njson.dumps({})\n", "from json import dumps\n"])
+def test_a_file_of_ours_hides_a_module(program: str) -> None:
+    put("json.py", "def loads(text): pass\n")
+    put("user.py", program)
+    report = imported("user")
+    assert best(report)[0] == "import_shadowed"
+    assert "json.py in this folder hides" in report["verdict"]
+
+
+def test_a_file_of_that_name_is_not_blamed_for_another_fault() -> None:
+    put("wave.py", "")
+    put("user.py", "import wave\nraise ValueError('seven')\n")
+    report = imported("user")
+    assert best(report) == ("import_raised", "import user raises ValueError: seven")
+    (shadow,) = report["shadows"]
+    assert shadow["name"] == "wave"
+
+
+@needs_compiler
+def test_a_missing_symbol() -> None:
+    put("ext.c", "int not_there(void); void *PyInit_ext(void) { not_there(); return 0; }\n")
+    gcc("ext.c", "-o", "ext.so")
+    report = imported("ext")
+    assert best(report) == (
+        "import_library_broken",
+        "ext.so needs the symbol not_there, which nobody has",
+    )
+    assert report["diagnoses"][0]["confidence"] == "certain"
+
+
+@needs_compiler
+def test_a_library_that_is_too_old_and_one_that_is_gone(here: Path) -> None:
+    put("v.map", "NEW_2.0 { global: helper; };\n")
+    put("lib.c", "int helper(void) { return 1; }\n")
+    put("ext.c", "int helper(void); void *PyInit_ext(void) { helper(); return 0; }\n")
+    gcc("lib.c", "-Wl,--version-script=v.map", "-o", "libhelp.so.1", "-Wl,-soname,libhelp.so.1")
+    gcc("ext.c", "-o", "ext.so", "-l:libhelp.so.1", f"-L{here}", f"-Wl,-rpath,{here}")
+    put("old.map", "OLD_1.0 { global: helper; };\n")
+    gcc("lib.c", "-Wl,--version-script=old.map", "-o", "libhelp.so.1", "-Wl,-soname,libhelp.so.1")
+    identity, title = best(imported("ext"))
+    assert identity == "import_library_broken"
+    assert "is older than NEW_2.0" in title
+    elsewhere = here / "nvidia" / "help" / "lib"
+    elsewhere.mkdir(parents=True)
+    Path("libhelp.so.1").rename(elsewhere / "libhelp.so.1")
+    report = imported("ext")
+    assert best(report) == ("import_library_broken", "the library libhelp.so.1 is not found")
+    assert str(elsewhere) in report["diagnoses"][0]["next_steps"][0]
+
+
+@needs_compiler
+def test_a_crash_names_what_was_being_loaded() -> None:
+    put("ext.c", "__attribute__((constructor)) void go(void) { __builtin_trap(); }\n")
+    gcc("ext.c", "-o", "ext.so")
+    put("user.py", "import ext\n")
+    report = imported("user")
+    assert report["signal"] in ("SIGILL", "SIGTRAP")
+    assert best(report) == (
+        "import_crashed",
+        f"import user dies of {report['signal']} while ext.so was loaded",
+    )
+    assert "user.py:1" in report["stack"][-1] or any("user.py:1" in row for row in report["stack"])
+
+
+def test_an_import_that_hangs() -> None:
+    put("stuck.py", "import threading\nlock = threading.Lock()\nlock.acquire()\nlock.acquire()\n")
+    report = imported("stuck", "--timeout", "2")
+    assert best(report)[0] == "import_never_ends"
+    assert any("stuck.py:4" in row for row in report["stack"])
+
+
+def test_one_that_exits_is_no_success() -> None:
+    put("gone.py", "import os\nos._exit(0)\n")
+    report = imported("gone")
+    assert report["outcome"] == "failed"
+    put("leaves.py", "raise SystemExit(0)\n")
+    assert "SystemExit" in imported("leaves")["verdict"]
+
+
+def test_what_it_writes_does_not_mislead() -> None:
+    """It may write to all descriptors that it has, ours too."""
+    put(
+        "loud.py",
+        """
+import os
+for number in range(3, 9):
+    try:
+        os.write(number, b"{'file': 1, 'raised': 'x'}\\n\\xff(")
+    except OSError:
+        pass
+raise KeyError("x")
+""",
+    )
+    assert best(imported("loud"))[0] == "import_raised"
+
+
+def test_no_such_python() -> None:
+    assert "cannot be started" in imported("json", "--python", "/no/such/python", code=3)["stderr"]
+    assert "cannot run" in imported("json", "--python", "/bin/false", code=3)["stderr"]
