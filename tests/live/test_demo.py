@@ -82,6 +82,8 @@ def test_sample_crashes_as_it_says_and_its_core_is_found(tmp_path: Path, kind: s
     crashed = crash(kind, tmp_path, say=said.append)
     assert resource.getrlimit(resource.RLIMIT_CORE) == limits
     assert not crashed.by_gdb
+    # A copy ran: what lies in site-packages is a library's, and its frames would fold.
+    assert (tmp_path / f"{kind}.py").read_bytes() == program(kind).read_bytes()
     with open_core(crashed.core) as opened:
         assert core_pid(opened.path) == crashed.pid
         check(kind, opened.path)

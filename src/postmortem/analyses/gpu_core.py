@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from postmortem.analyses.masking import Masking
+from postmortem.analyses.places import with_source
 from postmortem.diagnose import rule
 from postmortem.facts.gpu_core import GpuCore
 from postmortem.present.gpu.body import gpu_body
+from postmortem.present.gpu.card import gpu_highlights
 from postmortem.present.headline.gpu_core import headline
 from postmortem.readers.formats import ELF_HEADER_BYTES, elf_head
 from postmortem.readers.gpu_core import read_amd_core, read_gpu_core
@@ -42,6 +44,7 @@ def analyse_gpu(
             core = read_gpu_core(str(opened.path), named=str(path), memory_bytes=bytes_shown)
     outcome = rule.run(rule.load("gpu"), {GpuCore: core})
     diagnoses = ordered(outcome.diagnoses)
+    shown = gpu_highlights(core)
     source = replace(opened.source, truncated=opened.source.truncated or core.truncated)
     report = Report(
         kind="gpu_core",
@@ -54,6 +57,7 @@ def analyse_gpu(
         problems=(*opened.problems, *core.problems, *outcome.problems),
         skipped=outcome.skipped,
         footer="native reader",
+        highlights=None if shown is None else with_source(shown, ran=core.written),
     )
     return Masking(redact=redact).report(report)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from postmortem.diagnose import rule
 from postmortem.facts.net import LARGE, Met, NetCheck, Target
 from postmortem.facts.source import Problem
+from postmortem.present.net.card import net_highlights
 from postmortem.present.net.report import blocks, body
 from postmortem.report.model import Confidence, Outcome, Report, ordered
 from postmortem.text import counted
@@ -30,6 +31,7 @@ def report_on(
         skipped=outcome.skipped,
         footer="--json for all of it",
         settled=None if failed else Outcome.HEALTHY if healthy else Outcome.UNKNOWN,
+        highlights=None if diagnoses else net_highlights(seen),
     )
 
 

@@ -9,6 +9,7 @@ from postmortem.diagnose.watch.memory_grows import memory_grows
 from postmortem.facts.source import Problem, Source
 from postmortem.facts.watch import Watching
 from postmortem.present.headline.watch import headline
+from postmortem.present.watch.card import watch_highlights
 from postmortem.present.watch.report import blocks, body
 from postmortem.readers.watch_ring import read_watch_ring
 from postmortem.report.model import Confidence, Outcome, Report, ordered
@@ -46,4 +47,5 @@ def report_on(
         skipped=outcome.skipped,
         footer=footer,
         settled=None if diagnoses else Outcome.UNKNOWN,
+        highlights=None if diagnoses else watch_highlights(seen),
     )

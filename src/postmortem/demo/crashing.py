@@ -7,6 +7,7 @@ import os
 import re
 import resource
 import selectors
+import shutil
 import signal
 import subprocess
 import sys
@@ -55,7 +56,7 @@ def crash(kind: str, folder: Path, *, gdb: str | None = None, say: Say) -> Crash
     at the moment of the fault. Raises EvidenceError that says why there is none and what mends it.
     """
     started = time.time()
-    command = [sys.executable, str(program(kind))]
+    command = [sys.executable, str(_own_copy(kind, folder))]
     with _limits_raised() as limit:
         ran = _run(command, folder, _RUN_SECONDS)
     if ran.status >= 0:
@@ -104,6 +105,11 @@ def program(kind: str) -> Path:
     return Path(__file__).with_name(f"{kind}.py")
 
 
+def _own_copy(kind: str, folder: Path) -> Path:
+    """Return a sample program outside of site-packages: its frames are the user's own then."""
+    return Path(shutil.copy(program(kind), folder))
+
+
 def crash_under_gdb(kind: str, folder: Path, gdb: tuple[str, ...]) -> Crashed:
     """Run a sample program under gdb and let gdb write its core at the fault.
 
@@ -119,7 +125,8 @@ def crash_under_gdb(kind: str, folder: Path, gdb: tuple[str, ...]) -> Crashed:
     )
     steps = (*settings, "run", f"generate-core-file {core}", "kill")
     options = [word for step in steps for word in ("-ex", step)]
-    command = [*gdb, "-nx", "-q", "-batch", *options, "--args", sys.executable, str(program(kind))]
+    command = [*gdb, "-nx", "-q", "-batch", *options, "--args", sys.executable]
+    command.append(str(_own_copy(kind, folder)))
     ran = _run(command, folder, _GDB_SECONDS)
     if not core.is_file() or core.stat().st_size == 0:
         raise DebuggerError(f"gdb could not write one either: {ran.tail()}")

@@ -80,7 +80,7 @@ def take(descriptor: int, crash: Crash, settings: Settings) -> None:
 def _take(descriptor: int, crash: Crash, settings: Settings) -> None:
     folder = Path(settings.folder)
     make_room(folder, settings.most_bytes, settings.most_days)
-    with _slot(folder) as free:
+    with _slot(folder, "core") as free:
         if not free:
             say(f"core of {crash.name} (pid {crash.pid}): dropped, too many crash at once")
             return
@@ -92,6 +92,7 @@ def _take(descriptor: int, crash: Crash, settings: Settings) -> None:
         if crash.own:
             with contextlib.suppress(OSError):  # a user that this namespace does not know
                 os.chown(core, crash.uid, -1, follow_symlinks=False)
+    with _slot(folder, "verdict"):  # nobody stands still for it; where none is free it goes on
         try:
             told, may_have = _explain(core, root, crash)
         finally:
@@ -205,10 +206,10 @@ def _first_line(path: Path) -> str:
 
 
 @contextlib.contextmanager
-def _slot(folder: Path) -> Iterator[bool]:
+def _slot(folder: Path, kind: str) -> Iterator[bool]:
     """Wait for one of a few places; False where none gets free in time."""
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-    files = [os.open(folder / f".slot-{number}", flags, 0o600) for number in range(_AT_ONCE)]
+    files = [os.open(folder / f".{kind}-{number}", flags, 0o600) for number in range(_AT_ONCE)]
     try:
         until = time.monotonic() + _WAIT_SECONDS
         while not (free := any(map(_locked, files))) and time.monotonic() < until:

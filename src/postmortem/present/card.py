@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from typing import Any
 
 from postmortem.patterns import Pattern
 from postmortem.records import replace
@@ -18,7 +20,7 @@ _SENTENCE = Pattern(r"(?<=[.?!])\s+(?=[A-Z0-9\"'(])")
 _WORD = Pattern(r"[\w./-]+")
 _VICTIMS = Pattern(r" (?:is a victim|are victims)\b")
 _ALIKE = 0.6
-_BLANK = Pattern(r"\b(?:PID|CORE|EXE)\b")
+_BLANK = Pattern(r"\b(?:PID|CORE|EXE|on its host)\b")
 
 
 def card_of(report: Report) -> Card:
@@ -55,7 +57,22 @@ def filled(report: Report) -> Report:
             known["EXE"] = shell_word(str(process["executable"]))
     if report.kind == "core" and len(report.inputs) == 1:
         known["CORE"] = shell_word(report.inputs[0].path)
-    return replace(report, diagnoses=tuple(_filled(one, known) for one in report.diagnoses))
+    told = [_filled(one, known) for one in report.diagnoses]
+    if report.kind == "logs" and told and told[0].role is Role.ROOT:
+        told[0] = _filled(told[0], _of_culprit(body))
+    return replace(report, diagnoses=tuple(told))
+
+
+def _of_culprit(body: Mapping[str, Any]) -> dict[str, str]:
+    """Return the pid and the host of the one rank that failed first, if it has not ended."""
+    first = body.get("first_failure") or {}
+    ranks = first.get("ranks") or ()
+    pids = [one for one in body.get("pids") or () if one["own"] and one["rank"] in ranks]
+    ended = {one["pid"] for one in body.get("exits") or ()}
+    if len(ranks) != 1 or len(pids) != 1 or pids[0]["pid"] in ended:
+        return {}
+    host = pids[0]["host"] or first.get("host")
+    return {"PID": str(pids[0]["pid"]), **({"on its host": f"on {host}"} if host else {})}
 
 
 def _filled(diagnosis: Diagnosis, known: dict[str, str]) -> Diagnosis:

@@ -12,6 +12,7 @@ from postmortem.readers.codecs import StreamError, decoded
 from postmortem.readers.formats import HEAD_BYTES, compression_of, elf_head
 from postmortem.readers.regular import is_regular, open_regular
 from postmortem.records import record
+from postmortem.text import counted
 
 _PID_SUFFIX = Pattern(r"^(?P<stem>.+)\.(?P<pid>\d{1,7})(?P<packed>\.(?:gz|zst|xz|bz2|lz4))?$")
 _LOOKS_LIKE = Pattern(
@@ -106,7 +107,11 @@ def _add_folder(folder: Path, groups: dict[str, list[tuple[str, int]]]) -> None:
         else:
             _add(groups, str(path), str(path), 0)
     if len(groups) == before:
-        what = f"none of its {len(names)} files is an strace log" if names else "holds no files"
+        what = (
+            f"holds no strace log among {counted(len(names), 'file')}"
+            if names
+            else "holds no files"
+        )
         raise EvidenceError(str(folder), what, hint="record one: strace -f -o strace.txt COMMAND")
 
 

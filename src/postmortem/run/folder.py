@@ -12,7 +12,6 @@ import shlex
 import shutil
 import socket
 import tarfile
-import tempfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -123,7 +122,8 @@ def redactor_of(env: Mapping[str, str], processes: Iterable[Process]) -> Redacto
 def make_folder(into: Path | None, pid: int) -> Path | None:
     """Make the folder where it was asked for, here, or where there is room; None: nowhere."""
     name = f"postmortem-{time.strftime('%Y%m%d-%H%M%S')}-{pid}"
-    places = [into or Path.cwd(), Path(tempfile.gettempdir()), Path("/dev/shm")]
+    # Not tempfile.gettempdir(): it raises where no place is writable, as in a read-only container.
+    places = [into or Path.cwd(), Path(os.environ.get("TMPDIR") or "/tmp"), Path("/dev/shm")]
     for place in places:
         try:
             place.mkdir(parents=True, exist_ok=True)

@@ -227,7 +227,7 @@ def test_a_folder_with_a_pipe_and_no_logs(
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "notes.txt").write_text("hello (there)\n")
     assert main(["strace", str(tmp_path)]) == 3
-    assert "none of its 1 files" in capsys.readouterr().err
+    assert "no strace log among 1 file" in capsys.readouterr().err
 
 
 def test_a_log_that_shrinks_while_it_is_read(
@@ -291,7 +291,7 @@ def test_missing_and_empty_folders(tmp_path: Path, capsys: pytest.CaptureFixture
     assert main(["strace", str(tmp_path)]) == 3
     (tmp_path / "readme").write_text("no log\n")
     assert main(["strace", str(tmp_path)]) == 3
-    assert "none of its 1 files is an strace log" in capsys.readouterr().err
+    assert "no strace log among 1 file" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -71,6 +71,21 @@ def test_every_exception_has_a_meaning_and_a_diagnosis(tmp_path: Path, code: int
     assert ("a thread of the warp" not in top.title) == exact
 
 
+def test_the_card_has_the_line_of_the_kernel(tmp_path: Path) -> None:
+    shown = _report(tmp_path, _one(14)).highlights
+    assert shown is not None
+    assert [(place.file, place.line) for place in shown.places] == [("/src/train/kernels.cu", 3)]
+    assert [name for name, _ in shown.rows] == ["kernel", "failed"]
+    assert "grid (2,1,1) of blocks (64,1,1), launched by thread 4250" in dict(shown.rows)["kernel"]
+    assert dict(shown.rows)["failed"].startswith("2 threads in 1 block, on GPU 0")
+
+
+def test_the_card_of_code_without_lines_has_no_place(tmp_path: Path) -> None:
+    shown = _report(tmp_path, _one(14, lines=False)).highlights
+    assert shown is not None
+    assert shown.places == ()
+
+
 def test_all_codes_of_the_public_header_are_known() -> None:
     assert sorted(exceptions()) == list(range(1, 37))
     assert len({one.name for one in exceptions().values()}) == 36

@@ -130,3 +130,28 @@ def test_verdicts_are_made_in_one_folder() -> None:
         if isinstance(node, ast.FunctionDef) and "verdict" in node.name
     }
     assert found <= {"doctor.py"}
+
+
+def _logs(**pids: object) -> Report:
+    step = "py-spy dump --native --pid PID  on its host while it hangs"
+    best = replace(LIKELY, next_steps=(step,))
+    first = {"ranks": [2], "host": None}
+    body = {"first_failure": first, "pids": [{"rank": 2, "own": True, "host": "node3", **pids}]}
+    return replace(EMPTY, kind="logs", diagnoses=(best,), body=body)
+
+
+def test_the_pid_and_host_of_the_culprit_are_filled_in() -> None:
+    (best,) = filled(_logs(pid=4711)).diagnoses
+    assert best.next_steps == ("py-spy dump --native --pid 4711  on node3 while it hangs",)
+
+
+def test_the_pid_of_a_process_that_has_ended_is_not() -> None:
+    report = _logs(pid=4711)
+    (best,) = filled(replace(report, body={**report.body, "exits": [{"pid": 4711}]})).diagnoses
+    assert "--pid PID" in best.next_steps[0]
+
+
+def test_a_pid_of_another_rank_or_of_a_worker_is_not() -> None:
+    for other in ({"pid": 4711, "rank": 1}, {"pid": 4711, "own": False}):
+        (best,) = filled(_logs(**other)).diagnoses
+        assert "--pid PID" in best.next_steps[0]

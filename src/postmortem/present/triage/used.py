@@ -73,8 +73,7 @@ def nothing(
     why += [f"{problem.where}: {problem.what}" for problem in problems]
     if why:
         return EvidenceError(where, "holds no evidence that could be read", hint=why[0])
-    count = len(found.items)
-    none = f"none of {counted(count, 'file')} is a log, a core, a recording" if count else "no file"
-    what = f"holds no evidence: {none}"
+    among = counted(len(found.items), "file")
+    what = f"holds no evidence: no log, core or recording among {among}"
     hint = "looked for: logs of ranks, cores, strace logs, stacks, flight recorders, checkpoints"
     return EvidenceError(where, what, hint=hint)

@@ -50,7 +50,7 @@ def null_dereference(
         return
     crashed = threads.crashed if threads is not None else None
     evidence: list[Evidence] = [cite_signal(kind, signal, fault, threads)]
-    steps = [f"check where {own_caller(crashed)} has the null pointer from"]
+    steps = [f"check where {own_caller(crashed)} gets the null pointer from"]
     if crashed is not None:
         if crashed.frames:
             evidence.append(cite_frame(crashed, 0))

@@ -1,0 +1,33 @@
+"""What the card of a watch shows where nobody grows."""
+
+from postmortem.facts.watch import MIB, Ceiling, Sample, Watched, Watching
+from postmortem.present.watch.card import watch_highlights
+
+
+def process(pid: int, first: int, last: int, *, ended: bool = False) -> Watched:
+    held = (first, last)
+    samples = tuple(Sample(float(at), m, m, 0, 0, 0, 0) for at, m in enumerate(held))
+    return Watched(pid, "python", None, samples, ended)
+
+
+def test_what_each_holds_and_how_it_changed() -> None:
+    limit = Ceiling("memory.max", 64 * MIB, ((0.0, 8 * MIB), (1.0, 16 * MIB)))
+    shown = watch_highlights(
+        Watching((process(7, 8 * MIB, 6 * MIB), process(8, MIB, 9 * MIB)), (limit,), 3.0, 1.0)
+    )
+    assert shown.rows == (
+        ("pid 8", "9.0 MiB of its own, +8.0 MiB"),
+        ("pid 7", "6.0 MiB of its own, -2.0 MiB"),
+        ("memory.max", "16.0 MiB of 64.0 MiB in use"),
+    )
+    assert shown.steps == ("watch longer: postmortem watch 8 7 --for 600",)
+
+
+def test_many_are_counted_and_the_dead_are_not_watched_again() -> None:
+    many = tuple(process(pid, MIB, MIB, ended=True) for pid in range(6))
+    shown = watch_highlights(Watching(many, (), 3.0, 1.0))
+    assert (len(shown.rows), shown.rest, shown.steps) == (4, "2 more processes", ())
+
+
+def test_a_long_watch_asks_for_no_longer_one() -> None:
+    assert watch_highlights(Watching((process(7, 1, 1),), (), 900.0, 1.0)).steps == ()
