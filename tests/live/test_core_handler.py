@@ -26,7 +26,9 @@ import pytest
 from live.conftest import Crash
 from postmortem.handler.server import answer
 from postmortem.handler.settings import Settings, own_command
+from postmortem.handler.taking import Crash as Taken
 from postmortem.handler.taking import main as take_main
+from postmortem.handler.taking import take
 
 POSTMORTEM = [sys.executable, "-m", "postmortem"]
 PATTERN = Path("/proc/sys/kernel/core_pattern")
@@ -93,6 +95,17 @@ def test_as_the_kernel_starts_it(core: Path, tmp_path: Path, namespaces: None) -
     )
     assert again.returncode == 1
     assert "SIGSEGV" in again.stdout
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root")
+def test_what_the_user_cannot_read_is_in_no_report_of_his(core: Path, tmp_path: Path) -> None:
+    """The core may name any file as its source: the folder of this test is root's alone."""
+    where = settings(tmp_path / "cores")
+    with core.open("rb") as stream:
+        take(os.dup(stream.fileno()), Taken(4194001, 65534, True, 1700000000, "a"), where)
+    slim, told = taken(tmp_path / "cores")
+    assert "decode_row" in told.read_text()
+    assert (slim.stat().st_uid, told.stat().st_uid) == (65534, 0)
 
 
 REQUEST = struct.pack("=IIQ", 16, 16, 0xF)
