@@ -205,6 +205,24 @@ def test_undo_where_nothing_is_installed(namespaces: None, tmp_path: Path) -> No
     assert "nothing is changed" in done.stdout
 
 
+def test_the_unit_is_one(tmp_path: Path) -> None:
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("needs systemd-analyze")
+    unit = Path(__file__).parents[2] / "deploy/systemd/postmortem-core.service"
+    text = unit.read_text()
+    words = text.partition("ExecStart=")[2].splitlines()[0].split()
+    parsed = subprocess.run([*POSTMORTEM, *words[1:], "--dry-run"], check=False)
+    assert parsed.returncode == 0
+    text = text.replace(words[0], "/bin/true")
+    text = "\n".join(row for row in text.splitlines() if not row.startswith("Documentation="))
+    copy = tmp_path / unit.name
+    copy.write_text(text + "\n")
+    done = subprocess.run(
+        ["systemd-analyze", "verify", str(copy)], capture_output=True, text=True, check=False
+    )
+    assert unit.name not in done.stderr, done.stderr
+
+
 # --- for real
 
 real = pytest.mark.skipif(
