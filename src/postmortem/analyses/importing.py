@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from postmortem.diagnose import rule
 from postmortem.facts.importing import Importing
+from postmortem.present.headline.importing import headline
 from postmortem.report.blocks import Table
 from postmortem.report.card import Highlights
 from postmortem.report.contract import fill
@@ -32,7 +33,7 @@ def report_on(seen: Importing) -> Report:
     return Report(
         kind="importing",
         inputs=(),
-        verdict=best or _verdict(seen),
+        verdict=best or headline(seen),
         failed=failed,
         diagnoses=diagnoses,
         blocks=blocks,
@@ -41,18 +42,9 @@ def report_on(seen: Importing) -> Report:
         skipped=outcome.skipped,
         footer=f"{seen.seconds:.2f} s in {seen.python}",
         settled=None if failed else Outcome.HEALTHY,
-        highlights=None
-        if failed
-        else Highlights(rows=tuple((n, f"{s} s") for n, s, _ in rows[:4])),
+        highlights=None if failed else _highlights(rows),
     )
 
 
 def _highlights(rows: tuple[tuple[str, str, str], ...]) -> Highlights:
     return Highlights(rows=tuple((name, f"{own} s") for name, own, _ in rows[:4]))
-
-
-def _verdict(seen: Importing) -> str:
-    if seen.file is None:
-        return f"import {seen.name} ended with status {seen.status} and said nothing"
-    version = f" {seen.version}" if seen.version else ""
-    return f"{seen.name}{version} is imported in {seen.seconds:.2f} s, from {seen.file}"

@@ -39,4 +39,4 @@ def _rows(seen: Watching, shown: list[Watched]) -> Iterator[tuple[str, str]]:
             )
         yield one.label, words
     for limit in seen.ceilings[:1]:
-        yield limit.name, f"{size(limit.used[-1][1])} of {size(limit.limit)} in use"
+        yield limit.name, f"{size(limit.used[-1][1])} of {size(limit.limit_bytes)} in use"

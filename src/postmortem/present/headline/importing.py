@@ -1,0 +1,13 @@
+"""What an import of one module says first."""
+
+from __future__ import annotations
+
+from postmortem.facts.importing import Importing
+
+
+def headline(seen: Importing) -> str:
+    """Return how long it took and from where, or that it failed without a word."""
+    if seen.file is None:
+        return f"import {seen.name} ended with status {seen.status} and said nothing"
+    version = f" {seen.version}" if seen.version else ""
+    return f"{seen.name}{version} is imported in {seen.seconds:.2f} s, from {seen.file}"
