@@ -7,6 +7,9 @@ namespace {
 
 constexpr std::uint32_t kMaxBuffer = 1 << 20;
 constexpr std::size_t kMaxMessage = 1 << 16;
+constexpr std::size_t kMinMessage = 8;
+constexpr std::uint64_t kMaxVariables = 1 << 18;  // of libc: some 60 KiB
+constexpr std::int32_t kAbort = 6;                // SIGABRT
 
 // struct abort_msg_s { unsigned int size; char msg[]; }, glibc's include/stdlib.h; `size` is that
 // of the whole buffer, rounded up to pages.
@@ -21,21 +24,68 @@ std::optional<std::string> message_at(const Memory& memory, std::uint64_t pointe
   return text;
 }
 
+bool is_glibc_file(const Module& module) {
+  const std::string_view name = module.name();
+  return name.starts_with("libc.so") || name.starts_with("libc-2.");
+}
+
+// Whether a page of memory that is no file's begins as glibc's buffer does: its own size in whole
+// pages, then one or more lines of text.
+std::optional<std::string> message_in_page(const Memory& memory, std::uint64_t page) {
+  const Core& core = memory.core();
+  const Segment* const segment = core.segment_at(page);
+  if (!segment || !(segment->flags & kWrite) || core.file_at(page)) return std::nullopt;
+  const auto size = memory.get<std::uint32_t>(page);
+  if (!size || *size == 0 || *size % core.page_size() != 0 || *size > kMaxBuffer) {
+    return std::nullopt;
+  }
+  const auto text = memory.text(page + 4, std::min<std::size_t>(*size - 4, kMaxMessage));
+  if (!text || text->size() < kMinMessage || text->back() != '\n') return std::nullopt;
+  const bool readable = std::all_of(text->begin(), text->end(), [](char c) {
+    return static_cast<unsigned char>(c) >= ' ' || c == '\n' || c == '\t';
+  });
+  return readable ? message_at(memory, page) : std::nullopt;
+}
+
+// The same without symbols, for cores of other machines: `__abort_msg` is the one pointer in libc's
+// variables to such a page, which the library maps for nothing else.
+std::optional<std::string> message_of_unknown_build(const Memory& memory, const Module& libc) {
+  const Core& core = memory.core();
+  for (const FileMapping& mapping : libc.mappings) {
+    const Segment* const segment = core.segment_at(mapping.start);
+    if (!segment || !(segment->flags & kWrite)) continue;
+    std::uint64_t end = mapping.end;
+    const Segment* const zeros = core.segment_at(end);  // .bss
+    if (zeros && zeros->start == end && !core.file_at(end)) end = zeros->end();
+    end = std::min(end, mapping.start + kMaxVariables);
+    for (std::uint64_t at = mapping.start; at + 8 <= end; at += 8) {
+      const std::uint64_t page = memory.word(at).value_or(0);
+      if (page == 0 || page % core.page_size() != 0) continue;
+      if (auto text = message_in_page(memory, page)) return text;
+    }
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<std::string> read_abort_message(const Memory& memory) {
   const Module* const executable = memory.modules().executable();
   for (const Module& module : memory.modules().all()) {
-    const std::string_view name = module.name();
     const bool is_static =
         &module == executable && module.image && !module.image->program_header(PT_INTERP);
-    if (!module.image || !(name.starts_with("libc.so") || name.starts_with("libc-2.") || is_static))
-      continue;
+    if (!module.image || !(is_glibc_file(module) || is_static)) continue;
     const auto symbol = module.image->symbol("__abort_msg");
     if (!symbol) continue;
     const auto pointer = memory.word(module.bias + symbol->value);
     if (!pointer || *pointer == 0) continue;
     if (auto text = message_at(memory, *pointer)) return text;
+  }
+  const auto signal = memory.core().signal();
+  if (!signal || signal->number != kAbort) return std::nullopt;
+  for (const Module& module : memory.modules().all()) {
+    if (module.image || !is_glibc_file(module)) continue;
+    if (auto text = message_of_unknown_build(memory, module)) return text;
   }
   return std::nullopt;
 }

@@ -314,8 +314,12 @@ void Modules::take_executable(Module& module, Core& core, const std::string& pat
   if (module.status != ModuleStatus::mismatch) return;
   core.problems().add(
       path,
-      "is not the program that crashed: its build ID is " + image->build_id().value_or("unknown") +
-          ", the core's is " + module.build_id.value_or("unknown") + " (" + module.path + ")",
+      "is not the program that crashed: " +
+          (image->build_id() || module.build_id
+               ? "its build ID is " + image->build_id().value_or("unknown") + ", the core's is " +
+                     module.build_id.value_or("unknown")
+               : std::string("its beginning differs from what was mapped of it")) +
+          " (" + module.path + ")",
       "activate the environment that the job ran in, and give its interpreter with --python");
 }
 

@@ -48,7 +48,10 @@ bool BlockReader::next(Block& block) {
     block.data.reset();
     block.capacity = 0;
   }
-  reserve(block, std::max(block_bytes_, carry_.size()));
+  // Never more, though the block may have room from before: where blocks end must not depend on
+  // which thread had which.
+  std::size_t room = std::max(block_bytes_, carry_.size());
+  reserve(block, room);
   if (!carry_.empty()) {
     std::memcpy(block.data.get(), carry_.data(), carry_.size());
     block.size = carry_.size();
@@ -56,8 +59,8 @@ bool BlockReader::next(Block& block) {
   }
   std::size_t searched = 0;
   for (;;) {
-    while (!ended_ && block.size < block.capacity) {
-      const std::size_t got = pull_(block.data.get() + block.size, block.capacity - block.size);
+    while (!ended_ && block.size < room) {
+      const std::size_t got = pull_(block.data.get() + block.size, room - block.size);
       ended_ = got == 0;
       bytes_ += got;
       block.size += got;
@@ -86,7 +89,8 @@ bool BlockReader::next(Block& block) {
       block.data[block.size++] = '\n';
       break;
     }
-    reserve(block, std::min(2 * block.capacity, kLongestLine));
+    room = std::min(2 * room, kLongestLine);
+    reserve(block, room);
   }
   if (block.size == 0) return false;
   std::memset(block.data.get() + block.size, 0, kPadding);

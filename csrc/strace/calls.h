@@ -136,26 +136,27 @@ class CallTable {
  public:
   static const CallTable& get() noexcept;
 
-  // Index of a call by its name, or kUnknownCall. `name` need not be terminated, but 16 bytes from
-  // its start must be readable.
-  std::uint16_t find(const char* name, std::size_t length) const noexcept {
-    if (length == 0 || length > 31) return kUnknownCall;
+  struct Found {
+    std::uint16_t index = kUnknownCall;
+    bool plain = false;  // only the summary has a use for it
+  };
+  // A call by its name. `name` need not be terminated, but 16 bytes from its start must be
+  // readable.
+  Found look_up(const char* name, std::size_t length) const noexcept {
+    if (length == 0 || length > 31) return {};
     const Key key(name, length);
     for (std::size_t at = key.hash(length);; at = (at + 1) % kSlots) {
       const Slot& slot = slots_[at];
-      if (slot.length == 0) return kUnknownCall;
+      if (slot.length == 0) return {};
       if (slot.low != key.low || slot.high != key.high || slot.length != length) continue;
-      if (length <= 16) return slot.index;
-      if (calls_[slot.index].name == std::string_view(name, length)) return slot.index;
+      if (length <= 16 || calls_[slot.index].name == std::string_view(name, length)) {
+        return {slot.index, slot.plain};
+      }
     }
   }
-
-  // Whether the name is that of a call which only the summary has a use for, told from its hash
-  // alone: false too where that would take a second look. `length` is less than 16.
-  bool is_plain(const char* name, std::size_t length) const noexcept {
-    const Key key(name, length);
-    const Slot& slot = slots_[key.hash(length)];
-    return slot.low == key.low && slot.high == key.high && slot.length == length && slot.plain;
+  // Its index alone, or kUnknownCall.
+  std::uint16_t find(const char* name, std::size_t length) const noexcept {
+    return look_up(name, length).index;
   }
 
   const Call& at(std::uint16_t index) const noexcept { return calls_[index]; }

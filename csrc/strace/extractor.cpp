@@ -16,7 +16,6 @@ void Extractor::run(const char* begin, const char* end) {
   out_.counts.lines = count;
   const char* line = begin;
   const std::uint32_t* const stops = out_.newlines.data();
-  const std::uint32_t whole = cut_ ? count - 1 : count;
   for (number_ = 0; number_ < count; ++number_) {
     const char* const stop = begin + stops[number_];
     if (stop == line || (stop == line + 1 && *line == '\r')) {
@@ -24,25 +23,12 @@ void Extractor::run(const char* begin, const char* end) {
       line = stop + 1;
       continue;
     }
-    if (!(errors_only_ && number_ < whole && glance(line, stop)) && !quick(line, stop)) {
-      slow_path(line, stop);
-    }
+    if (!quick(line, stop)) slow_path(line, stop);
     line = stop + 1;
   }
   out_.counts.unparsed = out_.counts.lines - std::min(out_.counts.lines, accounted());
   out_.counts.cut = cut_;
   note_times(begin);
-}
-
-// Most lines, where only errors are asked for: a call that changes nothing, and that worked.
-bool Extractor::glance(const char* line, const char* end) {
-  const char* const name = form_.behind(line);
-  if (!name || end - name < 16) return false;
-  const unsigned length = find_in_16(name, '(');
-  if (length == 16 || !calls_.is_plain(name, length)) return false;
-  if (!worked(name + length + 1, end)) return false;
-  note_open(line, end);
-  return true;
 }
 
 // The lines of which a log is full: `pid [time] name(` and `pid [time] <... name resumed>`.
@@ -56,12 +42,13 @@ bool Extractor::quick(const char* line, const char* end) {
   if (*p == '<') {
     if (!starts(p, end, "<... ")) return false;
     const char* const name = p + 5;
-    const unsigned length = find_in_32(name, ' ');
+    unsigned length = find_in_16(name, ' ');
+    if (length == 16) length = find_in_32(name, ' ');
     const char* const behind = name + length + 9;
     if (behind >= end || !starts(name + length, end, " resumed>") || *behind == '\x1b') {
       return false;
     }
-    if (starts(behind, end, " <unfinished ...>")) return false;
+    if (*behind == ' ' && starts(behind, end, " <unfinished ...>")) return false;
     resumed(line, end, form_.pid(line), name, length, behind);
     return true;
   }
@@ -70,8 +57,12 @@ bool Extractor::quick(const char* line, const char* end) {
   if (length == 16) length = find_in_32(p, '(');
   const char* const arguments = p + length + 1;
   if (length == 32 || arguments > end) return false;
-  const std::uint16_t call = calls_.find(p, length);
+  const auto [call, plain] = calls_.look_up(p, length);
   if (call == kUnknownCall) return false;
+  if (errors_only_ && plain && worked(arguments, end)) {
+    note_open(line, end);
+    return true;
+  }
   const std::uint32_t pid = form_.pid(line);
   if (end[-1] == '>' && end - arguments >= 14 && end[-2] == '.')
     return begun(line, end, pid, call, arguments);
@@ -207,8 +198,12 @@ bool Extractor::changes(const char* line, const char* end, std::uint32_t pid, st
 void Extractor::resumed(const char* line, const char* end, std::uint32_t pid, const char* name,
                         unsigned length, const char* rest) {
   ++out_.counts.calls;
-  const std::uint16_t call = calls_.find(name, length);
+  const auto [call, plain_call] = calls_.look_up(name, length);
   Begun& slot = out_.begun.at(pid);
+  if (errors_only_ && plain_call && worked(rest, end)) {
+    slot.half = Half::none;
+    return;
+  }
   const Op op = call == kUnknownCall ? Op::none : calls_.at(call).op;
   Tail tail;
   if (counts_only_ && op == Op::none && call != kUnknownCall && slot.half == Half::here &&

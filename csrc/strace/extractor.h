@@ -27,11 +27,11 @@ class Extractor {
     const Counts& c = out_.counts;
     return c.calls + c.signals + c.exits + c.remarks + c.output;
   }
-  bool glance(const char* line, const char* end);
   bool quick(const char* line, const char* end);
   const char* known_leader(const char* line);
 
-  // Whether a line ends with a plain number, with or without the duration of -T behind it.
+  // Whether a line ends with a plain number, with or without the duration of -T behind it: what a
+  // call returned that worked.
   static bool worked(const char* begin, const char* end) noexcept {
     if (is_digit(end[-1])) return true;
     return end[-1] == '>' && is_digit(end[-2]) && end - begin > 12 && end[-10] == '<' &&

@@ -52,7 +52,7 @@ class LeaderForm {
 #if defined(__SSE2__)
     const __m128i zero = _mm_set1_epi8('0');
     const __m128i nine = _mm_set1_epi8(9);
-    for (unsigned i = 0; i < kLongest; i += 16) {
+    for (unsigned i = 0; i < length_; i += 16) {
       const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(line + i));
       const __m128i value = _mm_sub_epi8(bytes, zero);
       const __m128i digit = _mm_cmpeq_epi8(_mm_min_epu8(value, nine), value);

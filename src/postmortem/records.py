@@ -49,6 +49,9 @@ def _init_for(cls: type[Any], names: tuple[str, ...]) -> Any:
 
     def __init__(self: Any, *args: object, **kwargs: object) -> None:
         values = self.__dict__  # the way past __setattr__, and the fastest one
+        if len(args) == count and not kwargs:
+            values.update(zip(names, args, strict=True))
+            return
         values.update(defaults)
         if args:
             values.update(zip(names, args, strict=False))

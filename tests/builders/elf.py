@@ -104,6 +104,25 @@ def without_notes(core: bytes, *kinds: int) -> bytes:
     return bytes(result)
 
 
+def as_createdump(core: bytes) -> bytes:
+    """Return gdb's core as .NET's createdump would have it: no siginfo, no auxiliary vector, and
+    SIGABRT in the status of every thread, whatever the process was doing."""
+    result = bytearray(without_notes(core, NT_SIGINFO, NT_AUXV))
+    (table,) = struct.unpack_from("<Q", core, 32)
+    (count,) = struct.unpack_from("<H", core, 56)
+    for i in range(count):
+        kind, _, offset, _, _, size = struct.unpack_from("<IIQQQQ", core, table + 56 * i)
+        at = offset
+        while kind == PT_NOTE and at + 12 <= offset + size:
+            name_size, content_size, note_kind = struct.unpack_from("<III", core, at)
+            content = at + 12 + (name_size + 3 & ~3)
+            if note_kind == NT_PRSTATUS:
+                struct.pack_into("<i", result, content, 6)
+                struct.pack_into("<h", result, content + 12, 6)  # pr_cursig
+            at = content + (content_size + 3 & ~3)
+    return bytes(result)
+
+
 @dataclass
 class _Segment:
     vaddr: int

@@ -199,6 +199,96 @@ def test_another_file_without_build_id_is_told_by_what_cannot_change(built: Path
     assert "lib_more" not in names(without_list)
 
 
+@pytest.mark.parametrize("gone", [False, True])
+def test_the_c_librarys_last_words_need_no_library_of_the_same_build(
+    tmp_path: Path, gone: bool
+) -> None:
+    source = "#include <assert.h>\nint main(int n, char **a) { assert(n == 7); return 0; }\n"
+    program = compile_c(tmp_path / "check", source)
+    path = crash(tmp_path / "run", str(program))
+    (tmp_path / "empty").mkdir()
+    sysroot = {"sysroot": str(tmp_path / "empty")} if gone else {}
+    said = _native.read_core(str(path), **sysroot)["abort_message"]
+    assert said is None or said.endswith("Assertion `n == 7' failed.")
+    if said is None:
+        pytest.skip("a C library that keeps no message")
+
+
+def test_a_page_that_only_begins_like_a_message_is_none(tmp_path: Path) -> None:
+    source = """
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+int main(void) {
+  char *page = mmap(0, 8192, 3, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  *(unsigned *)page = 4096;
+  strcpy(page + 4, "tool: a.c:1: f: Assertion `x' failed.\\n");
+  abort();
+}
+"""
+    program = compile_c(tmp_path / "page", source)
+    path = crash(tmp_path / "run", str(program))
+    (tmp_path / "empty").mkdir()
+    report = _native.read_core(str(path), sysroot=str(tmp_path / "empty"))
+    assert report["abort_message"] is None
+
+
+DUMPED = r"""
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+__attribute__((noinline)) void PROCCreateCrashDump(void) { for (;;) pause(); }
+__attribute__((noinline)) void Os_Abort(void) { for (;;) pause(); }
+__attribute__((noinline)) void serve(void) { for (;;) pause(); }
+static void *work(void *how) {
+  if (!strcmp(how, "crash")) PROCCreateCrashDump();
+  if (!strcmp(how, "raised")) Os_Abort();
+  serve();
+  return 0;
+}
+int main(int argc, char **argv) {
+  pthread_t thread;
+  for (int i = 0; i < 3; i++) pthread_create(&thread, 0, work, i == 1 ? argv[1] : "serve");
+  usleep(200000);
+  puts("ready");
+  fflush(stdout);
+  serve();
+}
+"""
+
+
+@pytest.mark.skipif(shutil.which("gdb") is None, reason="needs gdb")
+@pytest.mark.parametrize(
+    ("how", "place"), [("crash", "PROCCreateCrashDump"), ("raised", ""), ("living", None)]
+)
+def test_createdump_names_no_thread_and_the_one_that_failed_is_found(
+    tmp_path: Path, how: str, place: str | None
+) -> None:
+    program = compile_c(tmp_path / "app", DUMPED)
+    with subprocess.Popen([str(program), how], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            process.stdout.readline()
+            target = tmp_path / "core"
+            save = ["gdb", "-batch", "-nx", "-p", str(process.pid), "-ex", f"gcore {target}"]
+            subprocess.run(save, capture_output=True, timeout=60)
+        finally:
+            process.kill()
+    if not target.exists():
+        pytest.skip("gdb may not trace here")
+    dump = tmp_path / "dump"
+    dump.write_bytes(elf.as_createdump(target.read_bytes()))
+    report = _native.read_core(str(dump))
+    assert report["origin"] == "tool"
+    stacks = {t["tid"]: [f["function"] for f in t["frames"]] for t in report["threads"]}
+    if place is None:
+        assert report["crashed_tid"] is None
+    else:
+        assert report["crashed_tid"] in stacks
+        assert not place or place in stacks[report["crashed_tid"]]
+
+
 @pytest.mark.skipif(shutil.which("go") is None, reason="needs go")
 def test_go_keeps_the_function_that_dereferenced_nil(tmp_path: Path) -> None:
     (tmp_path / "main.go").write_text(

@@ -35,6 +35,7 @@ RUST = """
 #[inline(never)] fn pick(v: &[i32], i: usize) -> i32 { v[i] }
 fn main() {
     let n = std::env::args().count();
+    if n == 2 { let _ = std::thread::spawn(move || println!("{}", pick(&[1], n + 2))).join(); }
     if n > 2 { panic!("a text without arguments") }
     println!("{}", pick(&[1, 2, 3], n + 5));
 }
@@ -119,6 +120,9 @@ def test_rusts_panic_has_the_words_that_it_formatted(tmp_path: Path) -> None:
     expected = "index out of bounds: the len is 3 but the index is 6"
     assert report.body["panic"] == {"language": "Rust", "text": expected}
     assert any(expected in d.title for d in report.diagnoses if d.id == "fatal_log_message")
+    # The same in a thread that has no name of its own.
+    thread = crash(tmp_path / "thread", str(tmp_path / "main"), "a")
+    assert thread.body["panic"]["text"] == "index out of bounds: the len is 1 but the index is 4"
     # A constant stands nowhere but in the program: nothing is said instead of something else.
     other = crash(tmp_path / "constant", str(tmp_path / "main"), "a", "b")
     assert other.body["panic"] is None

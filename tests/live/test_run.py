@@ -578,6 +578,30 @@ def test_no_place_to_write(place: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert b"running without" in done.stderr
 
 
+def test_read_only_root(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a hardened container: only /dev/shm can be written, and the failure is explained."""
+    script = (
+        "mount --rbind / /mnt && mount -o remount,bind,ro /mnt && cd /mnt && "
+        "mount -t tmpfs none dev/shm && "
+        'for one in tmp run var/tmp; do mount -t tmpfs -o ro none "$one" || exit 9; done && '
+        'cd / && exec chroot /mnt "$@"'
+    )
+    monkeypatch.delenv("TMPDIR", raising=False)
+    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
+    private = ["unshare", "-rm", "--propagation", "private", "sh", "-c", script, "-"]
+    if probed_away(private):
+        pytest.skip("no mount namespaces here, or this Python lies in /tmp")
+    done = subprocess.run(
+        [*private, *RUN, "--", PYTHON, "-c", "def f():\n    1 / 0\nf()"],
+        capture_output=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert b"postmortem: ZeroDivisionError" in done.stderr
+    assert b"evidence: /dev/shm/postmortem-" in done.stderr
+
+
 def test_full_disk(place: Path) -> None:
     """There is no room for evidence, nor for what the command writes: it fails as it would."""
     script = (

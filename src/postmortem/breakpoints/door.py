@@ -9,6 +9,7 @@ import secrets
 import socket
 import struct
 import threading
+import time
 
 from postmortem.breakpoints import runtime, wire
 from postmortem.breakpoints.console import Gone
@@ -109,8 +110,9 @@ class Door:
         token = self._token.encode()
         ours = secrets.token_bytes(wire.NONCE_BYTES)
         link.sendall(wire.GREETING + ours)
-        theirs = wire.receive(link, wire.NONCE_BYTES)
-        answer = wire.receive(link, wire.PROOF_BYTES)
+        until = time.monotonic() + _HANDSHAKE_SECONDS  # of all of it: one could send a byte a time
+        theirs = wire.receive(link, wire.NONCE_BYTES, until)
+        answer = wire.receive(link, wire.PROOF_BYTES, until)
         if not wire.same(answer, wire.proof(token, b"attach", ours, theirs)):
             link.sendall(wire.WRONG)
             link.close()

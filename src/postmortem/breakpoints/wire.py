@@ -10,6 +10,7 @@ from __future__ import annotations
 import hmac
 import socket
 import struct
+import time
 
 GREETING = b"postmortem breakpoint 1\n"
 NONCE_BYTES = 16
@@ -41,11 +42,13 @@ def same(one: bytes, other: bytes) -> bool:
     return hmac.compare_digest(one, other)
 
 
-def receive(link: socket.socket, count: int) -> bytes:
-    """Return exactly `count` bytes; raises BrokenWire."""
+def receive(link: socket.socket, count: int, until: float | None = None) -> bytes:
+    """Return exactly `count` bytes, all there at `until` (time.monotonic()); raises BrokenWire."""
     data = b""
     while len(data) < count:
         try:
+            if until is not None:
+                link.settimeout(max(0.001, until - time.monotonic()))
             part = link.recv(count - len(data))
         except OSError as error:
             raise BrokenWire(str(error)) from None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 
+from postmortem.cli.arguments import number, whole
+
 SUMMARY = "find the commit that brought a failure; other failures do not mislead it"
 EXAMPLES = """\
 examples:
@@ -31,14 +33,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--repeat",
-        type=_count,
+        type=whole(1, 10_000, "a number of runs"),
         default=1,
         metavar="N",
         help="run CMD so often before a commit counts as good, for a failure that does not always "
         "come (default: 1)",
     )
     parser.add_argument(
-        "--timeout", type=_seconds, metavar="S", help="end a run after S seconds: it failed then"
+        "--timeout",
+        type=number(0, 10_000_000, above=True),
+        metavar="S",
+        help="end a run after S seconds: it failed then",
     )
     parser.add_argument("--step", action="store_true", help=argparse.SUPPRESS)
 
@@ -55,19 +60,3 @@ def run(args: argparse.Namespace) -> int:
     if args.step:
         return bisecting.step(options, args.signature)
     return bisecting.bisect(options, good=args.good, bad=args.bad, signature=args.signature)
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal() or not 0 < int(text) <= 10000:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of runs")
-    return int(text)
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = -1.0
-    if not 0 < seconds <= 10_000_000:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds")
-    return seconds

@@ -14,6 +14,8 @@ from postmortem.cli.arguments import interruptible, seconds, whole
 from postmortem.cli.output import add_report_options, emit
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from postmortem.fleet.engines import Engine
 
 SUMMARY = "run hang, doctor, net or collect on every node of a job: one report"
@@ -23,6 +25,7 @@ examples:
   postmortem fleet -w node[001-064] doctor
   postmortem fleet -w worker-0,worker-1 --engine kubectl net
   postmortem fleet -w node[001-064] -d cores/ collect /scratch/cores
+  postmortem fleet --dask tcp://head:8786 -d cores/ collect /storage/cores
 
 srun (under SLURM), clush (ClusterShell), ssh or kubectl exec starts it; each node writes a small
 JSON, and equal answers are one. collect folds the cores of all nodes and fetches one slim core of
@@ -37,6 +40,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-w", "--hosts", metavar="HOSTS", help="the nodes: node[001-064],login1")
     parser.add_argument(
         "--job", metavar="ID", help="a job of SLURM, with all its nodes (default: SLURM_JOB_ID)"
+    )
+    parser.add_argument(
+        "--dask",
+        metavar="ADDRESS",
+        help="the workers of a Dask scheduler (tcp://HOST:8786): one of each host; collect shares "
+        "the cores of a storage that all see out among them",
     )
     parser.add_argument(
         "--engine",
@@ -90,37 +99,54 @@ def run(args: argparse.Namespace) -> int:
         engine = _engine(args)
         folder = _folder(args)
     except (NoHosts, NoEngine, ValueError) as error:
-        from postmortem.render.safe import line
-
-        print(f"postmortem fleet: {line(str(error))}", file=sys.stderr)
-        return _REFUSED
+        return _refused(error)
     with interruptible():
-        seen, problems = commands.run(engine, args.what, args.words, folder)
+        try:
+            seen, problems = commands.run(engine, args.what, args.words, folder)
+        except NoEngine as error:
+            return _refused(error)
     return emit(report_on(seen, problems), args)
+
+
+def _refused(error: Exception) -> int:
+    from postmortem.render.safe import line
+
+    print(f"postmortem fleet: {line(str(error))}", file=sys.stderr)
+    return _REFUSED
 
 
 def _engine(args: argparse.Namespace) -> Engine:
     from postmortem.facts.host_names import NoHosts, expand
     from postmortem.fleet.engines import Engine, find_engine
 
-    job = args.job or (os.environ.get("SLURM_JOB_ID") if args.hosts is None else None)
-    if args.hosts is not None:
+    dask = args.dask is not None
+    if dask and (args.hosts or args.job or args.engine):
+        raise ValueError("--dask has its own nodes: no -w, no --job, no --engine")
+    by_env = args.hosts is None and not dask
+    job = args.job or (os.environ.get("SLURM_JOB_ID") if by_env else None)
+    nodes: Sequence[str]
+    if dask:
+        from postmortem.fleet.dask import one_for_each_host, workers_of
+
+        nodes = one_for_each_host(workers_of(args.dask))
+    elif args.hosts is not None:
         nodes = expand(args.hosts)
     elif job is not None:
         nodes = expand(os.environ.get("SLURM_JOB_NODELIST") or _nodes_of(job))
     else:
-        raise NoHosts("which nodes? give -w HOSTS or --job ID")
+        raise NoHosts("which nodes? give -w HOSTS, --job ID or --dask ADDRESS")
     program = tuple(shlex.split(args.remote))
     if not program:
         raise NoHosts("--remote is empty")
     return Engine(
-        name=find_engine(args.engine, job, os.environ),
+        name="dask" if dask else find_engine(args.engine, job, os.environ),
         nodes=tuple(nodes),
         program=program,
         options=tuple(shlex.split(args.engine_options)),
         at_once=args.at_once,
         seconds=args.deadline,
         job=job,
+        address=args.dask,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from postmortem.cli.arguments import number
 from postmortem.cli.output import add_report_options, emit
 
 SUMMARY = "say why an import fails, crashes, hangs or takes long"
@@ -25,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--timeout",
-        type=_seconds,
+        type=number(0, 86_400, "a number of seconds above 0", above=True),
         default=120.0,
         metavar="S",
         help="end it after S seconds and say where it stood (default: 120)",
@@ -44,13 +45,3 @@ def _name(text: str) -> str:
     if not all(part.isidentifier() for part in text.split(".")):
         raise argparse.ArgumentTypeError(f"{text!r} is not the name of a module")
     return text
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
-    if not 0 < seconds <= 86400:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above 0")
-    return seconds

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from postmortem.cli.arguments import size_in_bytes
+
 SUMMARY = "have the kernel hand each core to postmortem: a slim core and its verdict"
 EXAMPLES = """\
 examples:
@@ -29,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--most",
-        type=_size,
+        type=size_in_bytes,
         metavar="SIZE",
         default=10 << 30,
         help="what they may take together; the oldest are removed (default: 10G)",
@@ -101,15 +103,6 @@ def _folder(text: str) -> Path:
     if not text.startswith("/"):
         raise argparse.ArgumentTypeError(f"{text!r} is not an absolute path")
     return Path(text)
-
-
-def _size(text: str) -> int:
-    from postmortem.run.memory import parse_size
-
-    try:
-        return parse_size(text)
-    except (ValueError, OverflowError):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a size such as 512M or 100G") from None
 
 
 def _days(text: str) -> float:

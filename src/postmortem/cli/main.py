@@ -35,6 +35,7 @@ COMMANDS: tuple[str, ...] = (
     "net",
     "fleet",
     "flight",
+    "diff",
     "demo",
     "doctor",
     "install-handler",
@@ -49,7 +50,7 @@ child. One that cannot be imported is an error, never a command that is not ther
 """
 
 _MODULES = {"import": "importing", "install-handler": "install_handler"}
-_CONTAINED = ("core", "strace", "logs", "scan", "flight", "triage", "hang")
+_CONTAINED = ("core", "strace", "logs", "scan", "flight", "diff", "triage", "hang")
 """Those that read what may be hostile: in a child, under limits; so does ``watch --read``."""
 
 NOT_ANALYSED = 3
@@ -208,7 +209,8 @@ def _named(args: argparse.Namespace) -> list[str]:
     """Return the files that a command line names."""
     names = ("cores", "logs", "files", "paths", "read")
     found = (getattr(args, name, None) or () for name in names)
-    return [str(path) for paths in found for path in paths]
+    two = [args.a, args.b] if args.command == "diff" else []
+    return [*two, *(str(path) for paths in found for path in paths)]
 
 
 def _looks_into_processes(args: argparse.Namespace, words: Sequence[str]) -> bool:

@@ -47,6 +47,11 @@ def add_report_options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="write Markdown, to paste into an issue (default: text)",
     )
+    form.add_argument(
+        "--github",
+        action="store_true",
+        help="write annotations of GitHub Actions, on the line of the failure (default: text)",
+    )
     group.add_argument(
         "--html",
         metavar="FILE",
@@ -228,6 +233,12 @@ def _rendered(report: Report, args: argparse.Namespace, stream: TextIO | None) -
         from postmortem.render import markdown
 
         markdown.render(report, out, verbose=args.verbose, card=card_of(report))
+    elif args.github:
+        from postmortem.present.card import card_of
+        from postmortem.render import github
+
+        root = Path(os.environ.get("GITHUB_WORKSPACE") or Path.cwd())
+        github.render(report, card_of(report), out, root)
     elif args.quiet:
         from postmortem.render.safe import encodable, line
 
@@ -286,7 +297,7 @@ def _write_standard(text: str, args: argparse.Namespace) -> None:
         if sys.stdout is not None:
             from postmortem.cli import pager
 
-            long = is_whole(args) and not args.markdown and not args.no_pager
+            long = is_whole(args) and not (args.markdown or args.github) and not args.no_pager
             command = pager.wanted(text, sys.stdout, os.environ, asked=long)
             if command and pager.show(text, command, sys.stdout):
                 return

@@ -7,6 +7,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
+from postmortem.cli.arguments import number, pid
 from postmortem.cli.output import add_report_options, emit, timed
 
 if TYPE_CHECKING:
@@ -57,14 +58,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("a process that lives")
     group.add_argument(
         "--attach",
-        type=_pid,
+        type=pid,
         metavar="PID",
         help="record its calls with strace for some seconds, detach, and explain them; Ctrl-C ends "
         "it sooner",
     )
     group.add_argument(
         "--seconds",
-        type=_seconds,
+        type=number(0, 86_400, "a number of seconds above 0", above=True),
         default=10.0,
         metavar="N",
         help="how long to record (default: 10)",
@@ -210,19 +211,3 @@ def _query(text: str) -> Query:
         return parse(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
-
-
-def _pid(text: str) -> int:
-    if not text.isdecimal() or not 0 < int(text) < 1 << 31:
-        raise argparse.ArgumentTypeError(f"{text!r} is not the number of a process")
-    return int(text)
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
-    if not 0 < seconds <= 86400:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above 0")
-    return seconds

@@ -59,8 +59,14 @@ async def _collect(
     engine: Engine, words: Sequence[str], folder: Path
 ) -> tuple[Fleet, tuple[Problem, ...]]:
     """Fold the cores of all nodes, then fetch one slim core of each crash."""
-    fold = ["core", "--fold", *words, "--json"]
-    seen = await _run(engine, "collect", dict.fromkeys(engine.nodes, fold))
+    each = dict.fromkeys(engine.nodes, words)
+    if engine.name == "dask":  # one storage for all: each task has its share of the files
+        from postmortem.fleet.dask import shares
+
+        each = {f"task {i}": share for i, share in enumerate(shares(words))}
+        engine = replace(engine, nodes=tuple(each))
+    fold = {node: ["core", "--fold", *row, "--json"] for node, row in each.items()}
+    seen = await _run(engine, "collect", fold)
     gate = asyncio.Semaphore(8)
     rows = sorted(seen.part.crashes, key=lambda one: (one.count, one.hash))
 

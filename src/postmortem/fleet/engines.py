@@ -20,7 +20,7 @@ from postmortem.records import record
 MOST_BYTES = 64 << 20
 _MOST_OF_ALL = 1 << 30
 _MOST_ERRORS = 64 << 10
-_GRACE = 15.0
+GRACE = 15.0
 """Seconds beyond a node's own deadline: for connecting, and for what it has said to arrive."""
 
 
@@ -52,6 +52,8 @@ class Engine:
     at_once: int = 64
     seconds: float = 60.0
     job: str | None = None
+    address: str | None = None
+    """Of a Dask scheduler."""
 
     def command(self, words: Sequence[str]) -> list[str]:
         """Return the command as a node gets it: it ends there, whatever becomes of us."""
@@ -83,6 +85,12 @@ def find_engine(asked: str | None, job: str | None, env: Mapping[str, str]) -> s
 
 async def ask(engine: Engine, commands: Mapping[str, Sequence[str]]) -> AsyncIterator[Said]:
     """Yield what each node said to its command, as it comes."""
+    if engine.name == "dask":
+        from postmortem.fleet.dask import ask_dask
+
+        async for said in ask_dask(engine, commands):
+            yield said
+        return
     # A single node's output comes as it is, also where it is no text.
     same = len(commands) > 1 and len({tuple(row) for row in commands.values()}) == 1
     if engine.name in ("srun", "clush") and same:
@@ -126,7 +134,7 @@ async def _ask_one(node: str, command: list[str], seconds: float, most: int = MO
     out, errors = bytearray(), bytearray()
     status: int | None = None
     try:
-        async with asyncio.timeout(seconds + _GRACE):
+        async with asyncio.timeout(seconds + GRACE):
             await asyncio.gather(
                 _drain(child.stdout, out, most), _drain(child.stderr, errors, _MOST_ERRORS)
             )

@@ -79,7 +79,7 @@ def take(descriptor: int, crash: Crash, settings: Settings) -> None:
 def _take(descriptor: int, crash: Crash, settings: Settings) -> None:
     folder = Path(settings.folder)
     make_room(folder, settings.most_bytes, settings.most_days)
-    with _slot(folder) as free:
+    with _slot(folder, "core") as free:
         if not free:
             say(f"core of {crash.name} (pid {crash.pid}): dropped, too many crash at once")
             return
@@ -88,14 +88,12 @@ def _take(descriptor: int, crash: Crash, settings: Settings) -> None:
             say(f"core of {crash.name} (pid {crash.pid}): dropped, {size(room)} free at {folder}")
             return
         core, root = _write(descriptor, crash, folder)
-        try:
-            told = _explain(core, root)
-        finally:
-            if root >= 0:
-                os.close(root)
-        for path in (core, told):
-            if crash.own:
-                os.chown(path, crash.uid, -1, follow_symlinks=False)
+        if crash.own:
+            os.chown(core, crash.uid, -1, follow_symlinks=False)
+    with _slot(folder, "verdict"):  # nobody stands still for it; where none is free it goes on
+        told = _explain(core, root)
+        if crash.own:
+            os.chown(told, crash.uid, -1, follow_symlinks=False)
         make_room(folder, settings.most_bytes, settings.most_days)
     say(f"{_first_line(told)} (core of {crash.name}, pid {crash.pid}: {core})")
 
@@ -173,10 +171,10 @@ def _first_line(path: Path) -> str:
 
 
 @contextlib.contextmanager
-def _slot(folder: Path) -> Iterator[bool]:
+def _slot(folder: Path, kind: str) -> Iterator[bool]:
     """Wait for one of a few places; False where none gets free in time."""
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-    files = [os.open(folder / f".slot-{number}", flags, 0o600) for number in range(_AT_ONCE)]
+    files = [os.open(folder / f".{kind}-{number}", flags, 0o600) for number in range(_AT_ONCE)]
     try:
         until = time.monotonic() + _WAIT_SECONDS
         while not (free := any(map(_locked, files))) and time.monotonic() < until:

@@ -163,7 +163,11 @@ class BlackBox:
 
     def tell(self, line: str = "") -> None:
         """Print how the kernel before this one ended."""
-        print("\n".join(tell_of(f"{self._stem}.before")))  # noqa: T201
+        from postmortem.render.safe import line as safe
+        from postmortem.report.redact import Redactor
+
+        told = Redactor().text("\n".join(tell_of(f"{self._stem}.before")))
+        print("\n".join(map(safe, told.split("\n"))))  # noqa: T201
 
 
 def tell_of(stem: str) -> list[str]:

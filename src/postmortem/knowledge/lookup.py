@@ -21,6 +21,11 @@ def load_table(file_name: str) -> dict[str, list[dict[str, Any]]]:
         return _parse(file_name, file.read().split("\n"))
 
 
+def lines_of(text: str) -> tuple[str, ...]:
+    """Return the lines of a block that say something."""
+    return tuple(filter(None, text.split("\n")))
+
+
 def _parse(file_name: str, lines: list[str]) -> dict[str, list[dict[str, Any]]]:
     tables: dict[str, list[dict[str, Any]]] = {}
     row: dict[str, Any] | None = None

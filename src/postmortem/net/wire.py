@@ -104,6 +104,8 @@ def _decode(hint: Any, value: object) -> object:
         except ValueError:
             raise WireError(f"sent {_short(value)} for one of {', '.join(hint)}") from None
     if hint is float and type(value) is int:
+        if abs(value) >= 1 << 64:
+            raise WireError(f"sent {_short(value)} for float")
         return float(value)
     if hint in (str, int, float, bool):
         if type(value) is not hint:

@@ -136,7 +136,7 @@ class Child:
         if state == underway.WRITING:
             return None  # whoever reads the report may take any time
         most = self._limits.cpu_seconds
-        if most is not None and _cpu_seconds(self.pid) > most:
+        if most is not None and cpu_seconds_of(self.pid) > most:
             return f"took more than {most:g} s of processor time to read"
         patience = self._limits.patience_seconds
         if patience is None or state != underway.READING:
@@ -249,7 +249,8 @@ def _limit(limits: Limits, page: mmap, parent: int) -> None:
     _native.lower_limits(limits.memory_bytes, None if seconds is None else int(seconds) + 5)
 
 
-def _cpu_seconds(pid: int) -> float:
+def cpu_seconds_of(pid: int) -> float:
+    """Return the processor time that a process has used; 0 where /proc does not tell (proc(5))."""
     try:
         fields = _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

@@ -82,11 +82,7 @@ def _nearest_folder(name: str) -> Path:
 
 
 def _filesystem_type(name: str) -> str | None:
-    try:
-        text = Path("/proc/self/mountinfo").read_text(errors="surrogateescape")
-    except OSError:
-        return None
-    return filesystem_type_in(text, name)
+    return filesystem_type_in(_mountinfo(), name)
 
 
 def filesystem_type_in(mountinfo: str, name: str) -> str | None:
@@ -100,12 +96,15 @@ def filesystem_type_in(mountinfo: str, name: str) -> str | None:
 
 def mount_point(name: str) -> str | None:
     """Return where the file system of an absolute path is mounted, without asking it."""
-    try:
-        text = Path("/proc/self/mountinfo").read_text(errors="surrogateescape")
-    except OSError:
-        return None
-    best = _mount_in(text, name)
+    best = _mount_in(_mountinfo(), name)
     return None if best is None else best[0]
+
+
+def _mountinfo() -> str:
+    try:
+        return Path("/proc/self/mountinfo").read_text(errors="surrogateescape")
+    except OSError:
+        return ""
 
 
 def _mount_in(mountinfo: str, name: str) -> tuple[str, str] | None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+
+from postmortem.errors import EvidenceError
+
 
 def whole(value: object) -> int | None:
     """Return a whole number, None for all else; true and false are none."""
@@ -11,3 +15,11 @@ def whole(value: object) -> int | None:
 def words(value: object) -> str | None:
     """Return a text that is not empty, None for all else."""
     return value if isinstance(value, str) and value else None
+
+
+def parsed(text: str, path: str, what: str) -> object:
+    """Return what a text in JSON says; raises EvidenceError, `what` it is then, if it is none."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise EvidenceError(path, f"{what}: {error}") from None

@@ -95,7 +95,7 @@ class _Reader:
         used = rounding = hole = blocks = 0
         for segment in segments:
             for block in _rows(segment.get("blocks")):
-                size, state = _whole(block.get("size")), block.get("state")
+                size, state = _whole(block.get("size")), _text(block.get("state"))
                 asked = min(_whole(block.get("requested_size")) or size, size)
                 if state == _ALLOCATED or state in _WAITING:
                     address = _whole(block.get("address")) or -len(live) - 1

@@ -28,7 +28,7 @@ from postmortem.readers.codecs import (
     decoded,
 )
 from postmortem.readers.formats import ELF_HEADER_BYTES, HEAD_BYTES, elf_head, require_core
-from postmortem.readers.regular import open_regular
+from postmortem.readers.regular import KINDS, open_regular
 from postmortem.records import record
 from postmortem.text import shell_word
 
@@ -40,12 +40,6 @@ _ZEROS = bytes(OUTPUT_BYTES + _BLOCK)
 _RESERVE = 64 << 20
 """Bytes that unpacking leaves free: other jobs may write their checkpoints there."""
 _PROGRESS_SECONDS = 1.0
-_NOT_REGULAR = {
-    stat.S_IFIFO: "a pipe (FIFO)",
-    stat.S_IFSOCK: "a socket",
-    stat.S_IFCHR: "a character device",
-    stat.S_IFBLK: "a block device",
-}
 
 
 @record
@@ -136,7 +130,7 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
             hint = f"postmortem core {named} (with nothing else) takes the newest core in it"
             raise EvidenceError(where, "is a directory", hint=hint)
         if kind != stat.S_IFREG:
-            what = f"is {_NOT_REGULAR.get(kind, 'not a regular file')}, not a core file"
+            what = f"is {KINDS.get(kind, 'not a regular file')}, not a core file"
             hint = "write it to a file first; gdb and postmortem need to seek in it"
             raise EvidenceError(where, what, hint=hint)
         stream = open_regular(path)

@@ -12,7 +12,7 @@ from typing import BinaryIO
 
 from postmortem import underway
 
-_KINDS = {
+KINDS = {
     stat.S_IFIFO: "a pipe (FIFO)",
     stat.S_IFSOCK: "a socket",
     stat.S_IFCHR: "a character device",
@@ -66,4 +66,4 @@ def _require_regular(name: str, mode: int) -> None:
     if kind == stat.S_IFDIR:
         raise IsADirectoryError(21, "is a directory", name)
     if kind != stat.S_IFREG:
-        raise underway.refuse(name, f"is {_KINDS.get(kind, 'of an unknown kind')}, no regular file")
+        raise underway.refuse(name, f"is {KINDS.get(kind, 'of an unknown kind')}, no regular file")

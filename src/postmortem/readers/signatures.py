@@ -62,6 +62,11 @@ class Signatures:
         """Numbers of the signatures, as `find_lines` gives them, by their ids."""
         return {item.id: number for number, item in enumerate(self.signatures)}
 
+    @cached_property
+    def _bare(self) -> tuple[Match, ...]:
+        """A match of each signature that captures nothing: one object for all lines."""
+        return tuple(Match(item.id, {}) for item in self.signatures)
+
     def find(self, data: Data, *, each: int = MOST_HITS) -> tuple[Hit, ...]:
         """Return the hits in a text, by line; of each signature the first `each`."""
         return self.tally(data, each=each).hits
@@ -105,7 +110,8 @@ class Signatures:
         scan = self._native.scan_signature_lines
         rows = scan(self._compiled, data, begins, ends, groups=True) if data else []
         for line, number, groups in rows:
-            found.setdefault(line, []).append(Match(self.signatures[number].id, groups))
+            match = Match(self.signatures[number].id, groups) if groups else self._bare[number]
+            found.setdefault(line, []).append(match)
         return [tuple(found.get(line, ())) for line in range(len(pieces))]
 
     def groups(self, number: int, line: Data) -> dict[str, str] | None:

@@ -144,7 +144,7 @@ class Redactor:
         Records that hold no secret stay the same objects. `commands`: whether there are command
         lines (`argv`) among them.
         """
-        texts = [*strings(facts)]
+        texts = strings(facts)
         self._learn_texts(texts)
         self._prepare(texts)
         if not commands and all(self.text(text) == text for text in texts):
@@ -161,7 +161,7 @@ class Redactor:
             for line in getattr(block, "lines", ()):
                 if isinstance(line, BacktraceLine):
                     self._learn_details(line)
-        texts = [*strings(report)]
+        texts = strings(report)
         self._learn_keys(texts)
         self._prepare(texts)
         body = {key: self._body(value, key) for key, value in report.body.items()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
 from types import MappingProxyType
 from typing import TypeVar, cast
@@ -12,8 +12,9 @@ from postmortem.records import is_record
 T = TypeVar("T")
 
 
-def strings(value: object) -> Iterator[str]:
-    """Yield every string in the order in which it stands; what is shared, once."""
+def strings(value: object) -> list[str]:
+    """Return every string in the order in which it stands; what is shared, once."""
+    found: list[str] = []
     seen: dict[int, object] = {}  # with the objects, so that an id stays its own
     todo: list[object] = [value]
     shapes: dict[type, tuple[str, ...] | None] = {}
@@ -21,7 +22,7 @@ def strings(value: object) -> Iterator[str]:
         item = todo.pop()
         kind = type(item)
         if kind is str:
-            yield cast(str, item)
+            found.append(cast(str, item))
             continue
         if kind not in shapes:
             shapes[kind] = kind.__match_args__ if is_record(item) else None  # type: ignore[attr-defined]
@@ -36,7 +37,10 @@ def strings(value: object) -> Iterator[str]:
         inner = [part for part in inner if part is not None and type(part) not in _LEAVES]
         if inner:
             seen[id(item)] = item
+            while inner and type(inner[-1]) is str:  # what comes next need not wait
+                found.append(inner.pop())
             todo += inner
+    return found
 
 
 _LEAVES = (int, float, bool)

@@ -12,12 +12,12 @@ import shlex
 import shutil
 import socket
 import tarfile
-import tempfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from postmortem._version import __version__
+from postmortem.partial import create_beside
 from postmortem.records import replace
 from postmortem.report.redact import Redactor
 from postmortem.run.environment import Variables, without_ours
@@ -96,9 +96,8 @@ class Evidence:
             self.problems.append(f"{name}: {error.strerror}")
 
     def _masked(self, text: str) -> str:
-        if self._redactor is None:
-            return text
-        return "".join(self._redactor.text(line) for line in text.splitlines(keepends=True))
+        # As a whole: of a private key no single line tells what it is.
+        return text if self._redactor is None else self._redactor.text(text)
 
     def _walked(self, value: object) -> object:
         if self._redactor is None:
@@ -123,7 +122,8 @@ def redactor_of(env: Mapping[str, str], processes: Iterable[Process]) -> Redacto
 def make_folder(into: Path | None, pid: int) -> Path | None:
     """Make the folder where it was asked for, here, or where there is room; None: nowhere."""
     name = f"postmortem-{time.strftime('%Y%m%d-%H%M%S')}-{pid}"
-    places = [into or Path.cwd(), Path(tempfile.gettempdir()), Path("/dev/shm")]
+    # Not tempfile.gettempdir(): it raises where no place is writable, as in a read-only container.
+    places = [into or Path.cwd(), Path(os.environ.get("TMPDIR") or "/tmp"), Path("/dev/shm")]
     for place in places:
         try:
             place.mkdir(parents=True, exist_ok=True)
@@ -319,6 +319,12 @@ def pack(folder: Path) -> Path:
     """Return the folder as one .tar.gz beside it, without cores; raises OSError."""
     target = folder.with_name(folder.name + ".tar.gz")
     cores = f"{folder.name}/cores"
-    with tarfile.open(target, "w:gz") as archive:
-        archive.add(folder, folder.name, filter=lambda one: None if one.name == cores else one)
+    descriptor, partial = create_beside(target, mode=0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as file, tarfile.open(fileobj=file, mode="w:gz") as tar:
+            tar.add(folder, folder.name, filter=lambda one: None if one.name == cores else one)
+        partial.replace(target)
+    except BaseException:
+        partial.unlink(missing_ok=True)
+        raise
     return target

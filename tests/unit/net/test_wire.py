@@ -58,6 +58,11 @@ def test_more_fields_than_there_are() -> None:
         wire.decode(Probe, row)
 
 
+def test_a_number_that_no_float_holds() -> None:
+    with pytest.raises(wire.WireError):
+        wire.decode(float, 10**400)
+
+
 def test_proofs() -> None:
     claim = wire.proof("secret", "nonce", "member")
     assert wire.proves("secret", "nonce", "member", claim)

@@ -41,6 +41,8 @@ STEPS = "".join(f"step {n} of 40: loss {2.4 - n / 100:.2f}\n" for n in range(30)
         (STEPS + "[x] [INFO] [launch.py:347:main] Process 7 exits successfully.\n", *_WELL),
         ("The worker process has died.\n" + STEPS, Outcome.UNKNOWN, False),
         ("2026-01-02 03:04:05.6: E a/b.cc:71] twice\n" + STEPS, Outcome.UNKNOWN, False),
+        (STEPS + "2026-01-02 03:04:05.6: W a/b.cc:71] UNAVAILABLE: gone\n", Outcome.UNKNOWN, False),
+        (STEPS + "2026-01-02 03:04:05.6: E a/b.cc:71] UNAVAILABLE: gone\n", Outcome.UNKNOWN, True),
         (STEPS + "zsh: segmentation fault  python train.py\n", Outcome.FAILED, True),
     ],
 )

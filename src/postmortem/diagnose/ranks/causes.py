@@ -289,6 +289,8 @@ class StoppedFromOutside:
     said: str
     """The line that tells so."""
     why: Stop | None = None
+    scheduled: bool = False
+    """A scheduler says so."""
 
 
 @record

@@ -10,6 +10,7 @@ from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import Connection, FailedCalls, Match, Target
 from postmortem.patterns import Pattern
 from postmortem.report.model import Confidence, Evidence
+from postmortem.text import counted
 
 _ADDRESS = Pattern(r"^\[?(?P<host>.*?)\]?:(?P<port>\d+)$")
 
@@ -87,7 +88,7 @@ def connection_finding(
     last = failed[-1]
     weight = weigh_fate(logs.fate_of(last.pid, last.line), Confidence.LIKELY)
     same = [one for one in failed if one.peer == last.peer]
-    count = "1 connection" if len(same) == 1 else f"{len(same):,} connections"
+    count = counted(len(same), "connection")
     return Finding(
         title=title.format(peer=clip(last.peer, 60)),
         cause=f"{count} to {last.peer}: {meaning}{weight.words}",

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from postmortem import thresholds
 from postmortem.facts.source import Problem
 from postmortem.facts.syscalls import SystemCalls
+from postmortem.text import counted
 
 RECORD = "strace -f -ttt -T -o strace.txt COMMAND"
 
@@ -115,7 +116,7 @@ def _children(log: SystemCalls) -> Iterator[Problem]:
     if not unseen:
         return
     pids = ", ".join(str(task.pid) for task in unseen[:4]) + ("" if len(unseen) <= 4 else ", …")
-    count = "1 child has" if len(unseen) == 1 else f"{len(unseen):,} children have"
+    count = counted(len(unseen), "child has", "children have")
     remedy = f"follow children: {RECORD}"
     if log.recording.files > 1 or any("-ff" in option for option in log.recording.options):
         remedy = "name all files of strace -ff: their folder, or their prefix"
@@ -178,5 +179,5 @@ def _ends(log: SystemCalls) -> Iterator[Problem]:
         )
     cut = sum(1 for task in log.tasks if any(word.endswith("…") for word in task.argv or ()))
     if cut:
-        count = "1 process" if cut == 1 else f"{cut:,} processes"
+        count = counted(cut, "process", "processes")
         yield Problem(log.name, f"arguments of {count} are cut off (-s)", "record with -s 256")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from postmortem.facts.bug import KnownBug
-from postmortem.knowledge.lookup import load_table
+from postmortem.knowledge.lookup import lines_of, load_table
 from postmortem.knowledge.version_ranges import bounds
 
 NEEDLES = "needles.txt"
@@ -71,27 +71,23 @@ def _bug(family: str, row: dict[str, Any]) -> KnownBug:
         library=take("library", family),
         title=take("title"),
         cause=" ".join(take("cause").split()),
-        affected=_lines(take("affected")),
+        affected=lines_of(take("affected")),
         reference=take("reference"),
         fixed_in=take("fixed_in"),
-        work_around=_lines(take("work_around")),
+        work_around=lines_of(take("work_around")),
         confidence=take("confidence"),
         role=take("role", "contributing"),
         machine=take("machine", "any"),
         telling=take("telling", False),
-        messages=_lines(take("messages", "")),
-        text=_lines(take("text", "")),
-        frames=_lines(take("frames", "")),
-        modules=_lines(take("modules", "")),
-        signals=_lines(take("signals", "")),
-        variables=_lines(take("variables", "")),
+        messages=lines_of(take("messages", "")),
+        text=lines_of(take("text", "")),
+        frames=lines_of(take("frames", "")),
+        modules=lines_of(take("modules", "")),
+        signals=lines_of(take("signals", "")),
+        variables=lines_of(take("variables", "")),
     )
     if left:
         raise ValueError(f"{family}.toml: {made.id}: unknown keys {', '.join(left)}")
     for affected in made.affected:
         bounds(affected)
     return made
-
-
-def _lines(text: str) -> tuple[str, ...]:
-    return tuple(filter(None, text.split("\n")))

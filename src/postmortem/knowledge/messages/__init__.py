@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from postmortem.facts.signature import Brief, Signature
-from postmortem.knowledge.lookup import load_table
+from postmortem.knowledge.lookup import lines_of, load_table
 
 
 @lru_cache(maxsize=1)
@@ -152,11 +152,11 @@ def _made(family: str, left: dict[str, Any], **explained: Any) -> Signature:
         reference=take("reference"),
         versions=take("versions", None),
         pattern=take("pattern", None),
-        frames=_lines(take("frames", "")),
+        frames=lines_of(take("frames", "")),
         sign=take("sign", None),
         rule=take("rule", None),
-        samples=_lines(take("samples", "")),
-        unlike=_lines(take("unlike", "")),
+        samples=lines_of(take("samples", "")),
+        unlike=lines_of(take("unlike", "")),
         event=take("event", None),
         fault=take("fault", None),
         part=take("part", None),
@@ -171,14 +171,10 @@ def _made(family: str, left: dict[str, Any], **explained: Any) -> Signature:
     return made
 
 
-def _lines(text: str) -> tuple[str, ...]:
-    return tuple(filter(None, text.split("\n")))
-
-
 def _steps(text: str) -> tuple[str, ...]:
     """Return the steps of a list in which each begins with "- " and may go on in further lines."""
     steps: list[list[str]] = []
-    for line in _lines(text):
+    for line in lines_of(text):
         if line.startswith("- "):
             steps.append([line[2:].strip()])
         elif steps:

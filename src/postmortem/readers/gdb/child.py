@@ -9,10 +9,10 @@ import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from postmortem.readers.child import cpu_seconds_of
 from postmortem.records import record
 
 _CHUNK = 1 << 16
@@ -169,12 +169,7 @@ class Child:
 
     def cpu_seconds(self) -> float:
         """Return the processor time that it has used; 0 where /proc does not tell (proc(5))."""
-        try:
-            with Path(f"/proc/{self.pid}/stat").open("rb") as file:
-                fields = file.read().rpartition(b")")[2].split()
-            return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-        except (OSError, ValueError, IndexError):
-            return 0.0
+        return cpu_seconds_of(self.pid)
 
     def kill(self) -> None:
         """Kill the whole process group and reap the program; safe to call twice."""

@@ -15,6 +15,7 @@ from postmortem.facts.memory import CodeRanges
 from postmortem.facts.threads import Frame, Trust
 from postmortem.readers.gdb.answers import SourceLine
 from postmortem.records import record, replace
+from postmortem.text import counted
 
 _PROVEN = frozenset({Trust.CONTEXT, Trust.CFI})
 _LOOK_AHEAD = 64
@@ -176,7 +177,7 @@ def _choose(
         return ours, None
     where = f"after frame #{len(so_far) - 1} ({so_far[-1].function})" if so_far else "at the top"
     if not theirs:
-        more = f"{len(step.native)} more {'frame' if len(step.native) == 1 else 'frames'}"
+        more = counted(len(step.native), "more frame")
         if last:
             return ours, f"{where} gdb's stack ends; our walk goes on for {more}"
         return ours, f"{where} our walk has {more} than gdb before both agree again"
@@ -202,7 +203,7 @@ def _gdb_alone(
     *,
     last: bool,
 ) -> tuple[tuple[Frame, ...], str | None]:
-    more = f"{len(groups)} more {'frame' if len(groups) == 1 else 'frames'}"
+    more = counted(len(groups), "more frame")
     if last:
         return theirs, f"{where} our walk ends; gdb's goes on for {more}"
     # Both meet again further out. Unwind tables that led there skip no frame, so gdb's extra ones

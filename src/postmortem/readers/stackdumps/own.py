@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import json
-
 from postmortem.errors import EvidenceError
 from postmortem.facts.stackdumps import StackDump
 from postmortem.facts.threads import Frame, Thread
-from postmortem.readers.json_values import whole, words
+from postmortem.readers.json_values import parsed, whole, words
 from postmortem.readers.stackdumps.frames import MOST_FRAMES, MOST_THREADS, Interned
 
 
 def read_json(text: str, path: str, frames: Interned) -> list[StackDump]:
     """Return the stacks of a report; raises EvidenceError if it has none."""
-    try:
-        document = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise EvidenceError(path, f"not a report of postmortem: {error}") from None
+    document = parsed(text, path, "not a report of postmortem")
     if not isinstance(document, dict) or not str(document.get("schema")).startswith("postmortem/"):
         raise EvidenceError(path, "not a report of postmortem")
     if document.get("kind") == "hang":

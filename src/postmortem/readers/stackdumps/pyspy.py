@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
-
 from postmortem.errors import EvidenceError
 from postmortem.facts.stackdumps import StackDump
 from postmortem.facts.threads import Frame, Thread
 from postmortem.patterns import Pattern
-from postmortem.readers.json_values import whole, words
+from postmortem.readers.json_values import parsed, whole, words
 from postmortem.readers.stackdumps.frames import (
     MOST_FRAMES,
     MOST_THREADS,
@@ -48,10 +46,7 @@ def read_text(lines: list[str], frames: Interned) -> list[StackDump]:
 
 def read_json(text: str, path: str, frames: Interned) -> list[StackDump]:
     """Return a dump for each process in the JSON; raises EvidenceError if it is not py-spy's."""
-    try:
-        document = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise EvidenceError(path, f"not py-spy's JSON: {error}") from None
+    document = parsed(text, path, "not py-spy's JSON")
     if not isinstance(document, list):
         raise EvidenceError(path, "not py-spy's JSON: no list of threads")
     dumps: dict[object, _Process] = {}

@@ -24,7 +24,7 @@ PAGE = Path(__file__).parents[4] / "docs" / "report-schema.md"
 
 _KINDS = (
     "core cores gpu_core strace logs triage hang watch gpu_memory flight scan net fleet doctor "
-    "importing"
+    "importing diff"
 ).split()
 _PLAIN = {"str": "string", "int": "integer", "float": "number", "bool": "boolean"}
 _BUILT_IN = {*_PLAIN, "list", "dict", "Literal"}

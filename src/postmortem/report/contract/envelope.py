@@ -79,6 +79,7 @@ class Envelope(Shape):
         "fleet",
         "doctor",
         "importing",
+        "diff",
     ]
     tool: Tool
     inputs: list[Source]

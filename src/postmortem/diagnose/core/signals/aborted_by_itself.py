@@ -13,7 +13,7 @@ from postmortem.diagnose.core.stacks import is_malloc, plain, site
 from postmortem.diagnose.names import clip, short
 from postmortem.diagnose.rule import ANY_REASON, Finding, rule
 from postmortem.facts.crash import AbortMessage, Signal
-from postmortem.facts.threads import Thread, Threads
+from postmortem.facts.threads import Thread, Threads, Trust
 from postmortem.report.model import Confidence, Evidence, Role
 
 
@@ -93,6 +93,8 @@ def _who(thread: Thread) -> int | None:
     for index in range(start, len(thread.frames)):
         frame = thread.frames[index]
         of_python = python and ("fatal_error" in frame.function or "Py_Fatal" in frame.function)
+        if frame.trust is Trust.SCAN:
+            return None  # a word of the stack: maybe of an earlier call
         if not is_malloc(frame) and not of_python:
             return index
     return start

@@ -156,6 +156,9 @@ def node_failed(case: Case) -> Attribution | None:
     return Attribution(HostFailed(host), first, evidence=evidence, whole_host=host)
 
 
+_SCHEDULERS = ("stopped-by-scheduler", "stopped-due-to", "slurm-timelimit", "slurm-ending")
+
+
 def _stop(remark: Remark) -> Match | None:
     """Return the message that says that somebody ended the job."""
     found = remark.match(*_STOPS)
@@ -186,4 +189,6 @@ def stopped_from_outside(case: Case) -> Attribution | None:
             for s in stopped[:3]
             for f in s.stopped[:1]
         )
-    return Attribution(StoppedFromOutside(evidence[0][1], _why(told[:3])), evidence=evidence)
+    scheduled = any(r.match(*_SCHEDULERS) is not None for r in told)
+    cause = StoppedFromOutside(evidence[0][1], _why(told[:3]), scheduled)
+    return Attribution(cause, evidence=evidence)

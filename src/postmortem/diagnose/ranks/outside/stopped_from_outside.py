@@ -9,7 +9,6 @@ from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import Stop, StoppedFromOutside
 from postmortem.diagnose.ranks.phrases import cite
 from postmortem.diagnose.rule import Finding, rule
-from postmortem.patterns import Pattern
 from postmortem.report.model import Confidence, Role
 
 _WHY = {
@@ -18,8 +17,6 @@ _WHY = {
     Stop.MEMORY: "it was over its memory limit",
     Stop.NODE: "one of its nodes failed",
 }
-
-_SLURM = Pattern(r"(?i)slurm|srun|\*\*\* (?:STEP|JOB) |scancel")
 
 
 @rule(role=Role.ROOT, references=("https://slurm.schedmd.com/job_exit_code.html",))
@@ -56,7 +53,7 @@ def _step(cause: StoppedFromOutside) -> str:
         return (
             "ask for more time, or save checkpoints within it; its last lines tell how far it came"
         )
-    if _SLURM.search(cause.said):
+    if cause.scheduled:
         return "sacct -o JobID,State,ExitCode,End -j JOB  tells a time limit from a cancellation"
     return (
         "find who sent the signal: Ctrl-C, a terminal that closed (nohup or tmux outlive it), a "

@@ -12,7 +12,7 @@ from postmortem.diagnose.strace.severity import weigh_fate
 from postmortem.diagnose.strace.task_text import who
 from postmortem.facts.syscall_logs import Logs
 from postmortem.report.model import Confidence, Evidence, Role
-from postmortem.text import shell_word
+from postmortem.text import counted, shell_word
 
 
 @rule(
@@ -40,7 +40,7 @@ def library_not_found(logs: Logs) -> Iterator[Finding]:
             if row is None:
                 continue
             weight = weigh_fate(logs.fate_of(row.pid, row.line), Confidence.LIKELY)
-            count = "1 folder" if len(folders) == 1 else f"{len(folders)} folders"
+            count = counted(len(folders), "folder")
             yield Finding(
                 title=f"the library {clip(name, 60)} was never found, in {count}",
                 cause=f"{who(row.pid)} looked for {name} in {count} ({', '.join(folders[:3])}"

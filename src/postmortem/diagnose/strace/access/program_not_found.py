@@ -13,7 +13,7 @@ from postmortem.diagnose.strace.task_text import who
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import ErrorCount
 from postmortem.report.model import Confidence, Evidence, Role
-from postmortem.text import shell_word
+from postmortem.text import counted, shell_word
 
 _LOOKS = (
     "stat", "newfstatat", "fstatat64", "stat64", "statx", "access", "faccessat", "faccessat2",
@@ -78,7 +78,7 @@ def _finding(logs: Logs, name: str, rows: list[ErrorCount], pid: int) -> Finding
     row = rows[0]
     weight = weigh_fate(logs.fate_of(pid, row.line), Confidence.LIKELY)
     places = list(dict.fromkeys(one.path or "" for one in rows))
-    count = "1 place" if len(places) == 1 else f"{len(places)} places"
+    count = counted(len(places), "place")
     there = _there(logs, places)
     title = f"the program {clip(name, 50)} was not found, in {count}"
     cause = (

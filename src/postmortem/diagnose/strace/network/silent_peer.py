@@ -17,6 +17,7 @@ from postmortem.diagnose.strace.waits import (
 from postmortem.facts.syscall_logs import Fate, Logs
 from postmortem.patterns import Pattern
 from postmortem.report.model import Confidence, Evidence, Role
+from postmortem.text import counted
 
 # Python's TimeoutError, the message of ETIMEDOUT, what HTTP clients and NCCL say.
 _TIMED_OUT = Pattern(r"(?i)time(?:d[ -]?)?[ -]?out")
@@ -94,7 +95,7 @@ def _in_vain(logs: Logs) -> Iterator[Finding]:
         task = logs.task(last.pid, last.silent_line)
         named = task is not None and _TIMED_OUT.search("".join(task.last_words)) is not None
         lasted = f" ({last.silent_seconds:.1f} s)" if last.silent_seconds >= 0.05 else ""
-        count = "1 wait" if last.silent_waits == 1 else f"{last.silent_waits:,} waits"
+        count = counted(last.silent_waits, "wait")
         said = "; it said so itself" if named else ""
         yield Finding(
             title=f"{who(last.pid)} got no answer from {clip(last.peer, 60)} in time",

@@ -1,0 +1,129 @@
+"""The workers of a Dask cluster as nodes: those of a job, or many hands for evidence on storage.
+
+Dask unpickles what its scheduler and workers send: they are trusted as the user's own programs are,
+unlike what the nodes of the other engines say.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from postmortem.fleet.engines import GRACE, MOST_BYTES, Engine, NoEngine, Said
+
+_CONNECT_SECONDS = 10
+_MOST_IN_A_TASK = 64
+"""Cores that one task folds: small enough that workers of different speed end together."""
+
+
+def workers_of(address: str) -> dict[str, str]:
+    """Return the host of each worker by its address; raises NoEngine."""
+    client = _client(address)
+    with client:
+        rows = client.scheduler_info(n_workers=-1)["workers"]
+    if not rows:
+        raise NoEngine(f"the Dask scheduler at {address} has no workers")
+    return {name: str(row["host"]) for name, row in rows.items()}
+
+
+def one_for_each_host(workers: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the first worker of each host."""
+    first: dict[str, str] = {}
+    for name, host in workers.items():
+        first.setdefault(host, name)
+    return tuple(first.values())
+
+
+def shares(words: Sequence[str]) -> list[list[str]]:
+    """Return the words with a share of the files below the folders that they name, for each task.
+
+    The storage is that of all workers, and it is seen from here, too; raises NoEngine.
+    """
+    paths = [Path(word) for word in words]
+    named = [word for word, path in zip(words, paths, strict=True) if not path.exists()]
+    files = [
+        str(file)
+        for path in paths
+        for file in (sorted(path.rglob("*")) if path.is_dir() else [path])
+        if file.is_file()
+    ]
+    if not files:
+        raise NoEngine(f"no core is seen from here in {' '.join(words)}: it must be shared storage")
+    parts = [files[i : i + _MOST_IN_A_TASK] for i in range(0, len(files), _MOST_IN_A_TASK)]
+    return [[*named, *part] for part in parts]
+
+
+async def ask_dask(engine: Engine, commands: Mapping[str, Sequence[str]]) -> AsyncIterator[Said]:
+    """Yield what each task said, as it comes; those named as workers run on these."""
+    from distributed import as_completed
+
+    assert engine.address is not None
+    async with _client(engine.address, asynchronous=True) as client:
+        info = client.scheduler_info(n_workers=-1)["workers"]
+        run, limit = _runner(), (engine.seconds + GRACE, MOST_BYTES)
+        futures = {
+            client.submit(
+                run,
+                list(command),
+                *limit,
+                workers=[node] if node in info else None,
+                pure=False,
+                retries=0,
+            ): node
+            for node, command in commands.items()
+        }
+        threads = sum(int(row.get("nthreads", 1)) for row in info.values()) or 1
+        rounds = -(-len(futures) // threads)
+        left = dict(futures)
+        try:
+            async with asyncio.timeout((engine.seconds + GRACE) * rounds):
+                async for future in as_completed(list(futures), loop=client.loop):
+                    yield await _said(left.pop(future), future)
+        except TimeoutError:
+            for future, node in left.items():
+                await future.cancel()
+                yield Said(node, b"", "", None)
+
+
+async def _said(node: str, future: Any) -> Said:
+    try:
+        out, error, status = await future
+    except Exception as failure:  # whatever a worker, its host or the way to it ran into
+        return Said(node, b"", f"{type(failure).__name__}: {failure}", 255)
+    return Said(node, out, error, status)
+
+
+def _runner() -> Any:
+    """Return what runs on a worker: by value, for postmortem need not be in its Python."""
+
+    def run(command: list[str], seconds: float, most: int) -> tuple[bytes, str, int | None]:
+        import subprocess
+
+        try:
+            done = subprocess.run(
+                command, capture_output=True, stdin=subprocess.DEVNULL, timeout=seconds, check=False
+            )
+        except subprocess.TimeoutExpired:
+            return b"", "", None
+        except OSError as error:
+            return b"", f"{command[0]}: {error.strerror}", 127
+        return done.stdout[:most], done.stderr[:65536].decode("utf-8", "replace"), done.returncode
+
+    run.__module__ = "__main__"
+    return run
+
+
+def _client(address: str, **options: Any) -> Any:
+    try:
+        from distributed import Client
+    except ImportError:
+        raise NoEngine("--dask needs Dask: pip install distributed") from None
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # we tell it in one line
+    try:
+        return Client(address, timeout=_CONNECT_SECONDS, set_as_default=False, **options)
+    except (OSError, ValueError, TimeoutError) as error:
+        said = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise NoEngine(f"no Dask scheduler answers at {address}: {said}") from None

@@ -1,0 +1,106 @@
+"""``postmortem fleet --dask`` over real workers, on real cores in a folder that all of them see."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from builders.schema import validate
+from live.conftest import CrashedProcess
+
+pytest.importorskip("distributed")
+_SECONDS = 60
+_SEGV = "import ctypes; ctypes.string_at(0)"
+_ABORT = "import os; os.abort()"
+
+
+@pytest.fixture(scope="module")
+def scheduler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a scheduler with two workers, each a process."""
+    folder = tmp_path_factory.mktemp("dask")
+    command = [sys.executable, "-c", _CLUSTER]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=folder
+    ) as child:
+        assert child.stdout is not None
+        try:
+            yield child.stdout.readline().strip()
+        finally:
+            child.communicate("end\n", timeout=_SECONDS)
+
+
+_CLUSTER = """
+from distributed import LocalCluster
+if __name__ == "__main__":
+    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
+    with LocalCluster(**options) as cluster:
+        print(cluster.scheduler_address, flush=True)
+        input()
+"""
+
+
+def fleet(code: int, *words: str | Path) -> tuple[dict[str, Any], str]:
+    command = [sys.executable, "-m", "postmortem", "fleet", "--json"]
+    command += ["--remote", f"{sys.executable} -m postmortem", *map(str, words)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS)
+    assert done.returncode == code, (done.stdout[-2000:], done.stderr[-2000:])
+    if not done.stdout:
+        return {}, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    validate(found)
+    return found, done.stderr
+
+
+@pytest.mark.cores
+@pytest.mark.slow
+def test_collect_shares_cores_out(
+    scheduler: str, crash: Callable[..., CrashedProcess], tmp_path: Path
+) -> None:
+    storage, kept = tmp_path / "storage", tmp_path / "kept"
+    storage.mkdir()
+    kept.mkdir()
+    for number, text in enumerate((_SEGV, _SEGV, _SEGV, _ABORT)):
+        core = crash([sys.executable, "-c", text]).core
+        shutil.copyfile(core, storage / f"core.{number}")
+    found, _ = fleet(1, "--dask", scheduler, "-d", kept, "collect", storage)
+    counts = sorted(row["count"] for row in found["crashes"])
+    assert counts == [1, 3]
+    assert found["nodes_asked"] == found["nodes_answered"] == 1
+    slim = sorted(kept.iterdir())
+    assert len(slim) == 2
+    assert all(path.read_bytes()[:4] == b"\x7fELF" for path in slim)
+
+
+def test_doctor_on_one_worker_of_each_host(scheduler: str) -> None:
+    command = [sys.executable, "-m", "postmortem", "fleet", "--dask", scheduler, "--json"]
+    command += ["--remote", f"{sys.executable} -m postmortem", "doctor"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS)
+    assert done.returncode in (0, 1), done.stderr
+    found = json.loads(done.stdout)
+    validate(found)
+    assert (found["nodes_asked"], found["nodes_answered"]) == (1, 1)
+
+
+def test_what_cannot_begin(scheduler: str, tmp_path: Path) -> None:
+    empty = tmp_path / "none"
+    empty.mkdir()
+    _, said = fleet(3, "--dask", scheduler, "-d", tmp_path, "collect", empty)
+    assert re.fullmatch(r"postmortem fleet: no core is seen from here in .*\n", said)
+    _, said = fleet(3, "--dask", scheduler, "-w", "node1", "doctor")
+    assert said.startswith("postmortem fleet: --dask has its own nodes")
+    _, said = fleet(3, "--dask", "tcp://127.0.0.1:9", "doctor")
+    assert said.startswith("postmortem fleet: no Dask scheduler answers at tcp://127.0.0.1:9")
+    assert said.count("\n") == 1
+
+
+def test_a_program_that_is_not_there(scheduler: str) -> None:
+    found, _ = fleet(1, "--dask", scheduler, "--remote", "/nonexistent/postmortem", "doctor")
+    assert found["nodes_answered"] == 0

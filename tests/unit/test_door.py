@@ -1,0 +1,42 @@
+"""The socket of a breakpoint: who does not know the token cannot keep others out."""
+
+from __future__ import annotations
+
+import socket
+import time
+from pathlib import Path
+
+import pytest
+
+from postmortem.breakpoints import door, wire
+from postmortem.breakpoints.place import Place
+
+
+def test_a_peer_that_sends_a_byte_now_and_then_does_not_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(door, "_HANDSHAKE_SECONDS", 0.4)
+    monkeypatch.setattr("postmortem.breakpoints.runtime.folder", lambda: str(tmp_path))
+    opened = door.Door(Place(0, 1, "here", 1), "train.py:3")
+    host, _, port = opened.address.rpartition(":")
+    sent = 0
+    with socket.create_connection((host, int(port)), 20) as link:
+        link.settimeout(20)
+        wire.receive(link, len(wire.GREETING) + wire.NONCE_BYTES)
+        link.setblocking(False)
+        try:
+            while sent < wire.NONCE_BYTES + wire.PROOF_BYTES - 1:
+                link.send(b"x")
+                sent += 1
+                time.sleep(0.1)
+                try:
+                    if link.recv(1) == b"":
+                        break
+                except BlockingIOError:
+                    continue
+        except OSError:  # closed between two bytes
+            pass
+    opened.close()
+    assert 0 < sent < wire.NONCE_BYTES + wire.PROOF_BYTES - 1
+    assert opened.guest is None
+    assert list(tmp_path.iterdir()) == []
