@@ -9,6 +9,7 @@ from postmortem.diagnose.numerics.parting import Difference, Parting, part
 from postmortem.errors import EvidenceError
 from postmortem.facts.frames import Frame
 from postmortem.facts.source import Problem, Source
+from postmortem.present.headline.diff import headline, module
 from postmortem.report.blocks import Table
 from postmortem.report.card import Highlights
 from postmortem.report.contract import fill
@@ -62,7 +63,7 @@ def _report(found: Parting, inputs: tuple[Source, ...], problems: tuple[Problem,
     return Report(
         kind="diff",
         inputs=inputs,
-        verdict=_verdict(found),
+        verdict=headline(found),
         failed=first is not None,
         diagnoses=(),
         blocks=tuple(one for one in parts if one.rows),
@@ -74,22 +75,9 @@ def _report(found: Parting, inputs: tuple[Source, ...], problems: tuple[Problem,
     )
 
 
-def _name(one: Difference) -> str:
-    return f"{one.module or 'the model'} ({one.class_name})"
-
-
 def _row(one: Difference) -> tuple[str, ...]:
     where = f"{one.name}, batch {one.batch}, {one.phase}"
-    return (_name(one), where, one.what, f"{one.relative:.2g}")
-
-
-def _verdict(found: Parting) -> str:
-    first = found.first
-    if first is None:
-        if found.unequal is None:
-            return f"the same in all {found.compared} calls that both have"
-        return f"no more than {found.tolerance:g} apart in the {found.compared} calls of both"
-    return f"{_name(first)} is the first to part: {first.name}, {first.what}"
+    return (module(one), where, one.what, f"{one.relative:.2g}")
 
 
 def _highlights(found: Parting) -> Highlights:
@@ -101,7 +89,7 @@ def _highlights(found: Parting) -> Highlights:
         steps = (_step(first),)
     if found.unequal is not None and found.unequal != first:
         one = found.unequal
-        rows.append(("first of all", f"{_name(one)}: {one.name}, {one.what}"))
+        rows.append(("first of all", f"{module(one)}: {one.name}, {one.what}"))
     for name, alone in (("only in A", found.only_a), ("only in B", found.only_b)):
         if alone:
             rows.append((name, ", ".join(alone[:6])))
@@ -125,4 +113,4 @@ def _step(first: Difference) -> str:
         return "compare the checkpoints and seeds that both began with"
     if first.kind == "input" and first.phase == "forward":
         return "compare the data and its order, and what runs outside of modules"
-    return f"run {_name(first)} alone on the same input in both: kernel, dtype, dropout, library"
+    return f"run {module(first)} alone on the same input in both: kernel, dtype, dropout, library"
