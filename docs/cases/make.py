@@ -22,7 +22,6 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 RUNS = ROOT / "corpus" / "ranks" / "runs"
 _BLOCK = re.compile(r"(?P<mark><!-- run: (?P<command>[^\n]+) -->\n)```[^\n]*\n.*?\n```\n", re.S)
-_TIME = re.compile(r"^\d+\.\d\d s( ·)", re.M)
 
 
 def prepare(folder: Path) -> None:
@@ -89,8 +88,7 @@ def main() -> None:
 
             def fill(found: re.Match[str]) -> str:
                 command = found["command"]
-                output = _TIME.sub(r"0.1 s\1", said(command, folder))
-                return f"{found['mark']}```text\n$ {command}\n{output}\n```\n"
+                return f"{found['mark']}```text\n$ {command}\n{said(command, folder)}\n```\n"
 
             page.write_text(_BLOCK.sub(fill, text))
             print(page.name)

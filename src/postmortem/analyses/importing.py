@@ -42,9 +42,7 @@ def report_on(seen: Importing) -> Report:
         skipped=outcome.skipped,
         footer=f"{seen.seconds:.2f} s in {seen.python}",
         settled=None if failed else Outcome.HEALTHY,
-        highlights=None
-        if failed
-        else Highlights(rows=tuple((n, f"{s} s") for n, s, _ in rows[:4])),
+        highlights=None if failed else _highlights(rows),
     )
 
 
