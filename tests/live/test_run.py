@@ -726,4 +726,4 @@ def test_memory_limit_is_kept_or_refused(place: Path) -> None:
         return
     assert done.returncode == 128 + signal.SIGKILL
     assert b"had it" not in done.stdout
-    assert b"its memory limit was used up, the 128 MiB of --memory" in done.stderr
+    assert b"the memory limit was used up, the 128 MiB of --memory" in done.stderr
