@@ -300,6 +300,7 @@ def main(folder: Path) -> None:
     kinds = {
         "cudacore": cuda_cores(),
         "elfcore": cores(),
+        "process": {"words": elf.last_words(b"free(): invalid pointer\n").build()},
         "image": {"shared": module()},
         "dwarf": with_lines(),
         "strace": logs(),

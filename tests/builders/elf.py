@@ -358,3 +358,17 @@ class ElfBuilder:
             "shstrndx": len(rows) - 1,
         }
         return elf_header(**(fields | self.header)) + b"".join(programs) + body + b"".join(rows)
+
+
+def last_words(text: bytes, *, size: int = PAGE, path: bytes = b"/gone/libc.so.6") -> CoreBuilder:
+    """Return a core by SIGABRT whose C library is of an unknown build: one of its variables points
+    to a page of its own that begins with the page's size and the words."""
+    libc, page = 0x7F0000000000, 0x7F0000100000
+    variables = bytes(64) + struct.pack("<Q", page) + bytes(PAGE - 72)
+    core = CoreBuilder().thread(1000, 6, pc=libc + 64, sp=page + 0x200000).process()
+    data = libc + PAGE
+    core.siginfo(6, -6, pid=1000)
+    core.files([(libc, data, 0, path), (data, data + PAGE, PAGE, path)])
+    core.segment(libc, elf_header(type=ET_DYN).ljust(PAGE, b"\0"), PF_R | PF_X)
+    core.segment(data, variables, PF_R | PF_W)
+    return core.segment(page, (struct.pack("<I", size) + text).ljust(PAGE, b"\0"), PF_R | PF_W)

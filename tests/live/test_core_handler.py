@@ -26,7 +26,9 @@ import pytest
 from live.conftest import Crash
 from postmortem.handler.server import answer
 from postmortem.handler.settings import Settings, own_command
+from postmortem.handler.taking import Crash as Taken
 from postmortem.handler.taking import main as take_main
+from postmortem.handler.taking import take
 
 POSTMORTEM = [sys.executable, "-m", "postmortem"]
 PATTERN = Path("/proc/sys/kernel/core_pattern")
@@ -93,6 +95,17 @@ def test_as_the_kernel_starts_it(core: Path, tmp_path: Path, namespaces: None) -
     )
     assert again.returncode == 1
     assert "SIGSEGV" in again.stdout
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="needs root")
+def test_what_the_user_cannot_read_is_in_no_report_of_his(core: Path, tmp_path: Path) -> None:
+    """The core may name any file as its source: the folder of this test is root's alone."""
+    where = settings(tmp_path / "cores")
+    with core.open("rb") as stream:
+        take(os.dup(stream.fileno()), Taken(4194001, 65534, True, 1700000000, "a"), where)
+    slim, told = taken(tmp_path / "cores")
+    assert "decode_row" in told.read_text()
+    assert (slim.stat().st_uid, told.stat().st_uid) == (65534, 0)
 
 
 REQUEST = struct.pack("=IIQ", 16, 16, 0xF)
@@ -190,6 +203,24 @@ def test_undo_where_nothing_is_installed(namespaces: None, tmp_path: Path) -> No
     done = in_namespace(f'mount --bind "$1" /var/lib; {words}', str(tmp_path))
     assert done.returncode == 0
     assert "nothing is changed" in done.stdout
+
+
+def test_the_unit_is_one(tmp_path: Path) -> None:
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("needs systemd-analyze")
+    unit = Path(__file__).parents[2] / "deploy/systemd/postmortem-core.service"
+    text = unit.read_text()
+    words = text.partition("ExecStart=")[2].splitlines()[0].split()
+    parsed = subprocess.run([*POSTMORTEM, *words[1:], "--dry-run"], check=False)
+    assert parsed.returncode == 0
+    text = text.replace(words[0], "/bin/true")
+    text = "\n".join(row for row in text.splitlines() if not row.startswith("Documentation="))
+    copy = tmp_path / unit.name
+    copy.write_text(text + "\n")
+    done = subprocess.run(
+        ["systemd-analyze", "verify", str(copy)], capture_output=True, text=True, check=False
+    )
+    assert unit.name not in done.stderr, done.stderr
 
 
 # --- for real

@@ -19,6 +19,8 @@ Say = Callable[[str], None]
 
 _PATTERN = f"|{PROGRAM} %P %u %d %t %e"
 """The kernel splits it at its spaces before it puts the values in: %e may hold anything."""
+_DEFAULT = "core"
+"""The kernel's own; to go back to where ours is set and nobody knows what was before."""
 _OTHERS = {"systemd": "systemd-coredump", "apport": "apport", "abrt": "ABRT"}
 
 
@@ -39,8 +41,8 @@ def check(*, replace: bool, ours: str) -> str:
     _require_own_files()
     now = current()
     known = settings.load()
-    if now.startswith(ours) and known is not None:
-        return known.before
+    if now.startswith(ours):
+        return known.before if known is not None else _DEFAULT
     other = _OTHERS.get(destination(read_core_pattern()).handler)
     if other is not None and not replace:
         raise EvidenceError(

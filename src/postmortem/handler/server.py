@@ -74,6 +74,7 @@ def serve(path: Path, settings: Settings, *, replace: bool, ready: Callable[[str
         finally:
             os.close(alive)
             os.waitpid(guard, 0)
+        _finish()
 
 
 def _listen(path: Path) -> socket.socket:
@@ -134,6 +135,13 @@ def _loop(server: socket.socket, wake: int, alive: int, settings: Settings) -> N
                 with connection:
                     if not _is_ours(connection, takers):
                         takers.add(_begin(connection, server, alive, settings))
+
+
+def _finish() -> None:
+    """Wait for the cores that are being taken; each has a deadline of its own."""
+    with contextlib.suppress(ChildProcessError):
+        while True:
+            os.wait()
 
 
 def _is_ours(connection: socket.socket, takers: set[int]) -> bool:

@@ -17,6 +17,7 @@ import time
 from collections.abc import Iterator
 from io import FileIO
 from pathlib import Path
+from typing import Any
 
 from postmortem.handler.settings import Settings, load, own_command
 from postmortem.handler.store import make_room
@@ -89,10 +90,15 @@ def _take(descriptor: int, crash: Crash, settings: Settings) -> None:
             return
         core, root = _write(descriptor, crash, folder)
         if crash.own:
-            os.chown(core, crash.uid, -1, follow_symlinks=False)
+            with contextlib.suppress(OSError):  # a user that this namespace does not know
+                os.chown(core, crash.uid, -1, follow_symlinks=False)
     with _slot(folder, "verdict"):  # nobody stands still for it; where none is free it goes on
-        told = _explain(core, root)
-        if crash.own:
+        try:
+            told, may_have = _explain(core, root, crash)
+        finally:
+            if root >= 0:
+                os.close(root)
+        if may_have:
             os.chown(told, crash.uid, -1, follow_symlinks=False)
         make_room(folder, settings.most_bytes, settings.most_days)
     say(f"{_first_line(told)} (core of {crash.name}, pid {crash.pid}: {core})")
@@ -145,24 +151,53 @@ def _suffix() -> str:
     return ".zst"
 
 
-def _explain(core: Path, root: int) -> Path:
-    """Write the report on a core beside it, readable by its owner only."""
+def _explain(core: Path, root: int, crash: Crash) -> tuple[Path, bool]:
+    """Write the report on a core beside it; return it, and whether the core's user may have it.
+
+    A report quotes sources, which a core may name as it likes: it is made with the rights of that
+    user. Where that cannot run us, it is made with ours, and is ours alone.
+    """
     told = core.with_name(core.name.partition(".slim")[0] + ".txt")
-    descriptor = os.open(told, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
     words = ["core", str(core), "--engine", "native"]
     if root >= 0:
         words += ["--sysroot", f"/proc/self/fd/{root}"]
+    keep = (root,) if root >= 0 else ()
+    if crash.own and _report(words, told, keep, crash.uid):
+        return told, True
+    _report(words, told, keep, os.geteuid())
+    return told, False
+
+
+def _report(words: list[str], told: Path, keep: tuple[int, ...], uid: int) -> bool:
+    """Write a report as a user, readable by its owner only; return whether there is one."""
+    who: dict[str, Any] = {}
+    if uid != os.geteuid():
+        who = {"user": uid, "group": _group_of(uid), "extra_groups": []}
+    descriptor = os.open(told, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
     with os.fdopen(descriptor, "wb") as stream:
-        subprocess.run(
-            own_command(["postmortem.entry:run", *words]),
-            stdin=subprocess.DEVNULL,
-            stdout=stream,
-            stderr=subprocess.STDOUT,
-            timeout=_VERDICT_SECONDS,
-            pass_fds=(root,) if root >= 0 else (),
-            check=False,
-        )
-    return told
+        try:
+            done = subprocess.run(
+                own_command(["postmortem.entry:run", *words]),
+                stdin=subprocess.DEVNULL,
+                stdout=stream,
+                stderr=subprocess.STDOUT,
+                timeout=_VERDICT_SECONDS,
+                pass_fds=keep,
+                check=False,
+                **who,
+            )
+        except OSError:  # it may not enter the folder that we run from
+            return False
+    return done.returncode in (0, 1)
+
+
+def _group_of(uid: int) -> int:
+    import pwd
+
+    try:
+        return pwd.getpwuid(uid).pw_gid
+    except KeyError:  # of a container
+        return uid
 
 
 def _first_line(path: Path) -> str:

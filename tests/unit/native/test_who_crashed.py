@@ -87,3 +87,17 @@ def test_a_core_without_any_note_is_none_of_a_process(tmp_path):
     path.write_bytes(elf.CoreBuilder().segment(0x7000, b"x" * 16).build())
     with pytest.raises(EvidenceError, match="no notes of a process"):
         _native.read_core(str(path))
+
+
+@pytest.mark.parametrize(
+    ("core", "said"),
+    [
+        (elf.last_words(b"free(): invalid pointer\n"), "free(): invalid pointer"),
+        (elf.last_words(b"free(): invalid pointer"), None),  # glibc ends its lines
+        (elf.last_words(b"free(): \x01 pointer\n"), None),
+        (elf.last_words(b"free(): invalid pointer\n", size=4000), None),  # no whole pages
+        (elf.last_words(b"free(): invalid pointer\n", path=b"/gone/libother.so"), None),
+    ],
+)
+def test_last_words_of_a_c_library_of_unknown_build(read, core, said):
+    assert read(core.build(), stacks=False)["abort_message"] == said

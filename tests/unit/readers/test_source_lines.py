@@ -69,3 +69,12 @@ def test_the_line_of_the_evidence_decides(train: Path) -> None:
     other = Place("f", str(train), 4, source=((4, "line four"),))
     assert len(placed(same).source) == 5
     assert placed(other).source == other.source
+
+
+def test_a_link_that_is_only_called_like_source_is_not_followed(train: Path) -> None:
+    secret = train.with_name("shadow")
+    secret.write_text("root:x\n" * 9)
+    (train.parent / "link.py").symlink_to(secret)
+    (train.parent / "good.py").symlink_to(train)
+    assert read_lines(str(train.parent / "link.py"), 4) is None
+    assert read_lines(str(train.parent / "good.py"), 4) is not None

@@ -1,4 +1,4 @@
-"""What an import of one module says first."""
+"""What an import says first."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from postmortem.facts.importing import Importing
 
 
 def headline(seen: Importing) -> str:
-    """Return how long it took and from where, or that it failed without a word."""
+    """Return how an import went that no rule explains."""
     if seen.file is None:
         return f"import {seen.name} ended with status {seen.status} and said nothing"
     version = f" {seen.version}" if seen.version else ""

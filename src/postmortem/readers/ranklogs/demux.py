@@ -13,10 +13,12 @@ from heapq import heappop, heappush
 from itertools import islice
 
 from postmortem.facts.rank_logs import ExceptionText, LogFrame
+from postmortem.patterns import Pattern
 from postmortem.readers.ranklogs.lines import Line, Shape, looks_like_log
 from postmortem.records import record
 
 _MOST_OPEN = 4096
+_PROCESS = Pattern(r"Process \S+:$")
 _RAY = "ray.exceptions.RayTaskError("
 _LONGEST_MESSAGE = 8
 """Lines of a message that are kept."""
@@ -208,11 +210,12 @@ class Demuxer:
     def _quotes(self, last: _Building, line: Line) -> bool:
         """Return whether a traceback is quoted by the message of the last one: it came first.
 
-        PyTorch says so in its head; others end their message with a colon.
+        PyTorch says so in its head; others end their message of one line with a colon.
         """
         if last.said is None:
             return False
-        goes_on = line.ordinal <= last.ordinal + 2 and last.said.message.endswith(":")
+        said = last.said.message
+        goes_on = line.ordinal <= last.ordinal + 2 and said.endswith(":") and "\n" not in said
         return line.text.startswith("Original Traceback") or goes_on
 
     def _add(self, building: _Building) -> None:
@@ -345,7 +348,8 @@ class Demuxer:
             return
         last = self._done[-1]
         # A pool quotes the traceback of its process (multiprocessing/pool.py, RemoteTraceback).
-        quoted = line.text == '"""'
+        # A process of multiprocessing writes its name above a traceback of its own.
+        quoted = line.text == '"""' or _PROCESS.match(line.text) is not None
         if quoted or looks_like_log(line.text) or line.ordinal > last.ordinal + 1:
             self._message = 0
             return

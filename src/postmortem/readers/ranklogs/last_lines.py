@@ -34,6 +34,7 @@ _NAMED_ALONE = Pattern(r"(?:Error|Exception): *$")
 _SAYS = Pattern(r"[A-Za-z0-9]")
 _FATAL = "last-error-fatal"
 _WEAK = ("last-error-level", "last-error-status", "last-error-word")
+_CUT = "last-error-cut"
 _EPILOGUE = "last-epilogue"
 _WORK = ("last-work", "last-loss", "last-norm", "last-end")
 _NUMBERS = ("last-loss", "last-norm")
@@ -183,7 +184,8 @@ class ToldLines:
 def without_told(found: LastLines, told: ToldLines) -> LastLines:
     """Return it without errors, where one of them is part of a failure."""
     if any(one.line in told for one in found.errors):
-        return replace(found, errors=(), plain=False)
+        above = next((one for one in found.errors if one.line not in told), None)
+        return replace(found, errors=(), plain=False, nearest=above)
     near = found.nearest
     if near is not None and near.line in told:
         return replace(found, nearest_counts=False)
@@ -251,7 +253,7 @@ def _nearest(lines: list[LastLine], ids: list[list[str]]) -> tuple[LastLine | No
     """
     worked = False
     for line, names in zip(reversed(lines), reversed(ids), strict=True):
-        wrong = _wrong(names)
+        wrong = [name for name in _wrong(names) if name != _CUT]
         if wrong:
             return line, not worked and any(name not in _WEAK for name in wrong)
         worked = worked or any(name in _WORK for name in names)

@@ -30,9 +30,10 @@ class PodStates:
             return
         self._reason = found.get("pod-reason") or self._reason
         code = found.get("pod-code") if self._reason else None
-        if not code or self._pod is None or self._pod in self._told or int(code["code"]) == 0:
+        pod = self._pod or ""  # where the name stands above what was copied
+        if not code or pod in self._told or int(code["code"]) == 0:
             return
-        self._told.add(self._pod)
+        self._told.add(pod)
         status, signal = ended_in_shell(int(code["code"]))
         yield LogExit(
             self._file,

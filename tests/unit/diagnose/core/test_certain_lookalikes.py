@@ -248,7 +248,7 @@ WRONG: dict[str, list[tuple[str, str]]] = {
         (
             "memory that processes share: its name never was a file",
             "".join(
-                f'[[modules]]\npath = "{path}"\ndeleted_then = true\nstatus = "missing"\n'
+                f'[[modules]]\npath = "{path}"\ndeleted = true\nstatus = "missing"\n'
                 for path in ("/SYSV00000000", "/dev/zero", "/anon_hugepage", "/[aio]")
             ),
         )

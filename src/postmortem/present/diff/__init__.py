@@ -1,0 +1,1 @@
+"""What two trainings differ in."""
