@@ -21,6 +21,8 @@ from postmortem.records import record, replace
 _MOST_WORKERS = 64
 _SETTLE_SECONDS = 0.3
 _MOST_LOOK_SECONDS = 3.0
+_FEWEST_LOOKS = 3
+"""However long they take, on a machine with too much to do: fewer tell nothing."""
 _LOOK_SECONDS = 0.02
 """Between two looks at a busy process: its time is its own for most of the while."""
 _SERVANTS = ("resource tracker of multiprocessing", "fork server of multiprocessing")
@@ -144,8 +146,8 @@ def look_often(
     left = {pid: samples.members[pid] for pid in pids if pid in samples.members}
     found: dict[int, list[tuple[Frame, ...]]] = {pid: [] for pid in left}
     end = time.monotonic() + _MOST_LOOK_SECONDS
-    for _ in range(looks):
-        if not left or time.monotonic() > end:
+    for number in range(looks):
+        if not left or (number >= _FEWEST_LOOKS and time.monotonic() > end):
             break
         rows = read_members(left, options, [])
         left = {pid: left[pid] for pid in rows}
