@@ -17,7 +17,7 @@ to_json = getattr(torch._C._distributed_c10d, "_dump_fr_trace_json", None)
 if dump is None:
     sys.exit(77)
 # Many ways to wait, one way out: a call that is not answered ends by its time-out.
-PATIENCE = datetime.timedelta(seconds=4)
+PATIENCE = datetime.timedelta(seconds=10)
 store = dist.TCPStore("127.0.0.1", int(sys.argv[5]), world, rank == 0)
 dist.init_process_group("gloo", rank=rank, world_size=world, store=store, timeout=PATIENCE)
 pairs = [dist.new_group([first, first + 1], timeout=PATIENCE) for first in range(0, world, 2)]
@@ -54,7 +54,7 @@ try:
             usual_path()
     elif kind == "late":
         if rank == 1:
-            time.sleep(6)
+            time.sleep(14)
         usual_path()
     elif not (kind == "behind" and rank == 2):
         usual_path()
@@ -68,6 +68,6 @@ if to_json is not None:
 try:
     store.set(f"written{rank}", "")
     if rank == 0:  # the store lives in this process; a rank that gloo ended writes nothing
-        store.wait([f"written{other}" for other in range(world)], datetime.timedelta(seconds=10))
+        store.wait([f"written{other}" for other in range(world)], datetime.timedelta(seconds=30))
 except RuntimeError:
     pass

@@ -48,7 +48,8 @@ def import_library_broken(seen: Importing) -> Iterator[Finding]:
         cause = "The libraries that were loaded do not define it: another build of them is meant."
     elif match := _VERSION.search(said.message):
         by = match["by"] or "a library"
-        title = f"{match['file']} is older than {match['what']}, which {Path(by).name} needs"
+        name = Path(match["file"]).name
+        title = f"{name} is older than {match['what']}, which {Path(by).name} needs"
         steps = [
             f"strings {shell_word(match['file'])} | grep {match['what'].partition('_')[0]}_"
             "   shows what it has",
