@@ -195,4 +195,4 @@ def test_nobody_said_nothing_of_whom_no_line_was_given(tmp_path: Path) -> None:
     alone = analyse([str(tmp_path / "srun.log")], RankLogOptions()).diagnoses[0]
     assert heard.id == alone.id == "rank_exited_silently"
     assert heard.title.endswith("wrote no error")
-    assert alone.title.endswith("no error of it is in these logs")
+    assert alone.title.endswith("no line that names it is an error")

@@ -1,4 +1,4 @@
-"""A rank exited with an error code, and no error of it is in the logs."""
+"""A rank exited with an error code, and no line that names it is an error."""
 
 from __future__ import annotations
 
@@ -9,26 +9,45 @@ from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import ExitedSilently
 from postmortem.diagnose.ranks.phrases import cite, ranks_words, torchrun_words, victims_words
 from postmortem.diagnose.rule import Finding, rule
+from postmortem.facts.rank_logs import LogExit
 from postmortem.report.model import Confidence, Role
 
-_STEPS = (
-    "give the logs of all ranks, standard output too: torchrun --log-dir DIR --tee 3",
-    "search the program for os._exit and sys.exit",
-)
+_OF_ALL = "give the output of each rank, standard output too"
+_EACH = {
+    "torchrun": "torchrun --log-dir DIR --tee 3",
+    "srun": "srun --label --output=DIR/%t.log",
+    "mpirun": "mpirun --tag-output (Open MPI)",
+    "mpiexec": "mpiexec -prepend-rank (MPICH)",
+    "deepspeed": "deepspeed --enable_each_rank_log DIR",
+}
+"""How a launcher is told to keep the output of ranks apart."""
+_EXITS = "search the program for os._exit and sys.exit"
 _OF_RAY = (
     "on its host: dmesg -T | grep -i 'killed process', and what /tmp/ray/session_latest/logs has "
     "of its pid"
 )
 
 
+def above_step(end: LogExit) -> str:
+    """Return where to look for an error whose lines name no rank."""
+    name = end.file.rpartition("/")[2]
+    return f"read what stands above {name}:{end.line}: lines that name no rank may be its own"
+
+
+def outputs_step(end: LogExit | None) -> str:
+    """Return how to have the output of each rank, by its launcher where that has a way."""
+    way = _EACH.get(end.launcher) if end is not None else _EACH["torchrun"]
+    return f"{_OF_ALL}: {way}" if way else _OF_ALL
+
+
 @rule(role=Role.ROOT, references=("https://pytorch.org/docs/stable/elastic/errors.html",))
 def rank_exited_silently(blame: Attribution) -> Iterator[Finding]:
-    """A rank exited with an error code, and no error of it is in the logs.
+    """A rank exited with an error code, and no line that names it is an error.
 
     What it means
         Somebody called os._exit() or sys.exit() with a code, or its message went elsewhere.
     How to be sure
-        The launcher gives its exit code, and no file has an error of it.
+        The launcher gives its exit code, and no line that names the rank is an error.
     What to do
         Look for its output elsewhere (standard output, a file of its own), and for sys.exit in
         the program.
@@ -37,24 +56,30 @@ def rank_exited_silently(blame: Attribution) -> Iterator[Finding]:
         return
     who = ranks_words(blame.first)
     end = blame.first[0].exit
-    how, steps = "ended with a code of its own", _STEPS
+    one = len(blame.first) == 1
+    how = f"ended with a code of {'its' if one else 'their'} own"
+    steps: tuple[str, ...] = (outputs_step(end), _EXITS)
     if end is not None and end.launcher == "ray":
-        how, steps = "died, and Ray does not know how (a signal, a code)", (_OF_RAY, *_STEPS[1:])
+        how, steps = "died, and Ray does not know how (a signal, a code)", (_OF_RAY, _EXITS)
     heard = blame.cause.heard
     near = blame.cause.near
-    told = ", and wrote no error" if heard else "; no error of it is in these logs"
-    no_error, elsewhere = "and no log has an error of it", "may be in a file that was not given"
+    told = ", and wrote no error" if heard else "; no line that names it is an error"
+    no_error, elsewhere = "and no line that names it is an error", "may be in another file"
+    if not heard:
+        elsewhere = "may stand among lines that name no rank, or in another file"
+        if end is not None:
+            steps = (above_step(end), *steps)
     if near:
-        told, no_error = f"; just above: {near}", "and no line that names it is an error"
+        told = f"; just above: {near}"
         elsewhere = "may be in the lines right above its end, which name nobody"
         steps = ("read the lines that are cited: they stand right above its end", *steps[1:])
     yield Finding(
         lead=who,
         title=clip(f"{who} {blame.first[0].why}{told}", 100),
         cause=f"{who} {how}, {no_error}; "
-        + ("standard error" if heard else "what it wrote")
+        + ("standard error" if heard else f"what {'it' if one else 'they'} wrote")
         + f" {elsewhere}.{victims_words(blame)}{torchrun_words(blame)}",
-        confidence=Confidence.LIKELY if len(blame.first) == 1 else Confidence.POSSIBLE,
+        confidence=Confidence.LIKELY if one else Confidence.POSSIBLE,
         next_steps=steps,
         evidence=cite(blame),
     )

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import UnnamedProcessEnded
+from postmortem.diagnose.ranks.culprits.rank_exited_silently import above_step, outputs_step
 from postmortem.diagnose.ranks.phrases import cite, ranks_words
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.report.model import Confidence, Role
@@ -33,6 +34,8 @@ def unnamed_process_ended(blame: Attribution) -> Iterator[Finding]:
         "look for a core file of that process: postmortem core DIR",
         "PYTHONFAULTHANDLER=1 makes the rank write its Python stack before it dies",
     ]
+    if end.signal is None:  # no core, and no stack of faulthandler
+        steps = [above_step(end), outputs_step(end)]
     if end.signal == "SIGKILL":  # leaves neither
         steps = [
             "dmesg -T | grep -i -E 'killed process|out of memory'  on each host: usually it is the "
@@ -43,7 +46,7 @@ def unnamed_process_ended(blame: Attribution) -> Iterator[Finding]:
     among = f" It is one of {ranks_words(blame.candidates)}." if blame.candidates else ""
     yield Finding(
         title=clip(f"{end.words}; which rank that was is not known", 100),
-        cause=f"The launcher says that {end.words}, and no line of any rank tells of an "
+        cause=f"The launcher says that {end.words}, and no line that names a rank is an "
         f"error.{among}",
         confidence=Confidence.POSSIBLE,
         next_steps=tuple(steps),
