@@ -74,6 +74,12 @@ class HelpFormatter(argparse.RawDescriptionHelpFormatter):
         # 4 ms to import, for the width of each.
         super().__init__(prog, *args, **{"width": _width() - 2, **kwargs})
 
+    def add_argument(self, action: argparse.Action) -> None:
+        super().add_argument(action)
+        for inner in self._iter_indented_subactions(action):  # Python 3.13 counts their indent
+            length = len(self._format_action_invocation(inner)) + self._current_indent
+            self._action_max_length = max(self._action_max_length, length)
+
     def _format_action(self, action: argparse.Action) -> str:
         text = super()._format_action(action)
         if isinstance(action, argparse._SubParsersAction):
