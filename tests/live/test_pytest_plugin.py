@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("xdist")
+PLUGIN = "postmortem.integrations.pytest_plugin"
 
 TESTS = """
 import ctypes, os, signal
@@ -27,7 +29,9 @@ def test_well():
 
 def run(folder: Path, *words: str) -> str:
     (folder / "test_them.py").write_text(TESTS)
-    command = [sys.executable, "-m", "pytest", "-p", "postmortem.integrations.pytest_plugin"]
+    # Where the package is installed pytest finds the plugin by itself.
+    installed = any(one.value == PLUGIN for one in entry_points(group="pytest11"))
+    command = [sys.executable, "-m", "pytest", *([] if installed else ["-p", PLUGIN])]
     command += ["-p", "no:cacheprovider", "-p", "no:rerunfailures", "test_them.py", *words]
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=280, check=False, cwd=folder
