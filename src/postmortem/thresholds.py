@@ -58,6 +58,8 @@ BEHIND_CALLS = 2
 """One call may have ended at a peer a moment before it ends here."""
 HELD_UP_SECONDS = 60.0
 """A rank alone that stands still for so long while the others wait is told for certain."""
+HOT_PATH_LOOKS = 3
+"""At a process that computes, however long they take: fewer have anything in common by chance."""
 
 # Cores.
 RECURSION_FRAMES = 30

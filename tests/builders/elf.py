@@ -8,6 +8,7 @@ can be replaced: by an override of the header, or by bytes of your own for a not
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -91,16 +92,9 @@ def file_note(
 def without_notes(core: bytes, *kinds: int) -> bytes:
     """Return a real core whose notes of some kinds are none that anybody knows."""
     result = bytearray(core)
-    (table,) = struct.unpack_from("<Q", core, 32)
-    (count,) = struct.unpack_from("<H", core, 56)
-    for i in range(count):
-        kind, _, offset, _, _, size = struct.unpack_from("<IIQQQQ", core, table + 56 * i)
-        at = offset
-        while kind == PT_NOTE and at + 12 <= offset + size:
-            name_size, content_size, note_kind = struct.unpack_from("<III", core, at)
-            if note_kind in kinds:
-                struct.pack_into("<I", result, at + 8, 0x7FFF0000)
-            at += 12 + (name_size + 3 & ~3) + (content_size + 3 & ~3)
+    for at, kind, _ in _notes(core):
+        if kind in kinds:
+            struct.pack_into("<I", result, at + 8, 0x7FFF0000)
     return bytes(result)
 
 
@@ -108,6 +102,15 @@ def as_createdump(core: bytes) -> bytes:
     """Return gdb's core as .NET's createdump would have it: no siginfo, no auxiliary vector, and
     SIGABRT in the status of every thread, whatever the process was doing."""
     result = bytearray(without_notes(core, NT_SIGINFO, NT_AUXV))
+    for _, kind, content in _notes(core):
+        if kind == NT_PRSTATUS:
+            struct.pack_into("<i", result, content, 6)
+            struct.pack_into("<h", result, content + 12, 6)  # pr_cursig
+    return bytes(result)
+
+
+def _notes(core: bytes) -> Iterator[tuple[int, int, int]]:
+    """Yield where each note of a core begins, its kind, and where its content does."""
     (table,) = struct.unpack_from("<Q", core, 32)
     (count,) = struct.unpack_from("<H", core, 56)
     for i in range(count):
@@ -116,11 +119,8 @@ def as_createdump(core: bytes) -> bytes:
         while kind == PT_NOTE and at + 12 <= offset + size:
             name_size, content_size, note_kind = struct.unpack_from("<III", core, at)
             content = at + 12 + (name_size + 3 & ~3)
-            if note_kind == NT_PRSTATUS:
-                struct.pack_into("<i", result, content, 6)
-                struct.pack_into("<h", result, content + 12, 6)  # pr_cursig
+            yield at, note_kind, content
             at = content + (content_size + 3 & ~3)
-    return bytes(result)
 
 
 @dataclass

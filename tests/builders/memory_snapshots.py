@@ -18,7 +18,9 @@ Frames = list[dict[str, Any]]
 def stack(*calls: tuple[str, int]) -> Frames:
     """Frames, innermost first: each a function of ``train.py`` and its line; C++ below Python."""
     rows: Frames = [{"filename": "??", "line": 0, "name": "c10::Allocator::allocate"}]
-    rows += [{"filename": "/work/train.py", "line": line, "name": name} for name, line in calls]
+    rows += [
+        {"filename": "/home/user/train.py", "line": line, "name": name} for name, line in calls
+    ]
     return rows
 
 

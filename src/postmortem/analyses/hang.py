@@ -61,24 +61,24 @@ def until_stuck(
     """
     report = analyse(options, progress)
     while True:
-        if report.failed:  # seen for a moment: who only was slow is elsewhere when looked at again
-            again = replace(options, samples=2, gap_seconds=interval)
-        else:
-            again = options
+        confirming = report.failed  # who only was slow is elsewhere when looked at for long
+        looking = replace(options, samples=2, gap_seconds=interval) if confirming else options
+        if not confirming:
             time.sleep(interval)
         try:
-            job, samples = read_job(again, progress)
-            found = report_on((job, samples), again)
+            job, samples = read_job(looking, progress)
+            found = report_on((job, samples), looking)
         except EvidenceError as error:
             nobody = f"{error.what}: the job has ended; nobody was seen stuck for {interval:g} s"
             ended = Problem("hang --watch", nobody)
             return replace(report, failed=False, problems=(*report.problems, ended))
-        stands = all(one.is_still for one in job.motions)
+        if not confirming:
+            report = found
+            continue
         sure = found.failed and found.diagnoses[0].confidence is not Confidence.POSSIBLE
-        if again is not options and (sure or (found.failed and stands)):
+        if sure or (found.failed and all(one.is_still for one in job.motions)):
             return found
-        # What was not confirmed is begun anew: by a short look, an interval later.
-        report = found if again is options else replace(found, failed=False)
+        report = replace(found, failed=False)  # begun anew by a short look, an interval later
 
 
 def read_job(

@@ -12,12 +12,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from postmortem.facts.machine import Machine
+from postmortem.readers.corepattern import CORE_PATTERN
+from postmortem.readers.live.status import text_or_none
 from postmortem.records import record
 
 _SHELLS = frozenset(("sh", "bash", "zsh", "fish", "dash", "ksh", "tcsh"))
 _FILTER = 0x33
 _PATTERN = "core.%e.%p.%t"
-_CORE_PATTERN = Path("/proc/sys/kernel/core_pattern")
 
 
 @record
@@ -39,7 +40,7 @@ def mend(machine: Machine) -> list[Step]:
 
 def _plans(machine: Machine) -> Iterator[tuple[str, str, Callable[[], None]]]:
     shell = os.getppid()
-    name = _name_of(shell)
+    name = (text_or_none(f"/proc/{shell}/comm") or "").strip()
     whose = f"for {name} (pid {shell}) and what it starts" if name in _SHELLS else "for this run"
     pids = (os.getpid(), shell) if name in _SHELLS else (os.getpid(),)
     soft, hard = machine.core_limit_soft, machine.core_limit_hard
@@ -53,7 +54,7 @@ def _plans(machine: Machine) -> Iterator[tuple[str, str, Callable[[], None]]]:
         yield "coredump_filter", words, lambda: _set_filters(pids, wanted)
     text = machine.core_pattern.text
     taker = machine.core_destination.handler
-    shared = taker == "file" and "%" not in (text or "") and not machine.core_pattern.uses_pid
+    shared = taker == "file" and machine.core_pattern.is_one_name
     if text is not None and (taker == "none" or shared):
         words = f"{text!r} -> {_PATTERN!r}, until the next boot; back: sysctl -w "
         words += f"kernel.core_pattern='{text}'"
@@ -80,14 +81,7 @@ def _set_filters(pids: tuple[int, ...], mask: int) -> None:
 
 
 def _set_pattern(text: str) -> None:
-    _CORE_PATTERN.write_text(f"{text}\n")
-
-
-def _name_of(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/comm").read_text(errors="replace").strip()
-    except OSError:
-        return ""
+    CORE_PATTERN.write_text(f"{text}\n")
 
 
 def _limit(count: int | None) -> str:

@@ -17,8 +17,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from postmortem.errors import DebuggerError, EvidenceError
+from postmortem.knowledge.record_hint import CORES_AS_FILES
 from postmortem.readers.corefind import CoreSearch, core_pid, find_core_of
-from postmortem.readers.corepattern import SET_FILE_PATTERN
 
 _RUN_SECONDS = 60.0
 _GDB_SECONDS = 180.0
@@ -147,7 +147,7 @@ def _why_no_core(found: CoreSearch, limit: int) -> tuple[str, str | None]:
             "again; in Docker: docker run --ulimit core=-1"
         )
         return why, hint
-    return found.why or "no core was written", found.hint or SET_FILE_PATTERN
+    return found.why or "no core was written", found.hint or CORES_AS_FILES
 
 
 @contextlib.contextmanager

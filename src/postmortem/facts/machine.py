@@ -14,6 +14,11 @@ class CorePattern:
     uses_pid: bool = False
     """``core_uses_pid``: add the pid where the pattern has no %p."""
 
+    @property
+    def is_one_name(self) -> bool:
+        """Whether all processes that share a folder leave their core under the same name."""
+        return "%" not in (self.text or "") and not self.uses_pid
+
 
 @record
 class CoreDestination:

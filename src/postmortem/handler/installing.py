@@ -12,8 +12,13 @@ from pathlib import Path
 
 from postmortem.errors import EvidenceError
 from postmortem.handler import settings
-from postmortem.handler.settings import CORE_PATTERN, PROGRAM, Settings
-from postmortem.readers.corepattern import container_kind, destination, read_core_pattern
+from postmortem.handler.settings import PROGRAM, Settings
+from postmortem.readers.corepattern import (
+    CORE_PATTERN,
+    container_kind,
+    destination,
+    read_core_pattern,
+)
 
 Say = Callable[[str], None]
 

@@ -14,7 +14,6 @@ HOME = Path("/var/lib/postmortem")
 """Of root alone to write; the kernel starts what lies here."""
 PROGRAM = HOME / "core-handler"
 _STATE = HOME / "core-handler.json"
-CORE_PATTERN = Path("/proc/sys/kernel/core_pattern")
 
 
 @record

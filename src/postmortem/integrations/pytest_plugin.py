@@ -151,7 +151,6 @@ def _ending(node: Any) -> tuple[int, str]:
         return 0, "is gone"
     if code >= 0:
         return 0, f"exited with {code}"
-    try:
-        return -code, f"was killed by {signal.Signals(-code).name}"
-    except ValueError:
-        return -code, f"was killed by signal {-code}"
+    from postmortem.readers.ranklogs.statuses import signal_name
+
+    return -code, f"was killed by {signal_name(-code)}"

@@ -15,11 +15,11 @@ from pathlib import Path
 
 from postmortem.errors import EvidenceError
 from postmortem.facts.machine import CoreDestination, CorePattern
+from postmortem.knowledge.record_hint import CORES_AS_FILES
 from postmortem.patterns import Pattern
 from postmortem.readers.apport import CoreOfReport, is_report
 from postmortem.readers.codecs import StreamError, compression_of_stream, decoded
 from postmortem.readers.corepattern import (
-    SET_FILE_PATTERN,
     container_kind,
     destination,
     file_glob,
@@ -327,11 +327,11 @@ def _search_result(path: Path | None, taker: CoreDestination, pid: int) -> CoreS
     hints = {
         "file": "ulimit -c unlimited; is the folder writable and the disk not full?",
         "systemd": f"coredumpctl list {pid}; its limits are in /etc/systemd/coredump.conf",
-        "apport": f"sudo systemctl stop apport; {SET_FILE_PATTERN}",
-        "abrt": f"abrt-cli list; or {SET_FILE_PATTERN}",
-        "none": SET_FILE_PATTERN,
+        "apport": f"sudo systemctl stop apport; {CORES_AS_FILES}",
+        "abrt": f"abrt-cli list; or {CORES_AS_FILES}",
+        "none": CORES_AS_FILES,
     }
-    hint = hints.get(taker.handler, SET_FILE_PATTERN)
+    hint = hints.get(taker.handler, CORES_AS_FILES)
     if not taker.reachable and taker.handler not in ("file", "none"):
-        hint = f"as root of the host: {SET_FILE_PATTERN}"
+        hint = f"as root of the host: {CORES_AS_FILES}"
     return CoreSearch(None, taker, why, hint)

@@ -13,6 +13,8 @@ from typing import Literal
 from postmortem.facts.machine import CoreDestination, CorePattern
 from postmortem.patterns import Pattern
 
+CORE_PATTERN = Path("/proc/sys/kernel/core_pattern")
+
 Handler = Literal[
     "file", "systemd", "apport", "abrt", "wsl", "postmortem", "pipe", "socket", "none"
 ]
@@ -32,8 +34,6 @@ _CONTAINER_MARKS = (
     ("/var/run/secrets/kubernetes.io", "kubernetes"),
 )
 _CONTAINER_GROUPS = Pattern(r"kubepods|docker|containerd|libpod|lxc|garden|slurm.*container")
-
-SET_FILE_PATTERN = "sudo sysctl -w kernel.core_pattern=/tmp/core.%e.%p.%t"
 
 
 def read_core_pattern(proc: Path = Path("/proc")) -> CorePattern:

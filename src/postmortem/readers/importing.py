@@ -10,7 +10,6 @@ import ast
 import difflib
 import os
 import re
-import signal
 import subprocess
 import sys
 import tempfile
@@ -21,6 +20,7 @@ from typing import Any
 
 from postmortem.errors import EvidenceError
 from postmortem.facts.importing import Cost, Importing, Raised, Shadow
+from postmortem.readers.ranklogs.statuses import signal_name
 
 _MOST_BYTES = 16 << 20
 _MOST_LINE = 1 << 20
@@ -113,7 +113,7 @@ def _importing(
         file=None if raised is not None else _text(known.get("file")),
         version=_text(known.get("version")),
         raised=raised,
-        signal=_signal_name(number) if number else None,
+        signal=signal_name(number) if number else None,
         status=code,
         timed_out=timed_out,
         loading=_text(known.get("loading")),
@@ -135,13 +135,6 @@ def _raised(row: Mapping[str, Any] | None) -> Raised | None:
 
 def _text(value: object) -> str | None:
     return value if isinstance(value, str) else None
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
 
 
 def _alike(raised: Raised | None, installed: list[str]) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ sizes of a trace are those that were asked for.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -171,7 +171,7 @@ class _Replay:
         self,
         trace: list[Mapping[Any, Any]],
         live: Mapping[int, tuple[int, Place | None]],
-        place: Any,
+        place: Callable[[object], Place | None],
     ) -> None:
         self._trace = trace
         self._live = live
@@ -209,7 +209,9 @@ class _Replay:
 
 
 def _unfreed(
-    trace: list[Mapping[Any, Any]], live: Mapping[int, tuple[int, Place | None]], place: Any
+    trace: list[Mapping[Any, Any]],
+    live: Mapping[int, tuple[int, Place | None]],
+    place: Callable[[object], Place | None],
 ) -> Iterator[Unfreed]:
     """Yield the lines that asked again and again in the trace, and of which all is still held."""
     asked: dict[Place, list[int]] = {}
@@ -240,7 +242,7 @@ def _change(row: Mapping[Any, Any]) -> int:
     return -_whole(row.get("size")) if action == _FREED else 0
 
 
-def _owners(rows: Any) -> tuple[Owner, ...]:
+def _owners(rows: Iterable[tuple[int, Place | None]]) -> tuple[Owner, ...]:
     bytes_of: Counter[Place | None] = Counter()
     blocks_of: Counter[Place | None] = Counter()
     for size, place in rows:

@@ -131,7 +131,7 @@ def test_a_snapshot_of_gpu_memory_tells_why_a_rank_raised(tmp_path: Path) -> Non
     (tmp_path / "rank0.log").write_text("step 1 loss 2.0\nstep 2 loss 1.9\n")
     (tmp_path / "rank1.log").write_text(
         "step 1 loss 2.0\nTraceback (most recent call last):\n"
-        f'  File "/work/train.py", line 52, in backward\n    loss.backward()\n{error}\n'
+        f'  File "/home/user/train.py", line 52, in backward\n    loss.backward()\n{error}\n'
     )
     found = document("triage", tmp_path)
     (root,) = found["roots"]
@@ -141,7 +141,7 @@ def test_a_snapshot_of_gpu_memory_tells_why_a_rank_raised(tmp_path: Path) -> Non
     assert found["restart"]["advice"] == "stop"
     (tmp_path / "rank1.log").write_text(
         "step 1 loss 2.0\nTraceback (most recent call last):\n"
-        '  File "/work/train.py", line 70, in load\n    data[key]\nKeyError: 7\n'
+        '  File "/home/user/train.py", line 70, in load\n    data[key]\nKeyError: 7\n'
     )
     found = document("triage", tmp_path)
     assert all(not row["explained_by"] for row in found["chain"] if row["type"] == "raised")

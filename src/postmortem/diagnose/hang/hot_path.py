@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 
+from postmortem import thresholds
 from postmortem.diagnose.stacks.activity import kind_of
 from postmortem.diagnose.stacks.frame_identity import call_key
 from postmortem.facts.live import HotCall, HotPath, LiveProcess, Motion
@@ -13,7 +14,6 @@ from postmortem.facts.threads import Frame
 _BUSY_SHARE = 0.5
 """Of one processor: who computes for less of the time waits, above all."""
 _MOST_BUSY = 4
-_FEWEST_LOOKS = 3
 _DOMINANT_SHARE = 0.5
 """A call that fewer looks have in common is one of several, and no hot path goes on there."""
 
@@ -43,7 +43,7 @@ def hot_path(pid: int, stacks: Sequence[Sequence[Frame]]) -> HotPath | None:
     them, or where they share nothing.
     """
     paths = [tuple(reversed(_telling(frames))) for frames in stacks if frames]
-    if len(paths) < _FEWEST_LOOKS:
+    if len(paths) < thresholds.HOT_PATH_LOOKS:
         return None
     calls: list[HotCall] = []
     together = paths

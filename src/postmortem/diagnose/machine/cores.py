@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from postmortem.diagnose.machine.check import Check, State
 from postmortem.facts.machine import Machine, Space
+from postmortem.knowledge.record_hint import CORES_AS_FILES
 from postmortem.text import shell_word, size
 
 _SMALL_LIMIT = 64 << 20
 _SMALL_SPACE = 4 << 30
-FILE_PATTERN = "sudo sysctl -w kernel.core_pattern=/tmp/core.%e.%p.%t"
 
 
 def core_limit(machine: Machine) -> Check:
@@ -39,12 +39,11 @@ def core_pattern(machine: Machine) -> Check:
     taker = machine.core_destination
     text = machine.core_pattern.text
     found = f"cores go to {taker.words}" + (f" (core_pattern is {text!r})" if text else "")
-    fix = FILE_PATTERN
+    fix = CORES_AS_FILES
     if machine.container:
-        fix = f"on the host, because containers share its kernel: {FILE_PATTERN}"
+        fix = f"on the host, because containers share its kernel: {CORES_AS_FILES}"
     if taker.handler == "file":
-        overwritten = "%" not in (text or "") and not machine.core_pattern.uses_pid
-        if overwritten:
+        if machine.core_pattern.is_one_name:
             found += "; the ranks of a job that share a folder overwrite each other's core"
             return Check("core_pattern", "warning", found, why, fix)
         return Check("core_pattern", "ok", found, why)
@@ -56,7 +55,7 @@ def core_pattern(machine: Machine) -> Check:
         found += "; it drops cores above its ProcessSizeMax and ExternalSizeMax"
         fix = (
             "set ProcessSizeMax=infinity and ExternalSizeMax=infinity in "
-            f"/etc/systemd/coredump.conf; or {FILE_PATTERN}"
+            f"/etc/systemd/coredump.conf; or {CORES_AS_FILES}"
         )
         return Check("core_pattern", "warning", found, why, fix)
     return Check("core_pattern", "warning", found, why, fix)
@@ -67,9 +66,8 @@ def core_space(space: Space) -> Check:
     found = f"{size(space.free)} of {size(space.size)} free at {space.path}"
     if space.free >= _SMALL_SPACE:
         return Check("room for cores", "ok", found, why)
-    fix = (
-        f"df -h {shell_word(str(space.path))}; point core_pattern at a larger disk: {FILE_PATTERN}"
-    )
+    room = f"df -h {shell_word(str(space.path))}"
+    fix = f"{room}; point core_pattern at a larger disk: {CORES_AS_FILES}"
     return Check("room for cores", "warning", found, why, fix)
 
 

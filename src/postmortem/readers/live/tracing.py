@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from postmortem.errors import EvidenceError
+from postmortem.readers.live.status import read_status
 from postmortem.records import record
 
 _DETACH_SECONDS = 10.0
@@ -102,11 +103,8 @@ def _end_with(parent: int) -> Callable[[], None]:
 
 
 def _tracer(pid: int) -> int:
-    try:
-        text = Path(f"/proc/{pid}/status").read_text(errors="replace")
-    except OSError:
-        return 0
-    return int(text.partition("TracerPid:")[2].split()[0])
+    status = read_status(pid)
+    return status.tracer if status is not None else 0
 
 
 def _refuse(pid: int, said: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping
 
+from postmortem import thresholds
 from postmortem.facts.live import LiveProcess, Motion
 from postmortem.facts.process import Process
 from postmortem.facts.process_role import process_role
@@ -21,8 +22,6 @@ from postmortem.records import record, replace
 _MOST_WORKERS = 64
 _SETTLE_SECONDS = 0.3
 _MOST_LOOK_SECONDS = 3.0
-_FEWEST_LOOKS = 3
-"""However long they take, on a machine with too much to do: fewer tell nothing."""
 _LOOK_SECONDS = 0.02
 """Between two looks at a busy process: its time is its own for most of the while."""
 _SERVANTS = ("resource tracker of multiprocessing", "fork server of multiprocessing")
@@ -147,7 +146,7 @@ def look_often(
     found: dict[int, list[tuple[Frame, ...]]] = {pid: [] for pid in left}
     end = time.monotonic() + _MOST_LOOK_SECONDS
     for number in range(looks):
-        if not left or (number >= _FEWEST_LOOKS and time.monotonic() > end):
+        if not left or (number >= thresholds.HOT_PATH_LOOKS and time.monotonic() > end):
             break
         rows = read_members(left, options, [])
         left = {pid: left[pid] for pid in rows}

@@ -12,7 +12,7 @@ def stack(*calls: str) -> tuple[Frame, ...]:
     for call in calls:
         name, _, line = call.partition(":")
         kind = "python" if line else "native"
-        file = "/work/train.py" if line else None
+        file = "/home/user/train.py" if line else None
         frames.append(
             Frame(name, kind=kind, file=file, line=int(line) if line else None)  # type: ignore[arg-type]
         )
