@@ -58,6 +58,7 @@ _WHAT = {
     "boxes": "Python stacks that a crash printed",
     "flight": "a dump of PyTorch's flight recorder",
     "nccl": "warnings of NCCL",
+    "numerics": "a flight file of the numerics monitor",
     "gpu": "a core of a GPU",
     "output": "what the command wrote to a file",
     "strace": "system calls",
@@ -151,7 +152,7 @@ def collect(evidence: Evidence, scratch: Path, facts: RunFacts, outputs: Sequenc
     for path in sorted((scratch / "stacks").glob("*")):
         if path.suffix in (".json", ".txt", ".why"):
             evidence.text(f"stacks/{path.name}", path.read_text(errors="surrogateescape"))
-    for part in ("flight", "gpu"):
+    for part in ("flight", "gpu", "numerics"):
         for path in sorted((scratch / part).glob("*")):
             evidence.copy(path, f"{part}/{path.name}")
     for path in sorted((scratch / "nccl").glob("*")):
