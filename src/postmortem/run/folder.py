@@ -122,7 +122,11 @@ def redactor_of(env: Mapping[str, str], processes: Iterable[Process]) -> Redacto
 
 def make_folder(into: Path | None, pid: int) -> Path | None:
     """Make the folder where it was asked for, here, or where there is room; None: nowhere."""
-    name = f"postmortem-{time.strftime('%Y%m%d-%H%M%S')}-{pid}"
+    # With the host: the first process of a container has the same number in each of them.
+    host = "".join(
+        one for one in socket.gethostname().partition(".")[0] if one.isalnum() or one == "-"
+    )
+    name = f"postmortem-{time.strftime('%Y%m%d-%H%M%S')}-{host}-{pid}"
     # Not tempfile.gettempdir(): it raises where no place is writable, as in a read-only container.
     places = [into or Path.cwd(), Path(os.environ.get("TMPDIR") or "/tmp"), Path("/dev/shm")]
     for place in places:

@@ -22,7 +22,15 @@ _BOX_BYTES = 8192
 _MOST_FRAMES = 200
 _LIBRARY = ("site-packages", "/lib/python", os.sep + os.path.join("postmortem", "monitor", ""))
 _RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID")
-_state = {"folder": "", "pid": 0, "box": None, "fd": -1, "path": "", "seen": None, "raises": 0}
+_state = {
+    "folder": "",
+    "pid": 0,
+    "fd": -1,
+    "spare": (-1, ""),
+    "path": "",
+    "seen": None,
+    "raises": 0,
+}
 
 
 def install(folder):
@@ -42,35 +50,29 @@ def _open_box(replaced=-1):
 
     `replaced` is the descriptor of the parent's box, to which faulthandler writes.
     """
-    import mmap
-
     pid = os.getpid()
     _state["pid"] = pid
-    _state["box"] = None
     path = "%s/box/%d-%x.box" % (_state["folder"], pid, time.time_ns())
     try:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_APPEND, 0o600)
     except OSError:
         return
     try:
-        # A full disk says so now, and not by SIGBUS when the page is written.
-        os.posix_fallocate(fd, 0, _BOX_BYTES)
-        _state["box"] = mmap.mmap(fd, _BOX_BYTES)
-    except (OSError, ValueError):
+        written = os.write(fd, _facts().ljust(_BOX_BYTES, b"\0"))
+    except OSError:
+        written = 0
+    if written < _BOX_BYTES:  # the disk is full
         os.close(fd)
-        try:
-            os.unlink(path)
-        except OSError:
-            pass
+        os.unlink(path)
         return
     _state["path"] = path
-    _state["box"][: len(_facts())] = _facts()
     if replaced >= 0:
         os.dup2(fd, replaced, inheritable=False)
         os.close(fd)
         _state["fd"] = replaced
     else:
         _state["fd"] = _out_of_the_way(fd)
+        _keep_a_spare()
         _enable_faulthandler(_state["fd"])
 
 
@@ -124,6 +126,19 @@ def _after_fork():
         _tell(b"hello")
     except Exception:
         pass
+
+
+def _keep_a_spare():
+    """Hold one descriptor more, for what is opened when the program has used up all."""
+    if _is_file(_state["fd"], _state["path"]):
+        _state["spare"] = _out_of_the_way(os.dup(_state["fd"])), _state["path"]
+
+
+def _give_back_the_spare():
+    spare, path = _state["spare"]
+    if _is_file(spare, path):
+        os.close(spare)
+    _state["spare"] = -1, ""
 
 
 def _is_file(fd, path):
@@ -282,6 +297,7 @@ def _raised(kind, value, trace, where, thread=None):
         if _state["raises"] > 16:
             return
         now = time.time()
+        _give_back_the_spare()
         path = _write_raise(kind, value, trace, where, thread, now)
         if where in ("main", "process"):
             words = "%s: %s" % (kind.__name__, str(value)[:500])
@@ -290,6 +306,7 @@ def _raised(kind, value, trace, where, thread=None):
                 ("raise\n%s\n%.6f\n%s" % (name, now, words)).encode("utf-8", "replace"), hold=True
             )
             _amend_error_file(words, value, trace, now, answer.decode("utf-8", "replace"))
+        _keep_a_spare()
     except Exception:
         if os.environ.get("POSTMORTEM_DEBUG", "0") not in ("", "0"):
             raise
