@@ -141,7 +141,7 @@ def _of_logs(folder: Path, facts: RunFacts, cores: dict[int, Path]) -> Explanati
     world = max((one.world_size or 0 for one in facts.ranks), default=0) or None
     logs = replace(
         read.logs,
-        exits=(*read.logs.exits, *exits),
+        exits=(*(one for one in read.logs.exits if one.file != endings), *exits),
         failures=failures,
         world_size=read.logs.world_size or world,
         world_source=read.logs.world_source or (world and "WORLD_SIZE") or None,

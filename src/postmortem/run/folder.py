@@ -150,7 +150,7 @@ def collect(evidence: Evidence, scratch: Path, facts: RunFacts, outputs: Sequenc
     for one in facts.processes:
         if one.printed.strip():
             evidence.text(f"boxes/{one.label.replace(' ', '')}.txt", one.printed)
-    rows = [f"{one.label} (pid {one.pid}) {one.how}" for one in facts.endings]
+    rows = [one.ending for one in facts.endings]
     if rows:
         evidence.text("endings.txt", "\n".join(rows) + "\n")
     for path in sorted((scratch / "stacks").glob("*")):
