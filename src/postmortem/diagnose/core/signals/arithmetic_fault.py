@@ -1,18 +1,25 @@
-"""An integer division failed, or a floating-point trap was on."""
+"""An integer division failed, or a floating-point trap was on.
 
-from __future__ import annotations
+What it means
+    Native code divided an integer by zero, or the most negative integer by -1: often a size,
+    stride, group or batch count that is 0 (an empty tensor, a rank without data).
+    Floating-point codes come only if something switched traps on (feenableexcept).
 
-from collections.abc import Iterator
+How to be sure
+    The signal's code says which. The instruction at the innermost frame is the division.
+
+What to do
+    Look at which sizes reach that function; guard against empty inputs.
+"""
 
 from postmortem.diagnose.core.citing import cite_frame, cite_python, cite_signal
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.fault_words import explain
 from postmortem.diagnose.core.stacks import place
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
 from postmortem.facts.crash import Fault, Signal
 from postmortem.facts.threads import Threads
-from postmortem.report.model import Confidence, Role
 
 _TRAPPED = {
     "FPE_FLTDIV": "trapped floating-point division by zero",
@@ -43,20 +50,7 @@ def _integer(divisor: int | None) -> str:
 )
 def arithmetic_fault(
     kind: FaultKind, signal: Signal, fault: Fault | None, threads: Threads | None
-) -> Iterator[Finding]:
-    """An integer division failed, or a floating-point trap was on.
-
-    What it means
-        Native code divided an integer by zero, or the most negative integer by -1: often a size,
-        stride, group or batch count that is 0 (an empty tensor, a rank without data).
-        Floating-point codes come only if something switched traps on (feenableexcept).
-
-    How to be sure
-        The signal's code says which. The instruction at the innermost frame is the division.
-
-    What to do
-        Look at which sizes reach that function; guard against empty inputs.
-    """
+) -> Findings:
     if kind is not FaultKind.ARITHMETIC:
         return
     crashed = threads.crashed if threads is not None else None
