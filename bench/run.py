@@ -7,8 +7,6 @@ other on one processor, in turns of two steps; CPU time of the process, median o
 pair, for several pairs. Supervisor: its own CPU time while those trained.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

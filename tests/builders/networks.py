@@ -1,7 +1,5 @@
 """Hosts made of network namespaces, with faults between them that the kernel itself makes."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import os

@@ -1,7 +1,5 @@
 """`postmortem bisect` in real repositories, with commits that fail in other ways on the path."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """`postmortem run` with real commands: what they see is what they saw, and what they leave."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """``postmortem triage``: all evidence under some paths, one verdict."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 

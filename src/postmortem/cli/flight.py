@@ -1,7 +1,5 @@
 """``postmortem flight``: the last frames of the numerics monitor of a process that is gone."""
 
-from __future__ import annotations
-
 import argparse
 
 SUMMARY = "show the last frames of a flight file, which the numerics monitor wrote"

@@ -1,7 +1,5 @@
 """``postmortem install-handler``: have the kernel hand cores to us."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

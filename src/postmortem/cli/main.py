@@ -3,8 +3,6 @@
 Only the modules of the command that was asked for are imported; ``--help`` reads one line of each.
 """
 
-from __future__ import annotations
-
 import argparse
 import atexit
 import importlib

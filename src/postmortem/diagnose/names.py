@@ -1,7 +1,5 @@
 """Function names as people say them: without arguments, clones and walls of templates."""
 
-from __future__ import annotations
-
 from postmortem.knowledge.rust_names import flattened
 from postmortem.knowledge.symbols import symbol
 from postmortem.patterns import Pattern

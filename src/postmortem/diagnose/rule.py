@@ -6,8 +6,6 @@ optional one (``exception: CppException | None``) is None then. Rules know nothi
 and may run in any order; one that raises becomes a problem of the report, and the others go on.
 """
 
-from __future__ import annotations
-
 import functools
 import importlib
 import os

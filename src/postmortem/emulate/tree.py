@@ -1,7 +1,5 @@
 """The processes of a command: which of them is a rank, and the end of all of them."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

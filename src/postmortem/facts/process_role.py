@@ -4,8 +4,6 @@ A worker's core lies beside its parent's, with the same command line when it was
 only prints that a worker died.
 """
 
-from __future__ import annotations
-
 from postmortem.facts.process import Process
 from postmortem.facts.threads import Threads
 from postmortem.patterns import Pattern

@@ -5,8 +5,6 @@ One library has many names: conda's ``lib/libstdc++.so.6.0.33``, auditwheel's
 (``bin/python3.11``), the extension module ``_C.cpython-311-x86_64-linux-gnu.so``.
 """
 
-from __future__ import annotations
-
 import re
 from functools import lru_cache
 from pathlib import PurePosixPath

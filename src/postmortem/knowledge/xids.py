@@ -1,7 +1,5 @@
 """Xid numbers of NVIDIA's driver: names, whose fault they are, how far they reach."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 from postmortem.facts.kernel_log import Fault

@@ -1,7 +1,5 @@
 """The hooks that stand on a watched model: they stay behind when it is copied or saved."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any

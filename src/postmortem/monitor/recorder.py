@@ -1,7 +1,5 @@
 """Frames as they are made: kept, written to the flight file, judged when their numbers are here."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable
 from typing import Any

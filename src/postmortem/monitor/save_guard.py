@@ -1,7 +1,5 @@
 """What a checkpoint of the model would hold: all weights, and the buffers that are saved."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 import torch

@@ -1,7 +1,5 @@
 """Finding cores: the newest one in a folder, or the one that a process has just left."""
 
-from __future__ import annotations
-
 import glob
 import os
 import re

@@ -1,7 +1,5 @@
 """What kind of file this is, by its first bytes: a core, a packed core, or what else it is."""
 
-from __future__ import annotations
-
 import struct
 
 from postmortem.errors import EvidenceError

@@ -4,8 +4,6 @@ A packed core is unpacked into a private temporary file, because gdb needs a rea
 cores are mostly zeros, so the file is written with holes.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os

@@ -1,7 +1,5 @@
 """``postmortem core CORE --slim OUT``: a small core that reads to the same stacks."""
 
-from __future__ import annotations
-
 import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path

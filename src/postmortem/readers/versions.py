@@ -4,8 +4,6 @@ Nothing is run or imported to learn one. What ``*.dist-info`` folders beside a m
 is what is installed there now, and is marked so.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterable, Iterator

@@ -1,7 +1,5 @@
 """Draws a card: at most 15 lines, whatever the width."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import TextIO
 

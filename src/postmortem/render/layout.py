@@ -1,7 +1,5 @@
 """Lays blocks out as lines of styled spans; what colour a style has is not known here."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import assert_never
 

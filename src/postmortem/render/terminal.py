@@ -1,7 +1,5 @@
 """Draws a report for a terminal: verdict, diagnoses, blocks, trouble, footer."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import TextIO
 

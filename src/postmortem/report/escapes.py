@@ -4,8 +4,6 @@ strace, repr(), JSON and URLs write ``\n``, ``\x00``, ``\"``, ``\\u002d``, ``%2D
 such an escape seems to be part of a longer word, and one that is escaped itself has no known form.
 """
 
-from __future__ import annotations
-
 import re
 from array import array
 from collections.abc import Iterator, Sequence

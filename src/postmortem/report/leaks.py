@@ -1,7 +1,5 @@
 """Finds where secrets stand in a text or on a command line."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import PurePosixPath

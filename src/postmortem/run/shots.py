@@ -1,7 +1,5 @@
 """When the stacks of a job are taken, of whom, and until when others wait for it."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import select

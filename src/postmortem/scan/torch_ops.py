@@ -4,8 +4,6 @@ Nothing here waits for the device: the numbers are put in one small tensor there
 when a field of the result is first read.
 """
 
-from __future__ import annotations
-
 import math
 
 import torch

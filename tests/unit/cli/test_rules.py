@@ -1,7 +1,5 @@
 """`postmortem rules` over rules made here."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Small parts of the core reader that need no core."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

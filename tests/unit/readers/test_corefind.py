@@ -1,7 +1,5 @@
 """The newest core of a folder, and the core that a process has just left."""
 
-from __future__ import annotations
-
 import gzip
 import os
 import resource

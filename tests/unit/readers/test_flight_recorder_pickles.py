@@ -1,7 +1,5 @@
 """Pickled dumps of the flight recorder are followed natively: the same as what Python reads."""
 
-from __future__ import annotations
-
 import io
 import json
 import pickle

@@ -1,7 +1,5 @@
 """Plain and packed cores, whole, cut and damaged, and what is not a core."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import lzma

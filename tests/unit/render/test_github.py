@@ -1,7 +1,5 @@
 """Annotations of GitHub Actions: where they stand, and that evidence cannot give commands."""
 
-from __future__ import annotations
-
 import io
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """libaio: the call that learns of a failure works, and names no file (io_getevents(2))."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

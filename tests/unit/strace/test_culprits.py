@@ -1,7 +1,5 @@
 """Who is blamed, where several processes ended badly or several calls failed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Errors that processes named on their standard error; what name servers answered."""
 
-from __future__ import annotations
-
 import pytest
 
 from postmortem.diagnose.strace.nameservers import answer, answer_words, asked_names

@@ -1,7 +1,5 @@
 """The search through large logs for words of what is asked: it may miss no failure."""
 
-from __future__ import annotations
-
 import errno
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The end of a process in a sentence: what the signal and its addresses say, and no more."""
 
-from __future__ import annotations
-
 from postmortem import thresholds
 from postmortem.diagnose.core.caught import aftermath
 from postmortem.diagnose.core.fault_kind import FaultKind

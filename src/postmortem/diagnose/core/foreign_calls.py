@@ -1,7 +1,5 @@
 """What goes wrong between Python and C through libffi: cut pointers, callbacks that are gone."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from postmortem.diagnose.core.fault_kind import FaultKind

@@ -1,7 +1,5 @@
 """Whose code a frame is: the library that it lies in, in plain words."""
 
-from __future__ import annotations
-
 import re
 from enum import StrEnum
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """C++ exceptions and frames that have a rule of their own, so that no two rules claim them."""
 
-from __future__ import annotations
-
 from postmortem.diagnose.names import bare, clip
 from postmortem.facts.crash import CppException
 from postmortem.facts.threads import Thread

@@ -5,8 +5,6 @@ Names differ by C library and by reader: glibc 2.34 moved `raise` into
 libraries have no names at all; then the module decides.
 """
 
-from __future__ import annotations
-
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.jit_frames import compiled_by
 from postmortem.diagnose.core.owners import Owner, file_name, module_name, owner

@@ -1,7 +1,5 @@
 """What a thread of a live process waits for, in words, along the chain of who holds what."""
 
-from __future__ import annotations
-
 from postmortem.facts.live import HotPath, LiveProcess, Task
 from postmortem.facts.threads import Frame, Thread, own_frames
 

@@ -5,8 +5,6 @@ left, *possible* otherwise. A row without a join proves nothing: two things that
 need not have to do with each other.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from postmortem.diagnose.incident.events import Event, EventType

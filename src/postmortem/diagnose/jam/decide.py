@@ -1,7 +1,5 @@
 """The steps from dumps to who holds up the job, each leaving out what those before it blamed."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from postmortem.diagnose.jam.findings import Findings

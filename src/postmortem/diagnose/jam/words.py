@@ -1,7 +1,5 @@
 """A jam in words, for verdicts and rules."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import assert_never
 

@@ -1,7 +1,5 @@
 """Threads with like stacks, as groups with a summary in words."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable
 
 from postmortem.diagnose.stacks.activity import (

@@ -1,7 +1,5 @@
 """Names as the default view shows them: short enough to read, exact enough to search for."""
 
-from __future__ import annotations
-
 import re
 from functools import lru_cache
 

@@ -1,7 +1,5 @@
 """Failed calls as a diagnosis cites them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from postmortem.diagnose.names import clip

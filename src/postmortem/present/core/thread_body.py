@@ -1,7 +1,5 @@
 """The JSON fields of threads and their groups, the same in every kind of report that has them."""
 
-from __future__ import annotations
-
 from postmortem.diagnose.stacks.activity import area, kind_of, role
 from postmortem.diagnose.stacks.groups import Group
 from postmortem.facts.threads import Frame, Thread, Wait

@@ -1,7 +1,5 @@
 """The fields of ``kind gpu_memory`` in the JSON report."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from postmortem.facts.gpu_memory import (

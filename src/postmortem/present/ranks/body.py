@@ -1,7 +1,5 @@
 """The fields of ``kind logs`` in the JSON report."""
 
-from __future__ import annotations
-
 from postmortem.diagnose.ranks.attribution import Attribution, Suspect
 from postmortem.diagnose.ranks.causes import CauseKind
 from postmortem.diagnose.ranks.jammed import weakest

@@ -1,7 +1,5 @@
 """Where time and bytes went: slow calls, time-outs, connections, folders, files, tasks."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 

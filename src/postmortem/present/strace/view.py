@@ -1,7 +1,5 @@
 """A system-call log as its report shows it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from postmortem.diagnose.strace.grouping import grouped

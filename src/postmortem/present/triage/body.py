@@ -1,7 +1,5 @@
 """The fields of ``kind triage`` in the JSON report."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

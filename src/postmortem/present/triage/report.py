@@ -1,7 +1,5 @@
 """The report on an incident: verdict, chain, who else, what to do, what was read."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

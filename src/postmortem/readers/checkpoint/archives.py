@@ -4,8 +4,6 @@ A record that is stored (not deflated) lies in the file as it is, and is scanned
 also compressed ones are read: numpy.savez_compressed() writes them.
 """
 
-from __future__ import annotations
-
 import io
 import struct
 import zipfile

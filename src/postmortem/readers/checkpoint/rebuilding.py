@@ -3,8 +3,6 @@
 How tensors are rebuilt: torch/_utils.py and torch/_tensor.py.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """How gdb is started: an environment and settings under which it runs no code but ours."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """Which processes a job has on this node: by pids with all that they started, or by a name."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 

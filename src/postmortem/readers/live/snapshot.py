@@ -1,7 +1,5 @@
 """What was read of live processes, as facts: stacks, calls, open files, and what went wrong."""
 
-from __future__ import annotations
-
 import errno
 import os
 import signal

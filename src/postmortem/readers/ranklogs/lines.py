@@ -1,7 +1,5 @@
 """Single lines of Python's tracebacks and of what stands around them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from enum import Enum
 

@@ -1,7 +1,5 @@
 """How jobs ended, as ``sacct`` and ``scontrol show job`` tell it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from postmortem.facts.rank_logs import LogExit

@@ -1,7 +1,5 @@
 """What ``gdb -batch -ex "thread apply all bt"`` prints (gdb/stack.c, print_frame)."""
 
-from __future__ import annotations
-
 from postmortem.facts.stackdumps import StackDump
 from postmortem.facts.threads import Frame, Thread
 from postmortem.patterns import Pattern

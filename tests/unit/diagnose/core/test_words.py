@@ -1,7 +1,5 @@
 """Names, owners and the verdict's sentence."""
 
-from __future__ import annotations
-
 import pytest
 
 from builders.facts import parse_bt

@@ -1,7 +1,5 @@
 """Every row of what explains what: a pair that it joins, and a look-alike that it leaves alone."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

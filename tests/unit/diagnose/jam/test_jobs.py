@@ -1,7 +1,5 @@
 """Who holds up a job, on generated jobs of which it is known who was struck."""
 
-from __future__ import annotations
-
 import pickle
 import random
 

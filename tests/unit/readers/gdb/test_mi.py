@@ -1,7 +1,5 @@
 """The conversation with a gdb that hangs, dies, talks nonsense or talks for ever."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

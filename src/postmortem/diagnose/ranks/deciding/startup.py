@@ -1,7 +1,5 @@
 """Jobs that never started, and jobs that somebody stopped."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
 from postmortem.diagnose.names import clip
