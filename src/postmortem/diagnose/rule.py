@@ -94,9 +94,8 @@ class Rule:
 
 
 def rule(
-    *,
-    role: Role,
-    references: tuple[str, ...] = (),
+    *references: str,
+    role: Role = Role.ROOT,
     yields_to: tuple[str, ...] = (),
     yields_as: Role | None = None,
     topic: Topic = Topic.FAILURE,

@@ -14,7 +14,7 @@ from postmortem.knowledge import bugs, messages
 from postmortem.report.model import Role
 
 
-@rule(role=Role.ROOT, references=("https://example.org/nccl",))
+@rule("https://example.org/nccl")
 def nccl_watchdog() -> Iterator[Finding]:
     """NCCL's watchdog stopped the process on purpose.
 

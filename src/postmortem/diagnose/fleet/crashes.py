@@ -10,7 +10,7 @@ What to do
 """
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, Subject, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Subject, rule
 from postmortem.facts.fleet import Fleet
 from postmortem.facts.host_names import short
 from postmortem.text import counted, shell_word
@@ -18,7 +18,7 @@ from postmortem.text import counted, shell_word
 _MOST = 12
 
 
-@rule(role=Role.ROOT)
+@rule()
 def crashes(seen: Fleet) -> Findings:
     rows = sorted(seen.part.crashes, key=lambda one: (one.count, one.hash))
     kept = {name: file for name, file, _ in seen.kept}

@@ -10,7 +10,7 @@ What to do
 """
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, Subject, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Subject, rule
 from postmortem.facts.fleet import Fleet
 from postmortem.facts.host_names import short
 from postmortem.text import counted
@@ -18,7 +18,7 @@ from postmortem.text import counted
 _MOST = 12
 
 
-@rule(role=Role.ROOT)
+@rule()
 def nodes_fail(seen: Fleet) -> Findings:
     failed = [one for one in seen.part.groups if one.outcome == "failed"]
     failed.sort(key=lambda one: (-len(one.nodes), one.words))

@@ -10,7 +10,7 @@ What to do
 """
 
 from postmortem import thresholds
-from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, Subject, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Subject, rule
 from postmortem.facts.fleet import Fleet, Standing
 from postmortem.facts.host_names import runs, short
 from postmortem.text import counted, some
@@ -18,7 +18,7 @@ from postmortem.text import counted, some
 _MOST = 6
 
 
-@rule(role=Role.ROOT)
+@rule()
 def odd_ranks(seen: Fleet) -> Findings:
     ranks = sum(one.count for one in seen.part.standing)
     large = max(seen.part.standing, key=lambda one: one.count, default=None)

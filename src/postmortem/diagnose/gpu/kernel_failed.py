@@ -12,10 +12,7 @@ from postmortem.text import address, counted
 _MOST = 4
 
 
-@rule(
-    role=Role.ROOT,
-    references=(REFERENCE, "https://docs.nvidia.com/compute-sanitizer/ComputeSanitizer/index.html"),
-)
+@rule(REFERENCE, "https://docs.nvidia.com/compute-sanitizer/ComputeSanitizer/index.html")
 def kernel_failed(core: GpuCore) -> Findings:
     """A kernel failed on the GPU, and the dump says which one, where and in which thread.
 
@@ -44,7 +41,7 @@ def kernel_failed(core: GpuCore) -> Findings:
         told.add(key)
 
 
-@rule(role=Role.ROOT, references=(REFERENCE,), yields_to=("kernel_failed",), yields_as=Role.CONTEXT)
+@rule(REFERENCE, yields_to=("kernel_failed",), yields_as=Role.CONTEXT)
 def kernel_trapped(core: GpuCore) -> Findings:
     """A kernel stopped itself: a trap or a breakpoint in its code.
 

@@ -24,10 +24,7 @@ from postmortem.text import counted
 _MOST = 6
 
 
-@rule(
-    role=Role.CONTEXT,
-    references=("https://docs.nvidia.com/cuda/cuda-gdb/index.html#gpu-core-dump-support",),
-)
+@rule("https://docs.nvidia.com/cuda/cuda-gdb/index.html#gpu-core-dump-support", role=Role.CONTEXT)
 def kernels_stand(core: GpuCore) -> Findings:
     if core.faults or not core.warps:
         return

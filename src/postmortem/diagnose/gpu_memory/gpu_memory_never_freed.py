@@ -20,10 +20,7 @@ _FIRST, _LAST = 0.4, 0.8
 weights or the optimizer's state does so once, in a row."""
 
 
-@rule(
-    role=Role.CONTRIBUTING,
-    references=("https://docs.pytorch.org/docs/stable/notes/faq.html",),
-)
+@rule("https://docs.pytorch.org/docs/stable/notes/faq.html", role=Role.CONTRIBUTING)
 def gpu_memory_never_freed(memory: GpuMemory) -> Findings:
     for snapshot in memory.snapshots:
         for device in snapshot.devices:

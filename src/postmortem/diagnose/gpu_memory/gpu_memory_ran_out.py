@@ -29,10 +29,7 @@ program, or of the loop that prints it, makes a few at most."""
 _OWNERS = 3
 
 
-@rule(
-    role=Role.ROOT,
-    references=("https://docs.pytorch.org/docs/stable/torch_cuda_memory.html",),
-)
+@rule("https://docs.pytorch.org/docs/stable/torch_cuda_memory.html")
 def gpu_memory_ran_out(memory: GpuMemory) -> Findings:
     for snapshot in memory.snapshots:
         for device in snapshot.devices:

@@ -24,10 +24,7 @@ _LEAST_BYTES = 256 << 20
 """Below that a rank's part in logging or evaluation explains it, and nobody runs out of memory."""
 
 
-@rule(
-    role=Role.CONTRIBUTING,
-    references=("https://docs.pytorch.org/docs/stable/torch_cuda_memory.html",),
-)
+@rule("https://docs.pytorch.org/docs/stable/torch_cuda_memory.html", role=Role.CONTRIBUTING)
 def rank_holds_more(memory: GpuMemory) -> Findings:
     rows = {one.label: (_held(one), one) for one in memory.snapshots}
     if len(rows) < _FEWEST_RANKS:

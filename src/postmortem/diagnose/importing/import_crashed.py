@@ -11,12 +11,12 @@ What to do
 
 from pathlib import Path
 
-from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, Subject, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Subject, rule
 from postmortem.facts.importing import Importing
 from postmortem.text import shell_word
 
 
-@rule(role=Role.ROOT)
+@rule()
 def import_crashed(seen: Importing) -> Findings:
     if seen.signal is None:
         return

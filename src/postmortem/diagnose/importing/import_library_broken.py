@@ -13,7 +13,7 @@ What to do
 import re
 from pathlib import Path
 
-from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, Subject, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Subject, rule
 from postmortem.facts.importing import Importing
 from postmortem.text import shell_word
 
@@ -26,7 +26,7 @@ _LIBRARY = re.compile(r"(?P<what>\S+\.so[.\d]*): cannot open shared object file"
 _TORCH = re.compile(r"c10|at\d|torch")
 
 
-@rule(role=Role.ROOT)
+@rule()
 def import_library_broken(seen: Importing) -> Findings:
     said = seen.raised
     if said is None:

@@ -9,11 +9,11 @@ What to do
     Look at the innermost line of the stack.
 """
 
-from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.facts.importing import Importing
 
 
-@rule(role=Role.ROOT)
+@rule()
 def import_never_ends(seen: Importing) -> Findings:
     if seen.timed_out is None:
         return

@@ -14,11 +14,7 @@ from postmortem.facts.importing import Importing
 from postmortem.text import shell_word
 
 
-@rule(
-    role=Role.ROOT,
-    yields_to=("import_shadowed", "import_library_broken"),
-    yields_as=Role.CONTEXT,
-)
+@rule(yields_to=("import_shadowed", "import_library_broken"), yields_as=Role.CONTEXT)
 def import_raised(seen: Importing) -> Findings:
     said = seen.raised
     if said is None:

@@ -16,7 +16,7 @@ from postmortem.facts.importing import Importing, Shadow
 from postmortem.text import shell_word
 
 
-@rule(role=Role.ROOT)
+@rule()
 def import_shadowed(seen: Importing) -> Findings:
     for shadow in seen.shadows:
         yield _finding(seen, shadow)

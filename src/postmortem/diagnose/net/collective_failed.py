@@ -21,7 +21,6 @@ _STAGES = {
 
 
 @rule(
-    role=Role.ROOT,
     yields_to=(
         "pairs_fail",
         "large_packets_vanish",

@@ -11,7 +11,7 @@ What to do
 """
 
 from postmortem.diagnose.net.ways import faulty, interfaces_of, usable
-from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, Subject, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Subject, rule
 from postmortem.facts.net import Choice, NetCheck, Node
 from postmortem.text import shell_word
 
@@ -23,7 +23,7 @@ _WHY = {
 }
 
 
-@rule(role=Role.ROOT)
+@rule()
 def interface_not_usable(seen: NetCheck) -> Findings:
     groups: dict[tuple[str, str | None, str | None], list[tuple[Node, Choice]]] = {}
     for node, one in faulty(seen):

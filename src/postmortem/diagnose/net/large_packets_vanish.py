@@ -13,7 +13,7 @@ What to do
 
 from postmortem.diagnose.net.pairs import explain
 from postmortem.diagnose.net.ways import clean, failing, prove_size, tell, where
-from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, Subject, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Subject, rule
 from postmortem.facts.net import LARGE, NetCheck, Probe
 
 _STEPS = (
@@ -23,7 +23,7 @@ _STEPS = (
 )
 
 
-@rule(role=Role.ROOT)
+@rule()
 def large_packets_vanish(seen: NetCheck) -> Findings:
     target = seen.target
     if target is not None:

@@ -14,7 +14,7 @@ from postmortem.facts.net import Lookup, Met, NetCheck
 from postmortem.text import shell_word
 
 
-@rule(role=Role.ROOT)
+@rule()
 def name_elsewhere(seen: NetCheck) -> Findings:
     for one in seen.misnamed:
         node, other = seen.node(one.node), seen.node(one.other)

@@ -11,12 +11,12 @@ What to do
 
 from collections.abc import Iterator
 
-from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, Subject, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Subject, rule
 from postmortem.facts.net import Lookup, NetCheck
 from postmortem.text import shell_word
 
 
-@rule(role=Role.ROOT)
+@rule()
 def name_unresolved(seen: NetCheck) -> Findings:
     for where, lookup in _lookups(seen):
         if lookup.addresses or lookup.error is None:

@@ -9,14 +9,14 @@ What to do
     Start it there; mend what its own report names.
 """
 
-from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, Subject, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Subject, rule
 from postmortem.facts.net import NetCheck
 from postmortem.text import some
 
 _NEVER = "never came"
 
 
-@rule(role=Role.ROOT)
+@rule()
 def node_missing(seen: NetCheck) -> Findings:
     never = [one.number for one in seen.lost if one.when == _NEVER]
     if never:

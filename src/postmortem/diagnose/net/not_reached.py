@@ -44,7 +44,7 @@ _STEPS = {
 }
 
 
-@rule(role=Role.ROOT, yields_to=("name_elsewhere",), yields_as=Role.CASCADE)
+@rule(yields_to=("name_elsewhere",), yields_as=Role.CASCADE)
 def not_reached(seen: NetCheck) -> Findings:
     target = seen.target
     if target is None or not target.attempts:

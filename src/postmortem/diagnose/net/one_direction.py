@@ -11,11 +11,11 @@ What to do
 """
 
 from postmortem.diagnose.net.ways import WORDS
-from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, Subject, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Subject, rule
 from postmortem.facts.net import Met, NetCheck
 
 
-@rule(role=Role.ROOT)
+@rule()
 def one_direction(seen: NetCheck) -> Findings:
     target = seen.target
     if target is None or target.back in (None, Met.OK):

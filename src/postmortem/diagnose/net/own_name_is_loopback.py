@@ -11,15 +11,12 @@ What to do
 """
 
 from postmortem.diagnose.net.ways import faulty, interfaces_of, usable
-from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, Subject, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Subject, rule
 from postmortem.facts.net import Met, NetCheck
 from postmortem.text import shell_word
 
 
-@rule(
-    role=Role.ROOT,
-    references=("https://docs.pytorch.org/docs/stable/distributed.html",),
-)
+@rule("https://docs.pytorch.org/docs/stable/distributed.html")
 def own_name_is_loopback(seen: NetCheck) -> Findings:
     found = [
         (node, one)

@@ -26,7 +26,7 @@ _STEPS = {
 }
 
 
-@rule(role=Role.ROOT, yields_to=("wrong_interface",), yields_as=Role.CASCADE)
+@rule(yields_to=("wrong_interface",), yields_as=Role.CASCADE)
 def pairs_fail(seen: NetCheck) -> Findings:
     probes = clean(seen)
     found = explain(failing(probes, large=False))

@@ -9,11 +9,11 @@ What to do
     End that process, or take another port on all nodes.
 """
 
-from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, Subject, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Subject, rule
 from postmortem.facts.net import Holder, NetCheck
 
 
-@rule(role=Role.ROOT)
+@rule()
 def port_in_use(seen: NetCheck) -> Findings:
     target = seen.target
     if target is None or target.holder is None or not target.ours:

@@ -10,12 +10,12 @@ What to do
 """
 
 from postmortem.diagnose.net.ways import clean, prove, tell, where
-from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, Subject, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Subject, rule
 from postmortem.facts.net import Choice, NetCheck, Probe
 from postmortem.text import shell_word
 
 
-@rule(role=Role.ROOT)
+@rule()
 def wrong_interface(seen: NetCheck) -> Findings:
     found: dict[tuple[int, str], list[Probe]] = {}
     for probe in clean(seen):

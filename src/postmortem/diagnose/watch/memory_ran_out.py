@@ -10,12 +10,12 @@ What to do
 """
 
 from postmortem import thresholds
-from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, Subject, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Subject, rule
 from postmortem.facts.watch import Ceiling, Watched, Watching
 from postmortem.text import size
 
 
-@rule(role=Role.ROOT)
+@rule()
 def memory_ran_out(seen: Watching) -> Findings:
     for one in seen.processes:
         if not one.ended:

@@ -12,12 +12,12 @@ What to do
 import time
 
 from postmortem import thresholds
-from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.facts.watch import MIB, Ceiling, Watching, growth
 from postmortem.text import size
 
 
-@rule(role=Role.ROOT)
+@rule()
 def memory_will_run_out(seen: Watching) -> Findings:
     for ceiling in seen.ceilings:
         found = _forecast(ceiling)

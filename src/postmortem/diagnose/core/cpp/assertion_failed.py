@@ -17,7 +17,7 @@ from postmortem.diagnose.core.citing import cite_abort, cite_frame, cite_python
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.stacks import caller, of_libc
 from postmortem.diagnose.names import bare, clip, short
-from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.facts.crash import AbortMessage
 from postmortem.facts.threads import Threads
 from postmortem.patterns import Pattern
@@ -33,10 +33,7 @@ _OF_CXX = {"std::__glibcxx_assert_fail", "std::__replacement_assert"}
 _OF_MALLOC = Pattern(r"malloc\.c:|sysmalloc|arena\.c:")
 
 
-@rule(
-    role=Role.ROOT,
-    references=("https://man7.org/linux/man-pages/man3/assert.3.html",),
-)
+@rule("https://man7.org/linux/man-pages/man3/assert.3.html")
 def assertion_failed(
     kind: FaultKind, threads: Threads | None, message: AbortMessage | None
 ) -> Findings:

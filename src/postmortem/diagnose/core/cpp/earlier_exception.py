@@ -23,11 +23,9 @@ from postmortem.facts.crash import CppException, EarlierExceptions
 
 
 @rule(
+    "https://en.cppreference.com/w/cpp/error/nested_exception",
+    "https://isocpp.org/wiki/faq/exceptions#dtors-shouldnt-throw",
     role=Role.CONTRIBUTING,
-    references=(
-        "https://en.cppreference.com/w/cpp/error/nested_exception",
-        "https://isocpp.org/wiki/faq/exceptions#dtors-shouldnt-throw",
-    ),
 )
 def earlier_exception(
     kind: FaultKind, exceptions: EarlierExceptions, last: CppException | None

@@ -18,7 +18,7 @@ from postmortem.diagnose.core.owners import file_name
 from postmortem.diagnose.core.special_exceptions import watchdog_frames
 from postmortem.diagnose.core.stacks import is_terminated
 from postmortem.diagnose.names import bare, clip, short
-from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.facts.crash import CppException, Panic
 from postmortem.facts.threads import Frame, Threads
 from postmortem.patterns import Pattern
@@ -46,13 +46,7 @@ _RUST_LIBRARY = Pattern(
 )
 
 
-@rule(
-    role=Role.ROOT,
-    references=(
-        "https://abseil.io/docs/cpp/guides/logging",
-        "https://doc.rust-lang.org/std/macro.panic.html",
-    ),
-)
+@rule("https://abseil.io/docs/cpp/guides/logging", "https://doc.rust-lang.org/std/macro.panic.html")
 def fatal_log_message(
     kind: FaultKind,
     threads: Threads | None,

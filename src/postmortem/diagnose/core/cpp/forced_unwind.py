@@ -20,7 +20,7 @@ from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.owners import Owner, owner
 from postmortem.diagnose.core.stacks import frame_name, is_machinery
 from postmortem.diagnose.names import bare, clip
-from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.facts.crash import AbortMessage
 from postmortem.facts.threads import Thread, Threads
 from postmortem.patterns import Pattern
@@ -37,11 +37,8 @@ _WITHIN = 40
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://man7.org/linux/man-pages/man3/pthread_cancel.3.html",
-        "https://gcc.gnu.org/legacy-ml/gcc/2003-12/msg00743.html",
-    ),
+    "https://man7.org/linux/man-pages/man3/pthread_cancel.3.html",
+    "https://gcc.gnu.org/legacy-ml/gcc/2003-12/msg00743.html",
 )
 def forced_unwind(
     kind: FaultKind, threads: Threads | None, message: AbortMessage | None

@@ -19,14 +19,11 @@ from postmortem.diagnose.core.citing import cite_frame, cite_python
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.stacks import exit_index, site
 from postmortem.diagnose.names import clip, short
-from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.facts.threads import Threads
 
 
-@rule(
-    role=Role.ROOT,
-    references=("https://github.com/pytorch/pytorch/issues/84756",),
-)
+@rule("https://github.com/pytorch/pytorch/issues/84756")
 def pure_virtual_call(kind: FaultKind, threads: Threads | None) -> Findings:
     crashed = threads.crashed if threads is not None else None
     if kind is not FaultKind.ABORT or crashed is None:

@@ -37,11 +37,8 @@ from postmortem.patterns import Pattern
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://en.cppreference.com/w/cpp/error/terminate",
-        "https://github.com/pytorch/pytorch/issues/38228",
-    ),
+    "https://en.cppreference.com/w/cpp/error/terminate",
+    "https://github.com/pytorch/pytorch/issues/38228",
     yields_to=EXCEPTION_RULES,
 )
 def uncaught_exception(

@@ -38,12 +38,9 @@ _STEPS = (
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://docs.nvidia.com/compute-sanitizer/ComputeSanitizer/index.html",
-        "https://docs.nvidia.com/deploy/xid-errors/index.html",
-        "https://github.com/sgl-project/sglang/issues/6309",
-    ),
+    "https://docs.nvidia.com/compute-sanitizer/ComputeSanitizer/index.html",
+    "https://docs.nvidia.com/deploy/xid-errors/index.html",
+    "https://github.com/sgl-project/sglang/issues/6309",
 )
 def cuda_error(
     kind: FaultKind,

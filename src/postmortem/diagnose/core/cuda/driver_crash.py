@@ -27,11 +27,9 @@ _OWNERS = (Owner.CUDA_DRIVER, Owner.CUDA, Owner.NCCL)
 
 
 @rule(
+    "https://docs.nvidia.com/deploy/cuda-compatibility/",
+    "https://github.com/pytorch/pytorch/issues/24983",
     role=Role.CONTRIBUTING,
-    references=(
-        "https://docs.nvidia.com/deploy/cuda-compatibility/",
-        "https://github.com/pytorch/pytorch/issues/24983",
-    ),
 )
 def driver_crash(
     kind: FaultKind, signal: Signal, fault: Fault | None, threads: Threads | None

@@ -40,11 +40,9 @@ _NEEDED = Pattern(r"GLIBCXX_3\.4\.(\d+)")
 
 
 @rule(
+    "https://gcc.gnu.org/onlinedocs/libstdc++/manual/abi.html",
+    "https://github.com/pytorch/pytorch/issues/2542",
     role=Role.CONTRIBUTING,
-    references=(
-        "https://gcc.gnu.org/onlinedocs/libstdc++/manual/abi.html",
-        "https://github.com/pytorch/pytorch/issues/2542",
-    ),
 )
 def abi_conflict(
     kind: FaultKind,

@@ -23,11 +23,7 @@ SHOWN = 8
 """Modules that evidence lists; the rest are counted."""
 
 
-@rule(
-    role=Role.CONTEXT,
-    references=("https://man7.org/linux/man-pages/man1/ld.1.html",),
-    topic=Topic.EVIDENCE,
-)
+@rule("https://man7.org/linux/man-pages/man1/ld.1.html", role=Role.CONTEXT, topic=Topic.EVIDENCE)
 def mismatched_module(modules: Modules, threads: Threads | None) -> Findings:
     wrong = [module for module in modules if module.status == "mismatch"]
     if not wrong:

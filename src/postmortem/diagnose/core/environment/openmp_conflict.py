@@ -18,17 +18,14 @@ from postmortem.diagnose.core.citing import cite_frame, cite_python
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.owners import Owner, module_name, module_owner
 from postmortem.diagnose.names import bare, clip
-from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.facts.memory import Modules
 from postmortem.facts.threads import Threads
 
 _WITHIN = 12
 
 
-@rule(
-    role=Role.ROOT,
-    references=("https://github.com/joblib/threadpoolctl/blob/master/multiple_openmp.md",),
-)
+@rule("https://github.com/joblib/threadpoolctl/blob/master/multiple_openmp.md")
 def openmp_conflict(kind: FaultKind, threads: Threads | None, modules: Modules | None) -> Findings:
     crashed = threads.crashed if threads is not None else None
     if crashed is None or kind is not FaultKind.ABORT:

@@ -30,11 +30,7 @@ _PASSING = Pattern(
 )
 
 
-@rule(
-    role=Role.CONTEXT,
-    references=("https://man7.org/linux/man-pages/man5/core.5.html",),
-    topic=Topic.EVIDENCE,
-)
+@rule("https://man7.org/linux/man-pages/man5/core.5.html", role=Role.CONTEXT, topic=Topic.EVIDENCE)
 def replaced_module(modules: Modules, threads: Threads | None) -> Findings:
     crashed = threads.crashed if threads is not None else None
     on_stack = {frame.module for frame in crashed.frames} if crashed is not None else set()

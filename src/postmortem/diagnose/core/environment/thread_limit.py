@@ -21,18 +21,15 @@ from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.special_exceptions import is_thread_limit
 from postmortem.diagnose.core.stacks import caller, thrown
 from postmortem.diagnose.names import bare, clip, short
-from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.facts.crash import CppException
 from postmortem.facts.memory import MemoryTotals
 from postmortem.facts.threads import Thread, Threads
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://man7.org/linux/man-pages/man3/pthread_create.3.html",
-        "https://man7.org/linux/man-pages/man7/cgroups.7.html",
-    ),
+    "https://man7.org/linux/man-pages/man3/pthread_create.3.html",
+    "https://man7.org/linux/man-pages/man7/cgroups.7.html",
 )
 def thread_limit(
     kind: FaultKind,

@@ -19,11 +19,9 @@ from postmortem.facts.process import CoreFile
 
 
 @rule(
+    "https://man7.org/linux/man-pages/man5/core.5.html",
+    "https://man7.org/linux/man-pages/man5/coredump.conf.5.html",
     role=Role.CONTEXT,
-    references=(
-        "https://man7.org/linux/man-pages/man5/core.5.html",
-        "https://man7.org/linux/man-pages/man5/coredump.conf.5.html",
-    ),
     topic=Topic.EVIDENCE,
 )
 def truncated_core(core: CoreFile) -> Findings:

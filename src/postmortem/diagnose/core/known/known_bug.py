@@ -27,11 +27,9 @@ from postmortem.facts.versions import Versions
 
 
 @rule(
+    "https://github.com/NVIDIA/nccl/issues",
+    "https://github.com/pytorch/pytorch/issues",
     role=Role.CONTRIBUTING,
-    references=(
-        "https://github.com/NVIDIA/nccl/issues",
-        "https://github.com/pytorch/pytorch/issues",
-    ),
 )
 def known_bug(
     process: Process,

@@ -18,15 +18,13 @@ from postmortem.facts.known_words import KnownWords
 
 
 @rule(
+    "https://en.cppreference.com/w/cpp/error/terminate",
     role=Role.CONTRIBUTING,
-    references=("https://en.cppreference.com/w/cpp/error/terminate",),
     # They read the same exception, and say more of this process.
     yields_to=EXCEPTION_RULES,
     yields_as=Role.CONTEXT,
 )
-def known_error_text(
-    words: KnownWords,
-) -> Findings:
+def known_error_text(words: KnownWords) -> Findings:
     from postmortem.knowledge.messages import by_id  # only where there is something known
 
     known = by_id()

@@ -17,7 +17,7 @@ from postmortem.diagnose.core.citing import cite_abort, cite_frame, cite_python
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.stacks import caller, of_libc
 from postmortem.diagnose.names import clip, short
-from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.facts.crash import AbortMessage
 from postmortem.facts.threads import Threads
 from postmortem.knowledge.messages import Wording, explained
@@ -42,11 +42,8 @@ _CHECKS: tuple[tuple[str, frozenset[str], str], ...] = (
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://gcc.gnu.org/onlinedocs/gcc/Instrumentation-Options.html",
-        "https://man7.org/linux/man-pages/man7/feature_test_macros.7.html",
-    ),
+    "https://gcc.gnu.org/onlinedocs/gcc/Instrumentation-Options.html",
+    "https://man7.org/linux/man-pages/man7/feature_test_macros.7.html",
 )
 def buffer_overflow(
     kind: FaultKind, threads: Threads | None, message: AbortMessage | None

@@ -22,7 +22,7 @@ from postmortem.diagnose.core.citing import cite_abort, cite_frame, cite_python,
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.stacks import caller, exit_index, in_allocator, is_malloc, plain
 from postmortem.diagnose.names import clip, short
-from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.facts.crash import AbortMessage, Fault, Signal
 from postmortem.facts.process import Process
 from postmortem.facts.threads import Thread, Threads
@@ -47,12 +47,9 @@ _STEPS = (
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://man7.org/linux/man-pages/man3/mallopt.3.html",
-        "https://github.com/pytorch/pytorch/issues/2542",
-        "https://github.com/google/sanitizers/wiki/AddressSanitizer",
-    ),
+    "https://man7.org/linux/man-pages/man3/mallopt.3.html",
+    "https://github.com/pytorch/pytorch/issues/2542",
+    "https://github.com/google/sanitizers/wiki/AddressSanitizer",
 )
 def heap_corruption(
     kind: FaultKind,

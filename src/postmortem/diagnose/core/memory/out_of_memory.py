@@ -20,7 +20,7 @@ from postmortem.diagnose.core.fault_words import size_words
 from postmortem.diagnose.core.special_exceptions import is_out_of_memory
 from postmortem.diagnose.core.stacks import caller, thrown
 from postmortem.diagnose.names import clip, short
-from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.facts.crash import CppException
 from postmortem.facts.memory import MemoryTotals
 from postmortem.facts.threads import Threads
@@ -32,11 +32,8 @@ _ASKED = Pattern(r"[Tt]ried to allocate ([\d.]+ ?(?:[KMGT]i?B|bytes))")
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://man7.org/linux/man-pages/man5/proc_sys_vm.5.html",
-        "https://pytorch.org/docs/stable/notes/cuda.html#memory-management",
-    ),
+    "https://man7.org/linux/man-pages/man5/proc_sys_vm.5.html",
+    "https://pytorch.org/docs/stable/notes/cuda.html#memory-management",
 )
 def out_of_memory(
     kind: FaultKind,

@@ -18,7 +18,7 @@ from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.owners import file_name
 from postmortem.diagnose.core.stacks import frame_name, is_machinery
 from postmortem.diagnose.names import bare, clip
-from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.facts.threads import Thread, Threads
 from postmortem.patterns import Pattern
 from postmortem.records import record
@@ -75,11 +75,8 @@ _TOOLS = (
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://github.com/google/sanitizers/wiki/AddressSanitizerFlags",
-        "https://clang.llvm.org/docs/UndefinedBehaviorSanitizer.html",
-    ),
+    "https://github.com/google/sanitizers/wiki/AddressSanitizerFlags",
+    "https://clang.llvm.org/docs/UndefinedBehaviorSanitizer.html",
 )
 def sanitizer_report(kind: FaultKind, threads: Threads | None) -> Findings:
     crashed = threads.crashed if threads is not None else None

@@ -40,11 +40,9 @@ _OPERATOR = (
 
 
 @rule(
+    "https://docs.pytorch.org/docs/stable/generated/torch.as_strided.html",
+    "https://docs.pytorch.org/docs/stable/generated/torch.frombuffer.html",
     role=Role.CONTRIBUTING,
-    references=(
-        "https://docs.pytorch.org/docs/stable/generated/torch.as_strided.html",
-        "https://docs.pytorch.org/docs/stable/generated/torch.frombuffer.html",
-    ),
 )
 def tensor_memory(
     kind: FaultKind, signal: Signal, fault: Fault | None, threads: Threads | None

@@ -30,11 +30,9 @@ _CLOSED = (Wording("error-peer-closed"), Wording("gloo-timeout"))
 
 
 @rule(
+    "https://github.com/pytorch/gloo/blob/main/docs/errors.md",
+    "https://pytorch.org/docs/stable/distributed.html",
     role=Role.CASCADE,
-    references=(
-        "https://github.com/pytorch/gloo/blob/main/docs/errors.md",
-        "https://pytorch.org/docs/stable/distributed.html",
-    ),
 )
 def gloo_abort(
     kind: FaultKind,

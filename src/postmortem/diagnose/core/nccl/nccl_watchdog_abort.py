@@ -35,13 +35,11 @@ _WATCHDOG = "NCCL watchdog stopped the process on purpose"
 
 
 @rule(
+    "https://pytorch.org/docs/stable/torch_nccl_environment_variables.html",
+    "https://github.com/pytorch/pytorch/issues/126544",
+    "https://github.com/pytorch/pytorch/issues/112518",
+    "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
     role=Role.CASCADE,
-    references=(
-        "https://pytorch.org/docs/stable/torch_nccl_environment_variables.html",
-        "https://github.com/pytorch/pytorch/issues/126544",
-        "https://github.com/pytorch/pytorch/issues/112518",
-        "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
-    ),
 )
 def nccl_watchdog_abort(
     kind: FaultKind,

@@ -32,10 +32,7 @@ NEAR = 4
 _POINTER_IS_BAD = ("bad_pointer", "null_dereference")
 
 
-@rule(
-    role=Role.ROOT,
-    references=("https://docs.python.org/3/library/ctypes.html#calling-functions",),
-)
+@rule("https://docs.python.org/3/library/ctypes.html#calling-functions")
 def ctypes_call(
     kind: FaultKind, signal: Signal, fault: Fault | None, threads: Threads | None
 ) -> Findings:

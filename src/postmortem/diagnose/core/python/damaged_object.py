@@ -22,7 +22,7 @@ from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.owners import Owner, file_name, module_name, module_owner, package
 from postmortem.diagnose.core.pyobject_fault import ObjectFault, Touch, intruder, object_fault
 from postmortem.diagnose.names import bare, clip, short
-from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.facts.crash import Fault, Signal
 from postmortem.facts.memory import Modules
 from postmortem.facts.process import Process
@@ -32,11 +32,8 @@ _MOST_SUSPECTS = 6
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://docs.python.org/3/c-api/refcounting.html",
-        "https://docs.python.org/3/using/cmdline.html#envvar-PYTHONMALLOC",
-    ),
+    "https://docs.python.org/3/c-api/refcounting.html",
+    "https://docs.python.org/3/using/cmdline.html#envvar-PYTHONMALLOC",
 )
 def damaged_object(
     kind: FaultKind,

@@ -21,19 +21,16 @@ from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.fault_words import explain, size_words
 from postmortem.diagnose.core.shared_memory import is_torch_segment
 from postmortem.diagnose.core.stacks import handler_index
-from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.facts.crash import Fault, Signal
 from postmortem.facts.process import Process
 from postmortem.facts.threads import Thread, Threads
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://github.com/pytorch/pytorch/issues/5040",
-        "https://pytorch.org/docs/stable/multiprocessing.html#sharing-strategies",
-        "https://docs.docker.com/reference/cli/docker/container/run/#shm-size",
-    ),
+    "https://github.com/pytorch/pytorch/issues/5040",
+    "https://pytorch.org/docs/stable/multiprocessing.html#sharing-strategies",
+    "https://docs.docker.com/reference/cli/docker/container/run/#shm-size",
 )
 def dataloader_shm(
     kind: FaultKind,

@@ -21,11 +21,9 @@ from postmortem.facts.threads import Threads
 
 
 @rule(
+    "https://pytorch.org/docs/stable/data.html#multi-process-data-loading",
+    "https://github.com/pytorch/pytorch/issues/8976",
     role=Role.CONTEXT,
-    references=(
-        "https://pytorch.org/docs/stable/data.html#multi-process-data-loading",
-        "https://github.com/pytorch/pytorch/issues/8976",
-    ),
     topic=Topic.PROCESS,
 )
 def dataloader_worker(kind: FaultKind, process: Process, threads: Threads | None) -> Findings:

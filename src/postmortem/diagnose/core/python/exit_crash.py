@@ -31,12 +31,10 @@ _ENDED = Pattern(
 
 
 @rule(
+    "https://man7.org/linux/man-pages/man3/exit.3.html",
+    "https://github.com/pytorch/pytorch/issues/24983",
+    "https://github.com/pytorch/pytorch/issues/38228",
     role=Role.CONTRIBUTING,
-    references=(
-        "https://man7.org/linux/man-pages/man3/exit.3.html",
-        "https://github.com/pytorch/pytorch/issues/24983",
-        "https://github.com/pytorch/pytorch/issues/38228",
-    ),
 )
 def exit_crash(
     kind: FaultKind, signal: Signal, fault: Fault | None, threads: Threads | None

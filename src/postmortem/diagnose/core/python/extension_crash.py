@@ -45,10 +45,7 @@ _DISTRIBUTIONS = {
 """What pip calls packages that are imported by another name."""
 
 
-@rule(
-    role=Role.CONTRIBUTING,
-    references=("https://docs.python.org/3/extending/extending.html",),
-)
+@rule("https://docs.python.org/3/extending/extending.html", role=Role.CONTRIBUTING)
 def extension_crash(
     kind: FaultKind,
     signal: Signal,

@@ -51,12 +51,10 @@ _POOL_NAMES = Pattern(r"TaskThreadPool|c10::ThreadPool|thread_?pool|grpc_|omp_|G
 
 
 @rule(
+    "https://man7.org/linux/man-pages/man2/fork.2.html",
+    "https://docs.python.org/3/library/multiprocessing.html#contexts-and-start-methods",
+    "https://github.com/pytorch/pytorch/issues/75147",
     role=Role.CONTRIBUTING,
-    references=(
-        "https://man7.org/linux/man-pages/man2/fork.2.html",
-        "https://docs.python.org/3/library/multiprocessing.html#contexts-and-start-methods",
-        "https://github.com/pytorch/pytorch/issues/75147",
-    ),
 )
 def fork_after_threads(
     kind: FaultKind, signal: Signal, fault: Fault | None, threads: Threads | None

@@ -43,12 +43,10 @@ def _has_python(threads: Threads | None) -> bool:
 
 
 @rule(
+    "https://github.com/pytorch/pytorch/issues/38228",
+    "https://github.com/pybind/pybind11/issues/2215",
+    "https://docs.python.org/3/c-api/init.html#cautions-regarding-runtime-finalization",
     role=Role.CASCADE,
-    references=(
-        "https://github.com/pytorch/pytorch/issues/38228",
-        "https://github.com/pybind/pybind11/issues/2215",
-        "https://docs.python.org/3/c-api/init.html#cautions-regarding-runtime-finalization",
-    ),
 )
 def gil_at_exit(kind: FaultKind, threads: Threads | None, message: AbortMessage | None) -> Findings:
     crashed = threads.crashed if threads is not None else None

@@ -19,16 +19,13 @@ from postmortem.diagnose.core.citing import cite_frame, cite_python
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.stacks import api_without_gil
 from postmortem.diagnose.names import clip, short
-from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.facts.threads import Threads
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://docs.python.org/3/c-api/init.html#thread-state-and-the-global-interpreter-lock",
-        "https://pybind11.readthedocs.io/en/stable/advanced/misc.html#global-interpreter-lock-gil",
-    ),
+    "https://docs.python.org/3/c-api/init.html#thread-state-and-the-global-interpreter-lock",
+    "https://pybind11.readthedocs.io/en/stable/advanced/misc.html#global-interpreter-lock-gil",
 )
 def gil_not_held(kind: FaultKind, threads: Threads | None) -> Findings:
     if not kind.is_memory_fault:

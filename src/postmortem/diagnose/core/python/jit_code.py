@@ -35,10 +35,7 @@ _ANY = (
 )
 
 
-@rule(
-    role=Role.CONTRIBUTING,
-    references=("https://numba.readthedocs.io/en/stable/reference/envvars.html",),
-)
+@rule("https://numba.readthedocs.io/en/stable/reference/envvars.html", role=Role.CONTRIBUTING)
 def jit_code(
     kind: FaultKind, signal: Signal, fault: Fault | None, threads: Threads | None
 ) -> Findings:

@@ -21,7 +21,7 @@ from postmortem.diagnose.core.citing import cite_frame, cite_python
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.owners import Owner, file_name, owner
 from postmortem.diagnose.names import bare, clip, short
-from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.facts.crash import FatalPythonError
 from postmortem.facts.threads import Frame, Thread, Threads
 from postmortem.patterns import Pattern
@@ -46,12 +46,9 @@ _START = Pattern(r"Py_ExitStatusException|Py_Initialize\w*|init_|pyinit_|Py_Byte
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://docs.python.org/3/c-api/sys.html#c.Py_FatalError",
-        "https://docs.python.org/3/c-api/init.html#thread-state-and-the-global-interpreter-lock",
-        "https://github.com/bloomberg/memray/issues/227",
-    ),
+    "https://docs.python.org/3/c-api/sys.html#c.Py_FatalError",
+    "https://docs.python.org/3/c-api/init.html#thread-state-and-the-global-interpreter-lock",
+    "https://github.com/bloomberg/memray/issues/227",
 )
 def py_fatal_error(
     kind: FaultKind, threads: Threads | None, error: FatalPythonError | None

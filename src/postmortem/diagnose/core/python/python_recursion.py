@@ -23,18 +23,15 @@ from postmortem.diagnose.core.fault_words import explain
 from postmortem.diagnose.core.owners import file_name
 from postmortem.diagnose.core.recursion import Recursion, recursion
 from postmortem.diagnose.names import clip, short
-from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.facts.crash import Fault, Signal
 from postmortem.facts.process import Process
 from postmortem.facts.threads import Threads
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://docs.python.org/3/library/sys.html#sys.setrecursionlimit",
-        "https://docs.python.org/3/library/threading.html#threading.stack_size",
-    ),
+    "https://docs.python.org/3/library/sys.html#sys.setrecursionlimit",
+    "https://docs.python.org/3/library/threading.html#threading.stack_size",
 )
 def python_recursion(
     kind: FaultKind,

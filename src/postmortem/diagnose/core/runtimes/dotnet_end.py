@@ -18,7 +18,7 @@ What to do
 from postmortem.diagnose.core.citing import cite_frame
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.names import bare, clip
-from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.facts.crash import Panic
 from postmortem.facts.threads import Threads
 
@@ -43,10 +43,7 @@ _REASONS = (
 )
 
 
-@rule(
-    role=Role.ROOT,
-    references=("https://learn.microsoft.com/dotnet/core/diagnostics/dotnet-dump",),
-)
+@rule("https://learn.microsoft.com/dotnet/core/diagnostics/dotnet-dump")
 def dotnet_end(kind: FaultKind, threads: Threads | None, panic: Panic | None) -> Findings:
     crashed = threads.crashed if threads is not None else None
     if crashed is None or kind is not FaultKind.ABORT:

@@ -16,7 +16,7 @@ What to do
 
 from postmortem.diagnose.core.citing import cite_frame
 from postmortem.diagnose.names import clip, short
-from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.facts.crash import Panic
 from postmortem.facts.threads import Frame, Thread, Threads
 from postmortem.patterns import Pattern
@@ -45,7 +45,7 @@ _MEANINGS: tuple[tuple[str, str], ...] = (
 )
 
 
-@rule(role=Role.ROOT, references=("https://pkg.go.dev/runtime#hdr-Environment_Variables",))
+@rule("https://pkg.go.dev/runtime#hdr-Environment_Variables")
 def go_panic(threads: Threads | None, panic: Panic | None) -> Findings:
     crashed = threads.crashed if threads is not None else None
     found = _panic(crashed) if crashed is not None else None

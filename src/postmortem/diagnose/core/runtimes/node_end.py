@@ -15,7 +15,7 @@ What to do
 from postmortem.diagnose.core.citing import cite_frame
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.names import bare, clip
-from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.facts.threads import Threads
 
 _INNERMOST = 24
@@ -58,7 +58,7 @@ _REASONS = (
 )
 
 
-@rule(role=Role.ROOT, references=("https://nodejs.org/api/cli.html",))
+@rule("https://nodejs.org/api/cli.html")
 def node_end(kind: FaultKind, threads: Threads | None) -> Findings:
     crashed = threads.crashed if threads is not None else None
     if crashed is None or kind not in _ENDS:

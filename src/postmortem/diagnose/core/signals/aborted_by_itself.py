@@ -24,11 +24,7 @@ from postmortem.facts.crash import AbortMessage, Signal
 from postmortem.facts.threads import Thread, Threads, Trust
 
 
-@rule(
-    role=Role.CONTEXT,
-    references=("https://man7.org/linux/man-pages/man3/abort.3.html",),
-    yields_to=ANY_REASON,
-)
+@rule("https://man7.org/linux/man-pages/man3/abort.3.html", role=Role.CONTEXT, yields_to=ANY_REASON)
 def aborted_by_itself(
     kind: FaultKind, signal: Signal, threads: Threads | None, message: AbortMessage | None
 ) -> Findings:

@@ -17,7 +17,7 @@ from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.fault_words import explain
 from postmortem.diagnose.core.stacks import place
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.facts.crash import Fault, Signal
 from postmortem.facts.threads import Threads
 
@@ -42,11 +42,8 @@ def _integer(divisor: int | None) -> str:
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://man7.org/linux/man-pages/man2/sigaction.2.html",
-        "https://man7.org/linux/man-pages/man3/fenv.3.html",
-    ),
+    "https://man7.org/linux/man-pages/man2/sigaction.2.html",
+    "https://man7.org/linux/man-pages/man3/fenv.3.html",
 )
 def arithmetic_fault(
     kind: FaultKind, signal: Signal, fault: Fault | None, threads: Threads | None

@@ -26,8 +26,7 @@ from postmortem.facts.threads import Threads
 
 
 @rule(
-    role=Role.ROOT,
-    references=("https://man7.org/linux/man-pages/man3/dlopen.3.html",),
+    "https://man7.org/linux/man-pages/man3/dlopen.3.html",
     yields_to=("damaged_object",),
     yields_as=Role.CONTRIBUTING,
 )

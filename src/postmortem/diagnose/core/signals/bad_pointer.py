@@ -69,11 +69,8 @@ _RAN_OUT = (
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://man7.org/linux/man-pages/man2/sigaction.2.html",
-        "https://github.com/google/sanitizers/wiki/AddressSanitizer",
-    ),
+    "https://man7.org/linux/man-pages/man2/sigaction.2.html",
+    "https://github.com/google/sanitizers/wiki/AddressSanitizer",
     yields_to=POINTER_RULES,
     yields_as=Role.CONTRIBUTING,
 )

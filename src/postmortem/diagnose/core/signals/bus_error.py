@@ -18,15 +18,12 @@ from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.fault_words import explain
 from postmortem.diagnose.core.stacks import place
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.facts.crash import Fault, Signal
 from postmortem.facts.threads import Threads
 
 
-@rule(
-    role=Role.ROOT,
-    references=("https://man7.org/linux/man-pages/man2/mmap.2.html",),
-)
+@rule("https://man7.org/linux/man-pages/man2/mmap.2.html")
 def bus_error(
     kind: FaultKind, signal: Signal, fault: Fault | None, threads: Threads | None
 ) -> Findings:

@@ -21,7 +21,7 @@ from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.fault_words import explain
 from postmortem.diagnose.core.owners import file_name
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.facts.crash import Fault, Signal
 from postmortem.facts.threads import Threads
 from postmortem.text import shell_word
@@ -34,11 +34,8 @@ _KINDS = {
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://man7.org/linux/man-pages/man2/mmap.2.html",
-        "https://github.com/NVIDIA/TensorRT-LLM/issues/17368",
-    ),
+    "https://man7.org/linux/man-pages/man2/mmap.2.html",
+    "https://github.com/NVIDIA/TensorRT-LLM/issues/17368",
 )
 def bus_error_file_truncated(
     kind: FaultKind, signal: Signal, fault: Fault | None, threads: Threads | None

@@ -20,18 +20,15 @@ from postmortem.diagnose.core.fault_words import explain
 from postmortem.diagnose.core.owners import file_name
 from postmortem.diagnose.core.shared_memory import is_torch_segment
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.facts.crash import Fault, Signal
 from postmortem.facts.threads import Threads
 from postmortem.text import shell_word
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://man7.org/linux/man-pages/man5/tmpfs.5.html",
-        "https://docs.docker.com/reference/cli/docker/container/run/#shm-size",
-    ),
+    "https://man7.org/linux/man-pages/man5/tmpfs.5.html",
+    "https://docs.docker.com/reference/cli/docker/container/run/#shm-size",
 )
 def bus_error_no_space(
     kind: FaultKind, signal: Signal, fault: Fault | None, threads: Threads | None

@@ -18,17 +18,14 @@ from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.fault_words import explain
 from postmortem.diagnose.core.stacks import place
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.facts.crash import Fault, Signal
 from postmortem.facts.threads import Threads
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://gcc.gnu.org/onlinedocs/gcc/Other-Builtins.html",
-        "https://clang.llvm.org/docs/UndefinedBehaviorSanitizer.html",
-    ),
+    "https://gcc.gnu.org/onlinedocs/gcc/Other-Builtins.html",
+    "https://clang.llvm.org/docs/UndefinedBehaviorSanitizer.html",
     yields_to=("node_end",),
 )
 def compiler_trap(

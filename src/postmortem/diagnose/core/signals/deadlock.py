@@ -30,11 +30,8 @@ _OF_LOCKS = ("std::", "__gthread_", "pthread_", "void std::")
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://man7.org/linux/man-pages/man3/pthread_mutex_lock.3p.html",
-        "https://docs.python.org/3/library/threading.html#lock-objects",
-    ),
+    "https://man7.org/linux/man-pages/man3/pthread_mutex_lock.3p.html",
+    "https://docs.python.org/3/library/threading.html#lock-objects",
     topic=Topic.WAITS,
 )
 def deadlock(kind: FaultKind, threads: Threads) -> Findings:

@@ -16,16 +16,13 @@ from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.fault_words import explain
 from postmortem.diagnose.core.stacks import place
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.facts.crash import Signal
 from postmortem.facts.process import Process
 from postmortem.facts.threads import Threads
 
 
-@rule(
-    role=Role.ROOT,
-    references=("https://man7.org/linux/man-pages/man2/seccomp.2.html",),
-)
+@rule("https://man7.org/linux/man-pages/man2/seccomp.2.html")
 def forbidden_system_call(
     kind: FaultKind, signal: Signal, threads: Threads | None, process: Process | None
 ) -> Findings:

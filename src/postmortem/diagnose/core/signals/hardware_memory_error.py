@@ -15,17 +15,14 @@ What to do
 from postmortem.diagnose.core.citing import cite_signal
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.fault_words import explain
-from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.facts.crash import Fault, Signal
 from postmortem.facts.process import Process
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://docs.kernel.org/mm/hwpoison.html",
-        "https://man7.org/linux/man-pages/man2/sigaction.2.html",
-    ),
+    "https://docs.kernel.org/mm/hwpoison.html",
+    "https://man7.org/linux/man-pages/man2/sigaction.2.html",
 )
 def hardware_memory_error(
     kind: FaultKind, signal: Signal, fault: Fault | None, process: Process | None

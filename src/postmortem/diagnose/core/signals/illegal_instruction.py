@@ -21,7 +21,7 @@ from postmortem.diagnose.core.fault_words import explain
 from postmortem.diagnose.core.owners import file_name
 from postmortem.diagnose.core.stacks import plain
 from postmortem.diagnose.names import clip, short
-from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.facts.crash import Fault, Signal
 from postmortem.facts.process import Process
 from postmortem.facts.threads import Threads
@@ -37,11 +37,8 @@ _INITIALISERS = {
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://github.com/pytorch/pytorch/issues/37577",
-        "https://github.com/pytorch/pytorch/issues/116623",
-    ),
+    "https://github.com/pytorch/pytorch/issues/37577",
+    "https://github.com/pytorch/pytorch/issues/116623",
 )
 def illegal_instruction(
     kind: FaultKind,

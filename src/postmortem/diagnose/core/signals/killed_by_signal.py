@@ -27,11 +27,9 @@ _KINDS = (FaultKind.KILLED_BY_PROCESS, FaultKind.KILLED_BY_KERNEL, FaultKind.TER
 
 
 @rule(
+    "https://man7.org/linux/man-pages/man2/kill.2.html",
+    "https://man7.org/linux/man-pages/man7/signal.7.html",
     role=Role.CASCADE,
-    references=(
-        "https://man7.org/linux/man-pages/man2/kill.2.html",
-        "https://man7.org/linux/man-pages/man7/signal.7.html",
-    ),
 )
 def killed_by_signal(
     kind: FaultKind, signal: Signal, threads: Threads | None, process: Process | None

@@ -32,8 +32,7 @@ from postmortem.facts.threads import Threads
 
 
 @rule(
-    role=Role.ROOT,
-    references=("https://man7.org/linux/man-pages/man2/sigaction.2.html",),
+    "https://man7.org/linux/man-pages/man2/sigaction.2.html",
     yields_to=(*POINTER_RULES, "gil_not_held"),
     yields_as=Role.CONTRIBUTING,
 )

@@ -39,10 +39,7 @@ _WORDS = {
 }
 
 
-@rule(
-    role=Role.ROOT,
-    references=("https://docs.python.org/3/library/faulthandler.html",),
-)
+@rule("https://docs.python.org/3/library/faulthandler.html")
 def reraised_signal(
     kind: FaultKind, signal: Signal, fault: Fault | None, threads: Threads | None
 ) -> Findings:

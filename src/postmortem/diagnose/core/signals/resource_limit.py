@@ -15,15 +15,12 @@ What to do
 from postmortem.diagnose.core.citing import cite_frame
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.fault_words import explain
-from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.facts.crash import Signal
 from postmortem.facts.threads import Threads
 
 
-@rule(
-    role=Role.ROOT,
-    references=("https://man7.org/linux/man-pages/man2/setrlimit.2.html",),
-)
+@rule("https://man7.org/linux/man-pages/man2/setrlimit.2.html")
 def resource_limit(kind: FaultKind, signal: Signal, threads: Threads | None) -> Findings:
     if kind is not FaultKind.RESOURCE_LIMIT:
         return

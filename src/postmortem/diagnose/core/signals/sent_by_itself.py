@@ -20,7 +20,7 @@ from postmortem.diagnose.core.fault_words import explain
 from postmortem.diagnose.core.python_calls import python_call
 from postmortem.diagnose.core.stacks import caller, plain
 from postmortem.diagnose.names import clip, short
-from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.facts.crash import Signal
 from postmortem.facts.threads import Thread, Threads
 
@@ -28,11 +28,8 @@ _SENDING = ("kill", "__kill", "pthread_kill", "tgkill", "sigqueue", "killpg", "r
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://man7.org/linux/man-pages/man2/kill.2.html",
-        "https://man7.org/linux/man-pages/man3/pthread_kill.3.html",
-    ),
+    "https://man7.org/linux/man-pages/man2/kill.2.html",
+    "https://man7.org/linux/man-pages/man3/pthread_kill.3.html",
 )
 def sent_by_itself(kind: FaultKind, signal: Signal, threads: Threads | None) -> Findings:
     if kind is not FaultKind.SENT_BY_ITSELF:

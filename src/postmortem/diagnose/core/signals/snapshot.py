@@ -24,11 +24,7 @@ from postmortem.facts.process import CoreFile
 from postmortem.facts.threads import Threads
 
 
-@rule(
-    role=Role.CONTEXT,
-    references=("https://man7.org/linux/man-pages/man1/gcore.1.html",),
-    topic=Topic.SNAPSHOT,
-)
+@rule("https://man7.org/linux/man-pages/man1/gcore.1.html", role=Role.CONTEXT, topic=Topic.SNAPSHOT)
 def snapshot(
     kind: FaultKind, core: CoreFile, threads: Threads | None, modules: Modules | None
 ) -> Findings:

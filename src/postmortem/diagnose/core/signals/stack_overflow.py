@@ -24,17 +24,14 @@ from postmortem.diagnose.core.recursion import recursion
 from postmortem.diagnose.core.stack_end import is_sp_lost
 from postmortem.diagnose.core.stacks import place
 from postmortem.diagnose.names import clip, short
-from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.facts.crash import Fault, Signal
 from postmortem.facts.threads import Thread, Threads
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://man7.org/linux/man-pages/man2/setrlimit.2.html",
-        "https://docs.python.org/3/library/threading.html#threading.stack_size",
-    ),
+    "https://man7.org/linux/man-pages/man2/setrlimit.2.html",
+    "https://docs.python.org/3/library/threading.html#threading.stack_size",
 )
 def stack_overflow(
     kind: FaultKind, signal: Signal, fault: Fault | None, threads: Threads | None

@@ -12,14 +12,11 @@ What to do
     kill -CONT PID lets it go on; scontrol resume JOB where SLURM suspended the job.
 """
 
-from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.facts.live import LiveJob, LiveProcess
 
 
-@rule(
-    role=Role.ROOT,
-    references=("https://man7.org/linux/man-pages/man7/signal.7.html",),
-)
+@rule("https://man7.org/linux/man-pages/man7/signal.7.html")
 def process_stopped(job: LiveJob) -> Findings:
     for one in job.processes:
         if one.state in ("T", "t"):

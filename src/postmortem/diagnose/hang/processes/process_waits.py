@@ -13,15 +13,11 @@ What to do
 
 from postmortem.diagnose.hang.live_waits import hot_words, place_words, wait_words, waits_words
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.rule import ANY_REASON, Confidence, Evidence, Finding, Findings, Role, rule
+from postmortem.diagnose.rule import ANY_REASON, Confidence, Evidence, Finding, Findings, rule
 from postmortem.facts.live import LiveJob
 
 
-@rule(
-    role=Role.ROOT,
-    yields_to=ANY_REASON,
-    references=("https://man7.org/linux/man-pages/man5/proc_pid_syscall.5.html",),
-)
+@rule("https://man7.org/linux/man-pages/man5/proc_pid_syscall.5.html", yields_to=ANY_REASON)
 def process_waits(job: LiveJob) -> Findings:
     ranks = job.ranks()
     if len(ranks) != 1:

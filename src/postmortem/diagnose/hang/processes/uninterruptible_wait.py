@@ -14,14 +14,11 @@ What to do
 """
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.facts.live import LiveJob, LiveProcess, Task
 
 
-@rule(
-    role=Role.ROOT,
-    references=("https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html",),
-)
+@rule("https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html")
 def uninterruptible_wait(job: LiveJob) -> Findings:
     for one in job.processes:
         task = one.task(one.pid)

@@ -20,10 +20,7 @@ from postmortem.facts.live import LiveJob
 from postmortem.facts.stackdumps import Doing
 
 
-@rule(
-    role=Role.CONTEXT,
-    references=("https://docs.pytorch.org/docs/stable/distributed.html",),
-)
+@rule("https://docs.pytorch.org/docs/stable/distributed.html", role=Role.CONTEXT)
 def all_wait_together(job: LiveJob) -> Findings:
     ranks = job.ranks()
     if len(job.stacks) != 1 or job.stacks.items[0].doing is not Doing.COLLECTIVE:

@@ -21,18 +21,15 @@ from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution, Suspect
 from postmortem.diagnose.ranks.causes import StandsElsewhere
 from postmortem.diagnose.ranks.phrases import ranks_words
-from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.facts.live import LiveJob, LiveProcess
 
 _MOST_CITED = 6
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://man7.org/linux/man-pages/man5/proc_pid_syscall.5.html",
-        "https://docs.pytorch.org/docs/stable/distributed.html",
-    ),
+    "https://man7.org/linux/man-pages/man5/proc_pid_syscall.5.html",
+    "https://docs.pytorch.org/docs/stable/distributed.html",
 )
 def rank_holds_up(blame: Attribution, job: LiveJob) -> Findings:
     cause = blame.cause

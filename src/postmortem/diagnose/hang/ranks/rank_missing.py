@@ -12,15 +12,12 @@ What to do
     Read the log of the missing rank: postmortem logs tells which one failed, and why.
 """
 
-from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.facts.live import LiveJob
 from postmortem.facts.rank_sets import rank_words
 
 
-@rule(
-    role=Role.ROOT,
-    references=("https://docs.pytorch.org/docs/stable/elastic/run.html",),
-)
+@rule("https://docs.pytorch.org/docs/stable/elastic/run.html")
 def rank_missing(job: LiveJob) -> Findings:
     missing = job.missing_local_ranks
     if not missing:

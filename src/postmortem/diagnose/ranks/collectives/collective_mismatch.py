@@ -23,13 +23,10 @@ from postmortem.diagnose.ranks.phrases import (
     torchrun_words,
     victims_words,
 )
-from postmortem.diagnose.rule import Finding, Findings, Role, rule
+from postmortem.diagnose.rule import Finding, Findings, rule
 
 
-@rule(
-    role=Role.ROOT,
-    references=("https://pytorch.org/docs/stable/distributed.html#torch-distributed-debug",),
-)
+@rule("https://pytorch.org/docs/stable/distributed.html#torch-distributed-debug")
 def collective_mismatch(blame: Attribution) -> Findings:
     cause = blame.cause
     if not isinstance(cause, CalledOther) or not blame.first:

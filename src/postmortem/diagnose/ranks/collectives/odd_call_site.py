@@ -20,13 +20,10 @@ from postmortem.diagnose.ranks.phrases import (
     torchrun_words,
     victims_words,
 )
-from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 
 
-@rule(
-    role=Role.ROOT,
-    references=("https://pytorch.org/docs/stable/distributed.html#torch-distributed-debug",),
-)
+@rule("https://pytorch.org/docs/stable/distributed.html#torch-distributed-debug")
 def odd_call_site(blame: Attribution) -> Findings:
     cause = blame.cause
     if not isinstance(cause, WaitsElsewhere) or not blame.first:

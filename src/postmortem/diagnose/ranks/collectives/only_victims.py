@@ -28,8 +28,8 @@ _WITHOUT_RANKS = (
 
 
 @rule(
+    "https://pytorch.org/docs/stable/elastic/errors.html",
     role=Role.CASCADE,
-    references=("https://pytorch.org/docs/stable/elastic/errors.html",),
     yields_to=("one_bad_peer",),
 )
 def only_victims(blame: Attribution) -> Findings:

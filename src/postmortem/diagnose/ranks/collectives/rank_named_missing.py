@@ -13,7 +13,7 @@ from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import NamedBy, NamedMissing
 from postmortem.diagnose.ranks.phrases import cite, ranks_words, torchrun_words, victims_words
-from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 
 _WORDS = {
     NamedBy.BARRIER: ("did not reach the barrier", "did not reach the barrier"),
@@ -28,12 +28,7 @@ _WORDS = {
 }
 
 
-@rule(
-    role=Role.ROOT,
-    references=(
-        "https://pytorch.org/docs/stable/distributed.html#torch.distributed.monitored_barrier",
-    ),
-)
+@rule("https://pytorch.org/docs/stable/distributed.html#torch.distributed.monitored_barrier")
 def rank_named_missing(blame: Attribution) -> Findings:
     cause = blame.cause
     if not isinstance(cause, NamedMissing) or not blame.first:

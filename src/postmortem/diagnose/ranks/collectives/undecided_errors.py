@@ -12,10 +12,10 @@ from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import Doubt, Undecided
 from postmortem.diagnose.ranks.phrases import cite, ranks_words, victims_words
-from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 
 
-@rule(role=Role.ROOT, references=("https://pytorch.org/docs/stable/elastic/errors.html",))
+@rule("https://pytorch.org/docs/stable/elastic/errors.html")
 def undecided_errors(blame: Attribution) -> Findings:
     cause = blame.cause
     if not isinstance(cause, Undecided) or cause.doubt is not Doubt.ERRORS:

@@ -14,7 +14,7 @@ from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import Doubt, Undecided
 from postmortem.diagnose.ranks.phrases import cite, ranks_words, victims_words
-from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 
 _TITLES = {
     Doubt.SIZES: "a message has the wrong size",
@@ -24,10 +24,7 @@ _TITLES = {
 }
 
 
-@rule(
-    role=Role.ROOT,
-    references=("https://pytorch.org/docs/stable/distributed.html#torch-distributed-debug",),
-)
+@rule("https://pytorch.org/docs/stable/distributed.html#torch-distributed-debug")
 def undecided_mismatch(blame: Attribution) -> Findings:
     if not isinstance(blame.cause, Undecided) or blame.cause.doubt not in _TITLES:
         return

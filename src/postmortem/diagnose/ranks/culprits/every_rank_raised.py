@@ -21,10 +21,10 @@ from postmortem.diagnose.ranks.phrases import (
     look_at,
     ranks_words,
 )
-from postmortem.diagnose.rule import Finding, Findings, Role, rule
+from postmortem.diagnose.rule import Finding, Findings, rule
 
 
-@rule(role=Role.ROOT, references=("https://pytorch.org/docs/stable/elastic/errors.html",))
+@rule("https://pytorch.org/docs/stable/elastic/errors.html")
 def every_rank_raised(blame: Attribution) -> Findings:
     if not isinstance(blame.cause, EveryRankRaised) or not blame.first:
         return

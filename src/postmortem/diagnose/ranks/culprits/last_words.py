@@ -13,10 +13,10 @@ from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import SaidLast
 from postmortem.diagnose.ranks.phrases import cite
-from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 
 
-@rule(role=Role.ROOT, references=("https://docs.python.org/3/library/traceback.html",))
+@rule("https://docs.python.org/3/library/traceback.html")
 def last_words(blame: Attribution) -> Findings:
     if not isinstance(blame.cause, SaidLast):
         return

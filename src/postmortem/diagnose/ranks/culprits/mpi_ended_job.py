@@ -17,15 +17,12 @@ from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import Crashed
 from postmortem.diagnose.ranks.phrases import cite, how_sure, ranks_words, victims_words
 from postmortem.diagnose.ranks.wordings import MPI_ENDS
-from postmortem.diagnose.rule import Finding, Findings, Role, rule
+from postmortem.diagnose.rule import Finding, Findings, rule
 
 _ABORT = "MPI_Abort"
 
 
-@rule(
-    role=Role.ROOT,
-    references=("https://www.mpi-forum.org/docs/mpi-4.1/mpi41-report.pdf",),
-)
+@rule("https://www.mpi-forum.org/docs/mpi-4.1/mpi41-report.pdf")
 def mpi_ended_job(blame: Attribution) -> Findings:
     if not isinstance(blame.cause, Crashed) or len(blame.first) != 1:
         return

@@ -12,7 +12,7 @@ What to do
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import OtherText
 from postmortem.diagnose.ranks.phrases import cite
-from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 
 _KINDS = {
     "stack": (
@@ -30,7 +30,7 @@ _KINDS = {
 }
 
 
-@rule(role=Role.ROOT, references=("https://sourceware.org/gdb/current/onlinedocs/gdb/",))
+@rule("https://sourceware.org/gdb/current/onlinedocs/gdb/")
 def other_text(blame: Attribution) -> Findings:
     if not isinstance(blame.cause, OtherText):
         return

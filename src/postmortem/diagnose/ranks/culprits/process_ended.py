@@ -13,10 +13,10 @@ What to do
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import ProcessEnded
 from postmortem.diagnose.ranks.phrases import cite
-from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 
 
-@rule(role=Role.ROOT, references=("https://man7.org/linux/man-pages/man7/signal.7.html",))
+@rule("https://man7.org/linux/man-pages/man7/signal.7.html")
 def process_ended(blame: Attribution) -> Findings:
     if not isinstance(blame.cause, ProcessEnded):
         return

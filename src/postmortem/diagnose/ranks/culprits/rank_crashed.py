@@ -26,7 +26,7 @@ from postmortem.diagnose.ranks.phrases import (
     victims_words,
 )
 from postmortem.diagnose.ranks.wordings import MPI_ENDS
-from postmortem.diagnose.rule import Finding, Findings, Role, rule
+from postmortem.diagnose.rule import Finding, Findings, rule
 
 _STEPS = {
     "SIGBUS": (
@@ -58,7 +58,7 @@ _LIMITS = {
 """What a limit of memory means, and what to do, by who set it."""
 
 
-@rule(role=Role.ROOT, references=("https://man7.org/linux/man-pages/man7/signal.7.html",))
+@rule("https://man7.org/linux/man-pages/man7/signal.7.html")
 def rank_crashed(blame: Attribution) -> Findings:
     crash = blame.cause
     if not isinstance(crash, Crashed) or not blame.first:

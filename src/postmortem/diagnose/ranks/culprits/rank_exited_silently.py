@@ -13,7 +13,7 @@ from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import ExitedSilently
 from postmortem.diagnose.ranks.phrases import cite, ranks_words, torchrun_words, victims_words
-from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.facts.rank_logs import LogExit
 
 _OF_ALL = "give the output of each rank, standard output too"
@@ -44,7 +44,7 @@ def outputs_step(end: LogExit | None) -> str:
     return f"{_OF_ALL}: {way}" if way else _OF_ALL
 
 
-@rule(role=Role.ROOT, references=("https://pytorch.org/docs/stable/elastic/errors.html",))
+@rule("https://pytorch.org/docs/stable/elastic/errors.html")
 def rank_exited_silently(blame: Attribution) -> Findings:
     if not isinstance(blame.cause, ExitedSilently) or not blame.first:
         return

@@ -14,10 +14,10 @@ from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import LeftEarly
 from postmortem.diagnose.ranks.phrases import cite, ranks_words, torchrun_words, victims_words
-from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 
 
-@rule(role=Role.ROOT, references=("https://pytorch.org/tutorials/advanced/generic_join.html",))
+@rule("https://pytorch.org/tutorials/advanced/generic_join.html")
 def rank_left_early(blame: Attribution) -> Findings:
     if not isinstance(blame.cause, LeftEarly) or not blame.first:
         return

@@ -23,12 +23,12 @@ from postmortem.diagnose.ranks.phrases import (
     torchrun_words,
     victims_words,
 )
-from postmortem.diagnose.rule import Finding, Findings, Role, rule
+from postmortem.diagnose.rule import Finding, Findings, rule
 
 _ALONE = "run the failing line in one process with the same input: most such errors need no group"
 
 
-@rule(role=Role.ROOT, references=("https://pytorch.org/docs/stable/elastic/errors.html",))
+@rule("https://pytorch.org/docs/stable/elastic/errors.html")
 def rank_raised(blame: Attribution) -> Findings:
     if not isinstance(blame.cause, Raised) or not blame.first:
         return

@@ -13,13 +13,10 @@ from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import SilentAlone
 from postmortem.diagnose.ranks.phrases import cite, ranks_words, torchrun_words, victims_words
-from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 
 
-@rule(
-    role=Role.ROOT,
-    references=("https://pytorch.org/tutorials/prototype/flight_recorder_tutorial.html",),
-)
+@rule("https://pytorch.org/tutorials/prototype/flight_recorder_tutorial.html")
 def rank_silent(blame: Attribution) -> Findings:
     if not isinstance(blame.cause, SilentAlone) or not blame.first:
         return

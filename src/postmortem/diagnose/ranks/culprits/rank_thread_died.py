@@ -21,13 +21,10 @@ from postmortem.diagnose.ranks.phrases import (
     torchrun_words,
     victims_words,
 )
-from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 
 
-@rule(
-    role=Role.ROOT,
-    references=("https://docs.python.org/3/library/threading.html#threading.excepthook",),
-)
+@rule("https://docs.python.org/3/library/threading.html#threading.excepthook")
 def rank_thread_died(blame: Attribution) -> Findings:
     if not isinstance(blame.cause, ThreadDied) or not blame.first:
         return

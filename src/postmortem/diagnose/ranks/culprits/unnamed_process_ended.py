@@ -16,10 +16,10 @@ from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import UnnamedProcessEnded
 from postmortem.diagnose.ranks.culprits.rank_exited_silently import above_step, outputs_step
 from postmortem.diagnose.ranks.phrases import cite, ranks_words
-from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 
 
-@rule(role=Role.ROOT, references=("https://man7.org/linux/man-pages/man7/signal.7.html",))
+@rule("https://man7.org/linux/man-pages/man7/signal.7.html")
 def unnamed_process_ended(blame: Attribution) -> Findings:
     if not isinstance(blame.cause, UnnamedProcessEnded):
         return

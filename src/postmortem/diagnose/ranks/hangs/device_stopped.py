@@ -15,13 +15,10 @@ What to do
 from postmortem.diagnose.jam.jam import NotBegun, NotFinished, StoppedNoting
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.jammed import jam_finding
-from postmortem.diagnose.rule import Findings, Role, rule
+from postmortem.diagnose.rule import Findings, rule
 
 
-@rule(
-    role=Role.ROOT,
-    references=("https://docs.nvidia.com/deploy/xid-errors/index.html",),
-)
+@rule("https://docs.nvidia.com/deploy/xid-errors/index.html")
 def device_stopped(blame: Attribution) -> Findings:
     yield from jam_finding(
         blame,

@@ -17,14 +17,11 @@ from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import CauseKind
 from postmortem.diagnose.ranks.phrases import cite, victims_words
-from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.facts.rank_sets import rank_words
 
 
-@rule(
-    role=Role.ROOT,
-    references=("https://pytorch.org/tutorials/prototype/flight_recorder_tutorial.html",),
-)
+@rule("https://pytorch.org/tutorials/prototype/flight_recorder_tutorial.html")
 def jam_undecided(blame: Attribution) -> Findings:
     jam = blame.jam
     if blame.how is not CauseKind.UNDECIDED or jam is None or jam.disagree:

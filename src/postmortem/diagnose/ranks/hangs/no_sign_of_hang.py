@@ -18,10 +18,7 @@ from postmortem.diagnose.ranks.causes import CauseKind
 from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
 
 
-@rule(
-    role=Role.CONTEXT,
-    references=("https://pytorch.org/tutorials/prototype/flight_recorder_tutorial.html",),
-)
+@rule("https://pytorch.org/tutorials/prototype/flight_recorder_tutorial.html", role=Role.CONTEXT)
 def no_sign_of_hang(blame: Attribution) -> Findings:
     jam = blame.jam
     if blame.how is not CauseKind.NOTHING or jam is None or jam.sign is not Sign.AGAINST:

@@ -14,13 +14,10 @@ What to do
 from postmortem.diagnose.jam.jam import CameLate, NeverCame, NoDump
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.jammed import jam_finding
-from postmortem.diagnose.rule import Findings, Role, rule
+from postmortem.diagnose.rule import Findings, rule
 
 
-@rule(
-    role=Role.ROOT,
-    references=("https://pytorch.org/tutorials/prototype/flight_recorder_tutorial.html",),
-)
+@rule("https://pytorch.org/tutorials/prototype/flight_recorder_tutorial.html")
 def rank_never_came(blame: Attribution) -> Findings:
     yield from jam_finding(
         blame,

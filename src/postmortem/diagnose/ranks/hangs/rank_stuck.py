@@ -14,16 +14,13 @@ from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import StandsElsewhere
 from postmortem.diagnose.ranks.phrases import cite, ranks_words
-from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.facts.rank_logs import RankLogs
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://github.com/benfred/py-spy#how-do-i-find-out-what-a-hanging-program-is-doing",
-        "https://docs.python.org/3/library/faulthandler.html",
-    ),
+    "https://github.com/benfred/py-spy#how-do-i-find-out-what-a-hanging-program-is-doing",
+    "https://docs.python.org/3/library/faulthandler.html",
 )
 def rank_stuck(blame: Attribution, logs: RankLogs) -> Findings:
     cause = blame.cause

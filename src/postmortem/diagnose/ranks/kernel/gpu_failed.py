@@ -23,12 +23,12 @@ from postmortem.diagnose.ranks.kernel.words import (
 )
 from postmortem.diagnose.ranks.kernel_matches import MatchKey
 from postmortem.diagnose.ranks.phrases import ranks_words, torchrun_words, victims_words
-from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.facts.kernel_log import KernelKind
 from postmortem.knowledge.xids import REFERENCE
 
 
-@rule(role=Role.ROOT, references=(REFERENCE,))
+@rule(REFERENCE)
 def gpu_failed(blame: Attribution) -> Findings:
     tie = decided_by(blame, KernelKind.GPU, KernelKind.FABRIC, KernelKind.PCIE)
     if tie is None:

@@ -26,7 +26,7 @@ from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
 from postmortem.knowledge.xids import REFERENCE
 
 
-@rule(role=Role.CONTRIBUTING, references=(REFERENCE,))
+@rule(REFERENCE, role=Role.CONTRIBUTING)
 def gpu_fault_of_program(blame: Attribution) -> Findings:
     ours = program_ties(blame)
     if not ours:

@@ -14,14 +14,11 @@ from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.kernel.words import cite_all, joined, meaning, steps_of, surely
 from postmortem.diagnose.ranks.kernel_matches import MatchKey
 from postmortem.diagnose.ranks.phrases import ranks_words, torchrun_words, victims_words
-from postmortem.diagnose.rule import Finding, Findings, Role, rule
+from postmortem.diagnose.rule import Finding, Findings, rule
 from postmortem.facts.kernel_log import KernelKind
 
 
-@rule(
-    role=Role.ROOT,
-    references=("https://docs.kernel.org/admin-guide/RAS/main.html",),
-)
+@rule("https://docs.kernel.org/admin-guide/RAS/main.html")
 def host_failed(blame: Attribution) -> Findings:
     tie = blame.tie
     if tie is None or not blame.first:

@@ -24,7 +24,7 @@ from postmortem.diagnose.ranks.phrases import ranks_words
 from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
 
 
-@rule(role=Role.CONTRIBUTING, references=("https://man7.org/linux/man-pages/man3/errno.3.html",))
+@rule("https://man7.org/linux/man-pages/man3/errno.3.html", role=Role.CONTRIBUTING)
 def host_storage_failed(blame: Attribution) -> Findings:
     ours = storage_ties(blame)
     if not ours:

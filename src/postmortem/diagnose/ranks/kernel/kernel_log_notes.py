@@ -40,7 +40,7 @@ _ORDER = (
 )
 
 
-@rule(role=Role.CONTEXT, references=("https://man7.org/linux/man-pages/man1/dmesg.1.html",))
+@rule("https://man7.org/linux/man-pages/man1/dmesg.1.html", role=Role.CONTEXT)
 def kernel_log_notes(blame: Attribution, logs: RankLogs) -> Findings:
     used = blame.tie.event if blame.tie is not None else None
     left = [tie for tie in blame.ties if tie.event != used and not _spoken_of(tie, blame)]

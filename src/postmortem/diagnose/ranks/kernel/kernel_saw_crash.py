@@ -20,15 +20,12 @@ from postmortem.diagnose.ranks.kernel.words import (
     surely,
 )
 from postmortem.diagnose.ranks.phrases import at_frame, ranks_words, torchrun_words, victims_words
-from postmortem.diagnose.rule import Finding, Findings, Role, rule
+from postmortem.diagnose.rule import Finding, Findings, rule
 from postmortem.facts.kernel_log import KernelKind
 from postmortem.text import shell_word
 
 
-@rule(
-    role=Role.ROOT,
-    references=("https://docs.kernel.org/admin-guide/sysctl/debug.html",),
-)
+@rule("https://docs.kernel.org/admin-guide/sysctl/debug.html")
 def kernel_saw_crash(blame: Attribution) -> Findings:
     tie = decided_by(blame, KernelKind.CRASH, KernelKind.MACHINE)
     if tie is None or tie.event.signal is None:

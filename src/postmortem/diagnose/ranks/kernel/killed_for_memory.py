@@ -16,14 +16,11 @@ from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.kernel.words import cite_all, decided_by, joined, meaning, surely
 from postmortem.diagnose.ranks.kernel_matches import MatchKey
 from postmortem.diagnose.ranks.phrases import ranks_words, torchrun_words, victims_words
-from postmortem.diagnose.rule import Finding, Findings, Role, rule
+from postmortem.diagnose.rule import Finding, Findings, rule
 from postmortem.facts.kernel_log import KernelKind
 
 
-@rule(
-    role=Role.ROOT,
-    references=("https://docs.kernel.org/admin-guide/cgroup-v2.html#memory-interface-files",),
-)
+@rule("https://docs.kernel.org/admin-guide/cgroup-v2.html#memory-interface-files")
 def killed_for_memory(blame: Attribution) -> Findings:
     tie = decided_by(blame, KernelKind.OOM_KILL)
     if tie is None:

@@ -22,11 +22,9 @@ from postmortem.facts.versions import Versions
 
 
 @rule(
+    "https://github.com/NVIDIA/nccl/issues",
+    "https://github.com/pytorch/pytorch/issues",
     role=Role.CONTRIBUTING,
-    references=(
-        "https://github.com/NVIDIA/nccl/issues",
-        "https://github.com/pytorch/pytorch/issues",
-    ),
 )
 def known_bug_in_logs(
     blame: Attribution, logs: RankLogs, versions: Versions | None, nccl: Nccl | None

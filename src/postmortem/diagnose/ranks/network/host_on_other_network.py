@@ -15,10 +15,7 @@ from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Ro
 from postmortem.facts.nccl import Nccl
 
 
-@rule(
-    role=Role.CONTRIBUTING,
-    references=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",),
-)
+@rule("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html", role=Role.CONTRIBUTING)
 def host_on_other_network(nccl: Nccl) -> Findings:
     odd = nccl.odd_hosts()
     if not odd:

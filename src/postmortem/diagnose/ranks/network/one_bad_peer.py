@@ -18,10 +18,7 @@ from postmortem.facts.nccl import Nccl
 from postmortem.text import shell_word
 
 
-@rule(
-    role=Role.ROOT,
-    references=("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",),
-)
+@rule("https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html")
 def one_bad_peer(nccl: Nccl, blame: Attribution) -> Findings:
     if not nccl.peers:
         return

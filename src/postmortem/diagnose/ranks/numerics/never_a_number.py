@@ -12,10 +12,10 @@ What to do
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import NeverANumber
 from postmortem.diagnose.ranks.phrases import cite
-from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 
 
-@rule(role=Role.ROOT, references=("https://pytorch.org/docs/stable/notes/amp_examples.html",))
+@rule("https://pytorch.org/docs/stable/notes/amp_examples.html")
 def never_a_number(blame: Attribution) -> Findings:
     if not isinstance(blame.cause, NeverANumber):
         return

@@ -16,7 +16,7 @@ from postmortem.diagnose.numerics.first_bad import Origin
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import NumbersWentBad
 from postmortem.diagnose.ranks.phrases import cite, how_sure, ranks_words
-from postmortem.diagnose.rule import Finding, Findings, Role, rule
+from postmortem.diagnose.rule import Finding, Findings, rule
 
 _SCAN = "postmortem scan the last checkpoints: which is the last whose weights are clean?"
 _OF_A_MODULE = (
@@ -46,12 +46,7 @@ _STEPS = {
 }
 
 
-@rule(
-    role=Role.ROOT,
-    references=(
-        "https://huggingface.co/docs/transformers/debugging#underflow-and-overflow-detection",
-    ),
-)
+@rule("https://huggingface.co/docs/transformers/debugging#underflow-and-overflow-detection")
 def numbers_first_bad(blame: Attribution) -> Findings:
     cause = blame.cause
     if not isinstance(cause, NumbersWentBad) or not blame.first:

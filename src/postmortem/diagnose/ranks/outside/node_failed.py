@@ -14,11 +14,11 @@ from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import HostFailed
 from postmortem.diagnose.ranks.phrases import cite, ranks_words, victims_words
-from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.text import shell_word
 
 
-@rule(role=Role.ROOT, references=("https://slurm.schedmd.com/troubleshoot.html",))
+@rule("https://slurm.schedmd.com/troubleshoot.html")
 def node_failed(blame: Attribution) -> Findings:
     if not isinstance(blame.cause, HostFailed):
         return

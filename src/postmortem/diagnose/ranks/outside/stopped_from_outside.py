@@ -12,7 +12,7 @@ from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import Stop, StoppedFromOutside
 from postmortem.diagnose.ranks.phrases import cite
-from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 
 _WHY = {
     Stop.TIME: "its time limit was reached",
@@ -22,7 +22,7 @@ _WHY = {
 }
 
 
-@rule(role=Role.ROOT, references=("https://slurm.schedmd.com/job_exit_code.html",))
+@rule("https://slurm.schedmd.com/job_exit_code.html")
 def stopped_from_outside(blame: Attribution) -> Findings:
     cause = blame.cause
     if not isinstance(cause, StoppedFromOutside):

@@ -13,15 +13,10 @@ from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import CouldNotStart, StartupFault
 from postmortem.diagnose.ranks.phrases import cite
-from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 
 
-@rule(
-    role=Role.ROOT,
-    references=(
-        "https://pytorch.org/docs/stable/distributed.html#choosing-the-network-interface-to-use",
-    ),
-)
+@rule("https://pytorch.org/docs/stable/distributed.html#choosing-the-network-interface-to-use")
 def interface_not_found(blame: Attribution) -> Findings:
     cause = blame.cause
     if not isinstance(cause, CouldNotStart) or cause.fault is not StartupFault.INTERFACE:

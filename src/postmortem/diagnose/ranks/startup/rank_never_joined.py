@@ -13,12 +13,10 @@ from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import CouldNotStart, NeverJoined, StartupFault
 from postmortem.diagnose.ranks.phrases import cite, ranks_words
-from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 
 
-@rule(
-    role=Role.ROOT, references=("https://pytorch.org/docs/stable/distributed.html#initialization",)
-)
+@rule("https://pytorch.org/docs/stable/distributed.html#initialization")
 def rank_never_joined(blame: Attribution) -> Findings:
     cause = blame.cause
     if not isinstance(cause, CouldNotStart | NeverJoined):

@@ -19,10 +19,7 @@ from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Ro
 _STALE = frozenset({"connection-refused", "gloo-connectfullmesh", "error-port-in-use"})
 
 
-@rule(
-    role=Role.CONTRIBUTING,
-    references=("https://docs.pytorch.org/docs/stable/elastic/run.html",),
-)
+@rule("https://docs.pytorch.org/docs/stable/elastic/run.html", role=Role.CONTRIBUTING)
 def restart_met_leftovers(attempts: Attempts) -> Findings:
     last = attempts.blames[-1]
     cause = last.cause

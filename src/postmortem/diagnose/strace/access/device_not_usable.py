@@ -15,7 +15,7 @@ What to do
     device that fell off the bus needs a reset or a reboot of the host.
 """
 
-from postmortem.diagnose.rule import Confidence, Findings, Role, rule
+from postmortem.diagnose.rule import Confidence, Findings, rule
 from postmortem.diagnose.strace.calls import named, quoted, times
 from postmortem.diagnose.strace.severity import of_calls, weigh, worst
 from postmortem.facts.syscall_logs import Logs
@@ -33,12 +33,7 @@ _MEANING = {
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        (
-            "https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/troubleshooting.html"
-        ),
-    ),
+    "https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/troubleshooting.html"
 )
 def device_not_usable(failures: Failures, logs: Logs) -> Findings:
     errnos = ("ENXIO", "ENODEV", "EIO", "EACCES", "EPERM", "EBUSY")

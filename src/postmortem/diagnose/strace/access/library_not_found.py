@@ -14,7 +14,7 @@ What to do
 """
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.diagnose.strace.benign_errors import first_lookup, missing_libraries
 from postmortem.diagnose.strace.calls import place_of
 from postmortem.diagnose.strace.severity import weigh_fate
@@ -23,10 +23,7 @@ from postmortem.facts.syscall_logs import Logs
 from postmortem.text import counted, shell_word
 
 
-@rule(
-    role=Role.ROOT,
-    references=("https://man7.org/linux/man-pages/man8/ld.so.8.html",),
-)
+@rule("https://man7.org/linux/man-pages/man8/ld.so.8.html")
 def library_not_found(logs: Logs) -> Findings:
     for log in logs.logs:
         for name, folders in missing_libraries(log)[:3]:

@@ -15,7 +15,7 @@ What to do
     owns. For capabilities in a container: --cap-add.
 """
 
-from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.diagnose.strace.calls import cite_calls, named, quoted, subject, times
 from postmortem.diagnose.strace.severity import weigh, worst
 from postmortem.facts.syscall_logs import Fate, Logs
@@ -46,11 +46,8 @@ _DEVICES = ("/dev/nvidia", "/dev/infiniband/")  # have a rule of their own
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://man7.org/linux/man-pages/man7/path_resolution.7.html",
-        "https://man7.org/linux/man-pages/man7/capabilities.7.html",
-    ),
+    "https://man7.org/linux/man-pages/man7/path_resolution.7.html",
+    "https://man7.org/linux/man-pages/man7/capabilities.7.html",
 )
 def permission_denied(failures: Failures, logs: Logs) -> Findings:
     groups = worst(logs, tuple(g for g in _last_first(failures) if not _only_looked(logs, g)))

@@ -16,7 +16,7 @@ What to do
 """
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.diagnose.strace.calls import place_of, quoted_path
 from postmortem.diagnose.strace.severity import weigh_fate
 from postmortem.diagnose.strace.stderr_errors import not_found
@@ -33,10 +33,7 @@ _BAD = ("cannot", "/")
 it, or (before 5.2) with the interpreter."""
 
 
-@rule(
-    role=Role.ROOT,
-    references=("https://man7.org/linux/man-pages/man2/execve.2.html",),
-)
+@rule("https://man7.org/linux/man-pages/man2/execve.2.html")
 def program_not_found(logs: Logs) -> Findings:
     ran = {
         (match.target.path or "").rpartition("/")[2]

@@ -30,9 +30,9 @@ from postmortem.facts.syscalls import Task
 
 
 @rule(
+    "https://man7.org/linux/man-pages/man2/wait.2.html",
     role=Role.CONTRIBUTING,
     yields_to=ANY_REASON,
-    references=("https://man7.org/linux/man-pages/man2/wait.2.html",),
 )
 def child_failed(logs: Logs) -> Findings:
     failed = [task for task in logs.tasks() if _hidden(logs, task)]

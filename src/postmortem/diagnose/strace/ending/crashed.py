@@ -15,7 +15,7 @@ What to do
 """
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, Subject, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Subject, rule
 from postmortem.diagnose.strace.signals import CRASHES, process_of
 from postmortem.diagnose.strace.task_text import who
 from postmortem.facts.syscall_logs import Logs
@@ -23,11 +23,8 @@ from postmortem.facts.syscalls import Ending, Failures, Task
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://man7.org/linux/man-pages/man7/signal.7.html",
-        "https://man7.org/linux/man-pages/man5/core.5.html",
-    ),
+    "https://man7.org/linux/man-pages/man7/signal.7.html",
+    "https://man7.org/linux/man-pages/man5/core.5.html",
 )
 def crashed(failures: Failures, logs: Logs) -> Findings:
     mapped = {match.pid for group in failures.of("SIGBUS") for match in group.matches}

@@ -23,7 +23,6 @@ from postmortem.diagnose.rule import (
     Evidence,
     Finding,
     Findings,
-    Role,
     Subject,
     rule,
 )
@@ -65,12 +64,9 @@ _STEPS = {
 
 
 @rule(
-    role=Role.ROOT,
+    "https://man7.org/linux/man-pages/man7/signal.7.html",
+    "https://docs.kernel.org/admin-guide/cgroup-v2.html",
     yields_to=ANY_REASON,
-    references=(
-        "https://man7.org/linux/man-pages/man7/signal.7.html",
-        "https://docs.kernel.org/admin-guide/cgroup-v2.html",
-    ),
 )
 def ended_by_signal(logs: Logs) -> Findings:
     ended = [

@@ -15,7 +15,7 @@ What to do
 
 from postmortem import thresholds
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, Subject, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Subject, rule
 from postmortem.diagnose.strace.signals import CRASHES
 from postmortem.diagnose.strace.stderr_errors import last_said
 from postmortem.diagnose.strace.task_text import ANSWERING, who
@@ -24,10 +24,7 @@ from postmortem.facts.syscalls import Ending, Task
 from postmortem.text import shell_word
 
 
-@rule(
-    role=Role.ROOT,
-    references=("https://pytorch.org/docs/stable/elastic/errors.html",),
-)
+@rule("https://pytorch.org/docs/stable/elastic/errors.html")
 def first_to_fail(logs: Logs) -> Findings:
     bad = [
         (task, task.ending)

@@ -29,10 +29,7 @@ _MOST_FOREBEARS = 1000
 """Generations; a chain of parents may also lead back to where it began."""
 
 
-@rule(
-    role=Role.ROOT,
-    references=("https://man7.org/linux/man-pages/man2/kill.2.html",),
-)
+@rule("https://man7.org/linux/man-pages/man2/kill.2.html")
 def killed_by_process(logs: Logs) -> Findings:
     victims = [
         (task, task.ending)

@@ -33,11 +33,7 @@ from postmortem.knowledge.messages import by_id
 _ORDER = ("root", "contributing", "cascade")
 
 
-@rule(
-    role=Role.ROOT,
-    yields_to=ANY_REASON,
-    references=("https://man7.org/linux/man-pages/man1/strace.1.html",),
-)
+@rule("https://man7.org/linux/man-pages/man1/strace.1.html", yields_to=ANY_REASON)
 def known_last_words(words: LastWords, logs: Logs) -> Findings:
     if not words.spoken:
         return  # the signatures take 30 ms to read

@@ -72,13 +72,10 @@ _NO_DIRECT = "its file system does not take O_DIRECT (tmpfs of old kernels, some
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://man7.org/linux/man-pages/man3/errno.3.html",
-        "https://man7.org/linux/man-pages/man2/rename.2.html",
-        "https://man7.org/linux/man-pages/man2/fcntl_locking.2.html",
-        "https://man7.org/linux/man-pages/man2/open.2.html",
-    ),
+    "https://man7.org/linux/man-pages/man3/errno.3.html",
+    "https://man7.org/linux/man-pages/man2/rename.2.html",
+    "https://man7.org/linux/man-pages/man2/fcntl_locking.2.html",
+    "https://man7.org/linux/man-pages/man2/open.2.html",
 )
 def named_its_error(logs: Logs) -> Findings:
     for task in _failed(logs):

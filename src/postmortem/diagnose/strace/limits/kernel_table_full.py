@@ -15,7 +15,7 @@ What to do
     file watchers and trackers watch whole trees.
 """
 
-from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.diagnose.strace.calls import cite_calls, kernel_table, named, subject
 from postmortem.diagnose.strace.severity import weigh
 from postmortem.facts.syscall_logs import Logs
@@ -23,12 +23,9 @@ from postmortem.facts.syscalls import Failures
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://man7.org/linux/man-pages/man7/inotify.7.html",
-        "https://man7.org/linux/man-pages/man2/semget.2.html",
-        "https://man7.org/linux/man-pages/man2/shmget.2.html",
-    ),
+    "https://man7.org/linux/man-pages/man7/inotify.7.html",
+    "https://man7.org/linux/man-pages/man2/semget.2.html",
+    "https://man7.org/linux/man-pages/man2/shmget.2.html",
 )
 def kernel_table_full(failures: Failures, logs: Logs) -> Findings:
     for group in failures.of("ENOSPC", "EMFILE", "EDQUOT"):

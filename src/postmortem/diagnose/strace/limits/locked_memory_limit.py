@@ -15,7 +15,7 @@ What to do
     slurmd and dockerd, docker run --ulimit memlock=-1.
 """
 
-from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.diagnose.strace.calls import cite_calls, named, subject, times
 from postmortem.diagnose.strace.resource_limits import limit
 from postmortem.diagnose.strace.severity import weigh, worst
@@ -25,11 +25,8 @@ from postmortem.facts.syscalls import FailedCalls, Failures
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://man7.org/linux/man-pages/man2/mlock.2.html",
-        "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
-    ),
+    "https://man7.org/linux/man-pages/man2/mlock.2.html",
+    "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
 )
 def locked_memory_limit(failures: Failures, logs: Logs) -> Findings:
     groups = worst(logs, tuple(g for g in failures.of("ENOMEM", "EPERM", "EAGAIN") if _locks(g)))

@@ -18,7 +18,7 @@ What to do
 
 from collections.abc import Iterator
 
-from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.diagnose.strace.calls import cite_calls, subject, times
 from postmortem.diagnose.strace.resource_limits import limit
 from postmortem.diagnose.strace.severity import weigh, worst
@@ -49,12 +49,9 @@ _LENGTH = Pattern(r"^(?:mmap2?|mprotect)\([^,]*, (?P<length>\d+)|^mremap\([^,]*,
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://man7.org/linux/man-pages/man2/mmap.2.html",
-        "https://man7.org/linux/man-pages/man2/getrlimit.2.html",
-        "https://docs.kernel.org/mm/overcommit-accounting.html",
-    ),
+    "https://man7.org/linux/man-pages/man2/mmap.2.html",
+    "https://man7.org/linux/man-pages/man2/getrlimit.2.html",
+    "https://docs.kernel.org/mm/overcommit-accounting.html",
 )
 def memory_refused(failures: Failures, logs: Logs) -> Findings:
     groups = worst(logs, tuple(_refusals(failures)))

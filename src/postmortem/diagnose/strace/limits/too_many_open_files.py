@@ -15,7 +15,7 @@ What to do
 
 from collections.abc import Sequence
 
-from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.diagnose.strace.calls import cite_calls, kernel_table, named, shortened, subject
 from postmortem.diagnose.strace.resource_limits import limit
 from postmortem.diagnose.strace.severity import weigh, worst
@@ -25,11 +25,8 @@ from postmortem.facts.syscalls import Failures
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://man7.org/linux/man-pages/man2/getrlimit.2.html",
-        "https://github.com/pytorch/pytorch/issues/973",
-    ),
+    "https://man7.org/linux/man-pages/man2/getrlimit.2.html",
+    "https://github.com/pytorch/pytorch/issues/973",
 )
 def too_many_open_files(failures: Failures, logs: Logs) -> Findings:
     groups = worst(

@@ -14,7 +14,7 @@ What to do
     limit, TasksMax= of systemd).
 """
 
-from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.diagnose.strace.calls import place_of
 from postmortem.diagnose.strace.severity import weigh_fate
 from postmortem.diagnose.strace.task_text import who
@@ -22,12 +22,9 @@ from postmortem.facts.syscall_logs import Logs
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://man7.org/linux/man-pages/man2/clone.2.html",
-        "https://man7.org/linux/man-pages/man2/getrlimit.2.html",
-        "https://docs.kernel.org/admin-guide/cgroup-v2.html",
-    ),
+    "https://man7.org/linux/man-pages/man2/clone.2.html",
+    "https://man7.org/linux/man-pages/man2/getrlimit.2.html",
+    "https://docs.kernel.org/admin-guide/cgroup-v2.html",
 )
 def too_many_processes(logs: Logs) -> Findings:
     for row in logs.errors("EAGAIN", "clone", "clone3", "fork", "vfork")[:1]:

@@ -21,11 +21,8 @@ from postmortem.facts.syscalls import FailedCalls, Failures
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://man7.org/linux/man-pages/man2/write.2.html",
-        "https://man7.org/linux/man-pages/man2/recv.2.html",
-    ),
+    "https://man7.org/linux/man-pages/man2/write.2.html",
+    "https://man7.org/linux/man-pages/man2/recv.2.html",
 )
 def connection_lost(failures: Failures, logs: Logs) -> Findings:
     groups = worst(

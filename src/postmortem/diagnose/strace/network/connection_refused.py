@@ -22,10 +22,7 @@ from postmortem.facts.syscalls import FailedCalls, Failures
 from postmortem.text import shell_word
 
 
-@rule(
-    role=Role.ROOT,
-    references=("https://man7.org/linux/man-pages/man2/connect.2.html",),
-)
+@rule("https://man7.org/linux/man-pages/man2/connect.2.html")
 def connection_refused(failures: Failures, logs: Logs) -> Findings:
     groups = worst(logs, tuple(g for g in failures.of("ECONNREFUSED") if _counts(logs, g)))
     if not groups:

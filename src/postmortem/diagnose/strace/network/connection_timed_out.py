@@ -23,11 +23,8 @@ from postmortem.text import shell_word
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://man7.org/linux/man-pages/man2/connect.2.html",
-        "https://man7.org/linux/man-pages/man7/tcp.7.html",
-    ),
+    "https://man7.org/linux/man-pages/man2/connect.2.html",
+    "https://man7.org/linux/man-pages/man7/tcp.7.html",
 )
 def connection_timed_out(failures: Failures, logs: Logs) -> Findings:
     groups = worst(logs, tuple(g for g in failures.of("ETIMEDOUT") if _counts(logs, g)))

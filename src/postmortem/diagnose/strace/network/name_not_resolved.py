@@ -15,7 +15,7 @@ What to do
 """
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.diagnose.strace.nameservers import (
     AskedServer,
     answer,
@@ -35,11 +35,8 @@ _REVERSE = Pattern(r"^(?:\d{1,3}\.){4}in-a|^(?:[0-9a-f]\.){8,}|\.(?:in-addr|ip6)
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://man7.org/linux/man-pages/man5/resolv.conf.5.html",
-        "https://man7.org/linux/man-pages/man3/getaddrinfo.3.html",
-    ),
+    "https://man7.org/linux/man-pages/man5/resolv.conf.5.html",
+    "https://man7.org/linux/man-pages/man3/getaddrinfo.3.html",
 )
 def name_not_resolved(logs: Logs) -> Findings:
     asked: dict[int, list[AskedServer]] = {}

@@ -15,7 +15,7 @@ What to do
 """
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.diagnose.strace.benign_errors import NEVER_THERE
 from postmortem.diagnose.strace.calls import quoted_path, shortened
 from postmortem.diagnose.strace.peers import failed_connections
@@ -24,10 +24,7 @@ from postmortem.diagnose.strace.task_text import who
 from postmortem.facts.syscall_logs import Fate, Logs
 
 
-@rule(
-    role=Role.ROOT,
-    references=("https://man7.org/linux/man-pages/man7/unix.7.html",),
-)
+@rule("https://man7.org/linux/man-pages/man7/unix.7.html")
 def no_such_socket(logs: Logs) -> Findings:
     failed = [one for one in failed_connections(logs, "ENOENT") if _counts(one.peer)]
     for one in reversed(failed):

@@ -31,11 +31,8 @@ _MEANING = {
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://man7.org/linux/man-pages/man2/connect.2.html",
-        "https://man7.org/linux/man-pages/man7/ip.7.html",
-    ),
+    "https://man7.org/linux/man-pages/man2/connect.2.html",
+    "https://man7.org/linux/man-pages/man7/ip.7.html",
 )
 def peer_unreachable(failures: Failures, logs: Logs) -> Findings:
     groups = worst(

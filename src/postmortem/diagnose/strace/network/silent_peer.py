@@ -18,7 +18,7 @@ What to do
 """
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.diagnose.strace.task_text import who
 from postmortem.diagnose.strace.waits import (
     awaited_socket,
@@ -36,11 +36,8 @@ _TIMED_OUT = Pattern(r"(?i)time(?:d[ -]?)?[ -]?out")
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://man7.org/linux/man-pages/man7/socket.7.html",
-        "https://man7.org/linux/man-pages/man2/recv.2.html",
-    ),
+    "https://man7.org/linux/man-pages/man7/socket.7.html",
+    "https://man7.org/linux/man-pages/man2/recv.2.html",
 )
 def silent_peer(logs: Logs) -> Findings:
     waits = [task for task in logs.stuck() if blocked_on_socket(task) and waits_for_ever(task)]

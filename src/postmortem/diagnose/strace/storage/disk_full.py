@@ -17,7 +17,7 @@ What to do
 from collections.abc import Iterator
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.diagnose.strace.calls import (
     cite_calls,
     folder_of,
@@ -39,11 +39,8 @@ _MAKES = ("open", "openat", "openat2", "creat", "mkdir", "mkdirat", "mknod", "sy
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://man7.org/linux/man-pages/man2/write.2.html",
-        "https://man7.org/linux/man-pages/man2/open.2.html",
-    ),
+    "https://man7.org/linux/man-pages/man2/write.2.html",
+    "https://man7.org/linux/man-pages/man2/open.2.html",
 )
 def disk_full(failures: Failures, logs: Logs) -> Findings:
     files = worst(

@@ -14,7 +14,7 @@ What to do
     writing descriptor; open files with O_CLOEXEC and run again.
 """
 
-from postmortem.diagnose.rule import Confidence, Findings, Role, rule
+from postmortem.diagnose.rule import Confidence, Findings, rule
 from postmortem.diagnose.strace.calls import folder_of, named, quoted, times
 from postmortem.diagnose.strace.severity import of_calls, weigh, worst
 from postmortem.facts.syscall_logs import Logs
@@ -27,11 +27,8 @@ _MEANING = {
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://man7.org/linux/man-pages/man2/execve.2.html",
-        "https://man7.org/linux/man-pages/man2/rmdir.2.html",
-    ),
+    "https://man7.org/linux/man-pages/man2/execve.2.html",
+    "https://man7.org/linux/man-pages/man2/rmdir.2.html",
 )
 def file_busy(failures: Failures, logs: Logs) -> Findings:
     groups = worst(logs, failures.of("ETXTBSY", "EBUSY"))

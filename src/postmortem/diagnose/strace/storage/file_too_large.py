@@ -13,7 +13,7 @@ What to do
     or split the file.
 """
 
-from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.diagnose.strace.calls import cite_calls, folder_of, named, subject, times
 from postmortem.diagnose.strace.resource_limits import limit
 from postmortem.diagnose.strace.severity import weigh, worst
@@ -22,11 +22,8 @@ from postmortem.facts.syscalls import Failures
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://man7.org/linux/man-pages/man2/getrlimit.2.html",
-        "https://man7.org/linux/man-pages/man2/write.2.html",
-    ),
+    "https://man7.org/linux/man-pages/man2/getrlimit.2.html",
+    "https://man7.org/linux/man-pages/man2/write.2.html",
 )
 def file_too_large(failures: Failures, logs: Logs) -> Findings:
     groups = worst(logs, failures.of("EFBIG"))

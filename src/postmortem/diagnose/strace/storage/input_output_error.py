@@ -14,7 +14,7 @@ What to do
     fault.
 """
 
-from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.diagnose.strace.calls import cite_calls, folder_of, many, named, subject, times
 from postmortem.diagnose.strace.severity import weigh, worst
 from postmortem.facts.syscall_logs import Logs
@@ -24,10 +24,7 @@ from postmortem.facts.syscalls import Failures
 _TERMINALS = ("/dev/tty", "/dev/pts/0", "/dev/pts/1", "/dev/console")
 
 
-@rule(
-    role=Role.ROOT,
-    references=("https://man7.org/linux/man-pages/man2/read.2.html",),
-)
+@rule("https://man7.org/linux/man-pages/man2/read.2.html")
 def input_output_error(failures: Failures, logs: Logs) -> Findings:
     groups = worst(logs, failures.of("EIO", "EREMOTEIO"))
     groups = tuple(

@@ -14,7 +14,7 @@ What to do
 """
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.diagnose.strace.calls import place_of, quoted_path, shortened
 from postmortem.diagnose.strace.severity import weigh_fate
 from postmortem.diagnose.strace.task_text import who
@@ -23,11 +23,8 @@ from postmortem.facts.syscalls import ErrorCount
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://man7.org/linux/man-pages/man2/open.2.html",
-        "https://github.com/pytorch/pytorch/blob/main/torch/utils/file_baton.py",
-    ),
+    "https://man7.org/linux/man-pages/man2/open.2.html",
+    "https://github.com/pytorch/pytorch/blob/main/torch/utils/file_baton.py",
 )
 def lock_file_exists(logs: Logs) -> Findings:
     rows = [row for row in logs.errors("EEXIST", "open", "openat", "link") if _is_lock(row)]

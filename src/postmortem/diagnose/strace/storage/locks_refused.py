@@ -12,17 +12,14 @@ What to do
     Put the cache on a local disk, or have the file system mounted with locks.
 """
 
-from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.diagnose.strace.calls import cite_calls, many, named, subject, times
 from postmortem.diagnose.strace.severity import weigh, worst
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import Failures
 
 
-@rule(
-    role=Role.ROOT,
-    references=("https://man7.org/linux/man-pages/man2/fcntl.2.html",),
-)
+@rule("https://man7.org/linux/man-pages/man2/fcntl.2.html")
 def locks_refused(failures: Failures, logs: Logs) -> Findings:
     groups = worst(logs, failures.of("ENOLCK"))
     if not groups:

@@ -14,16 +14,13 @@ What to do
     failure is an error and no signal. For /dev/shm see the size of that mount.
 """
 
-from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.diagnose.strace.calls import cite_calls, folder_of, in_shared_memory, named, subject
 from postmortem.diagnose.strace.task_text import who
 from postmortem.facts.syscalls import Failures
 
 
-@rule(
-    role=Role.ROOT,
-    references=("https://man7.org/linux/man-pages/man2/mmap.2.html",),
-)
+@rule("https://man7.org/linux/man-pages/man2/mmap.2.html")
 def mapped_file_no_room(failures: Failures) -> Findings:
     for group in failures.of("SIGBUS"):
         if group.target.path is None:

@@ -11,7 +11,7 @@ What to do
     Free room in the same quota, or ask for more. A file whose write failed is not whole.
 """
 
-from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.diagnose.strace.calls import (
     cite_calls,
     folder_of,
@@ -26,10 +26,7 @@ from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import Failures
 
 
-@rule(
-    role=Role.ROOT,
-    references=("https://man7.org/linux/man-pages/man2/write.2.html",),
-)
+@rule("https://man7.org/linux/man-pages/man2/write.2.html")
 def quota_exceeded(failures: Failures, logs: Logs) -> Findings:
     groups = worst(
         logs, tuple(group for group in failures.of("EDQUOT") if kernel_table(group) is None)

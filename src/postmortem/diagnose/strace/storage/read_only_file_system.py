@@ -14,7 +14,7 @@ What to do
     system checked first.
 """
 
-from postmortem.diagnose.rule import Confidence, Findings, Role, rule
+from postmortem.diagnose.rule import Confidence, Findings, rule
 from postmortem.diagnose.strace.calls import folder_of, many, named, times
 from postmortem.diagnose.strace.severity import of_calls, weigh, worst
 from postmortem.facts.syscall_logs import Logs
@@ -22,11 +22,8 @@ from postmortem.facts.syscalls import Failures
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://man7.org/linux/man-pages/man2/open.2.html",
-        "https://man7.org/linux/man-pages/man2/mount.2.html",
-    ),
+    "https://man7.org/linux/man-pages/man2/open.2.html",
+    "https://man7.org/linux/man-pages/man2/mount.2.html",
 )
 def read_only_file_system(failures: Failures, logs: Logs) -> Findings:
     groups = worst(logs, failures.of("EROFS"))

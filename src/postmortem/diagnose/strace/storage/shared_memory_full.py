@@ -14,7 +14,7 @@ What to do
     file_system.
 """
 
-from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.diagnose.strace.calls import (
     cite_calls,
     in_shared_memory,
@@ -29,11 +29,8 @@ from postmortem.facts.syscalls import FailedCalls, Failures
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://docs.docker.com/engine/containers/run/",
-        "https://github.com/pytorch/pytorch/issues/1355",
-    ),
+    "https://docs.docker.com/engine/containers/run/",
+    "https://github.com/pytorch/pytorch/issues/1355",
 )
 def shared_memory_full(failures: Failures, logs: Logs) -> Findings:
     full = tuple(g for g in failures.of("ENOSPC") if in_shared_memory(g.target))

@@ -14,20 +14,14 @@ What to do
     beside and keep the old ones); have a stale mount mounted again.
 """
 
-from postmortem.diagnose.rule import Confidence, Findings, Role, rule
+from postmortem.diagnose.rule import Confidence, Findings, rule
 from postmortem.diagnose.strace.calls import folder_of, many, named, times
 from postmortem.diagnose.strace.severity import of_calls, weigh, worst
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import Failures
 
 
-@rule(
-    role=Role.ROOT,
-    references=(
-        "https://man7.org/linux/man-pages/man2/open.2.html",
-        "https://nfs.sourceforge.net/",
-    ),
-)
+@rule("https://man7.org/linux/man-pages/man2/open.2.html", "https://nfs.sourceforge.net/")
 def stale_file_handle(failures: Failures, logs: Logs) -> Findings:
     groups = worst(logs, failures.of("ESTALE"))
 

@@ -13,7 +13,7 @@ What to do
     break the circle of links.
 """
 
-from postmortem.diagnose.rule import Confidence, Findings, Role, rule
+from postmortem.diagnose.rule import Confidence, Findings, rule
 from postmortem.diagnose.strace.calls import named, quoted, times
 from postmortem.diagnose.strace.severity import of_calls, weigh, worst
 from postmortem.facts.syscall_logs import Logs
@@ -26,10 +26,7 @@ _MEANING = {
 }
 
 
-@rule(
-    role=Role.ROOT,
-    references=("https://man7.org/linux/man-pages/man7/path_resolution.7.html",),
-)
+@rule("https://man7.org/linux/man-pages/man7/path_resolution.7.html")
 def unusable_path(failures: Failures, logs: Logs) -> Findings:
     # epoll_ctl() gives ELOOP for descriptors that watch each other: no path has to do with it.
     groups = [

@@ -17,7 +17,7 @@ What to do
 
 from collections.abc import Iterable
 
-from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.diagnose.strace.task_text import who
 from postmortem.diagnose.strace.waits import cite_waits, is_private_futex, waits_for_ever
 from postmortem.facts.syscall_logs import Logs
@@ -25,11 +25,8 @@ from postmortem.facts.syscalls import Task
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://man7.org/linux/man-pages/man2/futex.2.html",
-        "https://pytorch.org/docs/stable/notes/multiprocessing.html",
-    ),
+    "https://man7.org/linux/man-pages/man2/futex.2.html",
+    "https://pytorch.org/docs/stable/notes/multiprocessing.html",
 )
 def futex_deadlock(logs: Logs) -> Findings:
     for leader, tasks in _groups(logs):

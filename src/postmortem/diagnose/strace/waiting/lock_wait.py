@@ -13,7 +13,7 @@ What to do
     local disk: HF_HOME, TORCH_EXTENSIONS_DIR, TRITON_CACHE_DIR can be set.
 """
 
-from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.diagnose.strace.calls import quoted, shortened
 from postmortem.diagnose.strace.task_text import who
 from postmortem.diagnose.strace.waits import cite_waits, said_to_wait
@@ -22,11 +22,8 @@ from postmortem.facts.syscalls import Task
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://man7.org/linux/man-pages/man2/flock.2.html",
-        "https://man7.org/linux/man-pages/man2/fcntl.2.html",
-    ),
+    "https://man7.org/linux/man-pages/man2/flock.2.html",
+    "https://man7.org/linux/man-pages/man2/fcntl.2.html",
 )
 def lock_wait(logs: Logs) -> Findings:
     waits = [task for task in logs.stuck() if task.blocked and _for_lock(task)]

@@ -15,7 +15,7 @@ What to do
     same child in turns; close the ends that a process does not need.
 """
 
-from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 from postmortem.diagnose.strace.task_text import who
 from postmortem.diagnose.strace.waits import (
     cite_waits,
@@ -29,11 +29,8 @@ from postmortem.facts.syscalls import Task
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://man7.org/linux/man-pages/man7/pipe.7.html",
-        "https://docs.python.org/3/library/subprocess.html#subprocess.Popen.wait",
-    ),
+    "https://man7.org/linux/man-pages/man7/pipe.7.html",
+    "https://docs.python.org/3/library/subprocess.html#subprocess.Popen.wait",
 )
 def pipe_deadlock(logs: Logs) -> Findings:
     alive = logs.processes_alive()

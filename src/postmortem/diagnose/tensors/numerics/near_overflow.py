@@ -27,10 +27,7 @@ _LARGEST = {
 """The largest finite value; e4m3 is left out: its scaled tensors are meant to reach it."""
 
 
-@rule(
-    role=Role.CONTEXT,
-    references=("https://docs.pytorch.org/docs/stable/type_info.html",),
-)
+@rule("https://docs.pytorch.org/docs/stable/type_info.html", role=Role.CONTEXT)
 def near_overflow(tensors: Tensors) -> Findings:
     close = [
         tensor

@@ -28,11 +28,8 @@ _MOST_CITED = 6
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://docs.pytorch.org/docs/stable/notes/amp_examples.html",
-        "https://huggingface.co/docs/transformers/debugging",
-    ),
+    "https://docs.pytorch.org/docs/stable/notes/amp_examples.html",
+    "https://huggingface.co/docs/transformers/debugging",
 )
 def nonfinite_checkpoint(tensors: Tensors) -> Findings:
     bad = tensors.bad
