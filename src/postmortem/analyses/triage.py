@@ -30,9 +30,7 @@ class TriageOptions:
 
 
 def analyse(
-    names: Sequence[str],
-    options: TriageOptions,
-    progress: Callable[[str], None] | None = None,
+    names: Sequence[str], options: TriageOptions, progress: Callable[[str], None] | None = None
 ) -> Report:
     """Return the report on all evidence; raises EvidenceError where there is none."""
     with terminations_unwind(), contextlib.ExitStack() as undo:

@@ -6,11 +6,9 @@ from postmortem.patterns import Pattern
 
 _SUFFIX = Pattern(
     r"(?:\.(?:cold|part|constprop|isra|lto_priv|localalias|llvm)(?:\.\d+)*"
-    r"|@@?[A-Z_]+[\d.]*| \[clone [^]]*\])+$",
+    r"|@@?[A-Z_]+[\d.]*| \[clone [^]]*\])+$"
 )
-_QUALIFIER = Pattern(
-    r"(\s+(const|volatile|noexcept|&&?|\[clone [^]]*\]))+$",
-)
+_QUALIFIER = Pattern(r"(\s+(const|volatile|noexcept|&&?|\[clone [^]]*\]))+$")
 
 
 def bare(name: str) -> str:

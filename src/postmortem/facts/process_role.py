@@ -19,9 +19,7 @@ _SERVANTS = (
     ("from multiprocessing.resource_tracker import", "resource tracker of multiprocessing"),
     ("from multiprocessing.forkserver import", "fork server of multiprocessing"),
 )
-_AGENT = Pattern(
-    r"(^|/)torchrun$|^torch\.distributed\.(run|launch)$|/torch/distributed/run\.py$",
-)
+_AGENT = Pattern(r"(^|/)torchrun$|^torch\.distributed\.(run|launch)$|/torch/distributed/run\.py$")
 
 
 def process_role(process: Process, threads: Threads) -> str | None:

@@ -31,12 +31,7 @@ class Xid:
 def xid(number: int) -> Xid:
     """Return what a number means; one that the table lacks is of nobody's fault yet."""
     return _table().get(number) or Xid(
-        number,
-        "an error of the GPU",
-        Fault.UNKNOWN,
-        "gpu",
-        "The number is not known here.",
-        _ANY,
+        number, "an error of the GPU", Fault.UNKNOWN, "gpu", "The number is not known here.", _ANY
     )
 
 

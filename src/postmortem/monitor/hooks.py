@@ -52,11 +52,7 @@ class CallHook(_Staying):
         """What is remembered of the module's last call."""
 
     def __call__(
-        self,
-        module: torch.nn.Module,
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        output: Any,
+        self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any
     ) -> None:
         """Pass the call on, or record its output in compiled code."""
         if _is_compiling():

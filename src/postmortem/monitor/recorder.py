@@ -45,12 +45,7 @@ class Recorder:
         self.masks.forget()
 
     def call(
-        self,
-        module: str,
-        class_name: str,
-        weights: list[Any],
-        pairs: list[Any],
-        inputs: int,
+        self, module: str, class_name: str, weights: list[Any], pairs: list[Any], inputs: int
     ) -> Call:
         """Take a call all of whose numbers are here and finite."""
         self.made += 1

@@ -11,10 +11,7 @@ from postmortem.monitor.scans import Scans
 
 
 def bad_to_save(
-    model: torch.nn.Module,
-    scans: Scans,
-    batch: int,
-    previous: Callable[[str], Call | Frame | None],
+    model: torch.nn.Module, scans: Scans, batch: int, previous: Callable[[str], Call | Frame | None]
 ) -> FirstBad | None:
     """Return the first weight that holds NaN or Inf, or buffer that is spoiled.
 

@@ -188,11 +188,7 @@ def _not_core_elf(elf: ElfHead) -> tuple[str, str]:
 
 
 _FOREIGN: tuple[tuple[bytes, str, str], ...] = (
-    (
-        b"MDMP",
-        "a minidump (Breakpad, Crashpad or Windows)",
-        "minidump-stackwalk reads it",
-    ),
+    (b"MDMP", "a minidump (Breakpad, Crashpad or Windows)", "minidump-stackwalk reads it"),
     (b"PAGEDU64", "a crash dump of the Windows kernel", "WinDbg reads it"),
     (b"PAGEDUMP", "a crash dump of the Windows kernel", "WinDbg reads it"),
     (b"MZ", "a Windows program", "give the core that the process left"),

@@ -51,11 +51,7 @@ class OpenedCore:
 
 @contextlib.contextmanager
 def open_core(
-    path: Path,
-    *,
-    temp_dir: Path | None = None,
-    progress: Progress | None = None,
-    gpu: bool = False,
+    path: Path, *, temp_dir: Path | None = None, progress: Progress | None = None, gpu: bool = False
 ) -> Iterator[OpenedCore]:
     """Give a plain core file for the core at `path`, unpacked if need be; `gpu`: one of CUDA GPUs.
 

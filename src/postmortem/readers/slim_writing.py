@@ -59,10 +59,7 @@ def write_slim(
         partial_file(place.final) as (stream, path),
     ):
         outcome = slim_file(
-            str(opened.path),
-            stream.fileno(),
-            executable=options.program,
-            sysroot=options.sysroot,
+            str(opened.path), stream.fileno(), executable=options.program, sysroot=options.sysroot
         )
         done = _finished(path, place)
         problems = (*opened.problems, *outcome.problems)

@@ -16,16 +16,7 @@ from postmortem.render.page import (
     labelled,
 )
 from postmortem.render.wrapping import cells, padded, wrapped
-from postmortem.report.blocks import (
-    Backtrace,
-    Block,
-    Excerpt,
-    KeyValues,
-    Note,
-    Prose,
-    Table,
-    Tone,
-)
+from postmortem.report.blocks import Backtrace, Block, Excerpt, KeyValues, Note, Prose, Table, Tone
 
 
 def block_lines(page: Page, block: Block) -> list[Line]:

@@ -65,10 +65,7 @@ _USE = Pattern(
 
 
 def object_fault(
-    kind: FaultKind,
-    signal: Signal | None,
-    threads: Threads | None,
-    fault: Fault | None = None,
+    kind: FaultKind, signal: Signal | None, threads: Threads | None, fault: Fault | None = None
 ) -> ObjectFault | None:
     """Return what CPython was doing with an object when it failed on it, or None.
 

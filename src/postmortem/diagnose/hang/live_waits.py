@@ -5,11 +5,7 @@ from postmortem.facts.threads import Frame, Thread, own_frames
 
 _LONGEST_CHAIN = 6
 _LOCKS = ("lock", "mutex", "python lock", "rwlock", "gil", "stdio", "heap", "join")
-_STATES = {
-    "R": "runs",
-    "T": "is stopped by a signal",
-    "t": "is stopped by a tracer",
-}
+_STATES = {"R": "runs", "T": "is stopped by a signal", "t": "is stopped by a tracer"}
 
 
 def wait_words(process: LiveProcess, thread: Thread) -> str:

@@ -27,11 +27,7 @@ from postmortem.facts.threads import Frame
 
 _LONGEST_CALL = 120
 _KINDS_NAMED = 3
-_NOTES = {
-    Differs.OPERATION: "",
-    Differs.DTYPE: " (another type)",
-    Differs.SIZES: " (another size)",
-}
+_NOTES = {Differs.OPERATION: "", Differs.DTYPE: " (another type)", Differs.SIZES: " (another size)"}
 
 
 def call_words(call: Collective) -> str:

@@ -65,11 +65,7 @@ def _of(bad: list[Probe], number: int) -> Probe:
 
 
 def _finding(
-    title: str,
-    address: str,
-    largest: int | None,
-    evidence: tuple[Evidence, ...],
-    host: str | None,
+    title: str, address: str, largest: int | None, evidence: tuple[Evidence, ...], host: str | None
 ) -> Finding:
     size = f": {largest:,} bytes pass, larger ones do not" if largest is not None else ""
     return Finding(

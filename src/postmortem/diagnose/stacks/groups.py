@@ -2,13 +2,7 @@
 
 from collections.abc import Hashable
 
-from postmortem.diagnose.stacks.activity import (
-    IDLE,
-    RUNNING,
-    WAITING,
-    Activity,
-    activity,
-)
+from postmortem.diagnose.stacks.activity import IDLE, RUNNING, WAITING, Activity, activity
 from postmortem.diagnose.stacks.frame_identity import stack_key
 from postmortem.facts.threads import Frame, Thread, Threads
 from postmortem.knowledge.threads import MAIN

@@ -9,9 +9,7 @@ from postmortem.patterns import Pattern
 LONGEST_SHOWN = 100
 """Characters of a shortened name; longer ones lose their middle."""
 
-_WRAPPED = Pattern(
-    r"CompileTimeFunctionPointer<|WrapFunctionInto(?:Runtime)?Functor_?<",
-)
+_WRAPPED = Pattern(r"CompileTimeFunctionPointer<|WrapFunctionInto(?:Runtime)?Functor_?<")
 _DISPATCHER = "c10::impl::"
 _TEMPLATE = Pattern(r"(\w+)<…>")
 _SHORT_ARGUMENTS = 20

@@ -142,14 +142,8 @@ _TABLES = {
         "fs.mqueue.queues_max",
     ),
     ("bpf", "ENOSPC"): ("a BPF map is full", "kernel.bpf_stats_enabled"),
-    ("perf_event_open", "ENOSPC"): (
-        "no hardware counter is free",
-        "kernel.perf_event_paranoid",
-    ),
-    ("perf_event_open", "EMFILE"): (
-        "no hardware counter is free",
-        "kernel.perf_event_paranoid",
-    ),
+    ("perf_event_open", "ENOSPC"): ("no hardware counter is free", "kernel.perf_event_paranoid"),
+    ("perf_event_open", "EMFILE"): ("no hardware counter is free", "kernel.perf_event_paranoid"),
     ("keyctl", "EDQUOT"): ("the user's key quota is used up", "kernel.keys.maxkeys"),
     ("add_key", "EDQUOT"): ("the user's key quota is used up", "kernel.keys.maxkeys"),
 }

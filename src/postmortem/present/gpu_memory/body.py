@@ -2,14 +2,7 @@
 
 from collections.abc import Sequence
 
-from postmortem.facts.gpu_memory import (
-    DeviceMemory,
-    GpuMemory,
-    OutOfMemory,
-    Owner,
-    Place,
-    place_of,
-)
+from postmortem.facts.gpu_memory import DeviceMemory, GpuMemory, OutOfMemory, Owner, Place, place_of
 from postmortem.report.contract import fill
 from postmortem.report.contract import gpu_memory as shapes
 

@@ -68,10 +68,7 @@ def _traceback(view: RankLogsView, same: SameTraceback) -> dict[str, object]:
 
 def _group(part: GroupPart) -> dict[str, object]:
     return fill(
-        shapes.GroupPart,
-        part.said,
-        causes=part.causes,
-        parts=[_group(one) for one in part.parts],
+        shapes.GroupPart, part.said, causes=part.causes, parts=[_group(one) for one in part.parts]
     )
 
 

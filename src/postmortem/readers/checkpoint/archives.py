@@ -61,8 +61,7 @@ def read_places(
     if arrays:
         return _numpy(_Archive(archive, records, stream, size, name, base), arrays)
     raise EvidenceError(
-        name,
-        "is a zip archive without data.pkl or .npy: no checkpoint of torch.save() or NumPy",
+        name, "is a zip archive without data.pkl or .npy: no checkpoint of torch.save() or NumPy"
     )
 
 

@@ -6,14 +6,7 @@ from collections.abc import Mapping
 # What makes gdb, its Python, or the dynamic loader run or fetch things on behalf of the caller's
 # shell. LD_LIBRARY_PATH stays: a gdb from an HPC module may need it to start at all.
 _DROPPED = frozenset(
-    {
-        "DEBUGINFOD_URLS",
-        "GDBHISTFILE",
-        "GDBHISTSIZE",
-        "LD_AUDIT",
-        "LD_PRELOAD",
-        "VIRTUAL_ENV",
-    }
+    {"DEBUGINFOD_URLS", "GDBHISTFILE", "GDBHISTSIZE", "LD_AUDIT", "LD_PRELOAD", "VIRTUAL_ENV"}
 )
 
 _SETTINGS = (

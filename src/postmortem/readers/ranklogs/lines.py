@@ -89,13 +89,7 @@ def shape_of(number: int, ordinal: int, text: str) -> Line:
     frame = _FRAME.match(body) if 'File "' in body else None
     if frame:
         return Line(
-            Shape.FRAME,
-            body,
-            number,
-            ordinal,
-            frame["file"],
-            int(frame["line"]),
-            frame["function"],
+            Shape.FRAME, body, number, ordinal, frame["file"], int(frame["line"]), frame["function"]
         )
     if body.lstrip().startswith("[Previous line repeated"):
         return Line(Shape.REPEATED, body, number, ordinal)

@@ -44,10 +44,5 @@ class SlurmAccounts:
         elif 0 < signal < _OWN_SIGNALS:
             status = ended(-signal)
         return LogExit(
-            self._file,
-            number,
-            code=status[0],
-            signal=status[1],
-            launcher="Slurm",
-            memory=memory,
+            self._file, number, code=status[0], signal=status[1], launcher="Slurm", memory=memory
         )

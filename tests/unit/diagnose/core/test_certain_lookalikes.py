@@ -90,7 +90,7 @@ WRONG: dict[str, list[tuple[str, str]]] = {
         (
             "a function of the program is called chk_fail",
             _aborted("chk_fail () from /opt/app/tool", "main () from /opt/app/tool"),
-        ),
+        )
     ],
     "dataloader_worker": [
         (

@@ -209,10 +209,7 @@ def test_garbage_is_refused_and_the_next_answer_still_understood(fake_gdb: FakeG
 
 
 def test_missing_program_is_a_gdb_that_cannot_be_started(tmp_path: Path) -> None:
-    with (
-        pytest.raises(GdbDied, match="cannot be started"),
-        talk_to(str(tmp_path / "nowhere")),
-    ):
+    with pytest.raises(GdbDied, match="cannot be started"), talk_to(str(tmp_path / "nowhere")):
         pass
 
 

@@ -27,14 +27,14 @@ from postmortem.patterns import Pattern
 _LOGGER = Pattern(
     r"^(google::(LogMessage|LogMessageFatal|DumpStackTraceAndExit)|absl::.*LogMessage|"
     r"tsl::internal::LogMessage|c10::MessageLogger::|gpr_(abort|assert_failed|log)|"
-    r"ray::(RayLog|SpdLogMessage)|grpc_core::Crash)",
+    r"ray::(RayLog|SpdLogMessage)|grpc_core::Crash)"
 )
 _RUST = Pattern(
     r"^(__rustc::|rust_panic|rust_begin_unwind|__rust_start_panic|core::panicking::|std::process::abort|"
     # catch_unwind stands at the bottom of every thread, not on the way to the abort.
     r"std::panicking::(?!catch_unwind|try)|std::sys::.*abort_internal|"
     # Rust's v0 mangling, where no debugger was there to read it (_RNv…3std9panicking…).
-    r"_RN\w*(14abort_internal|10rust_panic|9panic_fmt|15panic_with_hook|18panic_bounds_check))",
+    r"_RN\w*(14abort_internal|10rust_panic|9panic_fmt|15panic_with_hook|18panic_bounds_check))"
 )
 _PANICKED = Pattern(
     r"panick?ing|rust_panic|rust_begin_unwind|panic_fmt|panic_with_hook|panic_bounds"

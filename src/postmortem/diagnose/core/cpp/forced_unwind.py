@@ -26,11 +26,11 @@ from postmortem.facts.threads import Thread, Threads
 from postmortem.patterns import Pattern
 
 _UNWINDING = Pattern(
-    r"^_*(GI_+)?pthread_(unwind|exit)$|^_Unwind_ForcedUnwind|^unwind_(stop|cleanup)$",
+    r"^_*(GI_+)?pthread_(unwind|exit)$|^_Unwind_ForcedUnwind|^unwind_(stop|cleanup)$"
 )
 _EXIT = Pattern(r"^_*(GI_+)?pthread_exit$")
 _CANCELLED = Pattern(
-    r"pthread_enable_asynccancel|sigcancel_handler|cancel_handler|_cancel$|cancel_",
+    r"pthread_enable_asynccancel|sigcancel_handler|cancel_handler|_cancel$|cancel_"
 )
 _NOT_RETHROWN = "exception not rethrown"
 _WITHIN = 40

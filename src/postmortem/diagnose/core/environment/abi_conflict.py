@@ -32,7 +32,7 @@ from postmortem.patterns import Pattern
 # libgomp-a34b3233.so.1.0.0), so names are compared up to that.
 _SINGLE = Pattern(
     r"^(lib(?:stdc\+\+|gomp|iomp5|omp|c10|torch_cpu|torch_cuda|nccl|protobuf|python[\d.]+))"
-    r"(?:-[0-9a-f]{8})?\.so",
+    r"(?:-[0-9a-f]{8})?\.so"
 )
 _OPENMP = {"libgomp", "libiomp5", "libomp"}
 _RUNTIME = Pattern(r"libstdc\+\+\.so\.6\.0\.(\d+)")

@@ -39,9 +39,6 @@ def truncated_core(core: CoreFile) -> Findings:
             "/etc/systemd/coredump.conf; df -h where cores are written",
         ),
         evidence=(
-            Evidence(
-                f"core {core.path}",
-                f"{core.size_bytes} of {core.expected_bytes} bytes",
-            ),
+            Evidence(f"core {core.path}", f"{core.size_bytes} of {core.expected_bytes} bytes"),
         ),
     )

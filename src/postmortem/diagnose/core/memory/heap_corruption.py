@@ -95,11 +95,7 @@ _GIVES_BACK = Pattern(r"^(free|cfree|realloc)$")
 
 
 def _foreign_pointer(
-    kind: FaultKind,
-    signal: Signal,
-    fault: Fault | None,
-    threads: Threads | None,
-    crashed: Thread,
+    kind: FaultKind, signal: Signal, fault: Fault | None, threads: Threads | None, crashed: Thread
 ) -> Finding:
     """Return what a fault in free() itself means: the block has no readable header."""
     name = plain(crashed.frames[0].function)

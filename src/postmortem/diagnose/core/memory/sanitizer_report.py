@@ -32,9 +32,7 @@ _OWN = Pattern(r"^_*(asan|lsan|tsan|msan|ubsan|hwasan|sanitizer|interceptor)_?")
 _FAILED_ITSELF = Pattern(r"^__sanitizer::(CheckFailed|Report(Mmap|Munmap)FailureAndDie)")
 """It met a limit or a bug of its own: that is no finding about the program."""
 _ACCESS = Pattern(r"^__(?:hw)?asan_report_(?:exp_)?(load|store)(?:_)?(n|\d+)")
-_INTERCEPTED = Pattern(
-    r"^_*interceptor_(\w+)$|^(?:__asan::)?asan_(free|delete|realloc)\b",
-)
+_INTERCEPTED = Pattern(r"^_*interceptor_(\w+)$|^(?:__asan::)?asan_(free|delete|realloc)\b")
 _UNDEFINED = {
     "add_overflow": "signed integer overflow in an addition",
     "sub_overflow": "signed integer overflow in a subtraction",

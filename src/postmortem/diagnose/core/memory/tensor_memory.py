@@ -27,7 +27,7 @@ from postmortem.patterns import Pattern
 
 _KERNEL = Pattern(
     r"\bat::(native|vec|internal|parallel_for|TensorIterator\w*)\b|\bc10::function_ref\b|"
-    r"\btorch::jit::|\bonednn\b|\bdnnl::|\bfbgemm\b",
+    r"\btorch::jit::|\bonednn\b|\bdnnl::|\bfbgemm\b"
 )
 _WITHIN = 6
 _FIRST_MAPPING = 1 << 32

@@ -25,9 +25,7 @@ from postmortem.facts.threads import Threads
 from postmortem.patterns import Pattern
 
 _SANITIZERS = ("__lsan::", "__asan::", "__tsan::", "__sanitizer::")
-_ENDED = Pattern(
-    r"\b(PyThread_exit_thread|PyThread_hang_thread)$",
-)
+_ENDED = Pattern(r"\b(PyThread_exit_thread|PyThread_hang_thread)$")
 
 
 @rule(

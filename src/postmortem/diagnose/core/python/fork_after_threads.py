@@ -26,12 +26,12 @@ from postmortem.patterns import Pattern
 
 _IN_FORK = Pattern(
     r"^(run_(pre|post)?fork_handlers|fork|_?Fork|reclaim_stacks|PyOS_AfterFork_Child|os_fork\w*|"
-    r"run_at_forkers|fork_exec|subprocess_fork_exec)$",
+    r"run_at_forkers|fork_exec|subprocess_fork_exec)$"
 )
 _FORKED_CHILD = Pattern(r"multiprocessing/popen_fork\.py$")
 _BARRIER = Pattern(
     r"^(gomp_(team_)?barrier_wait\w*|gomp_team_start|__kmp_(fork|join)_barrier\w*|"
-    r"__kmp_hyper_barrier_\w+|__kmp_wait_\w+)",
+    r"__kmp_hyper_barrier_\w+|__kmp_wait_\w+)"
 )
 _WAITED = (
     FaultKind.KILLED_BY_PROCESS,

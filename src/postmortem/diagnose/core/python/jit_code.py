@@ -27,7 +27,7 @@ _STEPS = {
         "NUMBA_DISABLE_JIT=1 python …: the same functions as plain Python, with tracebacks",
         "look for parallel=True, fastmath, carray() and pointers from outside: there numba checks "
         "nothing",
-    ),
+    )
 }
 _ANY = (
     "switch the compilation off (jax.disable_jit(), or the like) and see whether it still dies",

@@ -27,7 +27,7 @@ from postmortem.facts.threads import Frame, Thread, Threads
 from postmortem.patterns import Pattern
 
 _FATAL = Pattern(
-    r"^(fatal_error(_exit)?|_?Py_FatalError\w*|_Py_FatalErrorFunc|Py_ExitStatusException)$",
+    r"^(fatal_error(_exit)?|_?Py_FatalError\w*|_Py_FatalErrorFunc|Py_ExitStatusException)$"
 )
 _GIL = Pattern(
     r"TstateNULL|PyThreadState_(Get|Swap|Delete\w*|Clear)|PyEval_(SaveThread|RestoreThread|Acquire|"

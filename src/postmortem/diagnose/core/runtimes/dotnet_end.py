@@ -25,11 +25,7 @@ from postmortem.facts.threads import Threads
 _INNERMOST = 32
 _ENDING = ("PROCAbort", "PROCEndProcess", "PROCCreateCrashDump", "SafeExitProcess")
 _REASONS = (
-    (
-        "SystemNative::FailFast",
-        "Environment.FailFast() was called",
-        ".NET code asked for the end",
-    ),
+    ("SystemNative::FailFast", "Environment.FailFast() was called", ".NET code asked for the end"),
     (
         "UnwindManagedExceptionPass1",
         "a .NET exception that nothing caught",

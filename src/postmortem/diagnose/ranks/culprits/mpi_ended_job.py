@@ -52,7 +52,7 @@ def _steps(*, aborted: bool, truncated: bool) -> tuple[str, ...]:
         )
     steps = [
         "MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN) lets the program say where; a "
-        "core of abort() in a handler of its own shows the stack",
+        "core of abort() in a handler of its own shows the stack"
     ]
     if truncated:
         steps.insert(

@@ -19,10 +19,7 @@ _KINDS = {
         "a stack as gdb prints it",
         "postmortem core CORE  reads the core file itself, with its Python frames",
     ),
-    "strace": (
-        "a log of system calls",
-        "postmortem strace FILE  reads it",
-    ),
+    "strace": ("a log of system calls", "postmortem strace FILE  reads it"),
     "source": (
         "the source of a program",
         "name the file that the program wrote: its stderr, or the log of its launcher",

@@ -13,13 +13,7 @@ What to do
 
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
-from postmortem.diagnose.ranks.kernel.words import (
-    cite_tie,
-    joined,
-    meaning,
-    program_ties,
-    steps_of,
-)
+from postmortem.diagnose.ranks.kernel.words import cite_tie, joined, meaning, program_ties, steps_of
 from postmortem.diagnose.ranks.kernel_matches import MatchKey
 from postmortem.diagnose.ranks.phrases import ranks_words
 from postmortem.diagnose.rule import Confidence, Finding, Findings, Role, rule
