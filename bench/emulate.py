@@ -29,7 +29,6 @@ from machine import machine
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "tests"))
 
-from builders.networks import ended  # noqa: E402
 from builders.slurm import Cluster, NoSlurm, cluster  # noqa: E402
 
 _SECONDS = 150
@@ -142,7 +141,7 @@ def launchers() -> dict[str, list[str]]:
     if shutil.which("mpirun"):
         found["mpirun"] = ["mpirun", "--oversubscribe", "-np", "2", python]
     if importlib.util.find_spec("accelerate"):
-        words = "-m accelerate.commands.launch --cpu --num_processes 2 --num_machines 1"
+        words = "-m accelerate.commands.launch --multi_gpu --num_processes 2 --num_machines 1"
         words += " --mixed_precision no --dynamo_backend no --main_process_port {port}"
         found["accelerate"] = [python, *words.split()]
     if importlib.util.find_spec("deepspeed"):
@@ -167,7 +166,7 @@ def cell(launcher: str, kind: str, words: list[str], slurm: Cluster | None) -> d
         port = free_port()
         env = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "ZERO": "0", "ONE": "1"}
         env |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-        env |= {"OMP_NUM_THREADS": "1", "DS_ACCELERATOR": "cpu", "ACCELERATE_USE_CPU": "1"}
+        env |= {"OMP_NUM_THREADS": "1", "DS_ACCELERATOR": "cpu"}
         command = [*around, *(one.format(port=port) for one in words), "job.py", kind]
         who = "command" if launcher == "plain" and kind == "kill" else str(last)
         command = [one.replace("{last}", who) for one in command]
@@ -176,7 +175,7 @@ def cell(launcher: str, kind: str, words: list[str], slurm: Cluster | None) -> d
             env |= slurm.env
             child = slurm.net.spawn(0, ["srun", "-N2", "-n2", f"--chdir={here}", *command], env=env)
             with contextlib.suppress(subprocess.TimeoutExpired):
-                ended(child, _SECONDS)
+                child.communicate(timeout=_SECONDS)
             slurm.run("scancel", "--user=root")
         else:
             with subprocess.Popen(
