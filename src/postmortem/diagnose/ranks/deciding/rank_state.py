@@ -18,6 +18,9 @@ ABOUT_PEERS = (
     ErrorRole.SENT_TOO_MUCH,
 )
 _KILLS = ("SIGTERM", "SIGKILL")
+_SILENT_SIGNALS = frozenset(
+    {"SIGKILL", "SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGABRT", "SIGSYS", "SIGTERM"}
+)
 _STOPS = ("SIGTERM", "SIGINT", "SIGHUP")
 
 
@@ -51,6 +54,29 @@ class RankState:
             and (end.signal not in _STOPS or end.launcher == "srun")
             and not self.ended_by_launcher
         )
+
+    @property
+    def died(self) -> bool:
+        """A signal ended it that it does not explain itself, or it said why it aborts."""
+        if any(f.kind in ("fatal", "terminate") for f in self.own):
+            return True
+        end = self.exit
+        if not self.crashed or end is None or end.signal not in _SILENT_SIGNALS:
+            return False
+        # Python's error, then abort() in a destructor; or the watchdog that ends the process.
+        return not self.own and (end.signal != "SIGABRT" or not self.about_peers)
+
+    @property
+    def is_known(self) -> bool:
+        """Its rank is known, or how all that its host, or its actor, wrote ended."""
+        return self.rank is not None or (
+            self.exit is not None and (self.writer.host is not None or self.exit.launcher == "ray")
+        )
+
+    @property
+    def aborted_mpi(self) -> bool:
+        """It called MPI_Abort: mpi4py does so behind a traceback."""
+        return any(f.said.exception == "MPI_Abort" for f in self.own)
 
     @property
     def silent(self) -> bool:
