@@ -40,7 +40,9 @@ def test_two_culprits_are_two_roots_the_one_with_more_victims_first() -> None:
 
 
 def test_one_report_alone_is_told_in_its_own_words() -> None:
-    assert verdict(solve([RAISED], TABLE), [{"kind": "logs", "verdict": "as it says"}]) == "as it says"
+    assert (
+        verdict(solve([RAISED], TABLE), [{"kind": "logs", "verdict": "as it says"}]) == "as it says"
+    )
 
 
 def test_a_possible_link_makes_nobody_a_victim() -> None:

@@ -41,7 +41,7 @@ _ORDER: Sequence[tuple[Kind, ...] | Callable[[Case], Attribution | None]] = (
         Kind.SOMEBODY_CRASHED,
     ),
     holding_up,
-    stands_elsewhere,
+    lambda case: stands_elsewhere(case.logs.stacks, case.known),
     called_differently,
     sent_too_much,
     named_by_others,
