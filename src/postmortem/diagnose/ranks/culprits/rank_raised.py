@@ -18,6 +18,7 @@ from postmortem.diagnose.ranks.phrases import (
     victims_words,
 )
 from postmortem.diagnose.rule import Finding, rule
+from postmortem.facts.rank_logs import LogFailure
 from postmortem.report.model import Role
 
 _ALONE = "run the failing line in one process with the same input: most such errors need no group"
@@ -51,7 +52,7 @@ def rank_raised(blame: Attribution) -> Iterator[Finding]:
     yield Finding(
         lead=who,
         title=clip(f"{who} {verb} {said}", 100),
-        cause=f"{host}{means}{victims_words(blame)}{torchrun_words(blame)}",
+        cause=f"{_began(failure)}{host}{means}{victims_words(blame)}{torchrun_words(blame)}",
         confidence=how_sure(blame),
         next_steps=(
             *advice(failure),
@@ -61,6 +62,13 @@ def rank_raised(blame: Attribution) -> Iterator[Finding]:
         ),
         evidence=cite(blame),
     )
+
+
+def _began(failure: LogFailure | None) -> str:
+    """Return what was raised first, where another error came while that was handled."""
+    if failure is None or not failure.causes:
+        return ""
+    return f"It began with {clip(failure.first_said.words, 160)}. "
 
 
 def _own(blame: Attribution) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from postmortem.diagnose.incident.graph import Incident, solve
+from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution, Suspect
 from postmortem.diagnose.ranks.causes import Crashed, Doubt, NothingFailed, SeenByKernel, Undecided
 from postmortem.diagnose.ranks.deciding.case import Case
@@ -87,7 +88,15 @@ def _root(incident: Incident[LogEvent], kinds: tuple[Kind, ...]) -> Attribution 
     roots = told.intersection(incident.roots)
     above = {link.effect for link in incident.links if link.cause in roots}
     first = min(roots, key=lambda i: (i in above, incident.events[i].order), default=None)
-    return incident.events[first].blame if first is not None else None
+    if first is None:
+        return None
+    blame = incident.events[first].blame
+    stops = [e for i in incident.hit_by(first) if (e := incident.events[i]).type is Kind.STOPPED]
+    if blame is None or not stops:
+        return blame
+    last = stops[0].who[-1].stopped[-1]
+    place = (f"{last.file}:{last.line}", clip(last.said.words, 300))
+    return replace(blame, then=last.said.words, evidence=(*blame.evidence, place))
 
 
 def _finished(case: Case, blame: Attribution) -> Attribution:

@@ -110,6 +110,7 @@ def silent_exits(case: Case) -> Attribution | None:
         and s.silent
         and not s.stopped
         and not s.survived
+        and not s.ended_by_launcher
         and s.exit is not None
         and (s.exit.code or s.exit.launcher == "ray")
     ]

@@ -138,6 +138,14 @@ def _exited(case: Case) -> Iterator[LogEvent]:
         yield LogEvent(Kind.EXITED, silent, case.failed_ends)
 
 
+def _stopped(case: Case) -> Iterator[LogEvent]:
+    """Yield that somebody stopped the job, and who says of himself that he was stopped."""
+    blame = stopped_from_outside(case)
+    who = tuple(s for s in case.all if s.stopped)
+    if blame is not None or who:
+        yield LogEvent(Kind.STOPPED, blame, who)
+
+
 def _ended(case: Case) -> Iterator[LogEvent]:
     """Yield a launcher's or a shell's word on a process whose rank nothing tells."""
     blame = unnamed_end(case)
@@ -154,7 +162,7 @@ _FINDERS = (
     _crashed,
     _thread_died,
     _exited,
-    _told(Kind.STOPPED, stopped_from_outside),
+    _stopped,
     _ended,
     _told(Kind.SAID_LAST, said_last),
 )

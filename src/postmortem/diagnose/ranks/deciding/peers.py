@@ -181,14 +181,16 @@ def _all_summarised(case: Case) -> bool:
 def silent_ones(case: Case) -> Attribution | None:
     """Return the rank without an error, where all others complain of a peer."""
     waiting = case.about_peers()
-    count, silent = case.without(rank for rank, s in case.known.items() if not s.silent)
+    spoke = [rank for rank, s in case.known.items() if not s.silent]
+    watched = _watched(case).difference(spoke)
+    count, silent = case.without([*spoke, *watched])
     if not waiting or not count:
         return None
     parties = tuple(
         _party(case, rank, "it has no error while others wait for a peer", [])
         for rank in islice(silent, MOST_CANDIDATES)
     )
-    if count == 1 and len(waiting) >= 2 and _all_known(case, waiting):
+    if count == 1 and not watched and len(waiting) >= 2 and _all_known(case, waiting):
         return Attribution(SilentAlone(), parties, evidence=_chorus(waiting))
     odd = _odd_site(case)
     if odd is not None:
@@ -198,6 +200,12 @@ def silent_ones(case: Case) -> Attribution | None:
         if odd is not None:
             return odd
     return Attribution(Undecided(Doubt.SILENT), candidates=parties, evidence=_chorus(waiting))
+
+
+def _watched(case: Case) -> set[int]:
+    """Return the ranks whose watchdogs wait too, in whatever words: they are not silent."""
+    named = (remark.match("pgnccl-rank") for remark in case.logs.remarks)
+    return {int(match["rank"]) for match in named if match is not None}
 
 
 def _all_known(case: Case, waiting: tuple[RankState, ...]) -> bool:
@@ -298,6 +306,7 @@ def cut_off(case: Case) -> Attribution | None:
         (s, f)
         for f in case.logs.failures
         if not f.said.exception
+        and not f.causes
         and f.lines_after <= thresholds.CAUGHT_LINES
         and (s := states.get(id(case.logs.who(f.writer)))) is not None
     ]

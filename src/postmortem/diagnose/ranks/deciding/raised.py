@@ -76,8 +76,8 @@ def somebody_raised(case: Case, state: RankState, failure: LogFailure, times: in
     if not who or (times == 1 and len(who) > 1):
         who, times = (state,), 1
     parties = tuple(s.party(failure.said.words, failure) for s in who)
-    cause = EveryRankRaised() if times > 1 else Raised()
+    cause = EveryRankRaised() if len(who) > 1 else Raised()
     label = state.party(failure.said.words, failure)
     return Attribution(
-        cause, parties, sure=every, evidence=cited((label,) if times > 1 else parties)
+        cause, parties, sure=every, evidence=cited((label,) if len(who) > 1 else parties)
     )

@@ -40,6 +40,18 @@ def without_a_code(cause: LogEvent, effect: LogEvent) -> Confidence | None:
     return Confidence.LIKELY if by_a_code(effect, cause) is None else None
 
 
+def later_lines(cause: LogEvent, effect: LogEvent) -> Confidence | None:
+    """The process that was stopped says so below the error, in the same file."""
+    errors = [party.failure for party in cause.blame.first] if cause.blame is not None else []
+    stops = [stop for state in effect.who for stop in state.stopped]
+    below = (
+        error is not None and stop.file == error.file and stop.begin_line > error.line
+        for error in errors[:1]
+        for stop in stops
+    )
+    return Confidence.LIKELY if any(below) else None
+
+
 def _ranks(event: LogEvent) -> set[int]:
     return {state.rank for state in event.who if state.rank is not None}
 
@@ -60,6 +72,7 @@ ROWS: tuple[Explains[LogEvent], ...] = (
     Explains("error-ends-others", (Kind.RAISED,), (Kind.CRASHED,), in_time),
     Explains("error-ends-rank", (Kind.SOMEBODY_RAISED,), (Kind.CRASHED, Kind.EXITED), by_a_code),
     Explains("crash-alone", (Kind.CRASHED,), (Kind.SOMEBODY_RAISED,), without_a_code),
+    Explains("error-then-stop", (Kind.SOMEBODY_RAISED,), (Kind.STOPPED,), later_lines),
     Explains("own-end", (*_ERRORS, *_CRASHES), (Kind.EXITED,), same_ranks),
 )
 """The rows in the order in which they are tried."""
