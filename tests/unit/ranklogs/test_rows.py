@@ -1,7 +1,5 @@
 """Every row of what explains what in logs of ranks: a pair that it joins, and a look-alike."""
 
-from __future__ import annotations
-
 import pytest
 
 from postmortem.diagnose.incident.graph import solve

@@ -1,7 +1,5 @@
 """The decision: what nothing explains is told; where all is an effect, who is missed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 
 from postmortem.diagnose.incident.graph import Incident, solve
@@ -12,7 +10,7 @@ from postmortem.diagnose.ranks.deciding.case import Case
 from postmortem.diagnose.ranks.deciding.events import Kind, LogEvent, events
 from postmortem.diagnose.ranks.deciding.hung import holding_up, jam_undecided, stands_elsewhere
 from postmortem.diagnose.ranks.deciding.kernel import ties
-from postmortem.diagnose.ranks.deciding.last_words import outlived
+from postmortem.diagnose.ranks.deciding.last_words import only_a_stack, outlived
 from postmortem.diagnose.ranks.deciding.peers import (
     bad_ends,
     called_differently,
@@ -58,6 +56,7 @@ _ORDER: Sequence[tuple[Kind, ...] | Callable[[Case], Attribution | None]] = (
     (Kind.ENDED,),
     bad_ends,
     (Kind.SAID_LAST,),
+    only_a_stack,
 )
 
 

@@ -1,7 +1,5 @@
 """How processes ended, as signals, launchers, shells and schedulers tell it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from postmortem.diagnose.names import clip

@@ -3,8 +3,6 @@
 Processes to which the same happened are one event, so 65,536 ranks are a dozen events.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from enum import StrEnum
 

@@ -1,7 +1,5 @@
 """Who of those that raised an error of their own did so first."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from postmortem import thresholds

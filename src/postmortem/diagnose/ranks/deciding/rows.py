@@ -1,7 +1,5 @@
 """What explains what in the logs of ranks: rows of cause and effect, and what must join them."""
 
-from __future__ import annotations
-
 from postmortem.diagnose.incident.explains import Explains
 from postmortem.diagnose.ranks.deciding.events import Kind, LogEvent
 from postmortem.report.model import Confidence

@@ -1,16 +1,10 @@
 """Jobs that never started."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution, Suspect
-from postmortem.diagnose.ranks.causes import (
-    CouldNotStart,
-    NeverJoined,
-    StartupFault,
-)
+from postmortem.diagnose.ranks.causes import CouldNotStart, NeverJoined, StartupFault
 from postmortem.diagnose.ranks.deciding.case import Case
 from postmortem.diagnose.ranks.wordings import startup_fault
 from postmortem.facts.rank_logs import LogFailure
@@ -85,9 +79,7 @@ def _different(failures: list[LogFailure]) -> list[LogFailure]:
     return list(seen.values())
 
 
-def _remarked(
-    case: Case,
-) -> tuple[StartupFault, tuple[str, str], tuple[Match, ...]] | None:
+def _remarked(case: Case) -> tuple[StartupFault, tuple[str, str], tuple[Match, ...]] | None:
     for remark in case.logs.remarks:
         fault = startup_fault(match for match in remark.matches if match.id in _OF_LINES)
         if fault is not None:
