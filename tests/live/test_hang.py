@@ -179,6 +179,36 @@ def test_one_sample_says_that_it_cannot_tell(tmp_path: Path) -> None:
     assert report["processes"][0]["motion"] is None
 
 
+RANK_WITH_WORKER = """
+import os, pathlib, time
+worker = os.fork()
+if worker == 0:
+    time.sleep(1000)
+pathlib.Path("worker").write_text(str(worker))
+print("ready", flush=True)
+os.waitpid(worker, 0)
+"""
+
+
+def test_a_worker_alone_is_no_rank_and_tells_of_none_that_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has the variables of its rank; its brothers are no ranks of the launcher."""
+    monkeypatch.chdir(tmp_path)
+    place = {"RANK": "1", "LOCAL_RANK": "1", "WORLD_SIZE": "3", "LOCAL_WORLD_SIZE": "3"}
+    with program(RANK_WITH_WORKER, tmp_path, **place) as rank:
+        worker = int((tmp_path / "worker").read_text())
+        try:
+            alone = hang(worker, "--samples", 1)
+            both = hang(worker, rank.pid, "--samples", 1)
+        finally:
+            os.kill(worker, signal.SIGKILL)
+    assert alone["missing_local_ranks"] == []
+    assert [row["rank"] for row in alone["processes"]] == [None]
+    assert "rank_missing" not in [row["id"] for row in alone["diagnoses"]]
+    assert [row["rank"] for row in both["processes"] if row["works_for"] is None] == [1]
+
+
 @pytest.mark.parametrize("options", [(), ("--no-stop",)])
 def test_a_stopped_process_stays_stopped(tmp_path: Path, options: tuple[str, ...]) -> None:
     with program(PIPE, tmp_path) as child:

@@ -5,7 +5,8 @@ left, *possible* otherwise. A row without a join proves nothing: two things that
 need not have to do with each other.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Hashable
+from typing import Generic, Protocol, TypeVar
 
 from postmortem.diagnose.incident.events import Event, EventType
 from postmortem.knowledge.messages import Wording
@@ -21,17 +22,29 @@ _CUDA_ERROR = Pattern(
 
 _OUT_OF_MEMORY = Wording("gpu-memory-short")
 
-Join = Callable[[Event, Event], Confidence | None]
+
+class Joinable(Protocol):
+    """What an event of any kind has, so that rows may join it."""
+
+    @property
+    def type(self) -> Hashable: ...
+    @property
+    def confidence(self) -> Confidence: ...
+    @property
+    def order(self) -> int: ...
+
+
+E = TypeVar("E", bound=Joinable)
 
 
 @record
-class Explains:
+class Explains(Generic[E]):
     """One row: events of these types may explain those."""
 
     id: str
-    causes: frozenset[EventType]
-    effects: frozenset[EventType]
-    join: Join
+    causes: Collection[Hashable]
+    effects: Collection[Hashable]
+    join: Callable[[E, E], Confidence | None]
 
 
 def same_process(cause: Event, effect: Event) -> Confidence | None:
@@ -172,7 +185,7 @@ _CAUSES = frozenset(EventType) - frozenset(
     {EventType.LOST_PEER, EventType.WATCHDOG, EventType.STOPPED}
 )
 
-TABLE: tuple[Explains, ...] = (
+TABLE: tuple[Explains[Event], ...] = (
     Explains("memory-kill", frozenset({EventType.KILLED_FOR_MEMORY}), _ENDS, memory_kill),
     Explains("crash-ends-process", _CRASHES, _ENDS, same_end),
     Explains("child-lost", _ENDS | {EventType.KILLED_FOR_MEMORY}, _ENDS, lost_child),

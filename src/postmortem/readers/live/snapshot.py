@@ -103,6 +103,9 @@ class _Snapshot:
             process = self._of_native(process, native)
         else:
             process = self._of_others(process, native)
+        of = self._member.child_of_rank
+        if of is not None:
+            return replace(process, label=f"child pid {self._pid} of rank {of}")
         place = self._member.place
         if place.rank is None:
             place = find_placement(dict(process.env))

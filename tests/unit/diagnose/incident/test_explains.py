@@ -186,7 +186,7 @@ APART: list[tuple[str, Event, Event]] = [
 
 @pytest.mark.parametrize(("row", "cause", "effect", "sure"), JOINED, ids=[r[0] for r in JOINED])
 def test_a_row_joins_its_pair(row: str, cause: Event, effect: Event, sure: Confidence) -> None:
-    incident = solve([effect, cause])
+    incident = solve([effect, cause], TABLE)
     assert [(one.row, one.cause, one.effect, one.confidence) for one in incident.links] == [
         (row, 1, 0, sure)
     ]
@@ -195,7 +195,7 @@ def test_a_row_joins_its_pair(row: str, cause: Event, effect: Event, sure: Confi
 
 @pytest.mark.parametrize(("row", "cause", "effect"), APART, ids=[r[0] for r in APART])
 def test_a_row_leaves_its_look_alike_alone(row: str, cause: Event, effect: Event) -> None:
-    assert solve([cause, effect]).links == ()
+    assert solve([cause, effect], TABLE).links == ()
 
 
 def test_every_row_has_a_pair_and_a_look_alike() -> None:
@@ -213,6 +213,6 @@ def test_pairs_are_of_the_types_of_their_row() -> None:
 
 def test_effects_are_never_roots() -> None:
     lonely = [event(kind, ranks=(0,)) for kind in sorted(EFFECTS)]
-    incident = solve(lonely)
+    incident = solve(lonely, TABLE)
     assert incident.roots == ()
     assert len(incident.unexplained) == len(lonely)
