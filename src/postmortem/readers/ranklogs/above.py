@@ -20,7 +20,7 @@ _MOST_BYTES = 256 << 20
 """Of a log that is read again."""
 _MOST_LINES = 6
 _LONGEST_LINE = 4096
-_NONE_OF_IT = frozenset({"last-work", "last-loss", "last-norm", "last-calm", "last-end"})
+_NONE_OF_IT = ("last-work", "last-loss", "last-norm", "last-calm", "last-end")
 _LAUNCHERS = Pattern(r"^(?:srun|slurmstepd): ")
 
 
@@ -67,7 +67,7 @@ def _rows_above(path: str, line: int) -> tuple[LastLine, ...]:
     ):
         if _LAUNCHERS.match(text) or not text:
             continue
-        if looks_like_log(text) or not _NONE_OF_IT.isdisjoint(match.id for match in row):
+        if looks_like_log(text) or any(match.id.startswith(_NONE_OF_IT) for match in row):
             break
         found.append(LastLine(text, path, number))
     return tuple(reversed(found))

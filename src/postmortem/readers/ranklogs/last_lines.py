@@ -34,9 +34,14 @@ _NAMED_ALONE = Pattern(r"(?:Error|Exception): *$")
 _SAYS = Pattern(r"[A-Za-z0-9]")
 _FATAL = "last-error-fatal"
 _WEAK = ("last-error-level", "last-error-status", "last-error-word")
+"""How ids begin of what a program may survive: a level, a status, a word."""
+_CODE = "last-error-code"
+"""How ids begin of what tells a code and not why."""
 _CUT = "last-error-cut"
+_CALM = "last-calm"
 _EPILOGUE = "last-epilogue"
-_WORK = ("last-work", "last-loss", "last-norm", "last-end")
+_END = "last-end"
+_WORK = ("last-work", "last-loss", "last-norm", _END)
 _NUMBERS = ("last-loss", "last-norm")
 _MOST_BYTES = 256 << 20
 """Of a log that is read again: from where on its numbers are bad."""
@@ -205,8 +210,9 @@ def _errors(lines: list[LastLine], ids: list[list[str]]) -> tuple[tuple[LastLine
     for line, names in zip(reversed(lines), reversed(ids), strict=True):
         wrong = _wrong(names)
         if wrong and "last-more" not in names:
-            rank = min(order.index(name) for name in wrong)
-            block.append((rank, line, any(name not in (*_WEAK, _FATAL) for name in wrong)))
+            ended = [name for name in wrong if name.startswith(_CODE)]
+            rank = min(order.index(name) for name in ended or wrong)
+            block.append((rank, line, any(not name.startswith((*_WEAK, _FATAL)) for name in wrong)))
         elif _broken(line.text, names) and broken < _MOST_BROKEN:
             broken += 1
         elif not _goes_on(line.text, names):
@@ -234,12 +240,14 @@ def _about_peer(
 def _wrong(names: list[str]) -> list[str]:
     """Return what errors a line reads like; words alone make none of a line that says INFO."""
     wrong = [name for name in names if name.startswith("last-error-")]
-    return [name for name in wrong if name not in _WEAK] if "last-calm" in names else wrong
+    if any(name.startswith(_CALM) for name in names):
+        return [name for name in wrong if not name.startswith(_WEAK)]
+    return wrong
 
 
 def _broken(text: str, names: list[str]) -> bool:
     """Return whether a line may be the rest of the one above, which a terminal has broken."""
-    return text[:1].islower() and " " in text and not any(name in _WORK for name in names)
+    return text[:1].islower() and " " in text and not any(name.startswith(_WORK) for name in names)
 
 
 def _goes_on(text: str, names: list[str]) -> bool:
@@ -255,15 +263,15 @@ def _nearest(lines: list[LastLine], ids: list[list[str]]) -> tuple[LastLine | No
     for line, names in zip(reversed(lines), reversed(ids), strict=True):
         wrong = [name for name in _wrong(names) if name != _CUT]
         if wrong:
-            return line, not worked and any(name not in _WEAK for name in wrong)
-        worked = worked or any(name in _WORK for name in names)
+            return line, not worked and any(not name.startswith(_WEAK) for name in wrong)
+        worked = worked or any(name.startswith(_WORK) for name in names)
     return None, False
 
 
 def _ended(rows: Rows, ids: list[list[str]]) -> int | None:
     """Return the place of the program's own word that it came to its end."""
     for place in range(len(rows) - 1, -1, -1):
-        if "last-end" in ids[place]:
+        if any(name.startswith(_END) for name in ids[place]):
             return place
         if not _goes_on(rows[place][1], ids[place]):
             return None
