@@ -38,6 +38,8 @@ class LastLines:
     """It has the form of an error that ends something, and no line behind it tells of work."""
     ended: LastLine | None = None
     """The program's own word that it came to its end, with no error behind it."""
+    worked: bool = False
+    """They tell of work."""
     not_a_number: LastLine | None = None
     """From there on its loss, or the norm of its gradients, is no number, to the end."""
     earlier: bool = False

@@ -87,7 +87,7 @@ def test_the_same_words_with_0_are_a_good_end(tmp_path: Path, line: str) -> None
         "errors: 0, warnings: 3",
         "error rate 0.1",
         "INFO trainer: error: none was found",
-        "time=03:04:05 level=warning msg=\"error: peer slow, tried again\"",
+        'time=03:04:05 level=warning msg="error: peer slow, tried again"',
         '{"level": "info", "msg": "no fatal: all well"}',
         "[I] retry of a failed: 3",
         "0 jobs failed",

@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from postmortem.facts.last_lines import LastLines
+from postmortem.facts.last_lines import LastLine, LastLines
 from postmortem.facts.rank_logs import LogExit, LogFailure, NativeFrame, RankLogs, Remark, Writer
 from postmortem.readers.ranklogs.above import with_above
 from postmortem.readers.ranklogs.attempts import FileAttempts
@@ -23,6 +23,7 @@ from postmortem.readers.ranklogs.last_lines import (
     ToldLines,
     last_lines,
     nan_since,
+    with_earlier,
     without_told,
 )
 from postmortem.readers.ranklogs.launchers import Launchers
@@ -46,6 +47,8 @@ class ReadLog:
 
     file: LogFile
     raw: RawRankLog
+    before: LastLine | None = None
+    """How an earlier run in the file ended, if that reads like an error."""
 
 
 class Assembly:
@@ -123,6 +126,7 @@ class Assembly:
         for failure in failures:
             told[failure.file].append((failure.begin_line, failure.line))
         files = [label.file.path for label in self._labels]
+        earlier = {one.file.path: one.before for one in self._read}
         known = {file: ToldLines(told[file]) for file in dict.fromkeys(files)}
         tails = (
             (label.raw["tail"], self._writers.index(position), files[position])
@@ -130,7 +134,8 @@ class Assembly:
         )
         for file, found in zip(files, last_lines(tails), strict=True):
             if found is not None:
-                yield without_told(nan_since(found, file), known[file])
+                found = without_told(nan_since(found, file), known[file])
+                yield with_earlier(found, earlier.get(file))
 
     def labels(self) -> dict[str, tuple[int, ...]]:
         """Return, of each file, which writer each of its labels is."""

@@ -18,6 +18,15 @@ from postmortem.facts.signature import Match
 from postmortem.knowledge.messages import briefs
 from postmortem.patterns import Pattern
 from postmortem.readers.formats import HEAD_BYTES, compression_of
+from postmortem.readers.ranklogs.last_words import (
+    ends,
+    strong,
+    sure,
+    survived,
+    telling,
+    works,
+    wrong,
+)
 from postmortem.readers.regular import open_regular
 from postmortem.readers.signatures import Signatures
 from postmortem.records import replace
@@ -32,16 +41,8 @@ _STAMP = Pattern(
 _PROMPT = Pattern(r"^[^\s=]*[@:~][^=]*[$#%>❯]\s*$")
 _NAMED_ALONE = Pattern(r"(?:Error|Exception): *$")
 _SAYS = Pattern(r"[A-Za-z0-9]")
-_FATAL = "last-error-fatal"
-_WEAK = ("last-error-level", "last-error-status", "last-error-word")
-"""How ids begin of what a program may survive: a level, a status, a word."""
-_CODE = "last-error-code"
-"""How ids begin of what tells a code and not why."""
 _CUT = "last-error-cut"
-_CALM = "last-calm"
 _EPILOGUE = "last-epilogue"
-_END = "last-end"
-_WORK = ("last-work", "last-loss", "last-norm", _END)
 _NUMBERS = ("last-loss", "last-norm")
 _MOST_BYTES = 256 << 20
 """Of a log that is read again: from where on its numbers are bad."""
@@ -85,6 +86,7 @@ def _read(
             writer,
             LastLine(_with_next(text, ()), file, number),
             ended=None if end is None else LastLine(rows[end][1], file, rows[end][0]),
+            worked=any(works(match.id for match in row) for row in found),
         )
     lines = [
         LastLine(_with_next(text, rows[i + 1 : i + 2]), file, number)
@@ -105,6 +107,7 @@ def _read(
         ended=None if end is None else lines[end],
         not_a_number=(bad := _not_a_number(lines, found))[0],
         earlier=bad[1] and not whole,
+        worked=any(works(names) for names in ids),
         kind=(kind := _kind(lines, ids)),
         stopped_in=_stopped_in(lines, ids) if kind == "stack" else None,
     )
@@ -197,6 +200,14 @@ def without_told(found: LastLines, told: ToldLines) -> LastLines:
     return found
 
 
+def with_earlier(found: LastLines, earlier: LastLine | None) -> LastLines:
+    """Return it with the error of an earlier run, where its own says nothing of errors."""
+    if earlier is None or found.errors or found.nearest is not None or found.not_a_number:
+        return found
+    said = replace(earlier, text=f"{earlier.text} (an earlier run)")
+    return replace(found, nearest=said, nearest_counts=found.ended is None and not found.worked)
+
+
 def _bare_row(row: tuple[int, str]) -> tuple[int, str]:
     stamped = _STAMP.match(row[1])
     return (row[0], stamped["rest"]) if stamped else row
@@ -208,17 +219,15 @@ def _errors(lines: list[LastLine], ids: list[list[str]]) -> tuple[tuple[LastLine
     order = [item.id for item in Signatures.load("last line").signatures]
     broken = 0
     for line, names in zip(reversed(lines), reversed(ids), strict=True):
-        wrong = _wrong(names)
-        if wrong and "last-more" not in names:
-            ended = [name for name in wrong if name.startswith(_CODE)]
-            rank = min(order.index(name) for name in ended or wrong)
-            block.append((rank, line, any(not name.startswith((*_WEAK, _FATAL)) for name in wrong)))
+        if wrong(names) and "last-more" not in names:
+            rank = min(order.index(name) for name in telling(names))
+            block.append((rank, line, sure(names)))
         elif _broken(line.text, names) and broken < _MOST_BROKEN:
             broken += 1
         elif not _goes_on(line.text, names):
             break
     block.sort(key=lambda row: (row[0], row[1].line))
-    return tuple(line for _, line, _ in block[:_MOST_CITED]), any(sure for _, _, sure in block)
+    return tuple(line for _, line, _ in block[:_MOST_CITED]), any(one for _, _, one in block)
 
 
 def _about_peer(
@@ -237,17 +246,9 @@ def _about_peer(
     return any(table[match.id].part in _OF_PEERS for match in known)
 
 
-def _wrong(names: list[str]) -> list[str]:
-    """Return what errors a line reads like; words alone make none of a line that says INFO."""
-    wrong = [name for name in names if name.startswith("last-error-")]
-    if any(name.startswith(_CALM) for name in names):
-        return [name for name in wrong if not name.startswith(_WEAK)]
-    return wrong
-
-
 def _broken(text: str, names: list[str]) -> bool:
     """Return whether a line may be the rest of the one above, which a terminal has broken."""
-    return text[:1].islower() and " " in text and not any(name.startswith(_WORK) for name in names)
+    return text[:1].islower() and " " in text and not works(names)
 
 
 def _goes_on(text: str, names: list[str]) -> bool:
@@ -261,17 +262,16 @@ def _nearest(lines: list[LastLine], ids: list[list[str]]) -> tuple[LastLine | No
     """
     worked = False
     for line, names in zip(reversed(lines), reversed(ids), strict=True):
-        wrong = [name for name in _wrong(names) if name != _CUT]
-        if wrong:
-            return line, not worked and any(not name.startswith(_WEAK) for name in wrong)
-        worked = worked or any(name.startswith(_WORK) for name in names)
+        if any(name != _CUT for name in wrong(names)):
+            return line, not worked and any(name != _CUT for name in strong(names))
+        worked = worked or survived(names)
     return None, False
 
 
 def _ended(rows: Rows, ids: list[list[str]]) -> int | None:
     """Return the place of the program's own word that it came to its end."""
     for place in range(len(rows) - 1, -1, -1):
-        if any(name.startswith(_END) for name in ids[place]):
+        if ends(ids[place]):
             return place
         if not _goes_on(rows[place][1], ids[place]):
             return None
