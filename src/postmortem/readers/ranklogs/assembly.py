@@ -15,7 +15,7 @@ from postmortem.readers.ranklogs.attempts import FileAttempts
 from postmortem.readers.ranklogs.demux import Demuxer, Traceback
 from postmortem.readers.ranklogs.endings import endings, rank_named, without_echoes
 from postmortem.readers.ranklogs.error_files import read_error_file
-from postmortem.readers.ranklogs.filter import is_agent, once, still_in_flight
+from postmortem.readers.ranklogs.filter import is_agent, once, still_in_flight, without_carriers
 from postmortem.readers.ranklogs.groups import group_text, group_tree
 from postmortem.readers.ranklogs.known_lines import KnownLines
 from postmortem.readers.ranklogs.known_words import with_known_words
@@ -175,7 +175,7 @@ class Assembly:
                 for number, ordinal, text in region.rows
                 if number not in skip
             )
-        for traceback in demuxer.finish():
+        for traceback in without_carriers(demuxer.finish()):
             if not is_agent(traceback):
                 failure = self._failure(traceback, writer, position, kept)
                 known = self._known.of(traceback.remote) if traceback.remote else {}
