@@ -40,8 +40,12 @@ class LastLines:
     """The program's own word that it came to its end, with no error behind it."""
     worked: bool = False
     """They tell of work."""
+    stopped: LastLine | None = None
+    """It was told to end, by a person or a scheduler; neither work nor an error stands between."""
     not_a_number: LastLine | None = None
     """From there on its loss, or the norm of its gradients, is no number, to the end."""
+    quantity: str = ""
+    """What that is called: ``"eval_loss"``."""
     earlier: bool = False
     """It may have been so before: no line before that one was looked at."""
     stopped_in: LastLine | None = None

@@ -119,3 +119,31 @@ def test_words_of_a_healthy_program_are_none(tmp_path: Path, line: str) -> None:
 def test_a_level_of_errors_is_never_calm(tmp_path: Path, line: str) -> None:
     report = _report(tmp_path, line)
     assert report.failed, report.verdict
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "heron: task 7 was cancelled by the user",
+        "agent: SIGTERM received, draining\nagent: worker 3 crashed with exit code -15",
+        "##[error]The runner has received a shutdown signal.\n##[error]The operation was canceled.",
+        "[launch.py:315:kill] Killing subprocess 4711\n[launch.py:324:kill] received SIGINT, exiting",
+        "Traceback (most recent call last):\nKeyboardInterrupt",
+        "magpie: run 71 has been preempted",
+    ],
+)
+def test_who_was_told_to_end_did_not_fail(tmp_path: Path, text: str) -> None:
+    report = _report(tmp_path, text)
+    assert [one.id for one in report.diagnoses] == ["stopped_from_outside"], report.verdict
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "RuntimeError: no room\nagent: SIGTERM received, draining",
+        "agent: SIGTERM received, a checkpoint is saved\nstep 31 of 40: loss 2.1",
+    ],
+)
+def test_what_failed_before_or_went_on_was_not_stopped(tmp_path: Path, text: str) -> None:
+    report = _report(tmp_path, text)
+    assert "stopped_from_outside" not in [one.id for one in report.diagnoses], report.verdict

@@ -336,6 +336,8 @@ class NeverANumber:
     """Its loss, or the norm of its gradients, is no number, to the end of the log."""
 
     how = CauseKind.LAST_WORDS
+    quantity: str
+    """What it is called in the log."""
     said: str
     line: int
     earlier: bool

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import BinaryIO
 
@@ -20,6 +20,7 @@ from postmortem.patterns import Pattern
 from postmortem.readers.formats import HEAD_BYTES, compression_of
 from postmortem.readers.ranklogs.last_words import (
     ends,
+    says_why,
     strong,
     sure,
     survived,
@@ -43,6 +44,7 @@ _NAMED_ALONE = Pattern(r"(?:Error|Exception): *$")
 _SAYS = Pattern(r"[A-Za-z0-9]")
 _CUT = "last-error-cut"
 _EPILOGUE = "last-epilogue"
+_STOP = "last-stop"
 _NUMBERS = ("last-loss", "last-norm")
 _MOST_BYTES = 256 << 20
 """Of a log that is read again: from where on its numbers are bad."""
@@ -96,6 +98,7 @@ def _read(
     errors, plain = _errors(lines, ids)
     nearest, counts = _nearest(lines, ids) if not errors else (None, False)
     end = _ended(rows, ids) if not errors else None
+    bad = _not_a_number(lines, found)
     return LastLines(
         writer=writer,
         last=lines[-1],
@@ -105,8 +108,10 @@ def _read(
         nearest=nearest,
         nearest_counts=counts,
         ended=None if end is None else lines[end],
-        not_a_number=(bad := _not_a_number(lines, found))[0],
-        earlier=bad[1] and not whole,
+        stopped=_stopped(lines, ids),
+        not_a_number=bad[0],
+        quantity=bad[1],
+        earlier=bad[2] and not whole,
         worked=any(works(names) for names in ids),
         kind=(kind := _kind(lines, ids)),
         stopped_in=_stopped_in(lines, ids) if kind == "stack" else None,
@@ -121,7 +126,7 @@ def _tells(match: Match) -> bool:
     """Return whether a message says more than that its program works, goes on or has ended."""
     if match.id in _NUMBERS:
         return match["value"].lower() == "nan"
-    return match.id.startswith(("last-error-", "last-foreign-"))
+    return match.id.startswith(("last-error-", "last-foreign-", _STOP))
 
 
 def _with_next(text: str, below: Rows) -> str:
@@ -137,7 +142,7 @@ def nan_since(found: LastLines, path: str) -> LastLines:
         if last is None or not 0 < size <= _MOST_BYTES or compression_of(_head(path)) is not None:
             return found
         with open_regular(path) as stream:
-            since = _first_bad(stream, last.text)
+            since = _first_bad(stream, last.text, found.quantity)
     except (OSError, Refused):
         return found
     if since is None or since[0] > last.line:
@@ -151,18 +156,20 @@ def _head(path: str) -> bytes:
         return stream.read(HEAD_BYTES)
 
 
-def _first_bad(stream: BinaryIO, text: str) -> tuple[int, str] | None:
+def _first_bad(stream: BinaryIO, text: str, quantity: str) -> tuple[int, str] | None:
     """Return the first line of the last run of numbers that are none, of what `text` prints."""
+    name = quantity.encode()
     known = {item.id: item for item in Signatures.load("last line").signatures}
-    names = [m.id for m in Signatures.load("last line").matches([text])[0] if m.id in _NUMBERS]
-    forms = [re.compile((known[name].pattern or "").encode()) for name in names]
+    ids = [m.id for m in Signatures.load("last line").matches([text])[0] if m.id in _NUMBERS]
+    forms = [re.compile((known[one].pattern or "").encode()) for one in ids]
     first: tuple[int, str] | None = None
     number = 1
     for line in iter(lambda: stream.readline(_LONGEST_LINE), b""):
         here, number = number, number + line.endswith(b"\n")
-        if b"oss" not in line and b"OSS" not in line and b"norm" not in line:
+        if name not in line:
             continue
-        values = [m["value"] for form in forms if (m := form.search(line))]
+        hits = [m for form in forms if (m := form.search(line)) and m["name"] == name]
+        values = [hit["value"] for hit in hits]
         if any(value.lower() == b"nan" for value in values):
             first = first or (here, line.decode("utf-8", "replace").strip())
         elif values:
@@ -278,25 +285,36 @@ def _ended(rows: Rows, ids: list[list[str]]) -> int | None:
     return None
 
 
+def _stopped(lines: list[LastLine], ids: list[list[str]]) -> LastLine | None:
+    """Return the line that tells a program to end, where nothing failed before it."""
+    told: LastLine | None = None
+    for line, names in zip(reversed(lines), reversed(ids), strict=True):
+        if survived(names):
+            break
+        if any(name.startswith(_STOP) for name in names):
+            told = line
+        elif told is not None and any(name != _CUT for name in says_why(names)):
+            return None
+    return told
+
+
 def _not_a_number(
     lines: list[LastLine], found: list[tuple[Match, ...]]
-) -> tuple[LastLine | None, bool]:
-    """Return from where on a number that is printed again and again is none, to the end."""
-    for name in _NUMBERS:
-        printed = [
-            (line, match["value"])
-            for line, row in zip(lines, found, strict=True)
-            for match in row
-            if match.id == name
-        ]
-        bad = 0
-        for _, value in reversed(printed):
-            if value.lower() != "nan":
-                break
-            bad += 1
-        if bad >= _FEWEST:
-            return printed[-bad][0], bad == len(printed)
-    return None, False
+) -> tuple[LastLine | None, str, bool]:
+    """Return from where on a number that is printed again and again is none, to the end.
+
+    Also what it is called, and whether it was none in all lines.
+    """
+    printed: dict[str, list[tuple[LastLine, str]]] = {}
+    for line, row in zip(lines, found, strict=True):
+        for match in row:
+            if match.id in _NUMBERS:
+                printed.setdefault(match["name"], []).append((line, match["value"].lower()))
+    for name, values in printed.items():
+        bad = [*takewhile(lambda one: one[1] == "nan", reversed(values))]
+        if len(bad) >= _FEWEST:
+            return bad[-1][0], name, len(bad) == len(values)
+    return None, "", False
 
 
 def _kind(lines: list[LastLine], ids: list[list[str]]) -> str | None:

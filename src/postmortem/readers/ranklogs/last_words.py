@@ -37,8 +37,12 @@ def sure(ids: Iterable[str]) -> bool:
 def telling(ids: Iterable[str]) -> list[str]:
     """Return by which of its errors a line is ranked: a code says less than anything else."""
     errors = wrong(ids)
-    more = [name for name in strong(ids) if not name.startswith(_CODE)]
-    return more or [name for name in errors if name.startswith(_CODE)] or errors
+    return says_why(ids) or [name for name in errors if name.startswith(_CODE)] or errors
+
+
+def says_why(ids: Iterable[str]) -> list[str]:
+    """Return what errors a line reads like that end something, and are more than a code."""
+    return [name for name in strong(ids) if not name.startswith(_CODE)]
 
 
 def calm(ids: Iterable[str]) -> bool:

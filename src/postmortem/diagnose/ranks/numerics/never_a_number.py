@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import NeverANumber
 from postmortem.diagnose.ranks.phrases import cite
@@ -27,8 +28,8 @@ def never_a_number(blame: Attribution) -> Iterator[Finding]:
         return
     since = "line" if not blame.cause.earlier else "or before line"
     yield Finding(
-        title=f"the numbers are NaN to the end, from {since} {blame.cause.line} on",
-        cause="The printed loss or gradients are NaN, and never become numbers again.",
+        title=f"{clip(blame.cause.quantity, 40)} is NaN to the end, from {since} {blame.cause.line} on",
+        cause=f"The {clip(blame.cause.quantity, 40)} that is printed is NaN, and never a number again.",
         confidence=Confidence.LIKELY,
         next_steps=(
             "postmortem scan DIR  finds the last checkpoint without NaN",
