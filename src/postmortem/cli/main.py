@@ -3,8 +3,6 @@
 Only the modules of the command that was asked for are imported; ``--help`` reads one line of each.
 """
 
-from __future__ import annotations
-
 import argparse
 import atexit
 import importlib
@@ -230,10 +228,7 @@ def _parser(names: Sequence[str]) -> tuple[Parser, dict[str, ModuleType]]:
         allow_abbrev=False,
     )
     parser.add_argument(
-        "-V",
-        "--version",
-        action=Version,
-        help="show the version, and how this was built, and exit",
+        "-V", "--version", action=Version, help="show the version, and how this was built, and exit"
     )
     subparsers = parser.add_subparsers(
         title="commands", dest="command", metavar="COMMAND", prog="postmortem"

@@ -1,7 +1,5 @@
 """One run of a command, from its environment to the folder that its failure leaves."""
 
-from __future__ import annotations
-
 import json
 import os
 import select

@@ -1,7 +1,5 @@
 """How programs that nobody knows say that something ended, or that it went wrong."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -127,7 +125,7 @@ def test_a_level_of_errors_is_never_calm(tmp_path: Path, line: str) -> None:
         "heron: task 7 was cancelled by the user",
         "agent: SIGTERM received, draining\nagent: worker 3 crashed with exit code -15",
         "##[error]The runner has received a shutdown signal.\n##[error]The operation was canceled.",
-        "[launch.py:315:kill] Killing subprocess 4711\n[launch.py:324:kill] received SIGINT, exiting",
+        "[launch.py:315:kill] Killing subprocess 4711\n[launch.py:324:kill] received SIGINT",
         "Traceback (most recent call last):\nKeyboardInterrupt",
         "magpie: run 71 has been preempted",
     ],

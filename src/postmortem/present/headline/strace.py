@@ -1,7 +1,5 @@
 """What a log of system calls says first."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from postmortem.diagnose.names import clip

@@ -1,7 +1,5 @@
 """The report of a system-call log, block by block."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 

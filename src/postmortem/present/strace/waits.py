@@ -1,7 +1,5 @@
 """What tasks were waiting for when they or the log ended, and who could have let them go on."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 
 from postmortem.diagnose.names import clip

@@ -1,7 +1,5 @@
 """What the messages of a line at the end of a log say together: an error, work, an end."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 _WEAK = ("last-error-level", "last-error-status", "last-error-word")

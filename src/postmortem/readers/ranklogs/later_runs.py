@@ -5,8 +5,6 @@ later by the clock), where somebody says that one does, or behind a program that
 ended while another one worked on. Ranks that write into one file side by side are one run.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeAlias

@@ -1,7 +1,5 @@
 """The decision: which evidence singles out a rank, the strongest kind of it first."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 
 from postmortem.diagnose.ranks.attribution import Attribution, Suspect

@@ -1,7 +1,5 @@
 """What is left where no form that is known tells of a failure: a shell's word, the last lines."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from postmortem import thresholds
