@@ -28,6 +28,13 @@ class LastLines:
     """Lines that read like an error and behind which nothing else stands; the telling one first."""
     plain: bool = False
     """They have the form of an error that ends something, not only a word or a level."""
+    form: str = ""
+    """What the first of them is, where that says more: ``"usage"``, a command line that was
+    refused, ``"code"``, the code with which something ended and nothing else."""
+    above: LastLine | None = None
+    """Of a code alone, the line right above: what ended may have written it."""
+    whole: bool = False
+    """No line stands above the last ones."""
     about_peer: bool = False
     """The first of these errors, or the nearest one, only says that a peer is gone."""
     nearest: LastLine | None = None

@@ -17,7 +17,9 @@ from postmortem.knowledge.messages import briefs
 from postmortem.patterns import Pattern
 from postmortem.readers.formats import HEAD_BYTES, compression_of
 from postmortem.readers.ranklogs.last_words import (
+    calm,
     ends,
+    form_of,
     says_why,
     strong,
     sure,
@@ -48,6 +50,8 @@ _MOST_BYTES = 256 << 20
 """Of a log that is read again: from where on its numbers are bad."""
 _LONGEST_LINE = 1 << 20
 _FEWEST = 2
+_FEWEST_WORDS = 4
+"""Of a line that may say why something ended."""
 _AT_ONCE = 1024
 """Writers whose lines are looked at together: a call for each would take longer than the work."""
 _MOST_CITED = 5
@@ -94,6 +98,7 @@ def _read(
     ]
     ids = [[match.id for match in row] for row in found]
     errors, plain = _errors(lines, ids)
+    form = form_of(ids[lines.index(errors[0])]) if errors else ""
     nearest, counts = _nearest(lines, ids) if not errors else (None, False)
     end = _ended(rows, ids) if not errors else None
     bad = _not_a_number(lines, found)
@@ -102,6 +107,9 @@ def _read(
         last=lines[-1],
         errors=errors,
         plain=plain,
+        form=form,
+        above=_above(lines, ids, errors) if form == "code" else None,
+        whole=whole,
         about_peer=_about_peer(errors, nearest, lines, ids),
         nearest=nearest,
         nearest_counts=counts,
@@ -233,6 +241,18 @@ def _errors(lines: list[LastLine], ids: list[list[str]]) -> tuple[tuple[LastLine
             break
     block.sort(key=lambda row: (row[0], row[1].line))
     return tuple(line for _, line, _ in block[:_MOST_CITED]), any(one for _, _, one in block)
+
+
+def _above(
+    lines: list[LastLine], ids: list[list[str]], errors: tuple[LastLine, ...]
+) -> LastLine | None:
+    """Return the line above all errors, which tells no more than how something ended."""
+    at = lines.index(min(errors, key=lambda line: line.line)) - 1
+    while at >= 0 and _goes_on(lines[at].text, ids[at]):
+        at -= 1
+    if at < 0 or survived(ids[at]) or calm(ids[at]) or len(lines[at].text.split()) < _FEWEST_WORDS:
+        return None
+    return lines[at]
 
 
 def _about_peer(

@@ -7,6 +7,9 @@ _WEAK = ("last-error-level", "last-error-status", "last-error-word")
 _FATAL = "last-error-fatal"
 _CODE = "last-error-code"
 """How ids begin of what tells a code and not why."""
+_FAILED = ("last-error-failed", "last-error-state")
+"""What says that something failed: beside a code, no more than the code."""
+_USAGE = "last-error-usage"
 _CALM = "last-calm"
 _END = "last-end"
 _START = "last-start"
@@ -40,7 +43,18 @@ def telling(ids: Iterable[str]) -> list[str]:
 
 def says_why(ids: Iterable[str]) -> list[str]:
     """Return what errors a line reads like that end something, and are more than a code."""
-    return [name for name in strong(ids) if not name.startswith(_CODE)]
+    errors = strong(ids)
+    coded = any(name.startswith(_CODE) for name in errors)
+    no_reason = (_CODE, *_FAILED) if coded else _CODE
+    return [name for name in errors if not name.startswith(no_reason)]
+
+
+def form_of(ids: Iterable[str]) -> str:
+    """Return what an error is, where the advice on it depends on that: see `LastLines.form`."""
+    known = telling(ids)
+    if _USAGE in known:
+        return "usage"
+    return "code" if known and all(name.startswith(_CODE) for name in known) else ""
 
 
 def calm(ids: Iterable[str]) -> bool:
