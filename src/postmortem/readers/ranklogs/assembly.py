@@ -13,7 +13,7 @@ from postmortem.facts.rank_logs import LogExit, LogFailure, NativeFrame, RankLog
 from postmortem.readers.ranklogs.above import with_above
 from postmortem.readers.ranklogs.attempts import FileAttempts
 from postmortem.readers.ranklogs.demux import Demuxer, Traceback
-from postmortem.readers.ranklogs.endings import endings, rank_named, without_echoes
+from postmortem.readers.ranklogs.endings import endings, process_named, rank_named, without_echoes
 from postmortem.readers.ranklogs.error_files import read_error_file
 from postmortem.readers.ranklogs.filter import is_agent, once, still_in_flight, without_carriers
 from postmortem.readers.ranklogs.groups import group_text, group_tree
@@ -193,11 +193,15 @@ class Assembly:
                     )
                 yield failure
         for failure in without_echoes(self._endings(position, writer, kept)):
-            rank = (
-                rank_named(failure, self._known) if self._writers.writers[writer].shared else None
-            )
+            shared = self._writers.writers[writer].shared
+            rank = rank_named(failure, self._known) if shared else None
+            process = process_named(failure) if shared else None
             if rank is not None:
                 failure = replace(failure, writer=self._rank_writer(rank, label.file.path))
+            elif process is not None:
+                pid, host = process
+                named = self._named(Writer(f"process {pid} on {host}", host=host))
+                failure = replace(failure, writer=named)
             yield failure
 
     def _dead_worker(self, position: int, traceback: Traceback) -> int | None:
@@ -256,10 +260,14 @@ class Assembly:
             if label.raw["pid"] == pid and (not label.host or label.host == host):
                 return self._writers.index(position)
         words = f"{name} pid={pid}" + (f" ip={host}" if host else "")
+        return self._named(Writer(words, None, None, host))
+
+    def _named(self, new: Writer) -> int:
+        """Return the writer with a label; it is added where nobody has it."""
         for index, writer in enumerate(self._writers.writers):
-            if writer.label == words:
+            if writer.label == new.label:
                 return index
-        self._writers.writers.append(Writer(words, None, None, host))
+        self._writers.writers.append(new)
         return len(self._writers.writers) - 1
 
     def _resumed(
