@@ -15,28 +15,22 @@ _MOST_SECONDS = 900
 _REPORTED = (0, 1)
 """What a command exits with that has written a report."""
 
-server = MCPServer("postmortem", instructions="Says why a training job died, from what it left.")
 
-
-@server.tool()
 def explain(paths: list[str]) -> str:
     """Find all evidence of a job under files and folders, and tell what failed, where and why."""
     return _said("triage", "--json", "--", *paths)
 
 
-@server.tool()
 def core(path: str, python: str | None = None) -> str:
     """Explain a core file; `python`: the executable that crashed."""
     return _said("core", "--json", *([f"--python={python}"] if python else []), "--", path)
 
 
-@server.tool()
 def strace(path: str, find: str | None = None) -> str:
     """Explain a log of strace; `find`: the errno, call or path to look for, as ENOSPC."""
     return _said("strace", "--json", *([f"--find={find}"] if find else []), "--", path)
 
 
-@server.tool()
 def rule(name: str) -> str:
     """Explain the id of a diagnosis: what it means, how to be sure, what to do."""
     return _said("rules", "--", name)
@@ -64,4 +58,7 @@ def _said(*words: str) -> str:
 
 
 if __name__ == "__main__":
+    server = MCPServer("postmortem", instructions="Says why a training job died from what it left.")
+    for tool in (explain, core, strace, rule):
+        server.add_tool(tool)
     server.run()
