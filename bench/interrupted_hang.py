@@ -1,9 +1,9 @@
 """Ends ``hang`` at random moments: bench/interrupted_hang.py [--runs N].
 
 Each run reads living processes without a pause, half of them by the native engine and half by gdb,
-and is sent SIGKILL, SIGTERM, SIGINT or SIGHUP at a moment drawn from all that a run takes. Told is how
-long a process was stopped after that, and at most at one go; which were still stopped or traced
-after ten seconds; and what was left in the folder of temporary files.
+and is sent SIGKILL, SIGTERM, SIGINT or SIGHUP at a moment drawn from all that a run takes. Told is
+how long a process was stopped after that, and at most at one go; which were still stopped or
+traced after ten seconds; and what was left in the folder of temporary files.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def interrupt(
     while not all(map(free, pids)) and time.monotonic() < end:
         time.sleep(_LOOK)
     stuck = [pid for pid in pids if not free(pid)]
-    while os.listdir(folder) and time.monotonic() < min(end, watch.sent + 2):
+    while any(Path(folder).iterdir()) and time.monotonic() < min(end, watch.sent + 2):
         time.sleep(_LOOK)
     watch.end()
     return {
@@ -141,7 +141,7 @@ def interrupt(
         "stopped_after_s": round(watch.after, 3),
         "stopped_at_one_go_s": round(watch.longest, 3),
         "left_stopped": len(stuck),
-        "left_files": sorted(os.listdir(folder)),
+        "left_files": sorted(path.name for path in Path(folder).iterdir()),
     }
 
 
@@ -152,6 +152,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", type=Path, default=HERE / "results" / "interrupted_hang.json")
     args = parser.parse_args()
+    # What nohup or a shell starts in the background ignores some, and so would what it starts.
+    for number in set(SIGNALS) - {signal.SIGKILL}:
+        signal.signal(number, signal.SIG_DFL)
     chance = random.Random(args.seed)
     rows = []
     with targets() as pids:
