@@ -18,7 +18,6 @@ from postmortem.run.facts import CORE_SIGNALS, RunFacts, facts_of
 from postmortem.run.folder import (
     Evidence,
     collect,
-    make_folder,
     pack,
     redactor_of,
     write_manifest,
@@ -44,11 +43,11 @@ def make_report(
     env: Mapping[str, str],
     outputs: Sequence[Output],
     kills: int,
+    folder: Path | None,
 ) -> dict[str, object]:
     """Return verdict, text and folder of a failed run, as plain values."""
     facts = facts_of(outcome, scratch.path, memory_kills=kills, memory_limit=options.memory)
     redactor = redactor_of(env, facts.processes) if options.redact else None
-    folder = make_folder(options.into, outcome.pid)
     evidence = Evidence(folder if folder is not None else scratch.path / "folder", redactor)
     evidence.path.mkdir(exist_ok=True)  # without a folder only the verdict is kept
     copies = [copy for one in outputs if (copy := _copied(one, scratch)) is not None]
