@@ -13,8 +13,6 @@ With --rules, texts made of the expressions of a gitleaks configuration are mask
 is not ours. --source DIR measures another version's `src`.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -3,8 +3,6 @@
 They are made when they are needed, so that no scanner of repositories takes a file for a leak.
 """
 
-from __future__ import annotations
-
 import random
 import re
 import string

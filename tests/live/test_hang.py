@@ -1,7 +1,5 @@
 """``postmortem hang`` on real jobs: who is stuck, in what, and that nobody is left stopped."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """The socket of a breakpoint: who does not know the token cannot keep others out."""
 
-from __future__ import annotations
-
 import socket
 import threading
 import time

@@ -1,7 +1,5 @@
 """The near end: finds a breakpoint, proves to know its token, and is its terminal."""
 
-from __future__ import annotations
-
 import getpass
 import json
 import os

@@ -3,8 +3,6 @@
 Only the modules of the command that was asked for are imported; ``--help`` reads one line of each.
 """
 
-from __future__ import annotations
-
 import argparse
 import atexit
 import importlib
@@ -194,9 +192,7 @@ def _dispatch(words: list[str], *, contained: bool) -> int:
 
         try:
             ended = supervised.supervise(
-                _named(args),
-                live=live,
-                processes=_looks_into_processes(args, words),
+                _named(args), live=live, processes=_looks_into_processes(args, words)
             )
         except supervised.Unfinished as error:
             _complain(str(error), error.hint)
@@ -233,10 +229,7 @@ def _parser(names: Sequence[str]) -> tuple[Parser, dict[str, ModuleType]]:
         allow_abbrev=False,
     )
     parser.add_argument(
-        "-V",
-        "--version",
-        action=Version,
-        help="show the version, and how this was built, and exit",
+        "-V", "--version", action=Version, help="show the version, and how this was built, and exit"
     )
     subparsers = parser.add_subparsers(
         title="commands", dest="command", metavar="COMMAND", prog="postmortem"

@@ -1,7 +1,5 @@
 """``postmortem core CORE --open-gdb``: gdb's own prompt, on the frame that is blamed."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

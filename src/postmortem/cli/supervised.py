@@ -5,8 +5,6 @@ is its end (of its memory, its time, or by a signal), another child does the sam
 the report of that one tells of the file under its problems.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

@@ -1,7 +1,5 @@
 """NaN in what a module of PyTorch returns, by a hook in each Python process of the command."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import secrets

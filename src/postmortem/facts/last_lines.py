@@ -1,7 +1,5 @@
 """How the last lines of one process read, where no form that is known says how it ended."""
 
-from __future__ import annotations
-
 from postmortem.records import record
 
 

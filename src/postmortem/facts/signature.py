@@ -1,7 +1,5 @@
 """Signatures: a wording, or a place in a stack, that means one thing."""
 
-from __future__ import annotations
-
 from postmortem.records import record
 
 

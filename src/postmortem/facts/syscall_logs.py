@@ -1,7 +1,5 @@
 """What logs say together: how processes fared after a failure, and who waits at the end."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from functools import cached_property

@@ -1,7 +1,5 @@
 """What one node said, as a part that can be merged."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

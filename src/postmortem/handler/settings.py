@@ -1,7 +1,5 @@
 """What an installed handler has to know, and what was there before it."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -4,8 +4,6 @@ Registered as a plugin of pytest; without the option it does nothing. A worker's
 a file of its own, and its core, if the machine leaves one, is read as `postmortem core` does.
 """
 
-from __future__ import annotations
-
 import contextlib
 import faulthandler
 import os

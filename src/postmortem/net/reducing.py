@@ -3,8 +3,6 @@
 ``python -m postmortem.net.reducing BACKEND HOST PORT RANK WORLD SECONDS``
 """
 
-from __future__ import annotations
-
 import json
 import os
 import resource

@@ -6,8 +6,6 @@ by a child that has a limit of memory and fewer rights, and that dies with us. W
 it ended stands in a page that both share (`postmortem.underway`).
 """
 
-from __future__ import annotations
-
 import gc
 import os
 import signal

@@ -1,7 +1,5 @@
 """What a child that reads evidence may use: by the size of what it reads, and by what is free."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterable
 from contextlib import suppress

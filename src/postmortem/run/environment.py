@@ -5,8 +5,6 @@ NCCL's warnings go to files, and TORCH_SHOW_CPP_STACKTRACES, which changes messa
 `--sync` and `--cpu`.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from pathlib import Path

@@ -4,8 +4,6 @@
 and knows nothing of how that came about.
 """
 
-from __future__ import annotations
-
 import io
 import json
 from collections.abc import Sequence

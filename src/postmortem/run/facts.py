@@ -1,7 +1,5 @@
 """What is known of a run once it is over, in plain values."""
 
-from __future__ import annotations
-
 import signal
 from dataclasses import dataclass, field
 from pathlib import Path

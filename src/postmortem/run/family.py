@@ -1,7 +1,5 @@
 """The processes of a command: who they are, how much memory they held, how each ended."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import select

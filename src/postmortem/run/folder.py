@@ -4,8 +4,6 @@ Text is written without secrets: those of the environment and of all command lin
 wherever they stand. Cores, which hold the memory of the program, are never packed.
 """
 
-from __future__ import annotations
-
 import errno
 import json
 import os

@@ -1,7 +1,5 @@
 """What the user asked of ``postmortem run``."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from postmortem.records import record

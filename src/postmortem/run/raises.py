@@ -1,7 +1,5 @@
 """Exceptions as the hook in a process has written them down at the moment of the raise."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

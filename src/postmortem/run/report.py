@@ -17,14 +17,7 @@ from postmortem.readers.regular import open_regular
 from postmortem.run.environment import Variables
 from postmortem.run.explain import Explanation, card_text, explain
 from postmortem.run.facts import CORE_SIGNALS, RunFacts, facts_of
-from postmortem.run.folder import (
-    Evidence,
-    collect,
-    pack,
-    redactor_of,
-    write_manifest,
-    write_rerun,
-)
+from postmortem.run.folder import Evidence, collect, pack, redactor_of, write_manifest, write_rerun
 from postmortem.run.options import RunOptions
 from postmortem.run.outcome import Outcome
 from postmortem.run.scratch import Scratch

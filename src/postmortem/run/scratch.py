@@ -1,7 +1,5 @@
 """The folder that evidence is put into while a command runs; gone afterwards, unless it failed."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import tempfile

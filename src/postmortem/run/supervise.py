@@ -4,8 +4,6 @@ The command has our descriptors, process group and terminal themselves: nothing 
 writes passes through here. Signals that are meant for it are passed on, its stops are ours.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import select

@@ -1,7 +1,5 @@
 """The terminal of a breakpoint: keys, sizes, debuggers, guests that are not let in."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

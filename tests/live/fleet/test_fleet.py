@@ -3,8 +3,6 @@
 The stand-in enters the namespace of the host named, and runs there what ssh was given.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

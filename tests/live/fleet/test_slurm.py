@@ -1,7 +1,5 @@
 """``postmortem fleet`` and ``postmortem net`` under a real SLURM of three hosts in namespaces."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import shutil

@@ -1,7 +1,5 @@
 """``postmortem net check HOST:PORT``: each way in which a port is not reached, made for real."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Forms of launchers and collectors as the field has them: one failing rank, told by each."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

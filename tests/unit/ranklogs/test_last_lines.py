@@ -1,7 +1,5 @@
 """How logs read of which no known form says how they ended."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Files that several runs were appended to: the last one is judged."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from postmortem.analyses.ranklogs import RankLogOptions, analyse

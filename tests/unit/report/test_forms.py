@@ -1,7 +1,5 @@
 """Each known form of a credential is found however it is written; what looks alike stays."""
 
-from __future__ import annotations
-
 import json
 import re
 import time

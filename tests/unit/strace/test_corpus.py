@@ -1,7 +1,5 @@
 """Every recording: the true file, call and process, on every way of recording."""
 
-from __future__ import annotations
-
 import fnmatch
 from typing import Any
 

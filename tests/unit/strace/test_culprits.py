@@ -1,7 +1,5 @@
 """Who is blamed, where several processes ended badly or several calls failed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -50,9 +48,7 @@ def test_files_of_ff_are_in_the_order_of_their_stamps(tmp_path: Path) -> None:
     assert found.title == "pid 3 was the first of 3 processes to fail: exit code 1"
 
 
-def test_who_was_killed_before_the_launcher_ended_is_no_cascade_of_its_end(
-    tmp_path: Path,
-) -> None:
+def test_who_was_killed_before_the_launcher_ended_is_no_cascade_of_its_end(tmp_path: Path) -> None:
     launcher = f"1 {EXEC}1 {CLONE}2\n1 kill(2, SIGTERM) = 0\n1 exit_group(9) = ?\n"
     worker = (
         "1700000002.0 close(3) = 0\n1700000002.1 --- SIGTERM {si_signo=SIGTERM, si_code=SI_USER, "

@@ -1,7 +1,5 @@
 """What the summary says beside hits: who waits for whom, connections, folders, time, last words."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

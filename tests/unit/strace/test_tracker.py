@@ -1,7 +1,5 @@
 """What calls do to descriptors, one rule of the kernel at a time."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -5,8 +5,6 @@ include/uapi/asm-generic/siginfo.h) and from what was mapped where. Whose fault 
 question for the rules.
 """
 
-from __future__ import annotations
-
 from enum import StrEnum
 
 from postmortem.diagnose.core.pointers import (

@@ -1,7 +1,5 @@
 """The end of a process in a sentence: what the signal and its addresses say, and no more."""
 
-from __future__ import annotations
-
 from postmortem import thresholds
 from postmortem.diagnose.core.caught import aftermath
 from postmortem.diagnose.core.fault_kind import FaultKind
@@ -79,12 +77,7 @@ _SEGV_WORDS = {
     FaultKind.STACK_OVERFLOW: "stack overflow",
 }
 _FILE_KINDS = frozenset(
-    {
-        FaultKind.FILE_TRUNCATED,
-        FaultKind.FILE_GONE,
-        FaultKind.FILE_UNREADABLE,
-        FaultKind.NO_SPACE,
-    }
+    {FaultKind.FILE_TRUNCATED, FaultKind.FILE_GONE, FaultKind.FILE_UNREADABLE, FaultKind.NO_SPACE}
 )
 
 
@@ -202,8 +195,7 @@ def _null_dereference(address: int, verb: str) -> str:
         )
     before = count_words((1 << 64) - address, "byte")
     return _with_hint(
-        f"null pointer dereference: {verb} address {address:#x}, {before} before address 0",
-        address,
+        f"null pointer dereference: {verb} address {address:#x}, {before} before address 0", address
     )
 
 

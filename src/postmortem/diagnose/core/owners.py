@@ -1,7 +1,5 @@
 """Whose code a frame is: the library that it lies in, in plain words."""
 
-from __future__ import annotations
-
 import re
 from enum import StrEnum
 from functools import lru_cache
@@ -37,52 +35,26 @@ _BY_FILE: tuple[tuple[Owner, Pattern], ...] = (
         Owner.GLIBC,
         Pattern(
             r"lib(c|m|pthread|dl|rt|util|resolv|nss_\w+|anl|thread_db|mvec|c_malloc_debug)"
-            r"(-\d[\d.]*)?\.so(\.\d+)*$|ld-[\w.-]*\.so(\.\d+)*$|ld-musl|libc\.musl",
+            r"(-\d[\d.]*)?\.so(\.\d+)*$|ld-[\w.-]*\.so(\.\d+)*$|ld-musl|libc\.musl"
         ),
     ),
-    (
-        Owner.CXX_RUNTIME,
-        Pattern(
-            r"lib(stdc\+\+|c\+\+abi|c\+\+|gcc_s|unwind)(?![a-z+])",
-        ),
-    ),
+    (Owner.CXX_RUNTIME, Pattern(r"lib(stdc\+\+|c\+\+abi|c\+\+|gcc_s|unwind)(?![a-z+])")),
     (Owner.KERNEL, Pattern(r"linux-vdso|linux-gate|\[vdso\]")),
     (Owner.LIBFFI, Pattern(r"libffi\b")),
-    (
-        Owner.CPYTHON,
-        Pattern(r"(python|pypy)[\d.]*[a-z]*$|libpython[\d.]+"),
-    ),
-    (
-        Owner.CUDA_DRIVER,
-        Pattern(r"lib(cuda|nvidia-\w[\w-]*)\.so"),
-    ),
+    (Owner.CPYTHON, Pattern(r"(python|pypy)[\d.]*[a-z]*$|libpython[\d.]+")),
+    (Owner.CUDA_DRIVER, Pattern(r"lib(cuda|nvidia-\w[\w-]*)\.so")),
     (Owner.NCCL, Pattern(r"lib(nccl|rccl|nccl-net|nccl-net-\w+)\b")),
     (
         Owner.CUDA,
         Pattern(
             r"lib(cudart|cublas|cublasLt|cudnn|cufft|curand|cusolver|cusparse|cusparseLt|cupti|"
-            r"nvrtc|nvJitLink|nvToolsExt|cufile)\w*\b",
+            r"nvrtc|nvJitLink|nvToolsExt|cufile)\w*\b"
         ),
     ),
     (Owner.OPENMP, Pattern(r"lib(gomp|iomp5|omp)\b")),
-    (
-        Owner.MATH,
-        Pattern(
-            r"lib(mkl\w*|openblas\w*|blas|cblas|lapack|dnnl)\b",
-        ),
-    ),
-    (
-        Owner.ALLOCATOR,
-        Pattern(
-            r"lib(jemalloc|tcmalloc\w*|mimalloc)\b",
-        ),
-    ),
-    (
-        Owner.PYTORCH,
-        Pattern(
-            r"lib(torch\w*|c10\w*|shm|caffe2\w*|gloo\w*)\b|libtriton\b",
-        ),
-    ),
+    (Owner.MATH, Pattern(r"lib(mkl\w*|openblas\w*|blas|cblas|lapack|dnnl)\b")),
+    (Owner.ALLOCATOR, Pattern(r"lib(jemalloc|tcmalloc\w*|mimalloc)\b")),
+    (Owner.PYTORCH, Pattern(r"lib(torch\w*|c10\w*|shm|caffe2\w*|gloo\w*)\b|libtriton\b")),
 )
 _BY_FUNCTION: tuple[tuple[Owner, Pattern], ...] = (
     # glibc chooses these at run time; debuggers with line information name no module for them.

@@ -1,7 +1,5 @@
 """Who holds up a live job, and whose own processes may be the reason."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from postmortem.diagnose import rule

@@ -5,8 +5,6 @@ left, *possible* otherwise. A row without a join proves nothing: two things that
 need not have to do with each other.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from postmortem.diagnose.incident.events import Event, EventType
@@ -18,7 +16,7 @@ from postmortem.report.model import Confidence
 # How an error that a kernel caused is told; others of CUDA (no memory, no device) are not.
 _CUDA_ERROR = Pattern(
     r"CUDA (?:error|failure|exception)|CUDA_ERROR_|CUDA kernel errors|illegal memory access|"
-    r"device-side assert|unspecified launch failure|misaligned address|illegal instruction was",
+    r"device-side assert|unspecified launch failure|misaligned address|illegal instruction was"
 )
 
 _OUT_OF_MEMORY = Wording("gpu-memory-short")
@@ -198,10 +196,7 @@ TABLE: tuple[Explains, ...] = (
     Explains("held-up", frozenset({EventType.STUCK}), _MISSED | {EventType.STUCK}, holds_up),
     Explains("end-is-missed", _ENDS, _MISSED, same_end),
     Explains(
-        "peer-missed",
-        _CAUSES,
-        frozenset({EventType.LOST_PEER, EventType.WATCHDOG}),
-        other_ranks,
+        "peer-missed", _CAUSES, frozenset({EventType.LOST_PEER, EventType.WATCHDOG}), other_ranks
     ),
 )
 """The rows in the order in which they are tried: of two that join a pair, the first counts."""

@@ -1,7 +1,5 @@
 """From events to the roots of an incident: what nothing explains, and how much each explains."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from postmortem.diagnose.incident.events import EFFECTS, Event

@@ -1,7 +1,5 @@
 """From the reports of all readers to one incident."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Who of many ranks failed first, and how that is known."""
 
-from __future__ import annotations
-
 from postmortem.diagnose.jam.jam import Jam
 from postmortem.diagnose.ranks.causes import (
     Cause,

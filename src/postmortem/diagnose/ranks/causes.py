@@ -1,7 +1,5 @@
 """Why a job failed, as types: what each kind of conclusion knows is in its fields."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 from typing import TypeAlias
 

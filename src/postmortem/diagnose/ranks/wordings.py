@@ -1,7 +1,5 @@
 """What part an error's wording gives the rank that printed it; the knowledge base has the words."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from enum import StrEnum
 

@@ -1,7 +1,5 @@
 """Which errors of a log matter: most are how programs ask whether something is there."""
 
-from __future__ import annotations
-
 from postmortem.facts.syscalls import ErrorCount, SystemCalls
 from postmortem.patterns import Pattern
 

@@ -1,7 +1,5 @@
 """Failed calls as a diagnosis cites them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from postmortem.diagnose.names import clip
@@ -144,14 +142,8 @@ _TABLES = {
         "fs.mqueue.queues_max",
     ),
     ("bpf", "ENOSPC"): ("a BPF map is full", "kernel.bpf_stats_enabled"),
-    ("perf_event_open", "ENOSPC"): (
-        "no hardware counter is free",
-        "kernel.perf_event_paranoid",
-    ),
-    ("perf_event_open", "EMFILE"): (
-        "no hardware counter is free",
-        "kernel.perf_event_paranoid",
-    ),
+    ("perf_event_open", "ENOSPC"): ("no hardware counter is free", "kernel.perf_event_paranoid"),
+    ("perf_event_open", "EMFILE"): ("no hardware counter is free", "kernel.perf_event_paranoid"),
     ("keyctl", "EDQUOT"): ("the user's key quota is used up", "kernel.keys.maxkeys"),
     ("add_key", "EDQUOT"): ("the user's key quota is used up", "kernel.keys.maxkeys"),
 }

@@ -1,7 +1,5 @@
 """Peers of sockets: what they are called, and whether a later try reached them."""
 
-from __future__ import annotations
-
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Finding
 from postmortem.diagnose.strace.severity import weigh_fate

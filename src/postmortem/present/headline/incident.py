@@ -1,7 +1,5 @@
 """What all evidence of a job together says first."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from postmortem.diagnose.incident.events import Event, EventType

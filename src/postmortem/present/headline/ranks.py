@@ -1,7 +1,5 @@
 """What logs of many ranks say first."""
 
-from __future__ import annotations
-
 from postmortem.diagnose.jam.jam import Jam, Sign, Sure
 from postmortem.diagnose.jam.words import holding_up, ranks_and
 from postmortem.diagnose.names import clip

@@ -1,7 +1,5 @@
 """The fields of ``kind strace`` in the JSON report."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 
 from postmortem.facts.syscalls import Blocked, Match, SystemCalls, Target, Task

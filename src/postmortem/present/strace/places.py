@@ -1,7 +1,5 @@
 """Where a log's files lie: totals by prefix, and folders in which very much was looked up."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 

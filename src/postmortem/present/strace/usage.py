@@ -1,7 +1,5 @@
 """Where time and bytes went: slow calls, time-outs, connections, folders, files, tasks."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 
@@ -181,13 +179,7 @@ def _files(log: SystemCalls, verbose: bool) -> Iterator[Block]:
         yield Table(
             ("read", "written", "reads", "writes", "file"),
             tuple(
-                (
-                    size(r.read_bytes),
-                    size(r.written_bytes),
-                    f"{r.reads:,}",
-                    f"{r.writes:,}",
-                    r.path,
-                )
+                (size(r.read_bytes), size(r.written_bytes), f"{r.reads:,}", f"{r.writes:,}", r.path)
                 for r in rows[: _MORE_ROWS if verbose else _ROWS]
             ),
             title="files with the most bytes",

@@ -1,7 +1,5 @@
 """The fields of ``kind triage`` in the JSON report."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,10 +14,7 @@ Document = Mapping[str, Any]
 
 
 def triage_body(
-    judged: Judged,
-    documents: Sequence[Document],
-    files: Sequence[Used],
-    apart: frozenset[int],
+    judged: Judged, documents: Sequence[Document], files: Sequence[Used], apart: frozenset[int]
 ) -> dict[str, object]:
     """Return roots, chain, victims and candidates, and what was read and what not."""
     incident = judged.incident

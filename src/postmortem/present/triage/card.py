@@ -1,7 +1,5 @@
 """What an incident puts on its card: the chain from the cause to the end."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from postmortem.diagnose.incident.events import Event, EventType

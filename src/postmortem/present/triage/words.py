@@ -1,7 +1,5 @@
 """What an incident is called: the verdict, the chain from cause to end, what to do next."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 

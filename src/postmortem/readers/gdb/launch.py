@@ -1,21 +1,12 @@
 """How gdb is started: an environment and settings under which it runs no code but ours."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 
 # What makes gdb, its Python, or the dynamic loader run or fetch things on behalf of the caller's
 # shell. LD_LIBRARY_PATH stays: a gdb from an HPC module may need it to start at all.
 _DROPPED = frozenset(
-    {
-        "DEBUGINFOD_URLS",
-        "GDBHISTFILE",
-        "GDBHISTSIZE",
-        "LD_AUDIT",
-        "LD_PRELOAD",
-        "VIRTUAL_ENV",
-    }
+    {"DEBUGINFOD_URLS", "GDBHISTFILE", "GDBHISTSIZE", "LD_AUDIT", "LD_PRELOAD", "VIRTUAL_ENV"}
 )
 
 _SETTINGS = (

@@ -1,20 +1,12 @@
 """Which processes a job has on this node: by pids with all that they started, or by a name."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from postmortem.errors import EvidenceError
 from postmortem.facts.source import Problem
 from postmortem.readers.launcher import Placement, find_placement
-from postmortem.readers.live.status import (
-    Status,
-    all_pids,
-    children,
-    read_environment,
-    read_status,
-)
+from postmortem.readers.live.status import Status, all_pids, children, read_environment, read_status
 from postmortem.records import record, replace
 
 JOB_VARIABLES = (

@@ -5,8 +5,6 @@ PTRACE_ATTACH, which sends a SIGSTOP). So each has a deadline, is killed with al
 and the process is looked at afterwards: by us, and if we are killed by the tool's guardian.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

@@ -1,7 +1,5 @@
 """A job read several times: its ranks each time, their workers where a rank waits for them."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable, Mapping
 

@@ -1,7 +1,5 @@
 """What stands right above a launcher's word on a process whose lines carry no name."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from itertools import islice
 from pathlib import Path

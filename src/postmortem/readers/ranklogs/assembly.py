@@ -19,12 +19,7 @@ from postmortem.readers.ranklogs.filter import is_agent, once, still_in_flight
 from postmortem.readers.ranklogs.groups import group_text, group_tree
 from postmortem.readers.ranklogs.known_lines import KnownLines
 from postmortem.readers.ranklogs.known_words import with_known_words
-from postmortem.readers.ranklogs.last_lines import (
-    ToldLines,
-    last_lines,
-    nan_since,
-    without_told,
-)
+from postmortem.readers.ranklogs.last_lines import ToldLines, last_lines, nan_since, without_told
 from postmortem.readers.ranklogs.launchers import Launchers
 from postmortem.readers.ranklogs.lines import goes_on_as_before, shape_of, shapes_of_work
 from postmortem.readers.ranklogs.native_stacks import native_below

@@ -1,7 +1,5 @@
 """What is no failure of a rank's own: launchers' words, and what is told twice."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from postmortem.facts.rank_logs import LogFailure

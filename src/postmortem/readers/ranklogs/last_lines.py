@@ -4,8 +4,6 @@ What separates a last error from one that its program survived: nothing follows 
 with the error.
 """
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence

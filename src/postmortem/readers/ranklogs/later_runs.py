@@ -4,8 +4,6 @@ A run begins as the file does: lines of its head come again, behind the end of t
 later by the clock. Logs of several ranks that were put one behind the other do not go on in time.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from postmortem.patterns import Pattern

@@ -1,7 +1,5 @@
 """What the launchers of training libraries say of how their processes ended."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from postmortem.facts.rank_logs import LogExit

@@ -6,8 +6,6 @@ end. `WRONG` says of each rule when it was, or would be, certain and false. What
 see of such a core is tried on real programs in tests/live/test_foreign_lookalikes.py.
 """
 
-from __future__ import annotations
-
 import ast
 import tomllib
 from pathlib import Path
@@ -92,7 +90,7 @@ WRONG: dict[str, list[tuple[str, str]]] = {
         (
             "a function of the program is called chk_fail",
             _aborted("chk_fail () from /opt/app/tool", "main () from /opt/app/tool"),
-        ),
+        )
     ],
     "dataloader_worker": [
         (

@@ -1,7 +1,5 @@
 """How the end of a process is classified and said, edge by edge."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

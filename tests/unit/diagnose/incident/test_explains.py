@@ -1,7 +1,5 @@
 """Every row of what explains what: a pair that it joins, and a look-alike that it leaves alone."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest
@@ -164,11 +162,7 @@ APART: list[tuple[str, Event, Event]] = [
         event(T.NON_FINITE, ranks=(0,), names=("layer.2",)),
     ),
     # a GPU of another rank
-    (
-        "gpu-lost",
-        event(T.DEVICE_LOST, ranks=(4,), host="node3"),
-        event(T.RAISED, ranks=(5,)),
-    ),
+    ("gpu-lost", event(T.DEVICE_LOST, ranks=(4,), host="node3"), event(T.RAISED, ranks=(5,))),
     # another host
     (
         "host-failed",
@@ -176,17 +170,9 @@ APART: list[tuple[str, Event, Event]] = [
         event(T.NOT_IN_COLLECTIVE, ranks=(5,), host="node3"),
     ),
     # another process, which surely failed by itself
-    (
-        "error-ends-process",
-        event(T.RAISED, pid=7, ranks=(1,)),
-        event(T.EXITED, "strace", pid=8),
-    ),
+    ("error-ends-process", event(T.RAISED, pid=7, ranks=(1,)), event(T.EXITED, "strace", pid=8)),
     # the rank that hangs is not the one that is missed
-    (
-        "held-up",
-        event(T.STUCK, "hang", pid=7, ranks=(1,)),
-        event(T.NOT_IN_COLLECTIVE, ranks=(2,)),
-    ),
+    ("held-up", event(T.STUCK, "hang", pid=7, ranks=(1,)), event(T.NOT_IN_COLLECTIVE, ranks=(2,))),
     # another process of the same host
     (
         "end-is-missed",
@@ -194,11 +180,7 @@ APART: list[tuple[str, Event, Event]] = [
         event(T.NOT_IN_COLLECTIVE, ranks=(1,), pid=7),
     ),
     # a rank does not lose itself
-    (
-        "peer-missed",
-        event(T.RAISED, ranks=(1,)),
-        event(T.LOST_PEER, ranks=(1,), order=1),
-    ),
+    ("peer-missed", event(T.RAISED, ranks=(1,)), event(T.LOST_PEER, ranks=(1,), order=1)),
 ]
 
 

@@ -1,7 +1,5 @@
 """Roots, chains and shares of incidents."""
 
-from __future__ import annotations
-
 import itertools
 
 from hypothesis import given

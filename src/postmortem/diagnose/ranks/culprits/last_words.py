@@ -1,29 +1,23 @@
-"""The last lines of a process read like an error, and nothing stands behind them."""
+"""The last lines of a process read like an error, and nothing stands behind them.
 
-from __future__ import annotations
-
-from collections.abc import Iterator
+What it means
+    No traceback, signal or launcher says how it ended. An error that a program survives is
+    followed by its work; behind this one stands nothing but what goes on with it.
+How to be sure
+    The whole log, with stderr, has the traceback or the launcher's word on how it ended.
+What to do
+    Read the lines that are cited; what they advise comes before any other advice.
+"""
 
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution
 from postmortem.diagnose.ranks.causes import SaidLast
 from postmortem.diagnose.ranks.phrases import cite
-from postmortem.diagnose.rule import Finding, rule
-from postmortem.report.model import Confidence, Role
+from postmortem.diagnose.rule import Confidence, Finding, Findings, rule
 
 
-@rule(role=Role.ROOT, references=("https://docs.python.org/3/library/traceback.html",))
-def last_words(blame: Attribution) -> Iterator[Finding]:
-    """The last lines of a process read like an error, and nothing stands behind them.
-
-    What it means
-        No traceback, signal or launcher says how it ended. An error that a program survives is
-        followed by its work; behind this one stands nothing but what goes on with it.
-    How to be sure
-        The whole log, with stderr, has the traceback or the launcher's word on how it ended.
-    What to do
-        Read the lines that are cited; what they advise comes before any other advice.
-    """
+@rule("https://docs.python.org/3/library/traceback.html")
+def last_words(blame: Attribution) -> Findings:
     if not isinstance(blame.cause, SaidLast):
         return
     said = blame.cause.said.strip()

@@ -1,8 +1,16 @@
-"""A rank died of a signal, or said that it aborts."""
+"""A rank died of a signal, or said that it aborts.
 
-from __future__ import annotations
+What it means
+    It ended without Python: a bad pointer, a failed check in C++, or somebody's kill. Its
+    peers see their connections close.
+How to be sure
+    Its launcher gives a signal that it did not send itself, or the rank wrote Fatal Python
+    error, terminate called, or a message of the C library.
+What to do
+    Read its core. SIGKILL with no sender is mostly the kernel's OOM killer: look into dmesg
+    for the pid.
+"""
 
-from collections.abc import Iterator
 from typing import assert_never
 
 from postmortem.diagnose.names import clip
@@ -18,8 +26,7 @@ from postmortem.diagnose.ranks.phrases import (
     victims_words,
 )
 from postmortem.diagnose.ranks.wordings import MPI_ENDS
-from postmortem.diagnose.rule import Finding, rule
-from postmortem.report.model import Role
+from postmortem.diagnose.rule import Finding, Findings, rule
 
 _STEPS = {
     "SIGBUS": (
@@ -51,20 +58,8 @@ _LIMITS = {
 """What a limit of memory means, and what to do, by who set it."""
 
 
-@rule(role=Role.ROOT, references=("https://man7.org/linux/man-pages/man7/signal.7.html",))
-def rank_crashed(blame: Attribution) -> Iterator[Finding]:
-    """A rank died of a signal, or said that it aborts.
-
-    What it means
-        It ended without Python: a bad pointer, a failed check in C++, or somebody's kill. Its
-        peers see their connections close.
-    How to be sure
-        Its launcher gives a signal that it did not send itself, or the rank wrote Fatal Python
-        error, terminate called, or a message of the C library.
-    What to do
-        Read its core. SIGKILL with no sender is mostly the kernel's OOM killer: look into dmesg
-        for the pid.
-    """
+@rule("https://man7.org/linux/man-pages/man7/signal.7.html")
+def rank_crashed(blame: Attribution) -> Findings:
     crash = blame.cause
     if not isinstance(crash, Crashed) or not blame.first:
         return

@@ -1,7 +1,5 @@
 """All that the steps of the decision look at."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterable, Iterator
 

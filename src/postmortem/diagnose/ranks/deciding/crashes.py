@@ -1,7 +1,5 @@
 """Ranks that died without Python, exited without a word, or lost a thread."""
 
-from __future__ import annotations
-
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution, Suspect
 from postmortem.diagnose.ranks.causes import (

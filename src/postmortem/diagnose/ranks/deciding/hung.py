@@ -1,7 +1,5 @@
 """Of a job that hung: who called something else, and who stands where nobody else does."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from postmortem.diagnose.jam.jam import CalledOther, Culprit, Disagrees, Sign, Sure

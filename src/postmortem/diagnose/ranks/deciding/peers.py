@@ -1,7 +1,5 @@
 """When all errors are about peers: who disagrees, who is named, who is missing from the chorus."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from itertools import islice

@@ -1,7 +1,5 @@
 """Ranks with an error of their own, one that is not about a peer."""
 
-from __future__ import annotations
-
 from postmortem import thresholds
 from postmortem.diagnose.ranks.attribution import Attribution, Suspect
 from postmortem.diagnose.ranks.causes import Cause, Doubt, EveryRankRaised, Raised, Undecided

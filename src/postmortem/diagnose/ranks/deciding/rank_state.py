@@ -1,7 +1,5 @@
 """How each rank stands: its own errors, those about others, how it ended."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from postmortem import thresholds

@@ -1,7 +1,5 @@
 """Jobs that never started, and jobs that somebody stopped."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
 from postmortem.diagnose.names import clip
@@ -97,9 +95,7 @@ def _different(failures: list[LogFailure]) -> list[LogFailure]:
     return list(seen.values())
 
 
-def _remarked(
-    case: Case,
-) -> tuple[StartupFault, tuple[str, str], tuple[Match, ...]] | None:
+def _remarked(case: Case) -> tuple[StartupFault, tuple[str, str], tuple[Match, ...]] | None:
     for remark in case.logs.remarks:
         fault = startup_fault(match for match in remark.matches if match.id in _OF_LINES)
         if fault is not None:

@@ -1,43 +1,36 @@
-"""A process of the log killed another one."""
+"""A process of the log killed another one.
 
-from __future__ import annotations
+What it means
+    The log shows who sent the signal that ended a process: another process of the log called
+    kill, or siginfo names the sender. Launchers (torchrun, mpirun, a pool of workers) end the
+    other processes after the first one failed: then the signal is a consequence, and the
+    process that failed first is the one to look at.
 
-from collections.abc import Iterable, Iterator
+How to be sure
+    Look at what the sender did before it called kill: which wait4 returned, and with what.
+
+What to do
+    Look at the process that ended badly first, or at why the sender gave up on this one (a time
+    limit of its own?).
+"""
+
+from collections.abc import Iterable
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Role, Subject, rule
 from postmortem.diagnose.strace.calls import where
 from postmortem.diagnose.strace.signals import process_of, sender_words, signal_calls
 from postmortem.diagnose.strace.stderr_errors import last_said
 from postmortem.diagnose.strace.task_text import who
 from postmortem.facts.syscall_logs import Fate, Logs
 from postmortem.facts.syscalls import Ending, Task
-from postmortem.report.model import Confidence, Evidence, Role, Subject
 
 _MOST_FOREBEARS = 1000
 """Generations; a chain of parents may also lead back to where it began."""
 
 
-@rule(
-    role=Role.ROOT,
-    references=("https://man7.org/linux/man-pages/man2/kill.2.html",),
-)
-def killed_by_process(logs: Logs) -> Iterator[Finding]:
-    """A process of the log killed another one.
-
-    What it means
-        The log shows who sent the signal that ended a process: another process of the log called
-        kill, or siginfo names the sender. Launchers (torchrun, mpirun, a pool of workers) end the
-        other processes after the first one failed: then the signal is a consequence, and the
-        process that failed first is the one to look at.
-
-    How to be sure
-        Look at what the sender did before it called kill: which wait4 returned, and with what.
-
-    What to do
-        Look at the process that ended badly first, or at why the sender gave up on this one (a time
-        limit of its own?).
-    """
+@rule("https://man7.org/linux/man-pages/man2/kill.2.html")
+def killed_by_process(logs: Logs) -> Findings:
     victims = [
         (task, task.ending)
         for task in logs.tasks()
