@@ -383,7 +383,8 @@ def tracer(pid: int) -> int:
 
 
 @pytest.mark.skipif(not (shutil.which("gdb") and shutil.which("cc")), reason="needs gdb and cc")
-def test_killed_while_gdb_waits_for_a_fifo(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_ended_while_gdb_waits_for_a_fifo(tmp_path: Path, number: int) -> None:
     """Its library is a FIFO now: gdb opens it, and waits for ever with the process stopped."""
     source, library = tmp_path / "lib.c", tmp_path / "lib.so"
     source.write_text("int nothing;")
@@ -400,7 +401,7 @@ def test_killed_while_gdb_waits_for_a_fifo(tmp_path: Path) -> None:
             channel = Path(f"/proc/{gdb}/wchan")
             until("gdb waits", lambda: channel.read_text() in (*waits, "0") and state(gdb) == "S")
             assert state(child.pid) == "t"
-            reader.kill()
+            reader.send_signal(number)
             reader.wait(_SECONDS)
         until("it goes on", lambda: state(child.pid) == "S" and tracer(child.pid) == 0)
         until("gdb is gone", lambda: not Path(f"/proc/{gdb}").exists())
