@@ -128,7 +128,7 @@ class Logs:
         """
         groups: dict[int, list[Task]] = {}
         for task in self.tasks():
-            if task.ending is None or task.ending.signal in _FROM_OUTSIDE:
+            if task.ending is None or task.ending.signal in FROM_OUTSIDE | {"SIGABRT"}:
                 groups.setdefault(task.thread_of or task.pid, []).append(task)
         return tuple((pid, tuple(tasks)) for pid, tasks in groups.items())
 
@@ -139,4 +139,5 @@ class Logs:
         return parent is not None and task is not None and task.argv == parent.argv
 
 
-_FROM_OUTSIDE = frozenset({"SIGKILL", "SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGABRT"})
+FROM_OUTSIDE = frozenset({"SIGKILL", "SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT"})
+"""Signals that others send: the kernel, a scheduler, a terminal."""

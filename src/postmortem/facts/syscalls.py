@@ -61,7 +61,7 @@ class Ending:
     code: int | None
     signal: str | None
     core: bool
-    sender: int | None = None
+    sender_pid: int | None = None
     """The process that sent the signal, where the log shows it."""
     time: float | None = None
     told: bool = True
@@ -82,7 +82,7 @@ class Awaited:
 
     fd: int
     target: Target
-    paired: bool = False
+    other_end_known: bool = False
     """The log shows what the other end of the pipe or socket is."""
     holders: tuple[Holder, ...] = ()
     """Who has the other end open."""
@@ -120,7 +120,7 @@ class Interruption:
     """A signal from elsewhere that asked a process to end, and the call that it got it out of."""
 
     signal: str
-    sender: int | None
+    sender_pid: int | None
     """None: the terminal, or the kernel."""
     file: str
     line: int
