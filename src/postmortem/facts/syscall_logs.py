@@ -6,7 +6,8 @@ from functools import cached_property
 from itertools import chain
 
 from postmortem import thresholds
-from postmortem.facts.syscalls import Ending, ErrorCount, Match, SystemCalls, Task
+from postmortem.facts.syscall_totals import ErrorCount
+from postmortem.facts.syscalls import Ending, Match, SystemCalls, Task
 from postmortem.records import record
 
 
