@@ -81,8 +81,9 @@ def explained(
     fault = looked_up(facts, signal, fault, text, sysroot=options.sysroot)
     then = at_failure(threads, signal, facts.caught)
     kind = classify(signal, fault, then, facts.core, facts.process)
-    if facts.abort_message is not None and is_left_over(threads.crashed):
-        facts = replace(facts, abort_message=None)
+    if facts.abort_message is not None and (left := is_left_over(threads.crashed)) is not False:
+        unsure = None if left else replace(facts.abort_message, of_this_end=False)
+        facts = replace(facts, abort_message=unsure)
     masking = Masking(
         redact=options.redact,
         env=(*facts.process.env, *facts.process.initial_env),

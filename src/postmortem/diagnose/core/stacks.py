@@ -118,19 +118,28 @@ def of_libc(frame: Frame, names: frozenset[str] | set[str]) -> bool:
     return reserved and plain(frame.function) in names
 
 
-def is_left_over(thread: Thread | None) -> bool:
-    """Return whether what the C library last said is no word on this abort.
+def is_left_over(thread: Thread | None) -> bool | None:
+    """Return whether what the C library last said is no word on this abort; None if none can tell.
 
     It keeps its message for ever: a test suite that leaves an assertion by siglongjmp may abort for
     another reason hours later. Its own abort() is called by itself, a later one by somebody else.
     """
-    names = [plain(frame.function) for frame in thread.frames[:8]] if thread is not None else []
-    if thread is None or "abort" not in names or names.index("abort") + 1 >= len(thread.frames):
-        return False
-    by = thread.frames[names.index("abort") + 1]
-    if by.function == "??" or by.trust is Trust.SCAN or owner(by) is Owner.GLIBC:
-        return False
-    return not (is_machinery(by) or is_malloc(by) or bare(by.function).startswith("__"))
+    handled = handler_index(thread) if thread is not None else None
+    aborts = False
+    for frame in thread.frames[0 if handled is None else handled + 1 :] if thread else ():
+        of_glibc = owner(frame) is Owner.GLIBC
+        nameless = frame.function == "??"
+        if frame.trust is Trust.SCAN or (nameless and not (aborts and frame.module)):
+            return None
+        name = plain(frame.function)
+        if name == "abort":
+            aborts = True
+        elif aborts:
+            own = is_machinery(frame) and _TERMINATE.match(bare(frame.function)) is None
+            return not (own or of_glibc or is_malloc(frame))
+        elif name not in _RAISE and not of_glibc:
+            return True  # it raised SIGABRT, as glibc never does
+    return None
 
 
 def is_terminate(frame: Frame) -> bool:

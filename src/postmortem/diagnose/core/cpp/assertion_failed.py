@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from postmortem.diagnose.core.citing import cite_abort, cite_frame, cite_python
+from postmortem.diagnose.core.citing import cite_abort, cite_frame, cite_python, degree_of
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.stacks import caller, of_libc
 from postmortem.diagnose.names import bare, clip, short
@@ -13,7 +13,7 @@ from postmortem.diagnose.rule import Finding, rule
 from postmortem.facts.crash import AbortMessage
 from postmortem.facts.threads import Threads
 from postmortem.patterns import Pattern
-from postmortem.report.model import Confidence, Evidence, Role
+from postmortem.report.model import Evidence, Role
 
 # assert/assert.c: "%s%s%s:%u: %s%sAssertion `%s' failed.\n" (program, file, line, function)
 _ASSERTION = Pattern(
@@ -73,7 +73,7 @@ def assertion_failed(
         cause="native code checked a condition that its author assumed to be always true, "
         "and stopped "
         "the program because it was not",
-        confidence=Confidence.CERTAIN,
+        confidence=degree_of(message if found else None),
         next_steps=steps,
         evidence=tuple(evidence),
     )

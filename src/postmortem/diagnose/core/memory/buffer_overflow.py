@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from postmortem.diagnose.core.citing import cite_abort, cite_frame, cite_python
+from postmortem.diagnose.core.citing import cite_abort, cite_frame, cite_python, degree_of
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.stacks import caller, of_libc
 from postmortem.diagnose.names import clip, short
@@ -12,7 +12,7 @@ from postmortem.diagnose.rule import Finding, rule
 from postmortem.facts.crash import AbortMessage
 from postmortem.facts.threads import Threads
 from postmortem.knowledge.messages import Wording, explained
-from postmortem.report.model import Confidence, Evidence, Role
+from postmortem.report.model import Evidence, Role
 
 # (message, functions that print it (debug/ in glibc), title); where the message is not there, the
 # functions tell. Those of a copy come last: other checks end in them too.
@@ -78,7 +78,7 @@ def buffer_overflow(
     yield Finding(
         title=clip(f"{title}{where}", 100),
         cause=known.cause,
-        confidence=Confidence.CERTAIN,
+        confidence=degree_of(message if said else None),
         next_steps=(
             *known.next_steps,
             "run a small case under AddressSanitizer: it names the variable and the line",
