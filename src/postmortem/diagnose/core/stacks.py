@@ -7,6 +7,8 @@ libraries have no names at all; then the module decides.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from postmortem.diagnose.core.fault_kind import FaultKind
 from postmortem.diagnose.core.jit_frames import compiled_by
 from postmortem.diagnose.core.owners import Owner, file_name, module_name, owner
@@ -240,10 +242,24 @@ _CTYPES = Pattern(
 )
 
 
+def has_python(threads: Iterable[Thread]) -> bool:
+    """Return whether Python, or its interpreter, is on a stack."""
+    return any(
+        frame.kind == "python" or owner(frame) is Owner.CPYTHON
+        for thread in threads
+        for frame in thread.frames
+    )
+
+
 def ctypes_index(thread: Thread, within: int = 8) -> int | None:
-    """Return the index of the innermost frame that belongs to a call through ctypes or cffi."""
+    """Return the index of the innermost frame that belongs to a call through ctypes or cffi.
+
+    PHP, Ruby and others call C by libffi as well: behind its frames must be Python's.
+    """
     for index, frame in enumerate(thread.frames[:within]):
-        if owner(frame) is Owner.LIBFFI or _CTYPES.match(bare(frame.function)):
+        if owner(frame) is Owner.LIBFFI:
+            return index if has_python((thread,)) else None
+        if _CTYPES.match(bare(frame.function)):
             return index
         if "_ctypes" in file_name(frame.module):
             return index
@@ -386,7 +402,7 @@ def api_without_gil(threads: Threads | None) -> int | None:
 def own_caller(thread: Thread | None) -> str:
     """Return the innermost function of the user's own, as a step names it."""
     frames = own_frames(thread) if thread is not None else ()
-    frame = next((f for f in frames if f.file and f.line), None)
+    frame = next((f for f in frames if f.file and f.line and not of_c_library(f.file)), None)
     if frame is None or not is_own(frame.file):
         return "the innermost of your own functions on the crashed stack"
     return f"{clip(frame.function, 40)} ({file_name(frame.file or '')}:{frame.line})"
