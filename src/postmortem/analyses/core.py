@@ -72,8 +72,14 @@ def explained(
         extension = crashed_extension(facts, signal, fault)
         core = str(reading.opened.path)
         stacks, binary = stacks_and_binary(core, facts, extension, asked, gdb, progress)
+
+    def written(language: str) -> str | None:
+        from postmortem.readers.java_report import java_frames_beside
+
+        return java_frames_beside(reading.path, facts.process.pid) if language == "Java" else None
+
     threads, remarks = with_python_frames(stacks.threads, facts.python_stacks)
-    problems = (*facts.problems, *stacks.problems, *remarks, *unread(threads))
+    problems = (*facts.problems, *stacks.problems, *remarks, *unread(threads, written))
     role = process_role(facts.process, threads)
     if role is not None:
         facts = replace(facts, process=replace(facts.process, role=role))
