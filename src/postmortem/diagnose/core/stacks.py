@@ -60,6 +60,11 @@ _GO = Pattern(
     r"fatalpanic|fatalthrow|fatal|throw|gopanic|abort|panic\w*|goPanic\w*|dopanic\w*|systemstack|"
     r"mstart\w*)(\.\w+)?$",
 )
+# Zig's standard library, whose names are its files' and functions'.
+_ZIG = Pattern(
+    r"^(os\.linux\.(\w+\.)?(syscall\d|sigprocmask|tkill|tgkill)|posix\.(raise|abort|sigprocmask)|"
+    r"process\.abort|debug\.(defaultPanic|panic\w*|FullPanic\(.*))$",
+)
 _SIGNAL_FRAME = {"<signal handler called>", "__restore_rt", "__kernel_rt_sigreturn", "restore_rt"}
 _MALLOC = Pattern(
     r"^(_int_(free|malloc|realloc|memalign|calloc)\w*|malloc_consolidate|unlink_chunk|sysmalloc|"
@@ -105,7 +110,7 @@ def is_machinery(frame: Frame) -> bool:
         return True
     if frame.function.startswith(("__libc_message", "__libc_fatal")):
         return True
-    if _GO.match(frame.function) is not None:
+    if _GO.match(frame.function) is not None or _ZIG.match(frame.function) is not None:
         return True
     return _TERMINATE.match(bare(frame.function)) is not None
 
