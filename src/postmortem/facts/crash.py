@@ -91,6 +91,8 @@ class AbortMessage:
     """What glibc printed before it aborted (`__abort_msg`)."""
 
     text: str
+    of_this_end: bool = True
+    """Whether the stack shows so: glibc keeps its last words for ever, and an abort can be left."""
 
 
 @record
