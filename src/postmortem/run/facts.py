@@ -59,6 +59,13 @@ class Process:
             return f"was killed by {self.signal}"
         return f"exited with {self.code}" if self.code is not None else "ended"
 
+    @property
+    def ending(self) -> str:
+        """Its line in `endings.txt`, which `logs` and `triage` know (`run-ended`)."""
+        who = f"{self.label} (pid {self.pid})" if self.rank is not None else self.label
+        memory = ", its memory limit was used up" if self.memory_killed else ""
+        return f"{who} {self.how}{memory}{', ended by its launcher' if self.was_stopped else ''}"
+
 
 @dataclass
 class RunFacts:
