@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from postmortem.diagnose.stacks.async_tasks import loop_words
 from postmortem.facts.live import HotPath, LiveProcess, Task
 from postmortem.facts.threads import Frame, Thread, own_frames
 
@@ -69,7 +70,7 @@ def _own_words(process: LiveProcess, thread: Thread) -> str:
         elif wait.kind in _LOCKS and wait.kind != "gil":
             holder = ", whose holder is not known"
         return f"waits for {wait.what}{holder}"
-    return _kernel_words(task)
+    return loop_words(process.threads, thread.tid) or _kernel_words(task)
 
 
 def _kernel_words(task: Task | None) -> str:

@@ -6,7 +6,7 @@ from typing import Literal
 
 from postmortem.report.contract import Address, Shape
 from postmortem.report.contract.logs import Stacks
-from postmortem.report.contract.threads import Frame, Group, ThreadState
+from postmortem.report.contract.threads import AsyncTask, Frame, Group, ThreadState
 
 
 class SystemCall(Shape):
@@ -94,6 +94,8 @@ class LiveProcess(Shape):
     main_thread: int
     threads: list[LiveThread]
     groups: list[Group]
+    async_tasks: list[AsyncTask]
+    """of asyncio, that have not ended (CPython 3.11 to 3.13)"""
     descriptors: list[Descriptor]
     """open files"""
 
