@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from postmortem.diagnose.strace.task_text import who
 from postmortem.facts.syscalls import FailedCalls, Match, Task
 from postmortem.present.strace.places import shared_prefix
 from postmortem.present.strace.usage import network_blocks, usage_blocks
@@ -48,14 +49,14 @@ def _last(view: StraceView, verbose: bool) -> Iterator[Block]:
         lines = "".join(task.last_words).splitlines()
         said: list[tuple[int | None, str]] = [(None, line) for line in lines[-6:] if line.strip()]
         if said:
-            yield Excerpt(f"last words of pid {task.pid} on standard error", tuple(said))
+            yield Excerpt(f"last words of {who(task.pid)} on standard error", tuple(said))
     if any(group.real for group in view.failed) and not verbose:
         return  # they say it better
     for task, failures in view.last_failures[: None if verbose else 2]:
         yield Table(
             ("errno", "call", "line", "on"),
             tuple((f.errno, f.syscall, f"{f.line:,}", f.path or "") for f in failures),
-            title=f"last failures before pid {task.pid} exited with "
+            title=f"last failures before {who(task.pid)} exited with "
             f"{task.ending.code if task.ending else None}",
             right_aligned=(2,),
         )
@@ -100,18 +101,18 @@ def _group_rows(group: FailedCalls) -> Iterator[tuple[str, str]]:
     match, target = group.first, group.target
     if not group.real:
         yield "not real", "strace injected this failure itself (-e inject)"
-    who = f"pid {match.pid}"
+    caller = who(match.pid)
     if match.task.program:
-        who += f"  {match.task.program}"
+        caller += f"  {match.task.program}"
     if match.task.thread_of:
-        who += f"  (thread of {match.task.thread_of})"
+        caller += f"  (thread of {match.task.thread_of})"
     elif match.task.ppid:
-        who += f"  (child of {match.task.ppid})"
+        caller += f"  (child of {match.task.ppid})"
     if match.task.rank is not None:
-        who += f"  rank {match.task.rank}"
+        caller += f"  rank {match.task.rank}"
     elif match.task.local_rank is not None:
-        who += f"  local rank {match.task.local_rank}"
-    yield "who", who
+        caller += f"  local rank {match.task.local_rank}"
+    yield "who", caller
     others = {m.pid for m in group.matches} - {match.pid}
     if others:
         yield "also", "pids " + some(sorted(others))
@@ -162,7 +163,7 @@ def _endings(view: StraceView, verbose: bool) -> Iterator[Block]:
     went_on = {task.pid for task in tasks if not _bad(task)}
     minor = [] if verbose else [t for t in bad if _of_no_harm(t, went_on)]
     bad = [task for task in bad if task not in minor]
-    rows = [(f"pid {task.pid}", _ending(task)) for task in (bad if verbose else bad[:_ROWS_SHOWN])]
+    rows = [(who(task.pid), _ending(task)) for task in (bad if verbose else bad[:_ROWS_SHOWN])]
     if len(bad) > len(rows):
         rows.append(("more", f"{len(bad) - len(rows):,} others ended so: -v shows them"))
     if minor:
@@ -175,7 +176,7 @@ def _endings(view: StraceView, verbose: bool) -> Iterator[Block]:
             )
         )
     fine = sum(1 for t in tasks if t.ending is not None and t.ending.code == 0)
-    still = sum(1 for t in tasks if t.ending is None)
+    still = sum(1 for t in tasks if t.ending is None and t.recorded)
     left = []
     if fine:
         left.append(f"{fine} exited with 0")

@@ -10,7 +10,12 @@ from postmortem.diagnose.ranks.deciding.case import Case
 from postmortem.diagnose.ranks.deciding.crashes import crashed, exited_silently, thread_died
 from postmortem.diagnose.ranks.deciding.hung import holding_up, jam_undecided, stands_elsewhere
 from postmortem.diagnose.ranks.deciding.kernel import named_by_kernel, ties
-from postmortem.diagnose.ranks.deciding.last_words import outlived, process_ended, said_last
+from postmortem.diagnose.ranks.deciding.last_words import (
+    only_a_stack,
+    outlived,
+    process_ended,
+    said_last,
+)
 from postmortem.diagnose.ranks.deciding.numbers import numbers_went_bad
 from postmortem.diagnose.ranks.deciding.peers import (
     called_differently,
@@ -54,6 +59,7 @@ _STEPS: Sequence[Callable[[Case], Attribution | None]] = (
     process_ended,
     undecided,
     said_last,
+    only_a_stack,
 )
 
 

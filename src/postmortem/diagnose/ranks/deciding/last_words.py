@@ -16,6 +16,7 @@ from postmortem.diagnose.ranks.causes import (
     Undecided,
 )
 from postmortem.diagnose.ranks.deciding.case import Case
+from postmortem.diagnose.stacks.activity import where
 from postmortem.facts.last_lines import LastLine, LastLines
 from postmortem.facts.rank_logs import RankLogs
 from postmortem.records import replace
@@ -74,6 +75,19 @@ def said_last(case: Case) -> Attribution | None:
             return Attribution(Undecided(Doubt.PEERS), evidence=evidence)
         return Attribution(SaidLast(near[0].text, plain=False, behind=True), evidence=evidence)
     return None
+
+
+def only_a_stack(case: Case) -> Attribution | None:
+    """Return where the one stack stands that gdb's `bt` wrote: of a crash, or of who lives."""
+    stacks = case.logs.stacks
+    if case.logs.files or stacks is None or len(stacks) != 1:
+        return None
+    one = stacks.items[0].members[0]
+    if one.tool != "gdb" or one.thread.tid:
+        return None
+    place = where(one.thread, None)
+    first = one.thread.frames[0].function
+    return Attribution(OtherText("stack", place), evidence=((one.where, f"#0 {first}"),))
 
 
 def outlived(case: Case, blame: Attribution) -> Attribution:

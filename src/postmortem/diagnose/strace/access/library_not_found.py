@@ -8,11 +8,14 @@ from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.diagnose.strace.benign_errors import first_lookup, missing_libraries
 from postmortem.diagnose.strace.calls import place_of
-from postmortem.diagnose.strace.severity import weigh_fate
+from postmortem.diagnose.strace.severity import Weight, weigh_fate
 from postmortem.diagnose.strace.task_text import who
-from postmortem.facts.syscall_logs import Logs
+from postmortem.facts.syscall_logs import Fate, Logs
+from postmortem.facts.syscalls import ErrorCount
 from postmortem.report.model import Confidence, Evidence, Role
 from postmortem.text import counted, shell_word
+
+_LOADER_FAILED = 127
 
 
 @rule(
@@ -39,7 +42,7 @@ def library_not_found(logs: Logs) -> Iterator[Finding]:
             row = first_lookup(log, name)
             if row is None:
                 continue
-            weight = weigh_fate(logs.fate_of(row.pid, row.line), Confidence.LIKELY)
+            weight = _weight(logs, row, name)
             count = counted(len(folders), "folder")
             yield Finding(
                 title=f"the library {clip(name, 60)} was never found, in {count}",
@@ -56,3 +59,20 @@ def library_not_found(logs: Logs) -> Iterator[Finding]:
                 ),
                 role=weight.role,
             )
+
+
+def _weight(logs: Logs, row: ErrorCount, name: str) -> Weight:
+    """Most libraries that are nowhere are ones that a program can do without.
+
+    It could not where it says so, or where the loader ended it (ld.so(8) exits with 127).
+    """
+    task = logs.task(row.pid, row.line)
+    fate = logs.fate_of(row.pid, row.line)
+    ended = task.ending if task is not None else None
+    named = task is not None and name in "".join(task.last_words)
+    if named or (ended is not None and ended.code == _LOADER_FAILED):
+        return weigh_fate(fate, Confidence.LIKELY)
+    if fate is Fate.FAILED and ended is not None and ended.code:
+        return weigh_fate(fate, Confidence.POSSIBLE)
+    went_on = "; the log does not say that it could not do without it"
+    return Weight(Role.CONTRIBUTING, Confidence.POSSIBLE, went_on)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.rule import Finding, rule
 from postmortem.diagnose.strace.signals import CRASHES, process_of
+from postmortem.diagnose.strace.stderr_errors import last_said
 from postmortem.diagnose.strace.task_text import who
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import Ending, Failures, Task
@@ -51,11 +52,13 @@ def crashed(failures: Failures, logs: Logs) -> Iterator[Finding]:
     task, ending = ended[0]
     more = "" if len(ended) == 1 else f", and {len(ended) - 1} more processes"
     core = " and left a core" if ending.core else ""
+    said = last_said(task)
+    last = f"; it said last: {clip(said, 160)}" if said else ""
     yield Finding(
         title=f"{who(task.pid)} crashed: {ending.signal}, {CRASHES[ending.signal or '']}{more}",
         cause=f"{clip(task.program or f'{who(task.pid)}', 80)} was ended by {ending.signal} "
-        f"({CRASHES[ending.signal or '']}){core}; where it stood is not in a log of system "
-        "calls",
+        f"({CRASHES[ending.signal or '']}){core}{last}; where it stood is not in a log of "
+        "system calls",
         confidence=Confidence.LIKELY,
         next_steps=(
             "postmortem core CORE : coredumpctl dump, or core files in its folder"

@@ -85,12 +85,14 @@ def ended_by_signal(logs: Logs) -> Iterator[Finding]:
     kill = name == "SIGKILL"
     timer = name in ("SIGALRM", "SIGVTALRM", "SIGPROF") and not ending.sender
     sender = f" from pid {ending.sender}, which is not in the log" if ending.sender else ""
+    how = ", its own timer" if timer else sender or " from outside the log"
+    if name == "SIGPIPE":
+        how, sender = ": nobody reads what it writes", ""
     why = _WORDS.get(name, "somebody outside the log sent it")
     blocked = _was_in(task)
     yield Finding(
         title=f"{who(task.pid)}{more} {'were' if more else 'was'} killed by {name}"
-        f"{', its own timer' if timer else sender or ' from outside the log'}"
-        f"{': the OOM killer?' if kill and not sender else ''}",
+        f"{how}{': the OOM killer?' if kill and not sender else ''}",
         cause=f"{clip(task.program or f'{who(task.pid)}', 80)} was ended by {name}{sender}: "
         f"{why}{blocked}",
         confidence=Confidence.POSSIBLE if kill else Confidence.LIKELY,
@@ -117,6 +119,6 @@ def _was_in(task: Task) -> str:
 def _from_outside(logs: Logs, task: Task, ending: Ending) -> bool:
     if ending.signal is None or ending.signal in CRASHES:
         return False
-    if ending.sender is None:
+    if ending.sender is None or ending.signal == "SIGPIPE":  # the kernel sends that in one's name
         return True
     return ending.sender != task.pid and process_of(logs, ending.sender) is None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from postmortem import thresholds
 from postmortem.diagnose.names import clip
@@ -42,7 +42,11 @@ def first_to_fail(logs: Logs) -> Iterator[Finding]:
         if not _forgiven(logs, task)
     ]
     in_files = len({ending.file for _, ending in bad}) > 1  # of -ff: only stamps order them
-    if len(bad) < 2 or (in_files and any(ending.time is None for _, ending in bad)):
+    if (
+        len(bad) < 2
+        or _is_one_process(bad)
+        or (in_files and any(ending.time is None for _, ending in bad))
+    ):
         return
     bad.sort(key=lambda row: (row[1].time or 0.0, 0) if in_files else (0.0, row[1].line))
     task, ending = bad[0]
@@ -76,6 +80,14 @@ def first_to_fail(logs: Logs) -> Iterator[Finding]:
         ),
         about=Subject(pid=task.pid or None, signal=ending.signal),
     )
+
+
+def _is_one_process(bad: Sequence[tuple[Task, Ending]]) -> bool:
+    """Return whether tasks of which nothing tells who made them are threads that exit at once."""
+    lines = sorted(ending.line for _, ending in bad)
+    nameless = all(task.ppid is None and task.argv is None for task, _ in bad)
+    alike = len({(ending.file, ending.code) for _, ending in bad}) == 1
+    return nameless and alike and lines[-1] - lines[0] < 2 * len(bad)
 
 
 def _forgiven(logs: Logs, task: Task) -> bool:
