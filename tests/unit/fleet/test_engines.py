@@ -28,7 +28,7 @@ def test_clush_says_of_each_node_why(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
     async def heard() -> dict[str, Said]:
         engine = Engine("clush", nodes, seconds=30)
-        return {one.node: one async for one in ask(engine, dict.fromkeys(nodes, ["true"]))}
+        return {one.node: one async for one in ask(engine, {node: ["true"] for node in nodes})}
 
     said = asyncio.run(heard())
     assert (said["good"].out, said["good"].status) == (b"{}", 0)
