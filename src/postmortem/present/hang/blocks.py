@@ -31,10 +31,24 @@ def hang_blocks(job: LiveJob, blame: Attribution, *, verbose: bool) -> tuple[Blo
         blocks += _suspect(one, job, verbose=verbose)
     if len(job.ranks()) > 1 and len(job.stacks):
         blocks.append(tree_block(job.stacks, verbose=verbose))
+    blocks += _ras(job, verbose=verbose)
     blocks.append(_processes(job, verbose=verbose))
     if verbose:
         blocks += [block for one in job.processes for block in _everything(one)]
     return tuple(blocks)
+
+
+def _ras(job: LiveJob, *, verbose: bool) -> Iterator[Block]:
+    """Yield what NCCL says itself; that it finds nothing is worth a line, too."""
+    if job.nccl_ras is None:
+        return
+    rows = [("errors", line) for line in job.nccl_ras.errors]
+    rows += [("warnings", line) for line in job.nccl_ras.warnings]
+    shown = rows if verbose else rows[:_ROWS]
+    if len(shown) < len(rows):
+        shown.append(("", f"{counted(len(rows) - len(shown), 'more line')} with -v"))
+    none = [("", "no errors, no warnings: communicators are whole, and all ranks answer")]
+    yield KeyValues(tuple(shown or none), title="NCCL's own view (RAS)")
 
 
 def _suspects(job: LiveJob, blame: Attribution) -> list[LiveProcess]:

@@ -100,6 +100,13 @@ class LiveProcess(Shape):
     """open files"""
 
 
+class NcclRas(Shape):
+    errors: list[str]
+    """processes that do not answer, communicators that are not whole"""
+    warnings: list[str]
+    """ranks that are behind in a communicator, and the like"""
+
+
 class Stuck(Shape):
     label: str
     rank: int | None
@@ -123,3 +130,5 @@ class Hang(Shape):
     missing_local_ranks: list[int]
     zombies: list[int]
     """processes of the job that have ended and that nobody has asked for"""
+    nccl_ras: NcclRas | None
+    """what NCCL's RAS threads find amiss, in their words; null where they were not asked"""
