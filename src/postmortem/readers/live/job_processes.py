@@ -42,7 +42,7 @@ _BETWEEN = frozenset(
     "make".split()
 )
 """Programs that stand between a launcher and the program that computes."""
-_MOST = 4096
+_MOST = 1 << 16
 
 
 @record
