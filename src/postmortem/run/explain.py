@@ -49,8 +49,12 @@ def explain(folder: Path, facts: RunFacts, cores: dict[int, Path]) -> list[Expla
     for step in steps:
         try:
             one = step(folder, facts, cores)
-        except (EvidenceError, DebuggerError, OSError, ValueError) as error:
+        except (EvidenceError, DebuggerError, OSError) as error:
             facts.problems.append(f"{step.__name__.removeprefix('_of_')}: {error}")
+            continue
+        except Exception as error:  # one that evidence brought about costs no other explanation
+            what = f"{type(error).__name__}: {error}".removesuffix(": ")
+            facts.problems.append(f"{step.__name__.removeprefix('_of_')}: {what}")
             continue
         if one is not None:
             found.append(one)

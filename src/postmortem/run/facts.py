@@ -4,14 +4,13 @@ import signal
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from postmortem.facts.crash import CRASH_SIGNALS
 from postmortem.records import record
 from postmortem.run.family import Member, box_of
 from postmortem.run.outcome import CRASH_LEAD_SECONDS, Outcome
 from postmortem.run.raises import Raise
 
-CORE_SIGNALS = frozenset(
-    ("SIGSEGV", "SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGSYS", "SIGTRAP", "SIGQUIT")
-)
+CORE_SIGNALS = CRASH_SIGNALS | {"SIGQUIT"}
 _OWN_SIGNALS = frozenset(("SIGTERM", "SIGKILL", "SIGINT", "SIGHUP"))
 """By these launchers end the others."""
 

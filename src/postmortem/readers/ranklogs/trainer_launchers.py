@@ -7,7 +7,7 @@ from postmortem.readers.ranklogs.known_lines import Found
 from postmortem.readers.ranklogs.statuses import ended, ended_in_shell
 
 _OF_COMMANDS = (
-    "torch/distributed/launch.py",
+    "distributed/launch.py",
     "accelerate/commands/launch.py",
     "'--local_rank=",
     "'--local-rank=",
