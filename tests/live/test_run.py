@@ -625,6 +625,19 @@ def test_full_disk(place: Path) -> None:
     assert (done.returncode, done.stdout) == (4, b"out\n")
 
 
+def test_shell_around_a_rank_repeats_its_signal(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both have the number of the rank; which signal it was tells the process in the shell."""
+    monkeypatch.setenv("SLURM_PROCID", "1")
+    monkeypatch.setenv("SLURM_NTASKS", "2")
+    program = "import os, time; time.sleep(2); os.kill(os.getpid(), 9)"
+    done = run("--", "sh", "-c", f'{PYTHON} -c "{program}"; exit $?')
+    assert done.returncode == 128 + signal.SIGKILL
+    assert manifest()["verdict"] == "rank 1 failed first: it was killed by SIGKILL"
+    assert len((folder() / "endings.txt").read_text().splitlines()) == 1
+
+
 def test_output_that_fills_its_disk(place: Path) -> None:
     """The command meets the full disk, and so does our word; its status is its own."""
     (place / "full").mkdir()

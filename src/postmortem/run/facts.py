@@ -99,6 +99,14 @@ class RunFacts:
             if one.failed
             and (one.rank is not None or one.is_python or one.signal or one.pid == self.pid)
         ]
+        # A shell around a rank has its number too, and repeats its signal as a status.
+        known = signal.Signals.__members__
+        repeated = {
+            (one.rank, 128 + known[one.signal])
+            for one in rows
+            if one.signal and one.signal in known
+        }
+        rows = [one for one in rows if (one.rank, one.code) not in repeated]
         return tuple(sorted(rows, key=lambda one: one.ended or 0.0))
 
 
