@@ -40,20 +40,36 @@ def one_for_each_host(workers: Mapping[str, str]) -> tuple[str, ...]:
 def shares(words: Sequence[str]) -> list[list[str]]:
     """Return the words with a share of the files below the folders that they name, for each task.
 
-    The storage is that of all workers, and it is seen from here, too; raises NoEngine.
+    The storage is that of all workers, and it is seen from here, too; raises NoEngine. Addresses
+    (``s3://bucket/cores``) are listed by fsspec.
     """
-    paths = [Path(word) for word in words]
-    named = [word for word, path in zip(words, paths, strict=True) if not path.exists()]
-    files = [
-        str(file)
-        for path in paths
-        for file in (sorted(path.rglob("*")) if path.is_dir() else [path])
-        if file.is_file()
-    ]
+    named, files = [], []
+    for word in words:
+        found = _listed(word) if "://" in word else _files(Path(word))
+        files += found
+        if not found and not Path(word).is_dir():
+            named.append(word)
     if not files:
         raise NoEngine(f"no core is seen from here in {' '.join(words)}: it must be shared storage")
     parts = [files[i : i + _MOST_IN_A_TASK] for i in range(0, len(files), _MOST_IN_A_TASK)]
     return [[*named, *part] for part in parts]
+
+
+def _files(path: Path) -> list[str]:
+    rows = sorted(path.rglob("*")) if path.is_dir() else [path]
+    return [str(file) for file in rows if file.is_file()]
+
+
+def _listed(address: str) -> list[str]:
+    """Return the addresses of the objects below one; raises NoEngine."""
+    from fsspec.core import url_to_fs
+
+    try:
+        storage, path = url_to_fs(address)
+        return [storage.unstrip_protocol(name) for name in sorted(storage.find(path))]
+    except Exception as failure:  # of whatever library it takes for the protocol
+        words = str(failure).splitlines()[:1] or [type(failure).__name__]
+        raise NoEngine(f"{address} cannot be listed: {words[0]}") from None
 
 
 async def ask_dask(engine: Engine, commands: Mapping[str, Sequence[str]]) -> AsyncIterator[Said]:
@@ -100,17 +116,46 @@ def _runner() -> Any:
     """Return what runs on a worker: by value, for postmortem need not be in its Python."""
 
     def run(command: list[str], seconds: float, most: int) -> tuple[bytes, str, int | None]:
+        import os
+        import re
         import subprocess
+        import tempfile
 
-        try:
-            done = subprocess.run(
-                command, capture_output=True, stdin=subprocess.DEVNULL, timeout=seconds, check=False
-            )
-        except subprocess.TimeoutExpired:
-            return b"", "", None
-        except OSError as error:
-            return b"", f"{command[0]}: {error.strerror}", 127
-        return done.stdout[:most], done.stderr[:65536].decode("utf-8", "replace"), done.returncode
+        here: dict[str, str] = {}
+
+        def brought(found: re.Match[str]) -> str:
+            """Fetch an object of a storage, and return where it lies now."""
+            import fsspec
+
+            address = found[0]
+            if address not in here:
+                local = f"{folder}/{len(here)}/{address.rpartition('/')[2]}"
+                os.makedirs(os.path.dirname(local))  # noqa: PTH103, PTH120
+                storage, path = fsspec.core.url_to_fs(address)
+                storage.get_file(path, local)
+                here[address] = local
+            return here[address]
+
+        with tempfile.TemporaryDirectory(prefix="postmortem-") as folder:
+            try:
+                words = [
+                    re.sub(r"\b[a-z][a-z0-9+.-]*://[^\s'\"]+", brought, one) for one in command
+                ]
+                done = subprocess.run(
+                    words,
+                    capture_output=True,
+                    stdin=subprocess.DEVNULL,
+                    timeout=seconds,
+                    check=False,
+                )
+            except subprocess.TimeoutExpired:
+                return b"", "", None
+            except OSError as error:
+                return b"", f"{error.filename or command[0]}: {error.strerror or error}", 127
+        out = done.stdout[:most]
+        for address, local in here.items() if out.startswith(b"{") else ():
+            out = out.replace(local.encode(), address.encode())
+        return out, done.stderr[:65536].decode("utf-8", "replace"), done.returncode
 
     run.__module__ = "__main__"
     return run
