@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from postmortem.fleet.engines import GRACE, MOST_BYTES, Engine, NoEngine, Said
+from postmortem.fleet.worker import runner, said_by
 
 _CONNECT_SECONDS = 10
 _MOST_IN_A_TASK = 64
@@ -79,7 +80,7 @@ async def ask_dask(engine: Engine, commands: Mapping[str, Sequence[str]]) -> Asy
     assert engine.address is not None
     async with _client(engine.address, asynchronous=True) as client:
         info = client.scheduler_info(n_workers=-1)["workers"]
-        run, limit = _runner(), (engine.seconds + GRACE, MOST_BYTES)
+        run, limit = runner(), (engine.seconds + GRACE, MOST_BYTES)
         futures = {
             client.submit(
                 run,
@@ -97,68 +98,11 @@ async def ask_dask(engine: Engine, commands: Mapping[str, Sequence[str]]) -> Asy
         try:
             async with asyncio.timeout((engine.seconds + GRACE) * rounds):
                 async for future in as_completed(list(futures), loop=client.loop):
-                    yield await _said(left.pop(future), future)
+                    yield await said_by(left.pop(future), future)
         except TimeoutError:
             for future, node in left.items():
                 await future.cancel()
                 yield Said(node, b"", "", None)
-
-
-async def _said(node: str, future: Any) -> Said:
-    try:
-        out, error, status = await future
-    except Exception as failure:  # whatever a worker, its host or the way to it ran into
-        return Said(node, b"", f"{type(failure).__name__}: {failure}", 255)
-    return Said(node, out, error, status)
-
-
-def _runner() -> Any:
-    """Return what runs on a worker: by value, for postmortem need not be in its Python."""
-
-    def run(command: list[str], seconds: float, most: int) -> tuple[bytes, str, int | None]:
-        import os
-        import re
-        import subprocess
-        import tempfile
-
-        here: dict[str, str] = {}
-
-        def brought(found: re.Match[str]) -> str:
-            """Fetch an object of a storage, and return where it lies now."""
-            import fsspec
-
-            address = found[0]
-            if address not in here:
-                local = f"{folder}/{len(here)}/{address.rpartition('/')[2]}"
-                os.makedirs(os.path.dirname(local))  # noqa: PTH103, PTH120
-                storage, path = fsspec.core.url_to_fs(address)
-                storage.get_file(path, local)
-                here[address] = local
-            return here[address]
-
-        with tempfile.TemporaryDirectory(prefix="postmortem-") as folder:
-            try:
-                words = [
-                    re.sub(r"\b[a-z][a-z0-9+.-]*://[^\s'\"]+", brought, one) for one in command
-                ]
-                done = subprocess.run(
-                    words,
-                    capture_output=True,
-                    stdin=subprocess.DEVNULL,
-                    timeout=seconds,
-                    check=False,
-                )
-            except subprocess.TimeoutExpired:
-                return b"", "", None
-            except OSError as error:
-                return b"", f"{error.filename or command[0]}: {error.strerror or error}", 127
-        out = done.stdout[:most]
-        for address, local in here.items() if out.startswith(b"{") else ():
-            out = out.replace(local.encode(), address.encode())
-        return out, done.stderr[:65536].decode("utf-8", "replace"), done.returncode
-
-    run.__module__ = "__main__"
-    return run
 
 
 def _client(address: str, **options: Any) -> Any:
