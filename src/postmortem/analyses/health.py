@@ -51,13 +51,7 @@ def report_on(now: Health, before: Health | None = None) -> Report:
         failed=any(check.status == "failed" for check in found),
         diagnoses=(),
         blocks=doctor_blocks(found),
-        body=fill(
-            Doctor,
-            checks=found,
-            snapshot=now,
-            since=before and before.taken,
-            changes=grown,
-        ),
+        body=fill(Doctor, checks=found, snapshot=now, since=before and before.taken, changes=grown),
         problems=now.problems,
         highlights=doctor_highlights(found),
     )

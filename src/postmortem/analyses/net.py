@@ -1,7 +1,5 @@
 """``postmortem net``: from what nodes saw of each other to a report."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 from postmortem.diagnose import rule

@@ -1,7 +1,5 @@
 """Notes of the functions that a reader meets, and look-alikes that must get none."""
 
-from __future__ import annotations
-
 import time
 import tomllib
 from pathlib import Path
@@ -21,7 +19,7 @@ TABLES = [
     path
     for path in sorted(Path(postmortem.knowledge.__file__).parent.glob("*.toml"))
     # of numbers, of whole languages, of forms: not of names
-    if path.stem not in ("xid", "cuda_exceptions", "runtimes", "secret_forms")
+    if path.stem not in ("xid", "cuda_exceptions", "runtimes", "secret_forms", "health")
 ]
 
 
