@@ -3,8 +3,6 @@
 Ray unpickles what its nodes send: they are trusted as the user's own programs are.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import threading

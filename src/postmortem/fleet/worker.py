@@ -1,7 +1,5 @@
 """What runs on the workers of Dask and Ray: a command, with objects of a storage fetched for it."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 
 from postmortem.fleet.engines import Said

@@ -1,7 +1,5 @@
 """``postmortem fleet --ray`` over three nodes on this host, in a network of its own."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
