@@ -119,7 +119,8 @@ def facts_of(
         (
             event.time
             for event in outcome.events
-            if event.kind in ("raised", "ended") and event.pid not in killed
+            if event.kind == "timeout"
+            or (event.kind in ("raised", "ended") and event.pid not in killed)
         ),
         default=outcome.ended,
     )

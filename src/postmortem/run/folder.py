@@ -219,7 +219,8 @@ def _ending(one: Process, facts: RunFacts) -> str:
     if not facts.ranks and facts.first_failure is not None and one.pid == facts.first_failure.pid:
         who = f"the program (pid {one.pid})"
     memory = ", its memory limit was used up" if one.memory_killed else ""
-    return f"{who} {one.how}{memory}{', ended by its launcher' if one.was_stopped else ''}"
+    stopped = ", after another had failed or time was over" if one.was_stopped else ""
+    return f"{who} {one.how}{memory}{stopped}"
 
 
 def _tail(path: Path) -> str:
