@@ -68,8 +68,18 @@ _ORDER = {kind: place for place, kind in enumerate(Kind)}
 
 
 def events(case: Case) -> tuple[LogEvent, ...]:
-    """Return what happened; a dozen events at most, however many ranks there are."""
-    return tuple(event for find in _FINDERS for event in find(case))
+    """Return what happened; a dozen events at most, however many ranks there are.
+
+    Who stopped the job and what stands last is looked for only where no rank is named: it takes a
+    look at every line that was kept.
+    """
+    first = tuple(event for find in _FINDERS for event in find(case))
+    if any(event.type in _NAMING for event in first):
+        return first
+    return (*first, *(event for find in _LAST_FINDERS for event in find(case)))
+
+
+_NAMING = (Kind.NAMED_BY_KERNEL, Kind.NUMBERS, Kind.RAISED, Kind.CRASHED)
 
 
 def _told(
@@ -160,7 +170,5 @@ _FINDERS = (
     _crashed,
     _thread_died,
     _exited,
-    _stopped,
-    _ended,
-    _told(Kind.SAID_LAST, said_last),
 )
+_LAST_FINDERS = (_stopped, _ended, _told(Kind.SAID_LAST, said_last))

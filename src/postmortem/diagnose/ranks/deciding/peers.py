@@ -180,9 +180,11 @@ def silent_ones(case: Case) -> Attribution | None:
     """Return the rank without an error, where all others complain of a peer."""
     waiting = case.about_peers()
     spoke = [rank for rank, s in case.known.items() if not s.silent]
+    if not waiting or not case.without(spoke)[0]:
+        return None
     watched = _watched(case).difference(spoke)
     count, silent = case.without([*spoke, *watched])
-    if not waiting or not count:
+    if not count:
         return None
     parties = tuple(
         _party(case, rank, "it has no error while others wait for a peer", [])
