@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -323,6 +323,27 @@ def test_a_job_by_its_name(tmp_path: Path, name: str) -> None:
     assert [row["pid"] for row in report["processes"]] == [child.pid]
 
 
+def test_two_jobs_are_kept_apart(tmp_path: Path) -> None:
+    """Rank 1 of job b is not what the ranks of job a wait for."""
+    text = "import time\nprint('ready', flush=True)\ntime.sleep(1000)\n"
+    with ExitStack() as jobs:
+        pids: dict[str, list[int]] = {"a": [], "b": []}
+        for port, (name, found) in enumerate(pids.items(), 29500):
+            for rank in "01":
+                one = {"RANK": rank, "WORLD_SIZE": "2", "LOCAL_RANK": rank}
+                given = {"MASTER_PORT": str(port), "TORCHELASTIC_RUN_ID": name}
+                child = jobs.enter_context(program(text, tmp_path, **one, **given))
+                found.append(child.pid)
+        both = command(*pids["a"], *pids["b"])
+        assert both.returncode == 3
+        assert "ranks of 2 jobs" in both.stderr
+        for name, found in pids.items():
+            assert " ".join(map(str, found)) in both.stderr
+            of_one = hang("--job", name, "--samples", "1")
+            assert [one["pid"] for one in of_one["processes"]] == found
+            assert hang(*found, "--samples", "1")["processes"]
+
+
 def test_of_another_user(tmp_path: Path) -> None:
     if os.geteuid() != 0:
         pytest.skip("only root can start a process of another user")
@@ -383,7 +404,8 @@ def tracer(pid: int) -> int:
 
 
 @pytest.mark.skipif(not (shutil.which("gdb") and shutil.which("cc")), reason="needs gdb and cc")
-def test_killed_while_gdb_waits_for_a_fifo(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_ended_while_gdb_waits_for_a_fifo(tmp_path: Path, number: int) -> None:
     """Its library is a FIFO now: gdb opens it, and waits for ever with the process stopped."""
     source, library = tmp_path / "lib.c", tmp_path / "lib.so"
     source.write_text("int nothing;")
@@ -400,7 +422,7 @@ def test_killed_while_gdb_waits_for_a_fifo(tmp_path: Path) -> None:
             channel = Path(f"/proc/{gdb}/wchan")
             until("gdb waits", lambda: channel.read_text() in (*waits, "0") and state(gdb) == "S")
             assert state(child.pid) == "t"
-            reader.kill()
+            reader.send_signal(number)
             reader.wait(_SECONDS)
         until("it goes on", lambda: state(child.pid) == "S" and tracer(child.pid) == 0)
         until("gdb is gone", lambda: not Path(f"/proc/{gdb}").exists())

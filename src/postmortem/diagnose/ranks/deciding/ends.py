@@ -161,11 +161,14 @@ def stopped_from_outside(case: Case) -> Attribution | None:
     told = [r for r in case.logs.remarks if _stop(r)]
     stopped = [s for s in case.all if s.stopped]
     others = [s for s in case.all if s.about_peers or s.startup]
+    said = [one.stopped for one in case.logs.last_lines if one.stopped is not None]
     if others and not told:
         return None
-    if not told and not stopped:
+    if not told and not stopped and not said:
         return None
-    if told:
+    if not told and not stopped:
+        evidence = tuple((line.where, clip(line.text.strip(), 300)) for line in said[:3])
+    elif told:
         told.sort(key=lambda remark: remark.match("stopped-due-to") is None)  # what says why, first
         evidence = tuple((r.where, clip(r.text, 300)) for r in told[:3])
     else:

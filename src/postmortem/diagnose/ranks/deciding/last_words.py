@@ -27,15 +27,23 @@ def said_last(case: Case) -> Attribution | None:
         evidence = tuple(_cited(line) for one in wrong[:_MOST] for line in one.errors[:3])
         if all(one.about_peer for one in wrong):
             return Attribution(Undecided(Doubt.PEERS), candidates=parties, evidence=evidence)
-        return Attribution(
-            SaidLast(said.text, wrong[0].plain), candidates=parties, evidence=evidence
+        above = wrong[0].above
+        if above is not None:
+            evidence = (*evidence, _cited(above))
+        cause = SaidLast(
+            said.text,
+            wrong[0].plain,
+            form=wrong[0].form,
+            above=above.text.strip() if above is not None else "",
+            whole=all(one.whole for one in ends),
         )
+        return Attribution(cause, candidates=parties, evidence=evidence)
     bad = [one for one in ends if one.not_a_number is not None]
     if bad:
         first = bad[0].not_a_number
         assert first is not None
-        cause = NeverANumber(first.text, first.line, bad[0].earlier)
-        return Attribution(cause, evidence=tuple(_numbers(bad[:_MOST])))
+        never = NeverANumber(bad[0].quantity, first.text, first.line, bad[0].earlier)
+        return Attribution(never, evidence=tuple(_numbers(bad[:_MOST])))
     other = [one for one in ends if one.kind is not None]
     if other and len(other) == len(ends):
         kind = other[0].kind
