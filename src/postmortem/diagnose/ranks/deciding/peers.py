@@ -233,7 +233,8 @@ def _odd_work(case: Case) -> Attribution | None:
     for standing in case.about_peers():
         for failure in standing.about_peers:
             work = failure.said.match("pgnccl-work")
-            if work and standing.rank is not None:
+            whole = work is not None and not failure.said.message.endswith(work["op"])
+            if work and whole and standing.rank is not None:  # else the line is cut in the name
                 group = failure.match("pgnccl-group")
                 calls = groups.setdefault(group["group"] if group else "", {})
                 calls.setdefault(standing.rank, _work_words(work))
