@@ -87,8 +87,8 @@ def until(holds: Callable[[], object], seconds: float = 90.0) -> None:
 
 def over(cluster: Cluster, job: str) -> str:
     """Return how a job ended, when it has and its nodes are free again."""
-    going = ("JobState=RUNNING", "JobState=PENDING", "JobState=COMPLETING")
-    until(lambda: not any(word in cluster.run("scontrol", "show", "job", job) for word in going))
+    ends = ("JobState=COMPLETED", "JobState=FAILED", "JobState=CANCELLED")
+    until(lambda: any(word in cluster.run("scontrol", "show", "job", job) for word in ends))
     return cluster.run("scontrol", "show", "job", job)
 
 
