@@ -97,9 +97,10 @@ def _read(
         for i, (number, text) in enumerate(rows)
     ]
     ids = [[match.id for match in row] for row in found]
-    errors, plain = _errors(lines, ids)
+    kind = _kind(lines, ids)
+    errors, plain = _errors(lines, ids) if kind != "strace" else ((), False)
     form = form_of(ids[lines.index(errors[0])]) if errors else ""
-    nearest, counts = _nearest(lines, ids) if not errors else (None, False)
+    nearest, counts = _nearest(lines, ids) if not errors and kind != "strace" else (None, False)
     end = _ended(rows, ids) if not errors else None
     bad = _not_a_number(lines, found)
     return LastLines(
@@ -119,7 +120,7 @@ def _read(
         quantity=bad[1],
         earlier=bad[2] and not whole,
         worked=any(works(names) for names in ids),
-        kind=(kind := _kind(lines, ids)),
+        kind=kind,
         stopped_in=_stopped_in(lines, ids) if kind == "stack" else None,
     )
 

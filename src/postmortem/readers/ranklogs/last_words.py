@@ -7,6 +7,7 @@ _WEAK = ("last-error-level", "last-error-status", "last-error-word")
 _FATAL = "last-error-fatal"
 _CODE = "last-error-code"
 """How ids begin of what tells a code and not why."""
+_SIGNAL = "last-error-signal-named"
 _FAILED = ("last-error-failed", "last-error-state")
 """What says that something failed: beside a code, no more than the code."""
 _USAGE = "last-error-usage"
@@ -21,13 +22,15 @@ def wrong(ids: Iterable[str]) -> list[str]:
     known = list(ids)
     errors = [name for name in known if name.startswith("last-error-")]
     if calm(known):
-        return [name for name in errors if not name.startswith(_WEAK)]
+        return [name for name in errors if not name.startswith((*_WEAK, _SIGNAL))]
     return errors
 
 
 def strong(ids: Iterable[str]) -> list[str]:
     """Return what errors a line reads like of the kinds that end something."""
-    return [name for name in wrong(ids) if not name.startswith(_WEAK)]
+    known = list(ids)
+    weak = (*_WEAK, _CODE) if calm(known) else _WEAK
+    return [name for name in wrong(known) if not name.startswith(weak)]
 
 
 def sure(ids: Iterable[str]) -> bool:
