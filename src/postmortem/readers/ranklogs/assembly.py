@@ -41,6 +41,10 @@ if TYPE_CHECKING:
     from postmortem._native import RawRankLog, RawRegion
 
 
+_AFTERMATH = "error-aftermath"
+"""What only follows from an error that stands above."""
+
+
 @record
 class ReadLog:
     """One file as the native reader gave it."""
@@ -98,12 +102,13 @@ class Assembly:
         failures += self._error_files(failures)
         failures += self._quoted(failures)
         writers = self._writers.writers
+        failures = with_known_words(once(failures))
         exits = with_above(exits, failures, {w.rank for w in writers if w.lines})
         size, source = world_size(world, remarks, self._read_world())
         hosts = dict.fromkeys(w.host for w in writers if w.host is not None)
         return RankLogs(
             writers=tuple(writers),
-            failures=tuple(with_known_words(once(failures))),
+            failures=tuple(failures),
             exits=exits,
             remarks=tuple(remarks),
             stopped_pids=frozenset().union(*(x.stopped for x in self._launchers.values())),
@@ -124,7 +129,8 @@ class Assembly:
         """Yield how the last lines of each writer read; what is told of as a failure is known."""
         told: dict[str, list[tuple[int, int]]] = defaultdict(list)
         for failure in failures:
-            told[failure.file].append((failure.begin_line, failure.line))
+            if failure.said.match(_AFTERMATH) is None:
+                told[failure.file].append((failure.begin_line, failure.line))
         files = [label.file.path for label in self._labels]
         earlier = {one.file.path: one.before for one in self._read}
         known = {file: ToldLines(told[file]) for file in dict.fromkeys(files)}
@@ -132,10 +138,12 @@ class Assembly:
             (label.raw["tail"], self._writers.index(position), files[position])
             for position, label in enumerate(self._labels)
         )
-        for file, found in zip(files, last_lines(tails), strict=True):
+        rows = [*zip(files, last_lines(tails), strict=True)]
+        busy = {file for file, found in rows if found and (found.worked or found.ended)}
+        for file, found in rows:
             if found is not None:
                 found = without_told(nan_since(found, file), known[file])
-                yield with_earlier(found, earlier.get(file))
+                yield with_earlier(found, earlier.pop(file, None), idle=file not in busy)
 
     def labels(self) -> dict[str, tuple[int, ...]]:
         """Return, of each file, which writer each of its labels is."""

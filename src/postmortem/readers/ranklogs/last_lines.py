@@ -214,12 +214,15 @@ def without_told(found: LastLines, told: ToldLines) -> LastLines:
     return found
 
 
-def with_earlier(found: LastLines, earlier: LastLine | None) -> LastLines:
-    """Return it with the error of an earlier run, where its own says nothing of errors."""
+def with_earlier(found: LastLines, earlier: LastLine | None, *, idle: bool) -> LastLines:
+    """Return it with the error of an earlier run, where its own says nothing of errors.
+
+    That counts where nobody who writes into the file tells of work, or of an end.
+    """
     if earlier is None or found.errors or found.nearest is not None or found.not_a_number:
         return found
     said = replace(earlier, text=f"{earlier.text} (an earlier run)")
-    return replace(found, nearest=said, nearest_counts=found.ended is None and not found.worked)
+    return replace(found, nearest=said, nearest_counts=idle)
 
 
 def _bare_row(row: tuple[int, str]) -> tuple[int, str]:
@@ -286,12 +289,18 @@ def _nearest(lines: list[LastLine], ids: list[list[str]]) -> tuple[LastLine | No
 
     Also whether it may be the end: it says more than a word or a level, and no work follows.
     """
-    worked = False
+    nearest: LastLine | None = None
     for line, names in zip(reversed(lines), reversed(ids), strict=True):
         if any(name != _CUT for name in wrong(names)):
-            return line, not worked and any(name != _CUT for name in strong(names))
-        worked = worked or survived(names)
-    return None, False
+            if any(name != _CUT for name in strong(names)):
+                return line, True
+            nearest = nearest or line
+        elif survived(names):
+            break
+    if nearest is None:
+        rows = zip(reversed(lines), reversed(ids), strict=True)
+        nearest = next((line for line, names in rows if set(wrong(names)) - {_CUT}), None)
+    return nearest, False
 
 
 def _ended(rows: Rows, ids: list[list[str]]) -> int | None:
