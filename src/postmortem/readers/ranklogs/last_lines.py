@@ -20,6 +20,7 @@ from postmortem.readers.ranklogs.last_words import (
     calm,
     ends,
     form_of,
+    has_level,
     says_why,
     strong,
     sure,
@@ -56,6 +57,7 @@ _AT_ONCE = 1024
 """Writers whose lines are looked at together: a call for each would take longer than the work."""
 _MOST_CITED = 5
 _MOST_BROKEN = 2
+_NEAR_END = 8
 _PEERS = ("last-error-peer", "last-error-died", "last-error-crashed")
 _OF_PEERS = ("closed", "waited")
 """Parts of messages, as exceptions with them are told."""
@@ -287,20 +289,24 @@ def _goes_on(text: str, names: list[str]) -> bool:
 def _nearest(lines: list[LastLine], ids: list[list[str]]) -> tuple[LastLine | None, bool]:
     """Return the last line that reads like an error and behind which others stand.
 
-    Also whether it may be the end: it says more than a word or a level, and no work follows.
+    Also whether it may be the end: no work follows, and it says more than a word, or is a level
+    near the end behind which no line of another level stands.
     """
     nearest: LastLine | None = None
-    for line, names in zip(reversed(lines), reversed(ids), strict=True):
+    counts = went_on = False
+    for behind, (line, names) in enumerate(zip(reversed(lines), reversed(ids), strict=True)):
         if any(name != _CUT for name in wrong(names)):
             if any(name != _CUT for name in strong(names)):
                 return line, True
             nearest = nearest or line
+            counts = counts or (behind <= _NEAR_END and has_level(names) and not went_on)
         elif survived(names):
             break
+        went_on = went_on or calm(names)
     if nearest is None:
         rows = zip(reversed(lines), reversed(ids), strict=True)
         nearest = next((line for line, names in rows if set(wrong(names)) - {_CUT}), None)
-    return nearest, False
+    return nearest, counts
 
 
 def _ended(rows: Rows, ids: list[list[str]]) -> int | None:

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 _WEAK = ("last-error-level", "last-error-status", "last-error-word")
 """How ids begin of what a program may survive: a level, a status, a word."""
+_LEVEL = "last-error-level"
 _FATAL = "last-error-fatal"
 _CODE = "last-error-code"
 """How ids begin of what tells a code and not why."""
@@ -58,6 +59,11 @@ def form_of(ids: Iterable[str]) -> str:
     if _USAGE in known:
         return "usage"
     return "code" if known and all(name.startswith(_CODE) for name in known) else ""
+
+
+def has_level(ids: Iterable[str]) -> bool:
+    """Return whether a logger calls a line an error."""
+    return any(name.startswith(_LEVEL) for name in wrong(ids))
 
 
 def calm(ids: Iterable[str]) -> bool:
