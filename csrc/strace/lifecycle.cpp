@@ -143,7 +143,8 @@ void Processes::executed(Task& task, const Event& event) {
     if (!quoted) break;
     std::string plain;
     unescape(raw, plain);
-    if (word.ends_with("...")) plain += "…";
+    // The list's last word has the bracket behind it.
+    if (word.ends_with("...") || word.ends_with("...]")) plain += "…";
     if (plain.size() > room) plain = plain.substr(0, room) + "…";
     room -= std::min(room, plain.size());
     argv.push_back(std::move(plain));
@@ -153,6 +154,11 @@ void Processes::executed(Task& task, const Event& event) {
 
 void Processes::ended(Task& task, Ending ending) {
   if (ending.code == 0) spent_.push_back(task.process);
+  // What kills a thread kills its process, though the line of the first one may be cut off.
+  if (!ending.signal.empty() && task.leader != task.pid) {
+    Process& leader = leader_record_of(task);
+    if (!leader.ending) leader.ending = ending;
+  }
   record_of(task).ending = std::move(ending);
 }
 

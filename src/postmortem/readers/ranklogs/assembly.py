@@ -230,7 +230,7 @@ class Assembly:
         return None
 
     def _endings(self, position: int, writer: int, kept: KeptRows) -> Iterator[LogFailure]:
-        for region in kept:
+        for region in kept.joined(lambda text: "jvm-frames" in self._known.of(text)):
             until = self._lines_until(position, region.rows[-1][0])
             for failure in endings(
                 region.raw, writer, self._labels[position].file.path, until, self._known

@@ -1,18 +1,11 @@
-"""What is left where no form that is known tells of a failure: a shell's word, the last lines."""
+"""What is left where no form that is known tells of a failure: the last lines."""
 
 from collections.abc import Sequence
 
 from postmortem import thresholds
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.attribution import Attribution, Suspect
-from postmortem.diagnose.ranks.causes import (
-    Doubt,
-    NeverANumber,
-    OtherText,
-    ProcessEnded,
-    SaidLast,
-    Undecided,
-)
+from postmortem.diagnose.ranks.causes import Doubt, NeverANumber, OtherText, SaidLast, Undecided
 from postmortem.diagnose.ranks.deciding.case import Case
 from postmortem.diagnose.stacks.activity import where
 from postmortem.facts.last_lines import LastLine, LastLines
@@ -20,22 +13,6 @@ from postmortem.facts.rank_logs import RankLogs
 from postmortem.records import replace
 
 _MOST = 4
-
-
-def process_ended(case: Case) -> Attribution | None:
-    """Return that the one program of a shell died, where no rank and no launcher is known."""
-    ends = [e for e in case.logs.exits if e.code or e.signal]
-    if case.ranks or len(ends) != 1 or ends[0].launcher != "shell":
-        return None
-    end = ends[0]
-    killed = [r for r in case.logs.remarks if r.match("oom-said") is not None]
-    memory = killed[0] if killed and end.signal == "SIGKILL" else None
-    evidence = [(f"{end.file}:{end.line}", f"the shell says: {end.words}")]
-    if memory is not None:
-        evidence.append((memory.where, clip(memory.text, 300)))
-    return Attribution(
-        ProcessEnded(end, memory.text if memory is not None else ""), evidence=tuple(evidence)
-    )
 
 
 def said_last(case: Case) -> Attribution | None:
