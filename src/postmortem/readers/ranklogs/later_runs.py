@@ -32,6 +32,8 @@ _NEAR = 16 << 10
 _CLOCK = 64 << 10
 _FEWEST = 2
 _LAST_LINES = 40
+_SAMPLE = 4 << 20
+"""Bytes of each end of a log that are searched for signs of ranks."""
 _FEWEST_WORK = 5
 """Lines of work behind an exception: bars are drawn once more when their program ends."""
 _TIME = Pattern(r"\b(\d{4}-\d\d-\d\d)[ T_](\d\d:\d\d:\d\d)")
@@ -138,9 +140,12 @@ def _behind_program(data: bytes) -> int:
 
     Its outermost frame is a module's: nothing is left of it to catch the exception.
     """
-    if _TRACEBACK not in data or any(sign in data for sign in _RANKS):
+    if _TRACEBACK not in data:
         return 0
-    raised = [one for one in re.finditer(_PROGRAM, data) if not one[1].endswith(_LAUNCHERS)]
+    ends = data[:_SAMPLE] + data[-_SAMPLE:]
+    if any(sign in ends for sign in _RANKS):
+        return 0
+    raised = [one for one in _programs(data) if not one[1].endswith(_LAUNCHERS)]
     if not raised:
         return 0
     last = raised[-1]
@@ -150,6 +155,16 @@ def _behind_program(data: bytes) -> int:
     if any(name in said for name in _OF_OTHERS) or all(one[1] == last[1] for one in raised):
         return 0
     return data.rfind(b"\n", 0, last.start()) + 1
+
+
+def _programs(data: bytes) -> Iterator[re.Match[bytes]]:
+    """Yield the heads of tracebacks whose outermost frame is a module's."""
+    form = re.compile(_PROGRAM)
+    at = data.find(_TRACEBACK)
+    while at >= 0:
+        if found := form.match(data, at):
+            yield found
+        at = data.find(_TRACEBACK, at + 1)
 
 
 def _end_of(data: bytes, at: int) -> tuple[bytes, int]:
