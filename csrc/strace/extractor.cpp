@@ -9,7 +9,9 @@ void Extractor::run(const char* begin, const char* end) {
   find_newlines(begin, end, out_.newlines);
   if (begin < end && end[-1] != '\n') {
     out_.newlines.push_back(static_cast<std::uint32_t>(end - begin));
-    cut_ = true;
+    const std::string_view rest = view(begin, end);
+    cut_ =
+        !rest.ends_with(" +++") && !rest.ends_with(" ---");  // else only its newline is not there
   }
   begin_ = begin;
   const auto count = static_cast<std::uint32_t>(out_.newlines.size());

@@ -143,7 +143,8 @@ void Processes::executed(Task& task, const Event& event) {
     if (!quoted) break;
     std::string plain;
     unescape(raw, plain);
-    if (word.ends_with("...")) plain += "…";
+    // The list's last word has the bracket behind it.
+    if (word.ends_with("...") || word.ends_with("...]")) plain += "…";
     if (plain.size() > room) plain = plain.substr(0, room) + "…";
     room -= std::min(room, plain.size());
     argv.push_back(std::move(plain));
@@ -154,6 +155,30 @@ void Processes::executed(Task& task, const Event& event) {
 void Processes::ended(Task& task, Ending ending) {
   if (ending.code == 0) spent_.push_back(task.process);
   record_of(task).ending = std::move(ending);
+}
+
+void Processes::child_ended(std::uint32_t pid, std::string_view signal, Place place, double time) {
+  const Task* const child = find(pid);
+  if (!child) return;
+  Process& process = record_of(*child);
+  constexpr std::string_view kStatus = "si_status=";
+  const std::size_t at = signal.find(kStatus);
+  const bool dumped = contains(signal, "CLD_DUMPED");
+  const bool killed = dumped || contains(signal, "CLD_KILLED");
+  if (process.recorded || process.ending || at == std::string_view::npos) return;
+  if (!killed && !contains(signal, "CLD_EXITED")) return;  // stopped, or a number (-X raw)
+  const std::string_view status = signal.substr(at + kStatus.size());
+  Ending ending;
+  ending.place = place;
+  ending.time = time;
+  if (killed) {
+    ending.signal = status.substr(0, status.find_first_of(",}"));
+    ending.core = dumped;
+  } else {
+    const char* digits = status.data();
+    ending.code = static_cast<int>(read_number(digits, status.data() + status.size()));
+  }
+  process.ending = std::move(ending);
 }
 
 void Processes::release(Task& task) {
@@ -199,12 +224,15 @@ void Processes::unshared(Task& task, const Event& event) {
   task.inner_children |= has_flag(flags, kCloneNewPid.name, kCloneNewPid.bit);
 }
 
+bool Processes::named_itself(Task& task, std::uint32_t pid) {
+  if (task.named) return false;
+  if (!tasks_.contains(pid)) rename(task, pid);
+  return true;
+}
+
 void Processes::named_itself(Task& task, const Event& event) {
   const auto pid = static_cast<std::uint32_t>(event.result.value);
-  if (!task.named) {
-    if (!tasks_.contains(pid)) rename(task, pid);
-    return;
-  }
+  if (named_itself(task, pid)) return;
   // getpid() of a thread gives another number by nature.
   const bool own = event.call != kUnknownCall && call_at(event.call).name != "getpid";
   if (!own || event.result.value == task.pid || event.result.translated) return;

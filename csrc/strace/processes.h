@@ -73,6 +73,8 @@ class Processes {
   void unshared(Task& task, const Event& event);
   // A call that returns the caller's own pid.
   void named_itself(Task& task, const Event& event);
+  // Gives a task its pid, if it has none yet; false if it has.
+  bool named_itself(Task& task, std::uint32_t pid);
   // kill(pid, signal) and its likes: who sent what is asked when the victim ends.
   void sent_signal(Task& task, const Event& event);
   std::uint32_t killer_of(const Task& task, std::string_view signal) const;
@@ -81,6 +83,8 @@ class Processes {
   void superseded(Task& task, std::uint32_t by);
   // Gives a task the end that it had.
   void ended(Task& task, Ending ending);
+  // The same for a child without lines of its own, as the SIGCHLD of its parent tells it.
+  void child_ended(std::uint32_t pid, std::string_view signal, Place place, double time);
   void release(Task& task);
 
  private:

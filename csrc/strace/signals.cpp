@@ -83,10 +83,17 @@ void Tracker::signalled(Task& task, const Event& event, Place place) {
     stopped = rest.substr(0, rest.find(' '));
     return;
   }
+  const auto sender = static_cast<std::uint32_t>(field("si_pid="));
+  // The kernel gives SIGPIPE to who wrote, with its own pid as if it had sent it to itself.
+  if (name == "SIGPIPE" && sender != 0) processes_.named_itself(task, sender);
+  if (name == "SIGCHLD") {
+    processes_.child_ended(processes_.log_pid(task, sender), body, place,
+                           time_of(event.line, event.end));
+  }
   // Whatever the code is called (-X raw writes numbers): only who sends one is named by its pid.
   Signals& signals = task.signals();
   signals.told = name;
-  signals.sender = processes_.log_pid(task, static_cast<std::uint32_t>(field("si_pid=")));
+  signals.sender = processes_.log_pid(task, sender);
   if (options_.statistics) {
     summary_.signalled(task, name, place);
   }

@@ -4,8 +4,6 @@ The parser of gdb's backtraces is for evidence that people paste (issues, mails)
 with the reader that talks to gdb.
 """
 
-from __future__ import annotations
-
 import re
 import tomllib
 from dataclasses import dataclass, field
@@ -179,7 +177,9 @@ def facts_of(raw: dict[str, Any]) -> dict[type, object]:
     if "fault" in raw:
         facts[Fault] = _fault(raw["fault"])
     if "abort_message" in raw:
-        facts[AbortMessage] = AbortMessage(raw["abort_message"])
+        facts[AbortMessage] = AbortMessage(
+            raw["abort_message"], raw.get("abort_is_of_this_end", True)
+        )
     if "fatal_python_error" in raw:
         facts[FatalPythonError] = FatalPythonError(**raw["fatal_python_error"])
     if "panic" in raw:

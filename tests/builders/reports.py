@@ -1,8 +1,6 @@
 # ruff: noqa: E501  (sentences as they stand in a report)
 """Reports made by hand, for renderers: no reader, no rule, no section has a part in them."""
 
-from __future__ import annotations
-
 from postmortem.facts.source import Problem, Source
 from postmortem.report.blocks import (
     Backtrace,
@@ -225,6 +223,7 @@ def full_report() -> Report:
                     ],
                 }
             ],
+            "async_tasks": [],
             "groups": [
                 {"id": 0, "tids": [3097702], "summary": "aborts", "role": None, "state": None}
             ],

@@ -1,7 +1,5 @@
 """``postmortem doctor``: what this machine lacks for good evidence."""
 
-from __future__ import annotations
-
 from postmortem.diagnose.machine.check import CORE_CHECKS
 from postmortem.diagnose.machine.checks import checks
 from postmortem.facts.machine import Machine
@@ -31,6 +29,6 @@ def report_on(machine: Machine) -> Report:
         failed=fatal or nothing,
         diagnoses=(),
         blocks=doctor_blocks(found),
-        body=fill(Doctor, checks=found),
+        body=fill(Doctor, checks=found, snapshot=None, since=None, changes=()),
         highlights=doctor_highlights(found),
     )

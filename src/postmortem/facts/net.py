@@ -1,7 +1,5 @@
 """What nodes saw of each other: names, interfaces, ports, pairs, speeds, collectives."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 
 from postmortem.records import record
@@ -98,6 +96,8 @@ class Node:
     port: int = 0
     """Where it listens for probes."""
     torch: bool = False
+    gpu: bool = False
+    """NVIDIA's driver is loaded."""
     """Whether PyTorch is installed."""
 
     @property

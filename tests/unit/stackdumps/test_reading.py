@@ -1,7 +1,5 @@
 """Dumps of other tools and versions than are installed here, and dumps that are damaged."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 
@@ -110,6 +108,37 @@ def test_gdb() -> None:
     assert (frames[0].file, frames[0].line) == ("./nptl/futex-internal.h", 146)
     assert frames[2].module == "/lib/libc.so.6"
     assert [f.function for f in dump.threads[1].frames][1:] == ["<signal handler called>", "??"]
+
+
+BACKTRACE = """\
+#0  0x00007f14 in MPIR_Err_return_comm () from /lib/libmpich.so.12
+No symbol table info available.
+#1  0x00007f15 in v_AlltoAllv (this=this@entry=0x5b30, counts=<optimized out>,
+    type=1275070475) at /opt/Comm/CommMpi.cpp:388
+        locals = {of the frame}
+#2  main () at main.cpp:26
+"""
+
+
+def test_frames_that_gdb_wrote_in_several_lines() -> None:
+    (dump,) = read_stack_dumps(BACKTRACE, "bt.txt")
+    assert [(f.function, f.line) for f in dump.threads[0].frames] == [
+        ("MPIR_Err_return_comm", None),
+        ("v_AlltoAllv", 388),
+        ("main", 26),
+    ]
+
+
+def test_of_two_backtraces_the_last_one_counts() -> None:
+    (dump,) = read_stack_dumps(f"#0  first () at a.c:1\n{BACKTRACE}", "bt.txt")
+    assert dump.threads[0].frames[0].function == "MPIR_Err_return_comm"
+
+
+def test_a_backtrace_alone_tells_where_it_stands(tmp_path: Path) -> None:
+    (tmp_path / "bt.txt").write_text(BACKTRACE)
+    made = analyse([str(tmp_path / "bt.txt")], RankLogOptions())
+    assert "v_AlltoAllv" in made.verdict
+    assert (made.outcome, [d.id for d in made.diagnoses]) == ("unknown", ["other_text"])
 
 
 def test_faulthandler() -> None:

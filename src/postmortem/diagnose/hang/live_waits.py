@@ -1,17 +1,12 @@
 """What a thread of a live process waits for, in words, along the chain of who holds what."""
 
-from __future__ import annotations
-
+from postmortem.diagnose.stacks.async_tasks import loop_words
 from postmortem.facts.live import HotPath, LiveProcess, Task
 from postmortem.facts.threads import Frame, Thread, own_frames
 
 _LONGEST_CHAIN = 6
 _LOCKS = ("lock", "mutex", "python lock", "rwlock", "gil", "stdio", "heap", "join")
-_STATES = {
-    "R": "runs",
-    "T": "is stopped by a signal",
-    "t": "is stopped by a tracer",
-}
+_STATES = {"R": "runs", "T": "is stopped by a signal", "t": "is stopped by a tracer"}
 
 
 def wait_words(process: LiveProcess, thread: Thread) -> str:
@@ -69,7 +64,7 @@ def _own_words(process: LiveProcess, thread: Thread) -> str:
         elif wait.kind in _LOCKS and wait.kind != "gil":
             holder = ", whose holder is not known"
         return f"waits for {wait.what}{holder}"
-    return _kernel_words(task)
+    return loop_words(process.threads, thread.tid) or _kernel_words(task)
 
 
 def _kernel_words(task: Task | None) -> str:

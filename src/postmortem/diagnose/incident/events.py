@@ -1,7 +1,5 @@
 """What happened, and to whom: the events that all kinds of evidence tell of."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 
 from postmortem.facts.rank_sets import rank_words
@@ -31,6 +29,8 @@ class EventType(StrEnum):
     GPU_MEMORY = "ran out of GPU memory"
     KERNEL_FAILED = "kernel failed on the GPU"
     HOST_FAILED = "host failed"
+    HARDWARE = "hardware got worse"
+    """Seen by what it counts; whom it hit is not known."""
     NON_FINITE = "not finite"
     STOPPED = "stopped from outside"
     FAILED = "failed"
@@ -66,6 +66,8 @@ class Event:
     """Of tensors or modules."""
     says: str = ""
     """What the process hears of it, where that is known: CUDA's words for an exception of a GPU."""
+    breaks: str = ""
+    """Of hardware: ``"memory"``, ``"gpu"``, ``"disk"``, ``"network"``, ``"host"``."""
     confidence: Confidence = Confidence.LIKELY
     evidence: tuple[Evidence, ...] = ()
     next_steps: tuple[str, ...] = ()

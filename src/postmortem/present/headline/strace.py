@@ -1,18 +1,17 @@
 """What a log of system calls says first."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.strace.ending.killed_by_process import GivenUp
 from postmortem.diagnose.strace.recording_limits import RECORD
 from postmortem.diagnose.strace.stderr_errors import last_said
+from postmortem.diagnose.strace.task_text import who
 from postmortem.facts.syscalls import SystemCalls, Task
 from postmortem.present.headline.grammar import hedged
 from postmortem.present.strace.view import Found, StraceView
 from postmortem.present.strace.waits import interruption_words, stop_words, wait_words
-from postmortem.report.model import Diagnosis, Role
+from postmortem.report.model import Diagnosis, Role, Subject
 from postmortem.text import counted, some
 
 _WRITES = frozenset(
@@ -44,12 +43,18 @@ def headline(view: StraceView, diagnoses: Sequence[Diagnosis]) -> str:
         return "; ".join(_answer(found, view.logs) for found in view.finds)
     said = _said_first(diagnoses)
     parts = [said] if said else []
+    about = diagnoses[0].about if said else None
     follows = bool(diagnoses) and diagnoses[0].role is Role.CASCADE
     task: Task | None = None
     for log in view.logs:
         task = ended_badly(log)
         if task is not None:
-            parts.append(_ended(task) + _stuck_with(task, log))
+            end = task.ending
+            killed = Subject(pid=task.pid or None, signal=end.signal if end is not None else None)
+            if said is not None and killed.signal is not None and about == killed:
+                parts = [_with_program(said, task) + _stuck_with(task, log)]
+            else:
+                parts.append(_ended(task) + _stuck_with(task, log))
             break
     parts += _last_line(task) if (follows or not said) and task is not None else []
     if follows and task is not None and task.ending is not None and task.ending.code:
@@ -63,12 +68,16 @@ def headline(view: StraceView, diagnoses: Sequence[Diagnosis]) -> str:
     if parts:
         return "; ".join(parts)
     tasks = [task for log in view.logs for task in log.tasks]
-    if any(task.ending is None for task in tasks):
+    if any(task.ending is None and task.recorded for task in tasks):
         return "no failure that matters; some processes had not ended when the log did"
     bad = sum(1 for t in tasks if t.thread_of is None and t.ending is not None and t.ending.code)
     if bad:
         failed = counted(bad, "child", "children")
         return f"no failure that matters: {failed} exited with an error, and the parent with 0"
+    unseen = sum(1 for task in tasks if task.ending is None)
+    if unseen:
+        others = counted(unseen, "child is", "children are")
+        return f"no failure that matters: every process in the log ended well; {others} not in it"
     return "no failure that matters: every process ended well"
 
 
@@ -88,7 +97,7 @@ def _worth_a_look(view: StraceView, task: Task | None) -> list[str]:
         failure = view.last_failures[0][1][0]
         on = f" on {failure.path}" if failure.path else ""
         ended = view.last_failures[0][0]
-        owner = "it" if task is None or task.pid == ended.pid else f"pid {ended.pid}"
+        owner = "it" if task is None or task.pid == ended.pid else who(ended.pid)
         parts.append(
             f"the last call of {owner} that failed: {failure.syscall}, {failure.errno}{on}"
         )
@@ -135,14 +144,20 @@ def _ended(task: Task) -> str:
     asked = interruption_words(task)
     before = "" if asked is None else f", after {asked}"
     if end.signal is None:
-        return f"pid {task.pid}{program} exited with {end.code}{before}"
-    if before and end.sender == task.pid:
-        return f"pid {task.pid}{program} died of {end.signal}{before}"
+        return f"{who(task.pid)}{program} exited with {end.code}{before}"
+    if before and end.sender_pid == task.pid:
+        return f"{who(task.pid)}{program} died of {end.signal}{before}"
     sender = ""
-    if end.sender is not None:
-        sender = " from itself" if end.sender == task.pid else f" from pid {end.sender}"
+    if end.sender_pid is not None:
+        sender = " from itself" if end.sender_pid == task.pid else f" from pid {end.sender_pid}"
     blocked = f" while in {task.blocked.syscall}" if task.blocked is not None else ""
-    return f"pid {task.pid}{program} was killed by {end.signal}{sender}{blocked}"
+    return f"{who(task.pid)}{program} was killed by {end.signal}{sender}{blocked}"
+
+
+def _with_program(said: str, task: Task) -> str:
+    """Return what is said of a process with the program that it ran."""
+    name = who(task.pid)
+    return said.replace(name, f"{name} ({task.program[:60]})", 1) if task.program else said
 
 
 def _answer(found: Found, logs: tuple[SystemCalls, ...]) -> str:

@@ -1,11 +1,11 @@
 """How a job ended of which no log tells a failure: well, or nobody knows."""
 
-from __future__ import annotations
-
 from postmortem.diagnose.names import clip
 from postmortem.diagnose.ranks.causes import OtherText, SaidLast
+from postmortem.diagnose.stacks.activity import where
 from postmortem.facts.last_lines import LastLines
 from postmortem.facts.rank_logs import RankLogs
+from postmortem.facts.stackdumps import StackClasses
 from postmortem.present.ranks.flights import unended_words
 from postmortem.present.ranks.view import RankLogsView
 from postmortem.report.model import Diagnosis, Outcome
@@ -27,7 +27,7 @@ def how_it_ended(logs: RankLogs) -> str:
     if unended or logs.flights or _ended_well(logs):
         return "no failure in these logs" + (f"; {unended}" if unended else "")
     if not logs.files and logs.stacks is not None:
-        return "no log was given: these are stacks, which show where each process stands"
+        return f"no log was given: these are stacks; {_standing(logs.stacks)}"
     said = "the logs report no failure, and do not say how the job ended"
     near = next((one.nearest for one in logs.last_lines if one.nearest is not None), None)
     if near is not None:
@@ -35,6 +35,16 @@ def how_it_ended(logs: RankLogs) -> str:
     last = max((one.last for one in logs.last_lines), key=lambda one: one.line, default=None)
     words = f"; the last line is {last.line}: {clip(last.text.strip(), 120)}" if last else ""
     return said + words
+
+
+def _standing(stacks: StackClasses) -> str:
+    """Where most of the processes stand; a stack does not tell whether they do so for long."""
+    most = max(stacks, key=lambda one: len(one.members))
+    count = sum(len(one.members) for one in stacks)
+    place = clip(where(most.thread, None), 200)
+    if count == 1:
+        return f"the process stands in {place}"
+    return f"{len(most.members)} of {count} processes stand in {place}"
 
 
 def _ended_well(logs: RankLogs) -> bool:

@@ -1,10 +1,10 @@
 """The report of a system-call log, block by block."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 
+from postmortem.diagnose.strace.task_text import who
+from postmortem.facts.syscall_logs import FROM_OUTSIDE
 from postmortem.facts.syscalls import FailedCalls, Match, Task
 from postmortem.present.strace.places import shared_prefix
 from postmortem.present.strace.usage import network_blocks, usage_blocks
@@ -17,7 +17,6 @@ _GROUPS_SHOWN = 3
 _CALLS_SHOWN = 4
 _ROWS_SHOWN = 10
 _LONGEST_CALL = 160
-_FROM_OUTSIDE = frozenset({"SIGKILL", "SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT"})
 
 
 def strace_blocks(view: StraceView, *, verbose: bool) -> tuple[Block, ...]:
@@ -48,14 +47,14 @@ def _last(view: StraceView, verbose: bool) -> Iterator[Block]:
         lines = "".join(task.last_words).splitlines()
         said: list[tuple[int | None, str]] = [(None, line) for line in lines[-6:] if line.strip()]
         if said:
-            yield Excerpt(f"last words of pid {task.pid} on standard error", tuple(said))
+            yield Excerpt(f"last words of {who(task.pid)} on standard error", tuple(said))
     if any(group.real for group in view.failed) and not verbose:
         return  # they say it better
     for task, failures in view.last_failures[: None if verbose else 2]:
         yield Table(
             ("errno", "call", "line", "on"),
             tuple((f.errno, f.syscall, f"{f.line:,}", f.path or "") for f in failures),
-            title=f"last failures before pid {task.pid} exited with "
+            title=f"last failures before {who(task.pid)} exited with "
             f"{task.ending.code if task.ending else None}",
             right_aligned=(2,),
         )
@@ -100,18 +99,18 @@ def _group_rows(group: FailedCalls) -> Iterator[tuple[str, str]]:
     match, target = group.first, group.target
     if not group.real:
         yield "not real", "strace injected this failure itself (-e inject)"
-    who = f"pid {match.pid}"
+    caller = who(match.pid)
     if match.task.program:
-        who += f"  {match.task.program}"
+        caller += f"  {match.task.program}"
     if match.task.thread_of:
-        who += f"  (thread of {match.task.thread_of})"
+        caller += f"  (thread of {match.task.thread_of})"
     elif match.task.ppid:
-        who += f"  (child of {match.task.ppid})"
+        caller += f"  (child of {match.task.ppid})"
     if match.task.rank is not None:
-        who += f"  rank {match.task.rank}"
+        caller += f"  rank {match.task.rank}"
     elif match.task.local_rank is not None:
-        who += f"  local rank {match.task.local_rank}"
-    yield "who", who
+        caller += f"  local rank {match.task.local_rank}"
+    yield "who", caller
     others = {m.pid for m in group.matches} - {match.pid}
     if others:
         yield "also", "pids " + some(sorted(others))
@@ -162,7 +161,7 @@ def _endings(view: StraceView, verbose: bool) -> Iterator[Block]:
     went_on = {task.pid for task in tasks if not _bad(task)}
     minor = [] if verbose else [t for t in bad if _of_no_harm(t, went_on)]
     bad = [task for task in bad if task not in minor]
-    rows = [(f"pid {task.pid}", _ending(task)) for task in (bad if verbose else bad[:_ROWS_SHOWN])]
+    rows = [(who(task.pid), _ending(task)) for task in (bad if verbose else bad[:_ROWS_SHOWN])]
     if len(bad) > len(rows):
         rows.append(("more", f"{len(bad) - len(rows):,} others ended so: -v shows them"))
     if minor:
@@ -175,7 +174,7 @@ def _endings(view: StraceView, verbose: bool) -> Iterator[Block]:
             )
         )
     fine = sum(1 for t in tasks if t.ending is not None and t.ending.code == 0)
-    still = sum(1 for t in tasks if t.ending is None)
+    still = sum(1 for t in tasks if t.ending is None and t.recorded)
     left = []
     if fine:
         left.append(f"{fine} exited with 0")
@@ -203,10 +202,10 @@ def _ending(task: Task) -> str:
     how = f"exit code {end.code}"
     if end.signal is not None:
         how = f"killed by {end.signal}" + (", core dumped" if end.core else "")
-        if end.sender is not None:
-            itself = end.sender == task.pid
-            how += ", sent by itself" if itself else f", sent by pid {end.sender}"
-        elif end.signal in _FROM_OUTSIDE:
+        if end.sender_pid is not None:
+            itself = end.sender_pid == task.pid
+            how += ", sent by itself" if itself else f", sent by pid {end.sender_pid}"
+        elif end.signal in FROM_OUTSIDE:
             how += ", sent from outside the log"
     if end.signal is not None and task.blocked is not None:
         how += f", while in {task.blocked.syscall}"

@@ -1,9 +1,8 @@
 """What a log of system calls puts on its card: the calls that were asked for, or that failed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
+from postmortem.diagnose.strace.task_text import who
 from postmortem.facts.syscalls import FailedCalls
 from postmortem.patterns import Pattern
 from postmortem.present.headline.by_cause import not_written
@@ -31,8 +30,8 @@ def _rows(groups: Sequence[FailedCalls]) -> Iterator[tuple[str, str]]:
         match = group.first
         more = f"  ({len(group.matches):,} times)" if len(group.matches) > 1 else ""
         program = match.task.program or ""
-        who = f" ({program[:_LONGEST_PROGRAM]})" if program else ""
-        yield f"line {match.line:,}", f"pid {match.pid}{who}: {_short(match.text)}{more}"
+        running = f" ({program[:_LONGEST_PROGRAM]})" if program else ""
+        yield f"line {match.line:,}", f"{who(match.pid)}{running}: {_short(match.text)}{more}"
 
 
 def _short(call: str) -> str:

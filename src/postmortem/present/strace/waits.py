@@ -1,9 +1,9 @@
 """What tasks were waiting for when they or the log ended, and who could have let them go on."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 
+from postmortem.diagnose.names import clip
+from postmortem.diagnose.strace.task_text import who
 from postmortem.facts.syscalls import Awaited, Blocked, SystemCalls, Task
 from postmortem.patterns import Pattern
 from postmortem.records import record
@@ -68,8 +68,9 @@ def wait_words(log: SystemCalls) -> str | None:
     futexes = [t for t in mates if t.blocked is not None and t.blocked.syscall == "futex"]
     if len(mates) > 1 and len(futexes) == len(mates):
         return f"all {len(mates)} tasks of pid {task.process}{program} wait in futex"
-    what = first.what if len(first.what) <= 140 else first.what[:139] + "…"
-    words = f"pid {task.pid}{program} is in {first.syscall}, for {what}"
+    half = first.what.startswith(f"{first.syscall}(") and not first.what.endswith(")")
+    what = "" if half else f", for {clip(first.what, 140)}"
+    words = f"{who(task.pid)}{program} is in {first.syscall}{what}"
     others = len(stuck) - 1
     return words + (f"; {counted(others, 'other task')} in calls too" if others else "")
 
@@ -82,7 +83,7 @@ def stop_words(log: SystemCalls) -> str | None:
     program = f" ({task.program[:60]})" if task.program else ""
     terminal = task.stopped in ("SIGTTIN", "SIGTTOU")
     why = " (it used its terminal from the background)" if terminal else ""
-    return f"pid {task.pid}{program} is stopped by {task.stopped}{why}; SIGCONT lets it go on"
+    return f"{who(task.pid)}{program} is stopped by {task.stopped}{why}; SIGCONT lets it go on"
 
 
 def interruption_words(task: Task) -> str | None:
@@ -90,7 +91,7 @@ def interruption_words(task: Task) -> str | None:
     if not task.interruptions:
         return None
     one = task.interruptions[0]
-    sender = f"pid {one.sender}" if one.sender is not None else "the terminal or the kernel"
+    sender = f"pid {one.sender_pid}" if one.sender_pid is not None else "the terminal or the kernel"
     words = f"{one.signal} from {sender} (line {one.line:,})"
     if one.syscall is None:
         return words
@@ -147,7 +148,7 @@ def _what(task: Task, blocked: Blocked, tasks: Mapping[int, Task]) -> str:
         return "; ".join(words)
     if blocked.target is not None:
         return blocked.target.words
-    return blocked.text if len(blocked.text) <= 80 else blocked.text[:79] + "…"
+    return clip(blocked.text, 80)
 
 
 def _futex(task: Task, blocked: Blocked, tasks: Mapping[int, Task]) -> str:
@@ -190,7 +191,7 @@ def _end(task: Task, one: Awaited, tasks: Mapping[int, Task]) -> str:
         words = f"descriptor {one.fd}"
     elif target.kind in ("pipe", "socket") or not target.path:
         words = f"{words} (descriptor {one.fd})"
-    if not one.paired:
+    if not one.other_end_known:
         return words
     if not one.holder_count:
         return f"{words}, whose other end nobody in the log has open"

@@ -1,6 +1,6 @@
 """What ``gdb -batch -ex "thread apply all bt"`` prints (gdb/stack.c, print_frame)."""
 
-from __future__ import annotations
+from collections.abc import Iterator
 
 from postmortem.facts.stackdumps import StackDump
 from postmortem.facts.threads import Frame, Thread
@@ -22,25 +22,24 @@ _FROM = Pattern(r" from (?P<module>[^()]+)$")
 
 
 def of_a_crash(text: str) -> bool:
-    """Return whether it is what gdb shows of one crash, not of a process that lives."""
-    lines = text.splitlines()
-    said = [line for line in lines if line.startswith(("Thread ", "Program "))]
+    """Return whether gdb says that the process of these stacks crashed."""
+    said = [line for line in text.splitlines() if line.startswith(("Thread ", "Program "))]
     found = Signatures.load("line").matches(said[:_MOST_SAID])
-    if any(match.id == "gdb-crash" for row in found for match in row):
-        return True
-    return any(map(BARE.match, lines)) and not any(map(THREAD.match, lines))
+    return any(match.id == "gdb-crash" for row in found for match in row)
 
 
 def read_text(lines: list[str], frames: Interned) -> list[StackDump]:
     """Return the one dump of the text, if it has a thread with frames."""
     threads: list[tuple[int, str | None, list[Frame]]] = []
-    for line in lines:
+    for line in _joined(lines):
         if line.startswith("Thread ") and (found := THREAD.match(line)):
             if len(threads) < MOST_THREADS:
                 threads.append((int(found["tid"]), found["name"], []))
         elif line.startswith("#") and (call := FRAME.match(line)):
             if not threads:
                 threads.append((0, None, []))  # a plain `bt`
+            if int(call["level"]) == 0:
+                threads[-1][2].clear()  # asked again: the last one counts
             if len(threads[-1][2]) < MOST_FRAMES:
                 threads[-1][2].append(_frame(call["rest"], frames))
     found_threads = tuple(
@@ -57,6 +56,22 @@ def read_text(lines: list[str], frames: Interned) -> list[StackDump]:
             pid=min(tids) or None,
         )
     ]
+
+
+def _joined(lines: list[str]) -> Iterator[str]:
+    """Yield the lines, those of a frame in one; gdb indents the rest by four, locals by eight."""
+    frame = ""
+    for line in lines:
+        if frame and line.startswith("    ") and not line.startswith("        "):
+            frame += f" {line.strip()}"
+            continue
+        if frame:
+            yield frame
+        frame = line if line.startswith("#") else ""
+        if not frame:
+            yield line
+    if frame:
+        yield frame
 
 
 def _frame(rest: str, frames: Interned) -> Frame:

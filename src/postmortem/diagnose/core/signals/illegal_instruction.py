@@ -1,8 +1,19 @@
-"""The processor does not know an instruction."""
+"""The processor does not know an instruction.
 
-from __future__ import annotations
+What it means
+    A library was built for a newer processor (AVX2, AVX-512, AMX, SVE) than the one that runs
+    it, as when a wheel or container is built on one kind of host and run on another. More
+    rarely the program jumped into data, or code in memory is damaged.
 
-from collections.abc import Iterator
+How to be sure
+    The bytes at the program counter name the extension that they need; compare with the flags
+    in /proc/cpuinfo of that host. It dies at the same place on every run, on hosts of that
+    kind only.
+
+What to do
+    Use a build for that processor, or a host that has the extension. For PyTorch's own kernels
+    ATEN_CPU_CAPABILITY=default chooses the plain ones (after import).
+"""
 
 from postmortem.diagnose.core.citing import cite_frame, cite_python, cite_signal
 from postmortem.diagnose.core.fault_kind import FaultKind
@@ -10,11 +21,11 @@ from postmortem.diagnose.core.fault_words import explain
 from postmortem.diagnose.core.owners import file_name
 from postmortem.diagnose.core.stacks import plain
 from postmortem.diagnose.names import clip, short
-from postmortem.diagnose.rule import Finding, rule
-from postmortem.facts.crash import Fault, Signal
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
+from postmortem.facts.crash import Fault, Instruction, Signal
+from postmortem.facts.memory import Modules
 from postmortem.facts.process import Process
 from postmortem.facts.threads import Threads
-from postmortem.report.model import Confidence, Evidence, Role
 from postmortem.text import shell_word
 
 _INITIALISERS = {
@@ -27,11 +38,8 @@ _INITIALISERS = {
 
 
 @rule(
-    role=Role.ROOT,
-    references=(
-        "https://github.com/pytorch/pytorch/issues/37577",
-        "https://github.com/pytorch/pytorch/issues/116623",
-    ),
+    "https://github.com/pytorch/pytorch/issues/37577",
+    "https://github.com/pytorch/pytorch/issues/116623",
 )
 def illegal_instruction(
     kind: FaultKind,
@@ -39,23 +47,8 @@ def illegal_instruction(
     fault: Fault | None,
     threads: Threads | None,
     process: Process | None,
-) -> Iterator[Finding]:
-    """The processor does not know an instruction.
-
-    What it means
-        A library was built for a newer processor (AVX2, AVX-512, AMX, SVE) than the one that runs
-        it, as when a wheel or container is built on one kind of host and run on another. More
-        rarely the program jumped into data, or code in memory is damaged.
-
-    How to be sure
-        The bytes at the program counter name the extension that they need; compare with the flags
-        in /proc/cpuinfo of that host. It dies at the same place on every run, on hosts of that
-        kind only.
-
-    What to do
-        Use a build for that processor, or a host that has the extension. For PyTorch's own kernels
-        ATEN_CPU_CAPABILITY=default chooses the plain ones (after import).
-    """
+    modules: Modules | None,
+) -> Findings:
     if kind is not FaultKind.ILLEGAL_INSTRUCTION:
         return
     instruction = fault.instruction if fault is not None else None
@@ -76,6 +69,9 @@ def illegal_instruction(
     words = explain(kind, signal, fault, threads)
     if instruction is not None and instruction.is_zeros and fault is not None:
         yield _zeros(where, words, fault, tuple(evidence))
+        return
+    if instruction is not None and _is_table(instruction, modules):
+        yield _table(where, words, tuple(evidence))
         return
     is_known = feature is not None or at_load
     if fault is not None and _is_nobodys(fault) and not is_known:
@@ -114,6 +110,28 @@ def _machine(process: Process | None) -> str:
 def _is_nobodys(fault: Fault) -> bool:
     """Whether the code stands in memory that no file was mapped to."""
     return fault.pc.mapped and fault.pc.path is None and fault.pc.kind != "vdso"
+
+
+def _is_table(instruction: Instruction, modules: Modules | None) -> bool:
+    """Whether the bytes are addresses of the process's own files: a table, as behind a function."""
+    words = [int.from_bytes(instruction.code[at : at + 8], "little") for at in (0, 8)]
+    return modules is not None and all(modules.at(word) is not None for word in words)
+
+
+def _table(where: str, words: str, evidence: tuple[Evidence, ...]) -> Finding:
+    return Finding(
+        title=clip(f"data was executed as code{where}: a table of addresses", 100),
+        cause=f"{words}. The bytes there are addresses of this process's own files: constants that "
+        "stand behind or between functions. The code in front of them ran on into them, or a jump "
+        "went wrong",
+        confidence=Confidence.LIKELY,
+        next_steps=(
+            "look at the listing in front of the program counter (gdb: x/8i $pc-32): does that "
+            "function end without a return or a jump?",
+            _WRONG_JUMP,
+        ),
+        evidence=evidence,
+    )
 
 
 _WRONG_JUMP = "look at the caller in the stack: the pointer that it called, and who sets it"

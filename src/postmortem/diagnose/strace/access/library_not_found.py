@@ -1,45 +1,40 @@
-"""A shared library was nowhere."""
+"""A shared library was nowhere.
 
-from __future__ import annotations
+What it means
+    The dynamic loader looked for a library in every folder that it knows (RPATH,
+    LD_LIBRARY_PATH, the cache, the defaults) and found it in none. Programs also look for
+    libraries that they can do without (plugins, back-ends): then they go on.
 
-from collections.abc import Iterator
+How to be sure
+    ldd PROGRAM | grep 'not found' ; LD_DEBUG=libs PROGRAM.
+
+What to do
+    Install it, or name its folder in LD_LIBRARY_PATH or with rpath. If the log's folders are
+    those of another environment, activate the right one.
+"""
 
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, rule
 from postmortem.diagnose.strace.benign_errors import first_lookup, missing_libraries
 from postmortem.diagnose.strace.calls import place_of
-from postmortem.diagnose.strace.severity import weigh_fate
+from postmortem.diagnose.strace.severity import Weight, weigh_fate
 from postmortem.diagnose.strace.task_text import who
-from postmortem.facts.syscall_logs import Logs
-from postmortem.report.model import Confidence, Evidence, Role
+from postmortem.facts.syscall_logs import Fate, Logs
+from postmortem.facts.syscall_totals import ErrorCount
+from postmortem.report.model import Role
 from postmortem.text import counted, shell_word
 
+_LOADER_FAILED = 127
 
-@rule(
-    role=Role.ROOT,
-    references=("https://man7.org/linux/man-pages/man8/ld.so.8.html",),
-)
-def library_not_found(logs: Logs) -> Iterator[Finding]:
-    """A shared library was nowhere.
 
-    What it means
-        The dynamic loader looked for a library in every folder that it knows (RPATH,
-        LD_LIBRARY_PATH, the cache, the defaults) and found it in none. Programs also look for
-        libraries that they can do without (plugins, back-ends): then they go on.
-
-    How to be sure
-        ldd PROGRAM | grep 'not found' ; LD_DEBUG=libs PROGRAM.
-
-    What to do
-        Install it, or name its folder in LD_LIBRARY_PATH or with rpath. If the log's folders are
-        those of another environment, activate the right one.
-    """
+@rule("https://man7.org/linux/man-pages/man8/ld.so.8.html")
+def library_not_found(logs: Logs) -> Findings:
     for log in logs.logs:
         for name, folders in missing_libraries(log)[:3]:
             row = first_lookup(log, name)
             if row is None:
                 continue
-            weight = weigh_fate(logs.fate_of(row.pid, row.line), Confidence.LIKELY)
+            weight = _weight(logs, row, name)
             count = counted(len(folders), "folder")
             yield Finding(
                 title=f"the library {clip(name, 60)} was never found, in {count}",
@@ -56,3 +51,20 @@ def library_not_found(logs: Logs) -> Iterator[Finding]:
                 ),
                 role=weight.role,
             )
+
+
+def _weight(logs: Logs, row: ErrorCount, name: str) -> Weight:
+    """Most libraries that are nowhere are ones that a program can do without.
+
+    It could not where it says so, or where the loader ended it (ld.so(8) exits with 127).
+    """
+    task = logs.task(row.pid, row.line)
+    fate = logs.fate_of(row.pid, row.line)
+    ended = task.ending if task is not None else None
+    named = task is not None and name in "".join(task.last_words)
+    if named or (ended is not None and ended.code == _LOADER_FAILED):
+        return weigh_fate(fate, Confidence.LIKELY)
+    if fate is Fate.FAILED and ended is not None and ended.code:
+        return weigh_fate(fate, Confidence.POSSIBLE)
+    went_on = "; the log does not say that it could not do without it"
+    return Weight(Role.CONTRIBUTING, Confidence.POSSIBLE, went_on)

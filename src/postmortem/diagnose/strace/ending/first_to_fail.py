@@ -1,40 +1,33 @@
-"""One process ended badly before the others did."""
+"""One process ended badly before the others did.
 
-from __future__ import annotations
+What it means
+    Several processes of the log ended badly. One of them was the first; those that started it,
+    and those that worked with it, mostly end because it did: a launcher passes its status on
+    and ends the others.
 
-from collections.abc import Iterator
+How to be sure
+    The log's lines are in the order of time (of several logs: by their stamps). Look at what
+    the first one did last: --find pid=PID with the errors that it got.
+
+What to do
+    Look at the first one; the others only follow.
+"""
+
+from collections.abc import Sequence
 
 from postmortem import thresholds
 from postmortem.diagnose.names import clip
-from postmortem.diagnose.rule import Finding, rule
+from postmortem.diagnose.rule import Confidence, Evidence, Finding, Findings, Subject, rule
 from postmortem.diagnose.strace.signals import CRASHES
 from postmortem.diagnose.strace.stderr_errors import last_said
 from postmortem.diagnose.strace.task_text import ANSWERING, who
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import Ending, Task
-from postmortem.report.model import Confidence, Evidence, Role, Subject
 from postmortem.text import shell_word
 
 
-@rule(
-    role=Role.ROOT,
-    references=("https://pytorch.org/docs/stable/elastic/errors.html",),
-)
-def first_to_fail(logs: Logs) -> Iterator[Finding]:
-    """One process ended badly before the others did.
-
-    What it means
-        Several processes of the log ended badly. One of them was the first; those that started it,
-        and those that worked with it, mostly end because it did: a launcher passes its status on
-        and ends the others.
-
-    How to be sure
-        The log's lines are in the order of time (of several logs: by their stamps). Look at what
-        the first one did last: --find pid=PID with the errors that it got.
-
-    What to do
-        Look at the first one; the others only follow.
-    """
+@rule("https://pytorch.org/docs/stable/elastic/errors.html")
+def first_to_fail(logs: Logs) -> Findings:
     bad = [
         (task, task.ending)
         for task in logs.tasks()
@@ -42,7 +35,11 @@ def first_to_fail(logs: Logs) -> Iterator[Finding]:
         if not _forgiven(logs, task)
     ]
     in_files = len({ending.file for _, ending in bad}) > 1  # of -ff: only stamps order them
-    if len(bad) < 2 or (in_files and any(ending.time is None for _, ending in bad)):
+    if (
+        len(bad) < 2
+        or _is_one_process(bad)
+        or (in_files and any(ending.time is None for _, ending in bad))
+    ):
         return
     bad.sort(key=lambda row: (row[1].time or 0.0, 0) if in_files else (0.0, row[1].line))
     task, ending = bad[0]
@@ -78,6 +75,14 @@ def first_to_fail(logs: Logs) -> Iterator[Finding]:
     )
 
 
+def _is_one_process(bad: Sequence[tuple[Task, Ending]]) -> bool:
+    """Return whether tasks of which nothing tells who made them are threads that exit at once."""
+    lines = sorted(ending.line for _, ending in bad)
+    nameless = all(task.ppid is None and task.argv is None for task, _ in bad)
+    alike = len({(ending.file, ending.code) for _, ending in bad}) == 1
+    return nameless and alike and lines[-1] - lines[0] < 2 * len(bad)
+
+
 def _forgiven(logs: Logs, task: Task) -> bool:
     """Return whether its parent exited with 0 after it, or had only asked it something."""
     parent = logs.task(task.ppid) if task.ppid else None
@@ -94,5 +99,5 @@ def _forgiven(logs: Logs, task: Task) -> bool:
 
 def _badly(ending: Ending) -> bool:
     if ending.signal is not None:
-        return ending.signal in CRASHES or ending.sender is not None
+        return ending.signal in CRASHES or ending.sender_pid is not None
     return ending.code != 0

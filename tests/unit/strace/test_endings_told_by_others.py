@@ -1,0 +1,107 @@
+"""Ends that no line of the process itself tells, and failures that were not why it ended."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from postmortem.analyses.strace import StraceOptions, analyse
+from postmortem.report.model import Confidence, Report, Role
+
+EXEC = 'execve("/bin/x", ["x"], 0x7f /* 9 vars */) = 0\n'
+FORK = "clone(child_stack=NULL, flags=CLONE_CHILD_SETTID|SIGCHLD) = 8\n"
+LOOKED = (
+    'openat(AT_FDCWD, "/opt/lib/libextra.so.1", O_RDONLY|O_CLOEXEC) = -1 ENOENT (No such file)\n'
+)
+
+
+def report(folder: Path, text: str) -> Report:
+    log = folder / "log"
+    log.write_text(text)
+    return analyse([str(log)], StraceOptions())
+
+
+def child(code: str, status: str) -> str:
+    return f"--- SIGCHLD {{si_signo=SIGCHLD, si_code={code}, si_pid=8, si_status={status}}} ---\n"
+
+
+@pytest.mark.parametrize(
+    ("signal", "said"),
+    [
+        (child("CLD_EXITED", "3"), "exit code 3"),
+        (child("CLD_KILLED", "SIGKILL"), None),
+        (child("CLD_STOPPED", "SIGSTOP"), None),
+    ],
+)
+def test_a_child_without_lines_ended_as_its_parent_was_told(
+    signal: str, said: str | None, tmp_path: Path
+) -> None:
+    made = report(tmp_path, f"{EXEC}{FORK}{signal}exit_group(3) = ?\n+++ exited with 3 +++\n")
+    first = [d for d in made.diagnoses if d.id == "first_to_fail"]
+    assert [said in d.title for d in first if said] == ([True] if said else [])
+
+
+def test_who_has_no_lines_is_not_said_to_run_on(tmp_path: Path) -> None:
+    made = report(tmp_path, f"{EXEC}{FORK}exit_group(0) = ?\n+++ exited with 0 +++\n")
+    assert "had not ended" not in made.verdict
+    assert "1 child is not in it" in made.verdict
+
+
+@pytest.mark.parametrize("pid", ["", "7 "])
+def test_the_kernel_sends_sigpipe_in_the_writers_name(pid: str, tmp_path: Path) -> None:
+    text = (
+        f"{pid}{EXEC}{pid}--- SIGPIPE {{si_signo=SIGPIPE, si_code=SI_USER, si_pid=7, si_uid=0}} "
+        f"---\n{pid}+++ killed by SIGPIPE +++\n"
+    )
+    made = report(tmp_path, text)
+    (best,) = made.diagnoses
+    assert (best.id, best.about.pid, best.about.signal) == ("ended_by_signal", 7, "SIGPIPE")
+    assert "not in the log" not in made.verdict
+
+
+def test_threads_that_end_together_are_one_process(tmp_path: Path) -> None:
+    calls = "".join(f"{n} nanosleep({{tv_sec=1, tv_nsec=0}}, NULL) = 0\n" for n in (3, 4, 5))
+    ends = "".join(f"{n} +++ exited with 2 +++\n" for n in (5, 4, 3))
+    assert report(tmp_path, calls + ends).diagnoses == ()
+    apart = "3 +++ exited with 2 +++\n" + calls * 3 + "4 +++ exited with 2 +++\n"
+    assert [d.id for d in report(tmp_path, apart).diagnoses] == ["first_to_fail"]
+
+
+@pytest.mark.parametrize(
+    ("ending", "role", "confidence"),
+    [
+        ("exit_group(127) = ?\n+++ exited with 127 +++\n", Role.ROOT, Confidence.LIKELY),
+        (
+            'write(2, "x: libextra.so.1: cannot open", 29) = 29\n+++ exited with 1 +++\n',
+            Role.ROOT,
+            Confidence.LIKELY,
+        ),
+        ("exit_group(1) = ?\n+++ exited with 1 +++\n", Role.ROOT, Confidence.POSSIBLE),
+        ("getppid() = 1\n" * 9, Role.CONTRIBUTING, Confidence.POSSIBLE),
+        (
+            "getppid() = 1\n" * 4000 + "+++ exited with 1 +++\n",
+            Role.CONTRIBUTING,
+            Confidence.POSSIBLE,
+        ),
+    ],
+)
+def test_a_library_that_is_nowhere_counts_where_it_was_needed(
+    ending: str, role: Role, confidence: Confidence, tmp_path: Path
+) -> None:
+    found = report(tmp_path, EXEC + LOOKED + ending).diagnoses
+    (best,) = [d for d in found if d.id == "library_not_found"]
+    assert (best.role, best.confidence) == (role, confidence)
+
+
+def test_who_crashes_is_cited_with_its_last_words(tmp_path: Path) -> None:
+    said = 'write(2, "x.c:7: Assertion `n > 2\' failed.\\n", 33) = 33\n'
+    died = "--- SIGABRT {si_signo=SIGABRT, si_code=SI_TKILL, si_pid=7} ---\n"
+    (best,) = report(tmp_path, f"{EXEC}{said}{died}+++ killed by SIGABRT +++\n").diagnoses
+    assert "Assertion `n > 2' failed" in best.cause
+
+
+@pytest.mark.parametrize(("last", "cut"), [("+++ exited with 0 +++", False), ("brk(NULL", True)])
+def test_a_whole_line_without_its_newline_is_not_cut(last: str, cut: bool, tmp_path: Path) -> None:
+    made = report(tmp_path, f"{EXEC}{last}")
+    assert any("middle of a line" in one.what for one in made.problems) is cut
