@@ -1,7 +1,5 @@
 """What numbers of hardware mean, alone, beside an earlier snapshot, and for triage."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

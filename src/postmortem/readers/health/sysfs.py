@@ -1,7 +1,5 @@
 """What /sys and /proc count: errors of memory, PCIe, disks, links, and AMD's GPUs."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path
