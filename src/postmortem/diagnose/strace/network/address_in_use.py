@@ -12,10 +12,10 @@ What to do
     End what is left of the old run, or use another port.
 """
 
-from postmortem.diagnose.rule import Confidence, Findings, Role, rule
+from postmortem.diagnose.rule import Confidence, Findings, rule
 from postmortem.diagnose.strace.calls import times
 from postmortem.diagnose.strace.peers import host_port, reached_later
-from postmortem.diagnose.strace.severity import of_calls, weigh, worst
+from postmortem.diagnose.strace.severity import of_calls, worst
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import FailedCalls, Failures
 from postmortem.text import shell_word
@@ -29,10 +29,10 @@ def address_in_use(failures: Failures, logs: Logs) -> Findings:
     group = groups[0]
     peer = group.target.words
     _, port = host_port(group.target)
-    weight = weigh(logs, group.matches[-1], Confidence.CERTAIN, root=Role.ROOT)
     yield of_calls(
+        logs,
         groups,
-        weight,
+        Confidence.CERTAIN,
         title=f"the address is in use already: {peer[:60]}",
         cause=f"{times(logs, group)} of {peer} gave EADDRINUSE: another socket listens there, or "
         "an old connection still holds the port",

@@ -13,10 +13,10 @@ What to do
     (NCCL_SOCKET_IFNAME, GLOO_SOCKET_IFNAME).
 """
 
-from postmortem.diagnose.rule import Confidence, Findings, Role, rule
+from postmortem.diagnose.rule import Confidence, Findings, rule
 from postmortem.diagnose.strace.calls import times
 from postmortem.diagnose.strace.peers import connection_finding, host_port, reached_later
-from postmortem.diagnose.strace.severity import of_calls, weigh, worst
+from postmortem.diagnose.strace.severity import of_calls, worst
 from postmortem.facts.syscall_logs import Logs
 from postmortem.facts.syscalls import FailedCalls, Failures
 from postmortem.text import shell_word
@@ -45,10 +45,10 @@ def connection_timed_out(failures: Failures, logs: Logs) -> Findings:
     group = groups[0]
     peer = group.target.words
     host, port = map(shell_word, host_port(group.target))
-    weight = weigh(logs, group.matches[-1], Confidence.LIKELY, root=Role.ROOT)
     yield of_calls(
+        logs,
         groups,
-        weight,
+        Confidence.LIKELY,
         title=f"{peer[:60]} did not answer: {group.first.syscall} timed out",
         cause=f"{times(logs, group)} with {peer} gave ETIMEDOUT: packets to it, or its answers, "
         "got lost",
