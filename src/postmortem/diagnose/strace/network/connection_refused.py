@@ -15,16 +15,16 @@ What to do
 
 from postmortem.diagnose.rule import Confidence, Findings, rule
 from postmortem.diagnose.strace.calls import times
-from postmortem.diagnose.strace.peers import connection_finding, host_port, reached_later
+from postmortem.diagnose.strace.peers import connection_finding, host_port, never_reached
 from postmortem.diagnose.strace.severity import of_calls, worst
 from postmortem.facts.syscall_logs import Logs
-from postmortem.facts.syscalls import FailedCalls, Failures
+from postmortem.facts.syscalls import Failures
 from postmortem.text import shell_word
 
 
 @rule("https://man7.org/linux/man-pages/man2/connect.2.html")
 def connection_refused(failures: Failures, logs: Logs) -> Findings:
-    groups = worst(logs, tuple(g for g in failures.of("ECONNREFUSED") if _counts(logs, g)))
+    groups = worst(logs, tuple(g for g in failures.of("ECONNREFUSED") if never_reached(logs, g)))
     if not groups:
         other = connection_finding(
             logs,
@@ -57,7 +57,3 @@ def connection_refused(failures: Failures, logs: Logs) -> Findings:
             "look why the server ended, or had not begun: the log of rank 0",
         ),
     )
-
-
-def _counts(logs: Logs, group: FailedCalls) -> bool:
-    return group.target.kind == "socket" and not reached_later(logs, group)

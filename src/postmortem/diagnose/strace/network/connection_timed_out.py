@@ -15,10 +15,10 @@ What to do
 
 from postmortem.diagnose.rule import Confidence, Findings, rule
 from postmortem.diagnose.strace.calls import times
-from postmortem.diagnose.strace.peers import connection_finding, host_port, reached_later
+from postmortem.diagnose.strace.peers import connection_finding, host_port, never_reached
 from postmortem.diagnose.strace.severity import of_calls, worst
 from postmortem.facts.syscall_logs import Logs
-from postmortem.facts.syscalls import FailedCalls, Failures
+from postmortem.facts.syscalls import Failures
 from postmortem.text import shell_word
 
 
@@ -27,7 +27,7 @@ from postmortem.text import shell_word
     "https://man7.org/linux/man-pages/man7/tcp.7.html",
 )
 def connection_timed_out(failures: Failures, logs: Logs) -> Findings:
-    groups = worst(logs, tuple(g for g in failures.of("ETIMEDOUT") if _counts(logs, g)))
+    groups = worst(logs, tuple(g for g in failures.of("ETIMEDOUT") if never_reached(logs, g)))
     if not groups:
         other = connection_finding(
             logs,
@@ -58,7 +58,3 @@ def connection_timed_out(failures: Failures, logs: Logs) -> Findings:
             "did the peer's host go down? look at its last log lines",
         ),
     )
-
-
-def _counts(logs: Logs, group: FailedCalls) -> bool:
-    return group.target.kind == "socket" and not reached_later(logs, group)
