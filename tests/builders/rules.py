@@ -34,6 +34,8 @@ def assert_answer(case: dict[str, Any], report: Report) -> None:
         assert found[name].role == role
     for words in case.get("verdict_has", ()):
         assert words in report.verdict, report.verdict
+    for words in case.get("verdict_lacks", ()):
+        assert words not in report.verdict, report.verdict
     for diagnosis in report.diagnoses:
         assert 0 < len(diagnosis.title) <= 100
         assert "\n" not in diagnosis.title

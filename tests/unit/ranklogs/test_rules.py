@@ -14,8 +14,6 @@ from postmortem.diagnose.rule import Rule, load
 from postmortem.report.model import Report, Role
 
 RULES = load("ranks")
-
-
 CASES = cases_of("logs")
 
 

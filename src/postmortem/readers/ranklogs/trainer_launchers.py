@@ -48,7 +48,15 @@ class TrainerLaunchers:
         if paddle:
             code, name = ended(int(paddle["code"]))
             rank = int(paddle["rank"])
-            yield LogExit(self._file, number, rank=rank, code=code, signal=name, launcher="paddle")
+            yield LogExit(
+                self._file,
+                number,
+                rank=rank,
+                code=code,
+                signal=name,
+                launcher="paddle",
+                output=paddle["log"] or None,
+            )
         child = found.get("lightning-child-ended")
         if child:
             code, name = ended(int(child["code"]))
