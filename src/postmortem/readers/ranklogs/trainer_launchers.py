@@ -32,7 +32,7 @@ class TrainerLaunchers:
             yield LogExit(
                 self._file,
                 number,
-                rank=int(ours["rank"]) if ours["rank"] else None,
+                rank=int(ours["rank"] or 0),  # as in a log without ranks
                 pid=int(ours["pid"]),
                 code=int(ours["code"]) if ours["code"] else None,
                 signal=ours["signal"] or None,
