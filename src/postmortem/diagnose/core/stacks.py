@@ -198,6 +198,11 @@ def site_after(thread: Thread, start: int) -> int | None:
     return None
 
 
+def is_lone_word(thread: Thread, index: int) -> bool:
+    """Return whether a frame is a word of the stack with no frame behind it: nobody's call."""
+    return thread.frames[index].trust is Trust.SCAN and index + 1 == len(thread.frames)
+
+
 def caller(thread: Thread, start: int = 0) -> int | None:
     """Return the index of the innermost frame outside the C and C++ libraries."""
     skipped = (Owner.GLIBC, Owner.CXX_RUNTIME, Owner.KERNEL, Owner.ALLOCATOR)
@@ -205,6 +210,8 @@ def caller(thread: Thread, start: int = 0) -> int | None:
         frame = thread.frames[index]
         if is_machinery(frame) or is_malloc(frame) or owner(frame) in skipped:
             continue
+        if is_lone_word(thread, index):
+            return None
         if not (is_of_header(frame) and index + 1 < len(thread.frames)):
             return index
     return None
